@@ -1,13 +1,12 @@
-"""The admin client: asks a cluster, wherever its leader is at the moment.
+"""The admin client: sends requests to a cluster and follows its leader.
 
     async with AdminClient([("127.0.0.1", 9192)]) as admin:
         quorum = await admin.describe_quorum()
         await admin.alter_configs(ResourceType.TOPIC, "orders", {"retention.ms": "1000"})
         await admin.alter_quorum([0, 3, 4])
 
-A request is sent again, after a wait that grows (KIP-580), when a connection fails, when a node does not answer
-in time, and when the answer says that the leader is elsewhere; so it may be carried out more than once. All of
-it ends at one deadline.
+A request is retried with exponential backoff (KIP-580) if a connection fails, a node does not respond in time or is
+not the leader, so it may be executed more than once. All attempts share one deadline.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ from quorumd.protocol.messages.update_features_response import UpdateFeaturesRes
 
 _SET, _DELETE = 0, 1
 _PAGE_PARTITIONS = 2_000
-"""Of one answer of DescribeTopicPartitions: Kafka's max.request.partition.size.limit."""
+"""Partitions per DescribeTopicPartitions response: Kafka's max.request.partition.size.limit."""
 
 
 class ResourceType(IntEnum):
@@ -115,7 +114,7 @@ class TopicPartition(NamedTuple):
 
 
 class ItemError(NamedTuple):
-    """Why one item of a request was not done, and the text for people."""
+    """The error code and message of one item of a request."""
 
     code: int
     text: str
@@ -131,8 +130,8 @@ class Features(NamedTuple):
 
 
 class AdminClient(ClusterClient):
-    """What can be asked of a cluster. Every method raises RequestFailed: at the deadline, or for an error that
-    asking again does not mend."""
+    """The admin operations. Every method raises RequestFailed at the deadline or for an error that is not
+    retriable."""
 
     async def describe_quorum(self) -> PartitionData:
         """The metadata partition as its leader sees it. Raises RequestFailed."""
@@ -148,22 +147,21 @@ class AdminClient(ClusterClient):
         raise_on_error(response.error_code, response.error_message, "DescribeQuorum")
         partitions = [partition for topic in response.topics for partition in topic.partitions]
         if len(partitions) != 1:
-            raise RequestFailed(f"DescribeQuorum: {len(partitions)} partitions where one was asked for")
+            raise RequestFailed(f"DescribeQuorum: expected one partition, got {len(partitions)}")
         raise_on_error(partitions[0].error_code, partitions[0].error_message, "DescribeQuorum")
         return partitions[0], response.nodes
 
     async def alter_quorum(self, voters: Sequence[int] | None) -> None:
-        """Set the target that the leader leads the voters to, one after the other; None stays with those of now.
+        """Set the target voters, which the leader reaches one voter at a time; None cancels the change in progress.
 
-        Returns when the target is committed, before it is reached (KIP-595 draft). Raises RequestFailed, at once
-        where a stock controller leads.
+        Returns once the target is committed, before it is reached (KIP-595 draft). Raises RequestFailed, immediately
+        if a stock controller leads.
         """
         if ApiKey.ALTER_QUORUM not in await self.api_versions("leader"):
             leader = await self.find_leader()
             raise RequestFailed(
-                f"node {leader.id} leads and does not speak AlterQuorum, as Kafka's own controllers and brokers do "
-                "not: change one voter at a time with quorumd quorum add-voter and remove-voter, or try again once "
-                "a quorumd node leads",
+                f"the leader, node {leader.id}, is a stock Kafka controller without AlterQuorum; change one voter at "
+                "a time with quorumd quorum add-voter and remove-voter, or retry once a quorumd node leads",
                 ErrorCode.UNSUPPORTED_VERSION,
             )
         wire = alter_quorum_request
@@ -176,8 +174,8 @@ class AdminClient(ClusterClient):
                 raise_on_error(answer.error_code, answer.error_message, "AlterQuorum")
 
     async def add_voter(self, voter: ReplicaKey, endpoints: Sequence[Endpoint]) -> None:
-        """Give one replica a vote (KIP-853); returns when that is committed. While it is not caught up, or other
-        voters are changing, it is tried again until the deadline. Raises RequestFailed.
+        """Add one voter (KIP-853); returns once that is committed. Retries until the deadline while the replica is
+        not caught up or another voter change is in progress. Raises RequestFailed.
         """
         wire = add_raft_voter_request
         listeners = [wire.Listener(*endpoint) for endpoint in endpoints]
@@ -189,7 +187,7 @@ class AdminClient(ClusterClient):
             raise_on_error(response.error_code, response.error_message, f"voter {voter.id}")
 
     async def remove_voter(self, voter: ReplicaKey) -> None:
-        """Take one replica its vote (KIP-853); returns when that is committed. Raises RequestFailed."""
+        """Remove one voter (KIP-853); returns once that is committed. Raises RequestFailed."""
         request = RemoveRaftVoterRequest(None, *voter)
         response, attempts = await self.request_counting_attempts(request, RemoveRaftVoterResponse, "leader")
         was_before = response.error_code == ErrorCode.VOTER_NOT_FOUND and attempts > 1
@@ -204,7 +202,7 @@ class AdminClient(ClusterClient):
         return response
 
     async def metadata(self, node: Target = None) -> MetadataResponse:
-        """The nodes and the controller as Metadata tells them, without topics. Raises RequestFailed."""
+        """The nodes and the controller of a Metadata response, without topics. Raises RequestFailed."""
         response = await self.request(MetadataRequest(), MetadataResponse, node)
         raise_on_error(response.error_code, None, "Metadata")
         return response
@@ -217,14 +215,14 @@ class AdminClient(ClusterClient):
         response = await self.request(DescribeConfigsRequest([resource]), DescribeConfigsResponse, node)
         what = f"configs of {_resource(resource_type, name)}"
         if len(response.results) != 1:
-            raise RequestFailed(f"{what}: {len(response.results)} results where one was asked for")
+            raise RequestFailed(f"{what}: {len(response.results)} results instead of one")
         raise_on_error(response.results[0].error_code, response.results[0].error_message, what)
         return response.results[0].configs
 
     async def alter_configs(
         self, resource_type: int, name: str, changes: Mapping[str, str | None], *, validate_only: bool = False
     ) -> None:
-        """Set configs of one resource, all or none; None deletes. Returns when they are committed.
+        """Set configs of one resource atomically; None deletes. Returns once they are committed.
 
         Raises RequestFailed.
         """
@@ -250,8 +248,8 @@ class AdminClient(ClusterClient):
         configs: Mapping[str, str | None] | None = None,
         validate_only: bool = False,
     ) -> CreatableTopicResult:
-        """Make a topic; numbers that are not given are the cluster's defaults, `assignments` gives the replicas of
-        each partition instead. Returns when it is committed. Raises RequestFailed."""
+        """Create a topic with the given or default numbers of partitions and replicas, or with `assignments`, the
+        replicas of each partition. Returns once it is committed. Raises RequestFailed."""
         wire = create_topics_request
         topic = wire.CreatableTopic(
             name,
@@ -267,13 +265,13 @@ class AdminClient(ClusterClient):
             (found,) = await self.describe_topics([name])
             wanted = partitions if partitions is not None else len(assignments or found.partitions)
             if len(found.partitions) == wanted:
-                # An earlier attempt, whose answer was lost.
+                # Created by an earlier attempt whose response was lost.
                 return CreatableTopicResult(name, found.topic_id, 0, None, 0, wanted)
         raise_on_error(result.error_code, result.error_message, f"topic {name!r}")
         return result
 
     async def delete_topic(self, name: str) -> None:
-        """Returns when the topic is gone for good. Raises RequestFailed."""
+        """Delete a topic; returns once that is committed. Raises RequestFailed."""
         wire = delete_topics_request
         request = wire.DeleteTopicsRequest(
             [wire.DeleteTopicState(name)], [name], int(self.attempt_timeout_ms)
@@ -284,7 +282,7 @@ class AdminClient(ClusterClient):
             raise_on_error(result.error_code, result.error_message, f"topic {name!r}")
 
     async def add_partitions(self, topic: str, total: int, *, validate_only: bool = False) -> None:
-        """Let the topic have so many partitions, those that it has included. Raises RequestFailed."""
+        """Raise the number of partitions of a topic to `total`. Raises RequestFailed."""
         wire = create_partitions_request
         request = wire.CreatePartitionsRequest(
             [wire.CreatePartitionsTopic(topic, total, None)], int(self.attempt_timeout_ms), validate_only
@@ -300,9 +298,9 @@ class AdminClient(ClusterClient):
     async def describe_topics(
         self, names: Sequence[str] | None = None, *, skip_unknown: bool = False
     ) -> list[DescribeTopicPartitionsResponseTopic]:
-        """These topics, or all, with their partitions, as the leader of the quorum has them (KIP-966).
+        """These topics, or all, with their partitions, from the leader of the quorum (KIP-966).
 
-        Raises RequestFailed, also for a name that no topic has, unless such are skipped.
+        Raises RequestFailed, also for an unknown topic unless `skip_unknown`.
         """
         wire = describe_topic_partitions_request
         topics: dict[str | None, DescribeTopicPartitionsResponseTopic] = {}
@@ -331,9 +329,9 @@ class AdminClient(ClusterClient):
         *,
         may_change_replication_factor: bool = True,
     ) -> dict[TopicPartition, ItemError]:
-        """Begin moving partitions to these replicas, or cancel with None; what was accepted is one change.
+        """Start reassignments to these replicas, or cancel them with None; accepted ones are one atomic change.
 
-        Returns the refused ones, once the others are committed: begun, not finished. Raises RequestFailed.
+        Returns the rejected ones once the others are committed: started, not finished. Raises RequestFailed.
         """
         wire = alter_partition_reassignments_request
         topics: dict[str, wire.ReassignableTopic] = {}
@@ -359,7 +357,7 @@ class AdminClient(ClusterClient):
     async def list_reassignments(
         self, partitions: Sequence[TopicPartition] | None = None
     ) -> dict[TopicPartition, OngoingPartitionReassignment]:
-        """The reassignments under way, of these partitions or of all. Raises RequestFailed."""
+        """The reassignments in progress, of these partitions or of all. Raises RequestFailed."""
         wire = list_partition_reassignments_request
         topics = None
         if partitions is not None:
@@ -377,8 +375,8 @@ class AdminClient(ClusterClient):
     async def elect_leaders(
         self, election: ElectionType, partitions: Sequence[TopicPartition] | None = None
     ) -> dict[TopicPartition, ItemError | None]:
-        """Hold an election for these partitions, or for all that need one. Returns what came of each, None for a
-        new leader that is committed; of all partitions only those that needed one. Raises RequestFailed."""
+        """Trigger an election in these partitions, or in all that need one. Returns the result of each, None for a
+        committed new leader; without `partitions`, only those that needed one. Raises RequestFailed."""
         wire = elect_leaders_request
         topics = None
         if partitions is not None:
@@ -393,30 +391,30 @@ class AdminClient(ClusterClient):
         }
 
     async def describe_brokers(self) -> DescribeClusterResponse:
-        """Brokers and nodes of the quorum as the leader has them, fenced ones too (endpoint type 1).
+        """Brokers, including fenced ones, and nodes of the quorum, from the leader (endpoint type 1).
 
-        Under a stock leader, which knows only controllers, as another node has them. Raises RequestFailed.
+        With a stock leader, which describes only controllers, from another node. Raises RequestFailed.
         """
         request = DescribeClusterRequest(False, BROKER_ENDPOINTS, True, True)
         response = await self.request(request, DescribeClusterResponse, "leader")
         if response.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE:
             raise RequestFailed(
-                "a Kafka controller leads and does not describe brokers: name a quorumd node or a broker in "
-                "--bootstrap-server",
+                "the leader is a stock Kafka controller, which does not describe brokers; add a quorumd node or a "
+                "broker to --bootstrap-server",
                 response.error_code,
             )
         raise_on_error(response.error_code, response.error_message, "DescribeCluster")
         return response
 
     async def unregister_broker(self, broker_id: int) -> None:
-        """Forget a broker that does not come back; returns when that is committed. Raises RequestFailed."""
+        """Unregister a broker; returns once that is committed. Raises RequestFailed."""
         request = UnregisterBrokerRequest(broker_id)
         response, attempts = await self.request_counting_attempts(request, UnregisterBrokerResponse, "leader")
         if response.error_code != ErrorCode.BROKER_ID_NOT_REGISTERED or attempts == 1:
             raise_on_error(response.error_code, response.error_message, f"broker {broker_id}")
 
     async def unregister_controller(self, controller_id: int) -> None:
-        """Remove the registration of a controller; returns when that is committed. Raises RequestFailed."""
+        """Unregister a controller; returns once that is committed. Raises RequestFailed."""
         request = UnregisterControllerRequest(controller_id)
         response, attempts = await self.request_counting_attempts(
             request, UnregisterControllerResponse, "leader"
@@ -438,15 +436,15 @@ class AdminClient(ClusterClient):
     async def update_features(
         self, levels: Mapping[str, int], upgrade_type: int, *, validate_only: bool = False
     ) -> None:
-        """Set levels of features, all or none; returns when that is committed. Raises RequestFailed with the reason
-        for each that cannot be."""
+        """Set levels of features atomically; returns once that is committed. Raises RequestFailed with the reason per
+        rejected feature."""
         updates = [FeatureUpdateKey(name, level, False, upgrade_type) for name, level in levels.items()]
         request = UpdateFeaturesRequest(60_000, updates, validate_only)
         response = await self.request(request, UpdateFeaturesResponse, "leader")
         raise_on_error(response.error_code, response.error_message, "features")
 
     async def _votes(self, voter: ReplicaKey) -> bool:
-        """Whether exactly this replica votes now."""
+        """Whether exactly this replica is a voter."""
         quorum = await self.describe_quorum()
         return any((v.replica_id, v.replica_directory_id) == voter for v in quorum.current_voters)
 

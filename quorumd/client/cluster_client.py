@@ -1,8 +1,7 @@
-"""Asks a cluster, wherever its leader is at the moment.
+"""Sends requests to a cluster and follows its leader.
 
-A request is sent again, after a wait that grows (KIP-580), when a connection fails, when a node does not answer
-in time, and when the answer says that the leader is elsewhere; so it may be carried out more than once. All of
-it ends at one deadline.
+A request is retried with exponential backoff (KIP-580) if a connection fails, a node does not respond in time or is
+not the leader, so it may be executed more than once. All attempts share one deadline.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ RETRIABLE_ERRORS = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
-"""Errors that another node, or the same one later, may not have."""
+"""Errors that may not occur at another node, or later."""
 
 
 class Leader(NamedTuple):
@@ -64,7 +63,7 @@ class Leader(NamedTuple):
 
 
 class ClusterClient:
-    """Asks the cluster that `bootstrap` belongs to; one connection a node, opened when it is needed.
+    """A client of the cluster of `bootstrap`, with one connection per node, opened on demand.
 
     `timeout_ms` bounds every call, retries and waits included; `attempt_timeout_ms` one attempt at one node.
     """
@@ -91,7 +90,7 @@ class ClusterClient:
 
     @property
     def addresses(self) -> list[Address]:
-        """Where the cluster is looked for: as it was given, and where its nodes are by the last answer."""
+        """The bootstrap addresses and the addresses of nodes in the last response."""
         return list(dict.fromkeys([*self._bootstrap, *self._nodes.values()]))
 
     async def __aenter__(self) -> Self:
@@ -103,13 +102,13 @@ class ClusterClient:
         self.close()
 
     def close(self) -> None:
-        """Close all connections; calls under way fail."""
+        """Close all connections; calls in progress fail."""
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
 
     async def api_versions(self, node: Target = None) -> VersionRanges:
-        """The version range of each API key that a node speaks. Raises RequestFailed."""
+        """The version range of each API that a node supports. Raises RequestFailed."""
 
         async def once() -> VersionRanges:
             return (await self._connection_to(node)).peer_ranges
@@ -117,27 +116,26 @@ class ClusterClient:
         return await self._retry("ApiVersions", node, once)
 
     async def find_leader(self) -> Leader:
-        """The leader, asked for anew. Raises RequestFailed when there is none before the deadline."""
-        return await self._retry("looking for the leader", None, self._discover_leader)
+        """The current leader, looked up again. Raises RequestFailed if there is none before the deadline."""
+        return await self._retry("finding the leader", None, self._discover_leader)
 
     async def send(self, message: Message, node: Target = None) -> Message:
-        """The response of a node to any request, in the highest version that both sides speak.
+        """The response of a node to any request, in the highest version that both sides support.
 
-        An answer of "leader" or of any node (None) never tells of a leader elsewhere: the request is sent again,
-        to the leader. A node given by its id is the only one asked, and answers what it likes. Raises
-        RequestFailed at the deadline, with the last error code if there was one, and UnsupportedVersion for a
-        request that the node does not know.
+        For "leader" and any node (None), a response that the node is not the leader is retried at the leader. The
+        response of a node given by id is returned unchanged. Raises RequestFailed at the deadline, with the last
+        error code if there was one, and UnsupportedVersion for a request that the node does not support.
         """
         return (await self._send_with_retries(message, node))[0]
 
     async def request(self, message: Message, response_class: type[R], node: Target) -> R:
-        """As `send`, where it is known what comes back."""
+        """As `send`, with a known class of response."""
         return (await self.request_counting_attempts(message, response_class, node))[0]
 
     async def request_counting_attempts(
         self, message: Message, response_class: type[R], node: Target
     ) -> tuple[R, int]:
-        """As `ask`, and how often it was sent: an earlier attempt may have done what the last one came late for."""
+        """As `request`, with the number of attempts: an earlier attempt may already have taken effect."""
         response, attempts = await self._send_with_retries(message, node)
         assert isinstance(response, response_class)
         return response, attempts
@@ -153,13 +151,13 @@ class ClusterClient:
             if error is None or isinstance(node, int):
                 return response
             target = "leader"
-            raise RequestFailed(f"{message.NAME} was answered with {describe_error(*error)}", error[0])
+            raise RequestFailed(f"{message.NAME} failed with {describe_error(*error)}", error[0])
 
         return await self._retry(message.NAME, node, once), attempts
 
     async def _retry(self, what: str, node: Target, once: Callable[[], Awaitable[T]]) -> T:
-        """What `once` returns; after RequestFailed it is called again, until the deadline."""
-        failure = RequestFailed("nobody answered")
+        """Call `once` until it succeeds or the deadline passes, with backoff after RequestFailed."""
+        failure = RequestFailed("no node responded")
         attempt = 0
         try:
             async with asyncio.timeout(self._timeout_ms / 1000):
@@ -168,7 +166,7 @@ class ClusterClient:
                         return await once()
                     except RequestFailed as again:
                         failure = again
-                    # Ask somebody else next time, and look again for where the leader, or that node, is.
+                    # Use another node next time and look up the leader, or that node, again.
                     self._next_node += 1
                     self._leader = None
                     if isinstance(node, int):
@@ -178,25 +176,25 @@ class ClusterClient:
                     attempt += 1
         except TimeoutError:
             raise RequestFailed(
-                f"{what} failed for {self._timeout_ms:.0f} ms, last: {failure}", failure.error_code
+                f"{what} failed for {self._timeout_ms:.0f} ms; last error: {failure}", failure.error_code
             ) from None
 
     async def _exchange(self, connection: NodeConnection, message: Message) -> Message:
-        """One request and its answer. A connection that is too slow is given up: RequestFailed."""
+        """Send one request and return its response. Raises RequestFailed and closes the connection on a timeout."""
         try:
             async with asyncio.timeout(self.attempt_timeout_ms / 1000):
                 return await connection.send(message)
         except TimeoutError:
             connection.close()
             where = f"{connection.host}:{connection.port}"
-            raise RequestFailed(f"{where} left {message.NAME} unanswered{self._timeout_text()}") from None
+            raise RequestFailed(f"{where} did not respond to {message.NAME}{self._timeout_text()}") from None
 
     def _timeout_text(self) -> str:
-        return f" for {self.attempt_timeout_ms:.0f} ms"
+        return f" within {self.attempt_timeout_ms:.0f} ms"
 
     async def _connection_for(self, message: Message, node: Target) -> NodeConnection:
-        """To a node that serves the request, if the leader does not: a stock controller may lead, and other nodes
-        respond in its place or know whether it takes the request from them."""
+        """The connection for a request: to another node that supports it if the leader does not, because a stock
+        controller may lead."""
         connection = await self._connection_to(node)
         if node != "leader" or _serves(connection.peer_ranges, message):
             return connection
@@ -217,7 +215,7 @@ class ClusterClient:
         elif node not in self._nodes:
             await self._discover_nodes()
         if node not in self._nodes:
-            raise RequestFailed(f"node {node} is not known, these are: {sorted(self._nodes)}")
+            raise RequestFailed(f"node {node} is unknown; known nodes: {sorted(self._nodes)}")
         return await self._connection(self._nodes[node])
 
     async def _connection(self, address: Address) -> NodeConnection:
@@ -230,20 +228,20 @@ class ClusterClient:
                 except TimeoutError:
                     where = f"{address[0]}:{address[1]}"
                     raise RequestFailed(
-                        f"{where} left a connection unanswered{self._timeout_text()}"
+                        f"{where} did not accept a connection{self._timeout_text()}"
                     ) from None
                 self._connections[address] = connection
             return connection
 
     async def _discover_leader(self) -> Leader:
-        """Ask one node. Raises RequestFailed when it does not answer or knows no leader."""
+        """Look up the leader at one node. Raises RequestFailed if the node does not respond or knows no leader."""
         await self._discover_nodes()
         if self._leader is None:
-            raise RequestFailed("the quorum has no leader that is known", ErrorCode.NOT_CONTROLLER)
+            raise RequestFailed("the leader of the quorum is unknown", ErrorCode.NOT_CONTROLLER)
         return Leader(self._leader, *self._nodes[self._leader])
 
     async def _discover_nodes(self) -> None:
-        """By Metadata where it is spoken; a stock controller only speaks DescribeCluster."""
+        """Update the nodes and the leader with Metadata, or with DescribeCluster at a stock controller."""
         connection = await self._connection_to(None)
         if ApiKey.METADATA in connection.peer_ranges:
             metadata = await self._exchange(connection, MetadataRequest())
@@ -261,15 +259,15 @@ class ClusterClient:
 
 
 def _serves(ranges: VersionRanges, message: Message) -> bool:
-    """Whether a node with these APIs has a response: DescribeCluster for brokers is refused with
-    MISMATCHED_ENDPOINT_TYPE by stock controllers, the only nodes that do not speak Metadata."""
+    """Whether a node with these APIs supports the request. Stock controllers, the only nodes without Metadata, reject
+    DescribeCluster for brokers with MISMATCHED_ENDPOINT_TYPE."""
     if isinstance(message, DescribeClusterRequest) and message.endpoint_type == BROKER_ENDPOINTS:
         return message.API_KEY in ranges and ApiKey.METADATA in ranges
     return message.API_KEY in ranges
 
 
 def _errors(part: MessageStruct) -> Iterator[tuple[int, str | None]]:
-    """Every error code in a response with the text beside it, from the outside in."""
+    """Yields every error code in a response with its message, outermost first."""
     for name in part.__slots__:
         value = getattr(part, name)
         if name == "error_code":

@@ -18,7 +18,7 @@ Outcome = Message | QuorumdError
 
 
 def _reason(error: OSError) -> str:
-    """Why a connection was not made, without the address that asyncio adds."""
+    """The reason of a failed connection without the address that asyncio adds."""
     known = errno.errorcode.get(error.errno or 0)
     return os.strerror(error.errno) if known and error.errno else error.strerror or str(error)
 
@@ -44,7 +44,7 @@ class NodeConnection(asyncio.Protocol):
 
     @classmethod
     async def open(cls, host: str, port: int, client_id: str = "quorumd") -> NodeConnection:
-        """Connect and learn what the node speaks.
+        """Connect and negotiate API versions.
 
         Raises RequestFailed when the node cannot be reached or does not speak Kafka's protocol.
         """
@@ -85,7 +85,7 @@ class NodeConnection(asyncio.Protocol):
             theirs = "not at all" if spoken is None else f"in versions {spoken[0]} to {spoken[1]}"
             own = api(api_key)
             raise UnsupportedVersion(
-                f"{own.name} is spoken here in versions {own.min_version} to {own.max_version}, "
+                f"{own.name} is supported here in versions {own.min_version} to {own.max_version}, "
                 f"by {self.host}:{self.port} {theirs}"
             )
         return version
@@ -98,7 +98,7 @@ class NodeConnection(asyncio.Protocol):
         if self._close_reason is not None:
             raise RequestFailed(self._close_reason)
         if version is None:
-            assert message.API_KEY is not None, f"{message.NAME} is no request"
+            assert message.API_KEY is not None, f"{message.NAME} is not a request"
             version = self.best_version(message.API_KEY)
         correlation_id, data = self._client.request(message, version)
         self._pending[correlation_id] = done

@@ -46,7 +46,7 @@ CLIENT_ID = b"quorumd-load"
 API_VERSION = 1
 WARM_UP_S = 0.5
 STALLED_S = 3.0
-"""A leader that responds to nothing for this long is taken for gone."""
+"""A leader without responses for this long is considered failed."""
 RETRY_BACKOFF_S = 0.05
 REMOVED_AT_ONCE = 500
 """Resources per request."""
@@ -158,10 +158,10 @@ class Load:
                 failure = error
                 await asyncio.sleep(RETRY_BACKOFF_S)
         if not self._totals.latencies:
-            raise failure or RequestFailed("no write succeeded in time; measure for longer")
+            raise failure or RequestFailed("no write succeeded in time; use a longer --duration")
 
     def report(self) -> LoadReport:
-        """What was measured so far."""
+        """The measurements so far."""
         totals, now = self._totals, perf_counter()
         return LoadReport(
             self._in_flight,
@@ -245,11 +245,11 @@ async def remove_written(client: ClusterClient, names: Iterable[str]) -> None:
         ]
         if not left:
             return
-    raise RequestFailed(f"{left[0]} is written by another load")
+    raise RequestFailed(f"another load is writing {left[0]}")
 
 
 async def _removed(client: ClusterClient, names: Sequence[str]) -> list[str]:
-    """Delete, and return those that have been written since."""
+    """Delete the configs and return the resources that were written again since."""
     change = AlterableConfig(CONFIG, _DELETE, None)
     request = IncrementalAlterConfigsRequest(
         [AlterConfigsResource(CLIENT_METRICS, name, [change]) for name in names]
@@ -331,16 +331,14 @@ class _Writer(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         if not self.finished.done():
-            self.finished.set_exception(
-                RequestFailed(f"the connection broke under load: {error or 'closed'}")
-            )
+            self.finished.set_exception(RequestFailed(f"connection lost under load: {error or 'closed'}"))
 
     @property
     def outstanding(self) -> int:
         return len(self._sent)
 
     def close(self) -> None:
-        """Wait for nothing any more."""
+        """Stop waiting for the writes."""
         if not self.finished.done():
             self.finished.cancel()
         elif not self.finished.cancelled():
@@ -363,6 +361,6 @@ class _Writer(asyncio.Protocol):
         if not self.finished.done():
             what = ErrorCode.describe(error_code)
             if not error_code:
-                what, error_code = f"answer {correlation_id} is out of order", ErrorCode.CORRUPT_MESSAGE
-            self.finished.set_exception(RequestFailed(f"a write was refused: {what}", error_code))
+                what, error_code = f"response {correlation_id} is out of order", ErrorCode.CORRUPT_MESSAGE
+            self.finished.set_exception(RequestFailed(f"a write failed: {what}", error_code))
         self._transport.abort()

@@ -1,4 +1,4 @@
-"""How each node sees itself and its quorum: asked one by one, whether or not there is a leader."""
+"""Each node's view of itself and the quorum, requested separately, with or without a leader."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """What came of one node: its view, or why there is none."""
+    """The view of one node, or the reason why there is none."""
 
     address: Address
     description: DescribeNodeResponse | None = None
@@ -28,7 +28,7 @@ class NodeView:
     is_stock: bool = False
     """A stock controller: only epoch and leader are known, and the high watermark if it leads."""
     discovered_from: int | None = None
-    """The node that named this address, None for one that the user gave."""
+    """The node that reported this address; None for a given one."""
 
     @property
     def name(self) -> str:
@@ -37,7 +37,7 @@ class NodeView:
 
     @property
     def summary(self) -> str:
-        """One line: who it is, and what it says."""
+        """The node and its view in one line."""
         description = self.description
         if description is None:
             return f"{self.name}: {self.failure}"
@@ -59,9 +59,9 @@ class NodeView:
 async def node_views(
     addresses: Sequence[Address], timeout_ms: float, *, others: bool = True
 ) -> list[NodeView]:
-    """The view of each of these nodes and, with `others`, of the nodes that these name, by node id.
+    """The views of these nodes and, with `others`, of the nodes that they report, by node id.
 
-    `timeout_ms` bounds each node; nobody waits for another one.
+    `timeout_ms` applies to each node separately.
     """
     given = list(dict.fromkeys(addresses))
     views = await asyncio.gather(*(_view(address, timeout_ms) for address in given))
@@ -124,7 +124,7 @@ async def _own_view(connection: NodeConnection) -> DescribeNodeResponse:
 
 
 async def _stock_view(connection: NodeConnection) -> DescribeNodeResponse:
-    """What a stock controller says of the quorum: the others know epoch and leader only."""
+    """The view of a stock controller; only the leader knows more than epoch and leader."""
     wire = describe_quorum_request
     topic = wire.TopicData(METADATA_TOPIC, [wire.PartitionData(METADATA_PARTITION)])
     response = await connection.send(wire.DescribeQuorumRequest([topic]))
@@ -139,4 +139,4 @@ async def _stock_view(connection: NodeConnection) -> DescribeNodeResponse:
                 high_watermark=partition.high_watermark,
                 voter_ids=[voter.replica_id for voter in partition.current_voters],
             )
-    raise RequestFailed("it does not describe the quorum")
+    raise RequestFailed("the node does not describe the quorum")

@@ -11,7 +11,7 @@ from quorumd.config.properties import Property
 
 PREFIX = "QUORUMD_"
 OTHERS = ("QUORUMD_BOOTSTRAP_SERVER", "QUORUMD_COMPILE")
-"""Variables that mean something else: an option of commands, and how the package is built."""
+"""Variables with another meaning: an option of commands and the build of the package."""
 
 
 def variable_name(key: str) -> str:
@@ -20,7 +20,7 @@ def variable_name(key: str) -> str:
 
 
 def overrides(keys: Iterable[str], environment: Mapping[str, str]) -> list[Property]:
-    """What the environment says of `keys`, as properties that name their variable."""
+    """The overrides of `keys` in the environment, as properties with their variable as origin."""
     return [
         Property(key, environment[variable], 0, origin=variable)
         for key in keys
@@ -30,14 +30,14 @@ def overrides(keys: Iterable[str], environment: Mapping[str, str]) -> list[Prope
 
 
 def without_overrides(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a node that only its file configures."""
+    """The environment without overrides, for a node configured only by its file."""
     return {
         name: value for name, value in environment.items() if not name.startswith(PREFIX) or name in OTHERS
     }
 
 
 def misspelled(keys: Iterable[str], environment: Mapping[str, str]) -> list[str]:
-    """Warnings of variables that look like an override and are none. Others that begin with QUORUMD_ are not ours:
+    """Warnings about variables that resemble an override. Other variables with the prefix QUORUMD_ are ignored:
     Kubernetes sets some for a service of that name."""
     known = [variable_name(key) for key in keys]
     strange = [name for name in environment if name.startswith(PREFIX) and name not in (*known, *OTHERS)]
@@ -47,7 +47,7 @@ def misspelled(keys: Iterable[str], environment: Mapping[str, str]) -> list[str]
 
     close = {name: get_close_matches(name, known, n=1, cutoff=0.9) for name in sorted(strange)}
     return [
-        f"environment variable {name} is no setting; did you mean {found[0]}?"
+        f"environment variable {name} is not a setting; did you mean {found[0]}?"
         for name, found in close.items()
         if found
     ]

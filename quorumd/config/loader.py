@@ -27,23 +27,23 @@ PLACEHOLDERS = {
 
 MAX_FILE_BYTES = 64 * 1024
 MAX_FAULTS = 20
-"""More are not looked for: it is another kind of file then."""
+"""Checking stops after this many faults: the file is probably not a properties file of a node."""
 MAX_UNKNOWN_KEYS = 50
-"""Keys that neither quorumd nor Kafka knows; with more it is another kind of file."""
+"""Checking stops after this many unknown keys: the file is probably not a properties file of a node."""
 SIMILARITY_CUTOFF = 0.8
-"""How much an unknown key has in common with one of quorumd's that was meant (difflib's ratio)."""
+"""The minimum similarity of an unknown key and a suggested key (difflib's ratio)."""
 HINT = "`quorumd config docs` lists the known keys"
 
 METADATA_LOG_DIR = "metadata.log.dir"
-"""Wins over the other keys of its setting, which a stock controller uses for the partitions of brokers."""
+"""Takes precedence over the setting's other keys, which in Kafka are for the partitions of brokers."""
 
 _SECRET = re.compile(r"password|secret|jaas|credential|token|(^|\.)key(\.|$)", re.IGNORECASE)
 _KEY = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 
 def load(path: str, environment: Mapping[str, str] = os.environ) -> Settings:
-    """Read one properties file, with what the environment overrides. Raises ConfigError with one line per problem:
-    all problems of the file unless there are more than MAX_FAULTS."""
+    """Read one properties file with overrides of the environment. Raises ConfigError with one line per problem, at
+    most MAX_FAULTS."""
     try:
         with Path(path).open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
@@ -67,7 +67,7 @@ class _Fault:
 
 
 class _Loader:
-    """One file on its way to Settings; gathers faults instead of stopping at the first."""
+    """Turns one file into Settings and collects all faults."""
 
     def __init__(self, path: str, properties: list[Property], environment: Mapping[str, str]) -> None:
         self._path = path
@@ -91,14 +91,16 @@ class _Loader:
             self._add_fault(given, wrong, allowed)
         for given in self._properties:
             if len(self._faults) >= MAX_FAULTS or len(self._unknown) > MAX_UNKNOWN_KEYS:
-                self._faults.append(_Fault(given.line, "and perhaps more: the file is not read on"))
+                self._faults.append(
+                    _Fault(given.line, "too many problems; the rest of the file was not checked")
+                )
                 raise self._error()
             self._read(given)
         texts = {field: given.value for field, given in self._given.items()}
         settings = self._validate(texts)
         if settings is None or self._faults:
             raise self._error()
-        # A secret, or where it is kept, is not for clients that ask for the configs of this node.
+        # Secrets and references to them must not be visible in DescribeConfigs.
         as_given = tuple(
             (given.key, given.value)
             for given in self._properties
@@ -107,7 +109,7 @@ class _Loader:
         return settings.model_copy(update={"properties": as_given, "file_warnings": self._file_warnings()})
 
     def _drop_broker_folders(self) -> None:
-        """Where the metadata has a folder of its own, the folders of a broker's partitions are not used."""
+        """Ignore log.dirs and log.dir if metadata.log.dir is given."""
         names = keys_of(self._field_of_key[METADATA_LOG_DIR])
         own = {given.value for given in self._properties if given.key == METADATA_LOG_DIR}
         if not own:
@@ -117,9 +119,9 @@ class _Loader:
             self._properties.remove(given)
             if given.value not in own:
                 place = given.origin or f"{self._path}:{given.line}"
-                self._warnings[
-                    f"{self._shown(given)} is not used: {METADATA_LOG_DIR} says where the log is"
-                ] = f"{place}: "
+                self._warnings[f"{self._shown(given)} is ignored because {METADATA_LOG_DIR} is set"] = (
+                    f"{place}: "
+                )
 
     def _read(self, given: Property) -> None:
         field = self._field_of_key.get(given.key)
@@ -138,7 +140,7 @@ class _Loader:
             self._read_unknown(given)
 
     def _read_unknown(self, given: Property) -> None:
-        """A key that is no setting of quorumd."""
+        """A key that is not a setting of quorumd."""
         entry = kafka_keys.find(given.key)
         if entry is None:
             self._unknown.setdefault(given.key, given)
@@ -147,7 +149,7 @@ class _Loader:
                 text = f"{self._shown(given)}: unknown key; did you mean {close}?"
                 self._faults.append(_Fault(given.line, text))
         elif entry.refuses(given.value):
-            text = f"{self._shown(given)}: {entry.reason}; remove it only if the quorum may run without"
+            text = f"{self._shown(given)}: {entry.reason}; remove it only if the quorum may run without it"
             self._faults.append(_Fault(given.line, text))
         elif not entry.is_refused:
             self._warnings.setdefault(f"{given.key} {entry.reason}", f"{self._path}:{given.line}: ")
@@ -155,7 +157,7 @@ class _Loader:
     def _file_warnings(self) -> tuple[str, ...]:
         warnings = [f"{place}{text}" for text, place in self._warnings.items()]
         warnings += [
-            f"{self._path}:{given.line}: {self._shown(given)} is known neither to quorumd nor to Kafka and is ignored"
+            f"{self._path}:{given.line}: {self._shown(given)} is unknown to quorumd and Kafka and is ignored"
             for given in self._unknown.values()
         ]
         return (*warnings, HINT) if self._unknown else tuple(warnings)
@@ -175,13 +177,13 @@ class _Loader:
         place = first.origin or f"line {first.line}"
         wrong = f"differs from {self._shown(first)} on {place}"
         if not same_key:
-            wrong += ", and both keys name one setting"
+            wrong += ", and both keys are the same setting"
         self._faults.append(
             _Fault(given.line, f"{self._shown(given)}: {wrong}; keep one of them", given.origin)
         )
 
     def _validate(self, texts: dict[str, str]) -> Settings | None:
-        """The settings, or None and faults. A value that is wrong must not hide others that do not fit."""
+        """The settings, or None and faults. An invalid value does not hide problems of others."""
         try:
             return Settings.model_validate(texts)
         except ValidationError as error:
@@ -196,7 +198,7 @@ class _Loader:
         return None
 
     def _add_validation_faults(self, error: ValidationError, ignored: frozenset[str]) -> frozenset[str]:
-        """Returns the fields that are wrong by themselves. What involves an `ignored` field is not told."""
+        """Returns the fields with invalid values. Problems that involve an `ignored` field are not reported."""
         bad_fields = set()
         for details in error.errors():
             context = details.get("ctx", {})
@@ -224,14 +226,14 @@ class _Loader:
 
     def _add_fault(self, given: Property, wrong: str, allowed: str) -> None:
         if given.reference:
-            wrong = "what it refers to cannot be used"  # which part is wrong may be a secret
+            wrong = "the referenced value is invalid"  # the value may be a secret
         text = f"{self._shown(given)}: {wrong}; allowed: {allowed}"
         self._faults.append(_Fault(given.line, text, given.origin))
 
     def _with_location(self, fault: _Fault) -> str:
         if fault.origin:
             return f"environment variable {fault.origin}: {fault.text}"
-        # A setting that is not there has no line.
+        # A missing setting has no line.
         return f"{self._path}:{fault.line}: {fault.text}" if fault.line else f"{self._path}: {fault.text}"
 
     def _close_match(self, key: str) -> str:
@@ -241,16 +243,16 @@ class _Loader:
         return close[0] if close else ""
 
     def _shown(self, given: Property) -> str:
-        """The key, with its value or reference where that cannot be a secret."""
+        """The key, with its value or reference unless that may be a secret."""
         if not _KEY.fullmatch(given.key):
-            return "what stands there is not a key"
+            return "invalid key"
         if given.key not in self._field_of_key or _SECRET.search(given.key):
             return given.key
         return f"{given.key}={given.reference or given.value}"
 
 
 def _value(field: str, given: Property) -> object:
-    """The value for comparison, or the text where it is none (which is told as its own fault)."""
+    """The value for comparison, or the text if it is invalid, which is reported as a separate fault."""
     kind = next(iter(Settings.model_fields[field].metadata))
     try:
         return kind.read(given.value.strip())

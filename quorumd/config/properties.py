@@ -95,4 +95,4 @@ def _joined_surrogates(text: str) -> str:
     try:
         return text.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:
-        raise ValueError("\\ud800 to \\udfff are halves of a character: the other half is missing") from None
+        raise ValueError("\\ud800 to \\udfff must occur in surrogate pairs") from None

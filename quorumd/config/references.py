@@ -57,7 +57,7 @@ class Providers:
             if declared is not None:
                 kind = CLASSES.get(declared.value)
                 if kind is None:
-                    faults.append((declared, "quorumd has no such provider", ", ".join(CLASSES)))
+                    faults.append((declared, "not a supported provider", ", ".join(CLASSES)))
                     continue
                 self._by_name[name] = _Provider(kind)
             elif name and name not in self._by_name and names is not None:
@@ -80,7 +80,7 @@ class Providers:
                 return [(given, f"not a regular expression: {error.msg}", "a regular expression")]
             provider.allowed_names = given.value
         else:
-            return [(given, "there is no such parameter", ", ".join(PARAMETERS))]
+            return [(given, "not a parameter of a provider", ", ".join(PARAMETERS))]
         return []
 
     def resolve(self, value: str) -> str:
@@ -92,7 +92,9 @@ class Providers:
     def _look_up(self, reference: str, name: str, path: str, key: str) -> str:
         provider = self._by_name.get(name)
         if provider is None:
-            raise ValueError(f"{reference}: there is no provider {name!r} (of {', '.join(self._by_name)})")
+            raise ValueError(
+                f"{reference}: unknown provider {name!r}; expected one of {', '.join(self._by_name)}"
+            )
         try:
             if provider.kind == "env":
                 found = self._variable(provider, key)
@@ -110,7 +112,7 @@ class Providers:
         if provider.allowed_names and not re.fullmatch(provider.allowed_names, name):
             raise LookupError("allowlist.pattern does not allow this variable")
         if name not in self.environment:
-            raise LookupError("the environment has no such variable")
+            raise LookupError("the environment variable is not set")
         return self.environment[name]
 
 
@@ -124,7 +126,7 @@ def _content(provider: _Provider, path: str, key: str) -> str:
     file = Path(path)
     if provider.kind == "dir":
         if "/" in key or key in ("", ".", ".."):
-            raise LookupError("not the name of a file in that folder")
+            raise LookupError("not a file name")
         file /= key
     if provider.allowed_paths and not any(
         file.resolve().is_relative_to(Path(allowed).resolve()) for allowed in provider.allowed_paths
@@ -140,6 +142,6 @@ def _content(provider: _Provider, path: str, key: str) -> str:
     found = next((each for each in reversed(parse_properties(text)) if each.key == key), None)
     if found is None or found.fault:
         raise LookupError(
-            "that file has no such key" if found is None else "the value there has a bad escape"
+            "the file has no such key" if found is None else "the value in the file has an invalid escape"
         )
     return found.value

@@ -47,7 +47,7 @@ FETCH_MAX_BYTES = 8 * 1024 * 1024
 
 
 class Problem(NamedTuple):
-    """Settings that do not go together. `fields` are the ones involved, first the one to be changed."""
+    """Settings that contradict each other. `fields` are the settings involved, the one to change first."""
 
     fields: tuple[str, ...]
     wrong: str
@@ -55,7 +55,7 @@ class Problem(NamedTuple):
 
 
 class SettingDocumentation(NamedTuple):
-    """One row of the documentation: `default` is "required" where there is none."""
+    """One row of the documentation; `default` is "required" if there is none."""
 
     keys: tuple[str, ...]
     kind: str
@@ -65,11 +65,11 @@ class SettingDocumentation(NamedTuple):
 
 
 INTERNAL = "internal."
-"""Keys that begin so hurt a node on purpose, for tests of quorumd: no documentation and no error names them."""
+"""Prefix of keys that inject faults, for tests of quorumd; neither documentation nor errors mention them."""
 
 
 def setting(*keys: str, about: str, default: str | None = None) -> Any:
-    """A field with its keys in a properties file, first the one that errors suggest."""
+    """A field with its keys in a properties file; errors suggest the first key."""
     extra: dict[str, Any] = {"keys": keys}
     if default is None:
         return Field(description=about, json_schema_extra=extra)
@@ -77,7 +77,7 @@ def setting(*keys: str, about: str, default: str | None = None) -> Any:
 
 
 class Settings(BaseModel):
-    """What one properties file says. Made by `load`, or from field names and texts by a program."""
+    """The settings of one node, created by `load` or from field names and texts."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -85,34 +85,34 @@ class Settings(BaseModel):
         "node.id", "broker.id", about="Id of this node; also its voter id."
     )
     data_directory: Annotated[str, FOLDER] = setting(
-        "log.dirs", "log.dir", "metadata.log.dir", about="The folder that `quorumd format` made."
+        "log.dirs", "log.dir", "metadata.log.dir", about="Data folder, formatted by `quorumd format`."
     )
     process_roles: Annotated[tuple[str, ...], ROLES] = setting(
         "process.roles",
         default="",
-        about="Kafka's roles: controller, if given. The voter set decides who votes.",
+        about="As in Kafka; only controller is supported. Voters are defined by the voter set, not by this.",
     )
 
     listener: Annotated[Endpoint, LISTENER] = setting(
-        "listeners", about="Name, address and port to bind. An empty host is every IPv4 address."
+        "listeners", about="Name, address and port to bind. An empty host binds all IPv4 addresses."
     )
     advertised_listener: Annotated[Endpoint | None, ADVERTISED_LISTENER] = setting(
         "advertised.listeners",
         default="",
-        about="What other nodes and clients are told; needed where the bound address is a wildcard.",
+        about="Address that other nodes and clients connect to; required if listeners has a wildcard address.",
     )
     controller_listener_names: Annotated[tuple[str, ...], NAMES] = setting(
         "controller.listener.names",
         default="",
-        about="As in Kafka; the first one must name the listener, which serves controllers too.",
+        about="As in Kafka; the first name must be the listener's, which also serves controllers.",
     )
     inter_broker_listener_name: Annotated[tuple[str, ...], NAMES] = setting(
-        "inter.broker.listener.name", default="", about="As in Kafka; must name the listener."
+        "inter.broker.listener.name", default="", about="As in Kafka; must be the listener's name."
     )
     listener_security_protocol_map: Annotated[tuple[tuple[str, str], ...], PROTOCOL_MAP] = setting(
         "listener.security.protocol.map",
         default="",
-        about="Security protocol by listener name. The listener must map to PLAINTEXT, the only one so far.",
+        about="Security protocol by listener name. The listener must map to PLAINTEXT, the only supported one.",
     )
     security_inter_broker_protocol: Annotated[str, PLAINTEXT_ONLY] = setting(
         "security.inter.broker.protocol", default=PLAINTEXT, about="Security protocol between nodes."
@@ -120,45 +120,47 @@ class Settings(BaseModel):
     max_request_bytes: Annotated[int, size("64KiB", "1GiB")] = setting(
         "socket.request.max.bytes",
         default="100MiB",
-        about="Largest request; a larger one closes its connection.",
+        about="Maximum request size; a larger request closes its connection.",
     )
     max_connections: Annotated[int, integer(1, 1_000_000)] = setting(
-        "max.connections", default="10000", about="Connections accepted at one time."
+        "max.connections", default="10000", about="Maximum number of accepted connections."
     )
     max_connections_per_host: Annotated[int, integer(1, 1_000_000)] = setting(
-        "max.connections.per.ip", default="10000", about="Connections accepted at one time from one address."
+        "max.connections.per.ip",
+        default="10000",
+        about="Maximum number of accepted connections per IP address.",
     )
     connections_max_idle_ms: Annotated[int, duration("1s", "24h")] = setting(
         "connections.max.idle.ms",
         default="10m",
-        about="An accepted connection that says nothing for this long is closed.",
+        about="An accepted connection is closed after being idle for this long.",
     )
 
     quorum_voters: Annotated[tuple[VoterAddress, ...], VOTERS] = setting(
         "quorum.voters",
         "controller.quorum.voters",
         default="",
-        about="The voters of the very first election, the same on every node. The log knows them afterwards.",
+        about="The voters of the first election, the same on every node. Afterwards the log holds the voters.",
     )
     bootstrap_servers: Annotated[tuple[tuple[str, int], ...], ADDRESSES] = setting(
         "bootstrap.servers",
         "controller.quorum.bootstrap.servers",
         default="",
-        about="Nodes to ask for the addresses of all others; any node will do.",
+        about="Nodes from which this node discovers the quorum; any nodes of the cluster.",
     )
     auto_join: Annotated[bool, SWITCH] = setting(
         "quorum.auto.join.enable",
         "controller.quorum.auto.join.enable",
         default="false",
-        about="true: once this node has caught up it makes itself a voter, also in the place of a data folder "
-        "that it lost. Not together with quorum.voters.",
+        about="true: once this node has caught up it adds itself to the voters, replacing the entry of a lost data "
+        "folder. Cannot be combined with quorum.voters.",
     )
     fetch_timeout_ms: Annotated[int, duration("10ms", "1h")] = setting(
         "quorum.fetch.timeout.ms",
         "controller.quorum.fetch.timeout.ms",
         default="2000",
-        about="A voter without a successful fetch for this long starts an election; a leader that no "
-        "majority fetches from for 1.5 times as long resigns.",
+        about="A voter without a successful fetch for this long starts an election; a leader without fetches from a "
+        "majority for 1.5 times as long resigns.",
     )
     election_timeout_ms: Annotated[int, duration("10ms", "1h")] = setting(
         "quorum.election.timeout.ms",
@@ -170,129 +172,133 @@ class Settings(BaseModel):
         "quorum.election.jitter.max.ms",
         "controller.quorum.election.backoff.max.ms",
         default="1000",
-        about="Longest random wait after an election that nobody won.",
+        about="Maximum random wait after an election without a winner.",
     )
     request_timeout_ms: Annotated[int, duration("10ms", "1h")] = setting(
         "quorum.request.timeout.ms",
         "controller.quorum.request.timeout.ms",
         default="2000",
-        about="A request to another node has failed after this long without an answer.",
+        about="A request to another node fails without a response within this time.",
     )
     retry_backoff_ms: Annotated[int, duration("1ms", "1h")] = setting(
         "quorum.retry.backoff.ms",
         "controller.quorum.retry.backoff.ms",
         default="20",
-        about="First wait before a failed request is sent again; it doubles from try to try (KIP-580).",
+        about="Initial wait before a failed request is retried; it doubles with every attempt (KIP-580).",
     )
     retry_backoff_max_ms: Annotated[int, duration("1ms", "1h")] = setting(
         "quorum.retry.backoff.max.ms",
         "controller.quorum.retry.backoff.max.ms",
         default="1000",
-        about="Longest wait before a failed request is sent again.",
+        about="Maximum wait before a failed request is retried.",
     )
     append_linger_ms: Annotated[int, duration("0ms", "1h")] = setting(
         "quorum.append.linger.ms",
         "controller.quorum.append.linger.ms",
         default="0",
-        about="Accepted for Kafka's files, without effect: writes gather only while a flush runs.",
+        about="Accepted for compatibility, without effect: writes are batched only while a flush is in progress.",
     )
 
     segment_bytes: Annotated[int, size("64KiB", "2047MiB")] = setting(
         "metadata.log.segment.bytes",
         default="1GiB",
-        about="A segment of this size is closed and a new one begun.",
+        about="A new segment is started once the current one has this size.",
     )
     segment_ms: Annotated[int, duration("1s", "3650d")] = setting(
-        "metadata.log.segment.ms", default="7d", about="A segment of this age is closed and a new one begun."
+        "metadata.log.segment.ms",
+        default="7d",
+        about="A new segment is started once the current one has this age.",
     )
     reserve_bytes: Annotated[int, size("0", "1024GiB")] = setting(
         "metadata.log.reserve.bytes",
         default="16MiB",
-        about="quorumd's own: room that must be free before a log whose disk was full takes writes again.",
+        about="Specific to quorumd: free space required before the log accepts writes again after a full disk.",
     )
 
     snapshot_bytes: Annotated[int, size("1", "1024GiB")] = setting(
         "metadata.log.max.record.bytes.between.snapshots",
         default="20MiB",
-        about="A snapshot is built when this much of the log was committed since the newest one.",
+        about="A snapshot is built once this much of the log was committed since the newest snapshot.",
     )
     snapshot_ms: Annotated[int, duration("0ms", "3650d")] = setting(
         "metadata.log.max.snapshot.interval.ms",
         default="1h",
-        about="A snapshot is built this long after the newest one, if anything was committed since; 0 for never.",
+        about="A snapshot is built this long after the newest one if records were committed since; 0 disables this.",
     )
     retention_bytes: Annotated[int, or_any(size("0", "1024GiB"))] = setting(
         "metadata.max.retention.bytes",
         default="100MiB",
-        about="Segments that a snapshot makes superfluous are removed while the log is larger than this.",
+        about="Segments covered by a snapshot are deleted while the log is larger than this.",
     )
     retention_ms: Annotated[int, or_any(duration("0ms", "3650d"))] = setting(
         "metadata.max.retention.ms",
         default="7d",
-        about="Segments that a snapshot makes superfluous are removed when their last record is older than this.",
+        about="Segments covered by a snapshot are deleted once their last record is older than this.",
     )
     snapshot_max_bytes: Annotated[int, size("1KiB", "128MiB")] = setting(
         "quorum.fetch.snapshot.max.bytes",
         "controller.quorum.fetch.snapshot.max.bytes",
         default="1MiB",
-        about="How much of a snapshot one request fetches, and one answer brings.",
+        about="Maximum bytes of a snapshot per fetch request and response.",
     )
 
     broker_session_timeout_ms: Annotated[int, duration("100ms", "1h")] = setting(
         "broker.session.timeout.ms",
         default="9s",
-        about="A broker that is not heard of for this long is fenced: others lead in its place.",
+        about="A broker without a heartbeat for this long is fenced, and other replicas take over its leadership.",
     )
     default_replication_factor: Annotated[int, integer(1, 32_767)] = setting(
         "default.replication.factor",
         default="1",
-        about="Replicas of a new topic's partitions, where whoever makes it does not say.",
+        about="Replication factor of a new topic if the request does not set it.",
     )
     num_partitions: Annotated[int, integer(1, 1_000_000)] = setting(
         "num.partitions",
         default="1",
-        about="Partitions of a new topic, where whoever makes it does not say.",
+        about="Number of partitions of a new topic if the request does not set it.",
     )
 
     auto_leader_rebalance: Annotated[str, choice("true", "false")] = setting(
         "auto.leader.rebalance.enable",
         default="true",
-        about="Whether preferred leaders that are in sync again lead again by themselves.",
+        about="Whether preferred leaders become leaders again automatically once they are in sync.",
     )
     leader_imbalance_check_interval_s: Annotated[int, integer(1, 10**9)] = setting(
         "leader.imbalance.check.interval.seconds",
         default="300",
-        about="Seconds between two looks for such preferred leaders.",
+        about="Interval in seconds between checks for such preferred leaders.",
     )
     max_idle_interval_ms: Annotated[int, duration("0ms", "1h")] = setting(
         "metadata.max.idle.interval.ms",
         default="500",
-        about="A leader that wrote nothing for this long writes a NoOpRecord: brokers see that they are up to date; "
-        "0 for never.",
+        about="A leader without writes for this long appends a NoOpRecord, by which brokers know that they are up to "
+        "date; 0 disables this.",
     )
 
     min_insync_replicas: Annotated[int, integer(1, 32_767)] = setting(
         "min.insync.replicas",
         default="1",
-        about="Of all topics and brokers, written when a cluster is new; `configs set` changes it later.",
+        about="Cluster-wide default, written when a cluster is created; `quorumd configs set` changes it later.",
     )
 
     remote_storage: Annotated[bool, SWITCH] = setting(
         "remote.log.storage.system.enable",
         default="false",
-        about="Whether topics may have remote.storage.enable=true; the same on every controller and broker.",
+        about="Whether topics may set remote.storage.enable=true; must be the same on every controller and broker.",
     )
 
     metrics_listener: Annotated[tuple[str, int] | None, OPTIONAL_ADDRESS] = setting(
         "metrics.listener",
         default="",
-        about="quorumd's own: address of /metrics, /healthz and /readyz over HTTP; nothing turns them off.",
+        about="Specific to quorumd: HTTP address of /metrics, /healthz and /readyz; empty disables them.",
     )
     log_level: Annotated[str, choice("DEBUG", "INFO", "WARNING", "ERROR")] = setting(
-        "log.level", default="INFO", about="quorumd's own: least important messages that are still logged."
+        "log.level", default="INFO", about="Specific to quorumd: minimum level of logged messages."
     )
     log_format: Annotated[str, choice("text", "json")] = setting(
-        "log.format", default="text", about="quorumd's own: log lines for people, or one JSON object a line."
+        "log.format",
+        default="text",
+        about="Specific to quorumd: log as text, or as one JSON object per line.",
     )
 
     clock_offset_ms: Annotated[int, integer(-(10**13), 10**13)] = setting(
@@ -301,13 +307,15 @@ class Settings(BaseModel):
         about="Milliseconds by which this node's wall clock is wrong.",
     )
     fail_flush_after: Annotated[int, integer(0, 10**9)] = setting(
-        "internal.fail.flush.after", default="0", about="This many flushes work, then all fail; 0 for never."
+        "internal.fail.flush.after",
+        default="0",
+        about="Number of flushes that succeed before all fail; 0 disables this.",
     )
 
     properties: tuple[tuple[str, str], ...] = ()
-    """The settings as they were given; not a setting."""
+    """Keys and values as given; not a setting."""
     file_warnings: tuple[str, ...] = ()
-    """What the file holds that does nothing here; not a setting."""
+    """Warnings about keys without effect; not a setting."""
 
     @model_validator(mode="after")
     def _check_dependencies(self) -> Settings:
@@ -320,7 +328,7 @@ class Settings(BaseModel):
         return self
 
     def node_settings(self) -> NodeSettings:
-        """What a Node takes. Derived: a long poll never outlasts half of the fetch or request timeout."""
+        """The settings of a Node. A long poll takes at most half of the fetch or request timeout."""
         shortest_timeout = min(self.fetch_timeout_ms, self.request_timeout_ms)
         return NodeSettings(
             node_id=self.node_id,
@@ -374,11 +382,11 @@ class Settings(BaseModel):
         )
 
     def static_properties(self) -> tuple[tuple[str, str], ...]:
-        """Keys and values as the file gave them, for DescribeConfigs of this broker."""
+        """Keys and values as given, for DescribeConfigs of this broker."""
         return self.properties
 
     def warnings(self) -> tuple[str, ...]:
-        """What is allowed and probably not meant; the daemon logs each line when it starts."""
+        """Warnings about valid but probably unintended settings; the daemon logs them at start."""
         return (*self.file_warnings, *_warnings(self))
 
 
@@ -388,7 +396,7 @@ def _problems(settings: Settings) -> Iterator[Problem]:
     if settings.connections_max_idle_ms <= settings.fetch_timeout_ms:
         yield Problem(
             ("connections_max_idle_ms", "fetch_timeout_ms"),
-            "the connections of waiting followers would be closed",
+            "connections of waiting followers would be closed",
             f"more than quorum.fetch.timeout.ms ({settings.fetch_timeout_ms})",
         )
 
@@ -398,13 +406,13 @@ def _listener_problems(settings: Settings) -> Iterator[Problem]:
     if advertised is None and listener.host in WILDCARD_HOSTS:
         yield Problem(
             ("listener", "advertised_listener"),
-            "others cannot be told a wildcard address",
-            f"name the address, or add advertised.listeners={listener.name}://<host>:{listener.port}",
+            "other nodes cannot connect to a wildcard address",
+            f"a specific address, or add advertised.listeners={listener.name}://<host>:{listener.port}",
         )
     if advertised is not None and advertised.name != listener.name:
         yield Problem(
             ("advertised_listener", "listener"),
-            f"there is no listener {advertised.name}",
+            f"no listener is named {advertised.name}",
             f"{listener.name}://host:port",
         )
     protocols = {name: name for name in SECURITY_PROTOCOLS} | {"CONTROLLER": PLAINTEXT}
@@ -422,13 +430,13 @@ def _listener_problems(settings: Settings) -> Iterator[Problem]:
     for field in ("controller_listener_names", "inter_broker_listener_name"):
         names = getattr(settings, field)
         if names and names[0] != listener.name:
-            wrong = f"there is no listener {names[0]}; one listener answers clients, brokers and controllers"
+            wrong = f"no listener is named {names[0]}; one listener serves clients, brokers and controllers"
             yield Problem((field, "listener"), wrong, listener.name)
     metrics = settings.metrics_listener
     if metrics is not None and metrics[1] == listener.port != 0:
         hosts = {metrics[0], listener.host}
         if len(hosts) == 1 or hosts.intersection(WILDCARD_HOSTS):
-            yield Problem(("metrics_listener", "listener"), "listeners has this port", "another port")
+            yield Problem(("metrics_listener", "listener"), "listeners uses the same port", "another port")
 
 
 def _quorum_problems(settings: Settings) -> Iterator[Problem]:
@@ -437,14 +445,14 @@ def _quorum_problems(settings: Settings) -> Iterator[Problem]:
     if unreachable and not servers:
         yield Problem(
             ("quorum_voters", "bootstrap_servers", "node_id"),
-            f"no way to find voter {', '.join(unreachable)}",
+            f"no address is known for voter {', '.join(unreachable)}",
             "id@host:port for each, or bootstrap.servers=host:port of any node",
         )
     if settings.auto_join and voters:
         yield Problem(
             ("auto_join", "quorum_voters"),
-            "quorum.voters names who votes, and this node would change that",
-            "bootstrap.servers in the place of quorum.voters, or false",
+            "cannot be combined with quorum.voters",
+            "bootstrap.servers instead of quorum.voters, or false",
         )
 
 
@@ -453,7 +461,7 @@ def _warnings(settings: Settings) -> Iterator[str]:
         yield (
             f"quorum.fetch.timeout.ms ({settings.fetch_timeout_ms}) is shorter than "
             f"quorum.election.timeout.ms ({settings.election_timeout_ms}): "
-            "a slow election can outlast the patience of the voters"
+            "a slow election can outlast the fetch timeout of the voters"
         )
     if settings.retry_backoff_ms > settings.retry_backoff_max_ms:
         yield (
@@ -461,19 +469,19 @@ def _warnings(settings: Settings) -> Iterator[str]:
             f"({settings.retry_backoff_max_ms}): every wait is the maximum"
         )
     if settings.append_linger_ms:
-        yield "controller.quorum.append.linger.ms has no effect: writes gather only while a flush runs"
+        yield "controller.quorum.append.linger.ms has no effect: writes are batched only while a flush is in progress"
     if settings.clock_offset_ms or settings.fail_flush_after:
-        yield "this node is hurt on purpose: remove the properties that begin with internal."
+        yield "faults are injected into this node: remove the properties that begin with internal."
 
 
 def keys_of(field: str) -> tuple[str, ...]:
-    """The keys of one setting in a properties file; () for a field that is no setting."""
+    """The keys of one setting in a properties file; () for a field that is not a setting."""
     extra = Settings.model_fields[field].json_schema_extra
     return tuple(extra["keys"]) if isinstance(extra, dict) else ()  # type: ignore[arg-type]  # JSON typing
 
 
 def documentation() -> list[SettingDocumentation]:
-    """One row a setting, in the order of this file; not those that only tests need."""
+    """One row per setting in the order of this file, without those for tests."""
     rows = []
     for name, field in Settings.model_fields.items():
         keys = keys_of(name)

@@ -1,4 +1,4 @@
-"""Kinds of values: how the text of a property becomes a value, and what is allowed, in words.
+"""Kinds of values: the parsing of a property's text and the description of its allowed values.
 
 A `Kind` annotates a field of the pydantic model: `Annotated[int, duration("10ms", "1h")]`. Values are given
 as text of a properties file; a number may also be given as int.
@@ -30,7 +30,7 @@ _LISTENER = re.compile(r"(?P<listener>[A-Za-z0-9._-]+)://" + _HOST + r":(?P<port
 
 
 class VoterAddress(NamedTuple):
-    """One entry of `quorum.voters`; `host` "" and `port` 0 where only the id is given, as in the draft."""
+    """One entry of `quorum.voters`; `host` is "" and `port` 0 if only the id is given, as in the draft."""
 
     id: int
     host: str = ""
@@ -39,7 +39,7 @@ class VoterAddress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T]):
-    """`read` turns text into a value or raises ValueError with what is wrong."""
+    """A kind of value; `read` parses a text or raises ValueError with the problem."""
 
     name: str
     allowed: str
@@ -63,7 +63,7 @@ def _read_quantity(text: str, units: dict[str, int], plain: str) -> int:
         raise ValueError("not a number with a unit" if text else "the value is empty")
     unit = match[2].lower() or plain
     if unit not in units:
-        raise ValueError(f"{match[2]!r} is no unit")
+        raise ValueError(f"{match[2]!r} is not a unit")
     return int(match[1]) * units[unit]
 
 
@@ -78,10 +78,10 @@ def _within(value: int, minimum: int, maximum: int) -> int:
 def integer(minimum: int, maximum: int) -> Kind[int]:
     def read(text: str) -> int:
         if not re.fullmatch(r"[+-]?[0-9]{1,19}", text, re.ASCII):
-            raise ValueError("not a whole number" if text else "the value is empty")
+            raise ValueError("not an integer" if text else "the value is empty")
         return _within(int(text), minimum, maximum)
 
-    return Kind("integer", f"a whole number from {minimum} to {maximum}", read)
+    return Kind("integer", f"an integer from {minimum} to {maximum}", read)
 
 
 def duration(minimum: str, maximum: str) -> Kind[int]:
@@ -94,21 +94,21 @@ def duration(minimum: str, maximum: str) -> Kind[int]:
 
 
 def size(minimum: str, maximum: str) -> Kind[int]:
-    """Bytes. `k`, `m`, `g` mean KiB, MiB, GiB as in Kafka; `MB` is refused: it means two things."""
+    """Bytes. `k`, `m`, `g` mean KiB, MiB, GiB as in Kafka; the ambiguous `MB` is rejected."""
     low, high = (_read_quantity(limit, BYTES, "b") for limit in (minimum, maximum))
     allowed = f"bytes, or a number with KiB, MiB or GiB (k, m, g), from {minimum} to {maximum}"
     return Kind("size", allowed, lambda text: _within(_read_quantity(text, BYTES, "b"), low, high))
 
 
 def or_any(kind: Kind[int]) -> Kind[int]:
-    """A limit that -1 takes away."""
+    """A limit that -1 disables."""
     return Kind(
         kind.name, f"{kind.allowed}; or -1 for no limit", lambda text: -1 if text == "-1" else kind.read(text)
     )
 
 
 def choice(*choices: str) -> Kind[str]:
-    """One of the choices, whatever the case it is written in."""
+    """One of the choices, case-insensitive."""
     by_lower_case = {each.lower(): each for each in choices}
 
     def read(text: str) -> str:
@@ -137,16 +137,16 @@ def _read_folder(text: str) -> str:
     if not folders:
         raise ValueError("the value is empty")
     if len(folders) > 1:
-        raise ValueError(f"{len(folders)} folders; the metadata log lives in one")
+        raise ValueError(f"{len(folders)} folders; the metadata log needs exactly one")
     if "\0" in text:
-        raise ValueError("a NUL character")
+        raise ValueError("contains a NUL character")
     return folders[0]
 
 
 def _host_and_port(match: re.Match[str], *, lowest_port: int) -> tuple[str, int]:
     port = int(match["port"])
     if not lowest_port <= port <= 65535:
-        raise ValueError(f"{port} is no port")
+        raise ValueError(f"{port} is not a valid port")
     return match["ipv6"] or match["name"] or "", port
 
 
@@ -155,7 +155,7 @@ def _read_listener(text: str) -> Endpoint:
     if not listeners:
         raise ValueError("the value is empty")
     if len(listeners) > 1:
-        raise ValueError(f"{len(listeners)} listeners; one answers clients, brokers and controllers alike")
+        raise ValueError(f"{len(listeners)} listeners; a single one serves clients, brokers and controllers")
     match = _LISTENER.fullmatch(listeners[0])
     if match is None:
         raise ValueError("not a listener")
@@ -167,7 +167,7 @@ def _read_advertised_listener(text: str) -> Endpoint | None:
         return None
     endpoint = _read_listener(text)
     if endpoint.host in WILDCARD_HOSTS:
-        raise ValueError("others cannot connect to a wildcard address")
+        raise ValueError("other nodes cannot connect to a wildcard address")
     return endpoint
 
 
@@ -175,7 +175,7 @@ def _read_address(text: str) -> tuple[str, int]:
     match = _ADDRESS.fullmatch(text)
     host, port = _host_and_port(match, lowest_port=1) if match else ("", 0)
     if not host:
-        raise ValueError(f"{text!r} is no host:port")
+        raise ValueError(f"{text!r} is not host:port")
     return host, port
 
 
@@ -186,7 +186,7 @@ def _read_addresses(text: str) -> tuple[tuple[str, int], ...]:
 def _read_voter(item: str) -> VoterAddress:
     node_id, at, address = item.partition("@")
     if not re.fullmatch(r"[0-9]{1,10}", node_id, re.ASCII) or int(node_id) > 2**31 - 1:
-        raise ValueError(f"{node_id!r} is no node id")
+        raise ValueError(f"{node_id!r} is not a node id")
     return VoterAddress(int(node_id), *(_read_address(address) if at else ()))
 
 
@@ -195,7 +195,7 @@ def _read_voters(text: str) -> tuple[VoterAddress, ...]:
     seen: set[int] = set()
     for voter in voters:
         if voter.id in seen:
-            raise ValueError(f"voter {voter.id} is given twice")
+            raise ValueError(f"voter {voter.id} is listed twice")
         seen.add(voter.id)
     return tuple(sorted(voters))
 
@@ -218,7 +218,7 @@ def _read_protocol_map(text: str) -> tuple[tuple[str, str], ...]:
     for item in _items(text):
         name, colon, protocol = item.partition(":")
         if not name or not colon or protocol.upper() not in SECURITY_PROTOCOLS:
-            raise ValueError(f"{item!r} is no NAME:PROTOCOL")
+            raise ValueError(f"{item!r} is not NAME:PROTOCOL")
         pairs.append((name.upper(), protocol.upper()))
     return tuple(pairs)
 
@@ -227,7 +227,7 @@ def _read_roles(text: str) -> tuple[str, ...]:
     roles = tuple(sorted({role.lower() for role in _items(text)}))
     for role in roles:
         if role not in ("broker", "controller"):
-            raise ValueError(f"{role!r} is no role")
+            raise ValueError(f"{role!r} is not a role")
     if "broker" in roles:
         raise ValueError("quorumd is a controller and cannot be a broker yet")
     return roles
@@ -236,7 +236,7 @@ def _read_roles(text: str) -> tuple[str, ...]:
 def _read_plaintext(text: str) -> str:
     if text.upper() != PLAINTEXT:
         supported = text.upper() in SECURITY_PROTOCOLS
-        raise ValueError(f"{text} is not supported yet" if supported else "no security protocol")
+        raise ValueError(f"{text} is not supported yet" if supported else "not a security protocol")
     return PLAINTEXT
 
 
@@ -247,18 +247,20 @@ LISTENER = Kind(
     _read_listener,
 )
 ADVERTISED_LISTENER = Kind(
-    "listener", "NAME://host:port as others reach it, or nothing", _read_advertised_listener
+    "listener", "NAME://host:port that other nodes can reach, or empty", _read_advertised_listener
 )
 ADDRESSES = Kind("addresses", "host:port,host:port,... with ports from 1 to 65535", _read_addresses)
 VOTERS = Kind("voters", "ids such as 1,2,3 or id@host:port,id@host:port,...", _read_voters)
-OPTIONAL_ADDRESS = Kind("address", "host:port, port 0 for any free one, or nothing", _read_optional_address)
-NAMES = Kind("names", "names of listeners, separated by commas", _read_names)
+OPTIONAL_ADDRESS = Kind(
+    "address", "host:port, with port 0 for any free port, or empty", _read_optional_address
+)
+NAMES = Kind("names", "listener names separated by commas", _read_names)
 PROTOCOL_MAP = Kind(
     "map", f"NAME:PROTOCOL,... where PROTOCOL is one of {', '.join(SECURITY_PROTOCOLS)}", _read_protocol_map
 )
 ROLES = Kind(
     "roles",
-    "controller, or nothing; brokers are Kafka's, with this node in their controller.quorum.voters",
+    "controller, or empty; brokers are Kafka's, with this node in their controller.quorum.voters",
     _read_roles,
 )
 PLAINTEXT_ONLY = Kind("protocol", f"{PLAINTEXT} (TLS and SASL are not supported yet)", _read_plaintext)

@@ -1,8 +1,8 @@
-"""What a node tells people and machines that watch it.
+"""Metrics and logs of a node.
 
-metrics         every metric in one list; a Prometheus collector that reads NodeStatistics when scraped
-node_metric     what one metric is, and what else it is read from
-controller_metrics  those of brokers, topics and partitions
-image_figures   what these are read from, counted on the event thread
+metrics         the list of all metrics and the Prometheus collector that reads them when scraped
+node_metric     one metric and how it is read
+controller_metrics  metrics of brokers, topics and partitions
+image_statistics    their source, collected on the event thread
 logs            log format
 """

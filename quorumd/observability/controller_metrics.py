@@ -1,4 +1,4 @@
-"""Metrics of the metadata, on every node of its own image. Names in `kip` are those of Kafka's controller."""
+"""Metrics of the metadata, read from each node's own image. `kip` holds the names in Kafka's controller."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ CONTROLLER_METRICS: Final[tuple[NodeMetric, ...]] = (
     NodeMetric(
         "quorumd_controller_registered_brokers",
         "gauge",
-        "Brokers that are registered.",
+        "Registered brokers.",
         _image_value(lambda figures: figures.registered_brokers),
     ),
     NodeMetric(
         "quorumd_controller_fenced_brokers",
         "gauge",
-        "Brokers that are registered and not there: in no ISR, and leading nothing.",
+        "Registered brokers that are fenced: in no ISR, and leading no partition.",
         _image_value(lambda figures: figures.fenced_brokers),
         kip=("FencedBrokerCount",),
     ),
     NodeMetric(
         "quorumd_controller_active_brokers",
         "gauge",
-        "Brokers that may be in an ISR and lead: neither fenced nor about to stop.",
+        "Brokers that are neither fenced nor in controlled shutdown.",
         _image_value(lambda figures: figures.active_brokers),
         kip=("ActiveBrokerCount",),
     ),
     NodeMetric(
         "quorumd_controller_draining_brokers",
         "gauge",
-        "Brokers in controlled shutdown that still serve.",
+        "Unfenced brokers in controlled shutdown.",
         _image_value(lambda figures: figures.draining_brokers),
         kip=("ControlledShutdownBrokerCount",),
     ),
     NodeMetric(
         "quorumd_controller_active",
         "gauge",
-        "1 on the leader once it decides, 0 elsewhere.",
+        "1 on the active controller, 0 on other nodes.",
         single(lambda node: node.controller.is_active),
         kip=("ActiveControllerCount",),
     ),
@@ -74,35 +74,35 @@ CONTROLLER_METRICS: Final[tuple[NodeMetric, ...]] = (
     NodeMetric(
         "quorumd_controller_expired_sessions",
         "counter",
-        "Leader: brokers that were fenced because they were not heard of.",
+        "Leader: brokers fenced because their session expired.",
         single(lambda node: node.statistics.sessions_expired),
         kip=("TimedOutBrokerHeartbeatCount",),
     ),
     NodeMetric(
         "quorumd_controller_last_known_leader_elections",
         "counter",
-        "Leader: partitions led by the last known leader, since every eligible replica is lost: it may lack "
-        "committed records.",
+        "Leader: elections of the last known leader because every eligible replica was lost; committed records may "
+        "be lost.",
         single(lambda node: node.statistics.last_known_leader_elections),
     ),
     NodeMetric(
         "quorumd_controller_unclean_leader_elections",
         "counter",
-        "Leader: partitions led by another replica that may lack committed records, as a topic or an administrator "
-        "allows.",
+        "Leader: other unclean elections, allowed by a topic's config or an administrator; committed records may be "
+        "lost.",
         single(lambda node: node.statistics.unclean_elections),
     ),
     NodeMetric(
         "quorumd_controller_eligible_leader_elections",
         "counter",
-        "Leader: partitions led by an eligible replica (ELR), since none was in sync: nothing committed is lost.",
+        "Leader: elections of an eligible leader replica (ELR), as no replica was in sync; no record is lost.",
         single(lambda node: node.controller.writer.eligible_elections),
         kip=("ElectionFromEligibleLeaderReplicasPerSec",),
     ),
     NodeMetric(
         "quorumd_controller_preferred_leader_elections",
         "counter",
-        "Leader: partitions that leader balance gave back to their preferred leaders.",
+        "Leader: elections of preferred leaders by automatic leader rebalancing.",
         single(lambda node: node.statistics.preferred_leader_elections),
     ),
     NodeMetric(
@@ -122,34 +122,34 @@ CONTROLLER_METRICS: Final[tuple[NodeMetric, ...]] = (
     NodeMetric(
         "quorumd_controller_offline_partitions",
         "gauge",
-        "Partitions without a leader: nobody can read or write them.",
+        "Partitions without a leader, which cannot be read or written.",
         _image_value(lambda figures: figures.offline_partitions),
         kip=("OfflinePartitionsCount",),
     ),
     NodeMetric(
         "quorumd_controller_reassigning_partitions",
         "gauge",
-        "Partitions of which a reassignment is under way.",
+        "Partitions with a reassignment in progress.",
         _image_value(lambda figures: figures.reassigning_partitions),
     ),
     NodeMetric(
         "quorumd_controller_imbalanced_partitions",
         "gauge",
-        "Partitions that their preferred leader does not lead, those without a leader among them.",
+        "Partitions not led by their preferred leader, including those without a leader.",
         _image_value(lambda figures: figures.imbalanced_partitions),
         kip=("PreferredReplicaImbalanceCount",),
     ),
     NodeMetric(
         "quorumd_metadata_version",
         "gauge",
-        "Level of metadata.version, 0 before the log has one.",
+        "Finalized level of metadata.version, 0 before the log has one.",
         _image_value(lambda figures: figures.metadata_version),
         kip=("CurrentMetadataVersion",),
     ),
     NodeMetric(
         "quorumd_metadata_applied_offset",
         "gauge",
-        "The image holds every record of the log below this offset.",
+        "Offset up to which the image has applied the log, exclusive.",
         _image_value(lambda figures: figures.applied_offset),
         kip=("LastAppliedRecordOffset",),
     ),
@@ -177,7 +177,7 @@ CONTROLLER_METRICS: Final[tuple[NodeMetric, ...]] = (
     NodeMetric(
         "quorumd_metadata_image_hash",
         "gauge",
-        "48 bits of the whole image: the same on every node with the same applied offset.",
+        "48-bit hash of the image, equal on all nodes with the same applied offset.",
         _image_value(lambda figures: figures.hash),
     ),
 )

@@ -1,4 +1,4 @@
-"""Figures of a node's image of the cluster. Counted on the event thread: another must not look into the image."""
+"""Statistics of a node's cluster image, collected on the event thread: other threads must not read the image."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FENCED, CONTROLLED_SHUTDOWN, ACTIVE = 10, 20, 30
 
 
 class ImageStatistics(NamedTuple):
-    """`hash` is that of an image of all records below `applied_offset`; nodes with the same offset have the same."""
+    """Statistics of an image. `hash` covers all records below `applied_offset`; it is equal on all nodes."""
 
     hash: int
     applied_offset: int
@@ -37,8 +37,8 @@ EMPTY_STATISTICS: Final = ImageStatistics(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
 def collect_image_statistics(node: Node, before: ImageStatistics) -> ImageStatistics:
-    """The figures now. `before` are the last ones: of those, hash and offset stay while the image of a leader is
-    ahead of its log."""
+    """The current statistics. While a leader's image is ahead of its log, hash and offset are kept from `before`, the
+    previous statistics."""
     machine = node.state_machine
     image = machine.image
     brokers = image.brokers.values()

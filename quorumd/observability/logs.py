@@ -1,4 +1,4 @@
-"""Log lines: one line an event, for people or as JSON."""
+"""Log format: one line per event, as text or JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TextIO
 
 
 def configure_logging(level: str, line_format: str, stream: TextIO | None = None) -> None:
-    """Send what loggers say to standard error. `line_format` is "text" or "json"."""
+    """Send all log records to standard error. `line_format` is "text" or "json"."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines() if line_format == "json" else TextLines())
     root = logging.getLogger()
@@ -27,7 +27,7 @@ class TextLines(logging.Formatter):
     """`2026-01-31T12:00:00.000Z INFO    quorumd.node: text`; a traceback follows on indented lines."""
 
     def format(self, record: logging.LogRecord) -> str:
-        # An event stays one line whatever a peer put into it.
+        # Escaped, so that text from a peer cannot start a new log line.
         text = record.getMessage().replace("\n", "\\n").replace("\r", "\\r")
         line = f"{timestamp(record.created)} {record.levelname:<7} {record.name}: {text}"
         if record.exc_info:
@@ -36,7 +36,7 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """One object a line: time, level, logger, message, and traceback or stacks of threads if there are any."""
+    """One object per line: time, level, logger, message, and a traceback or thread stacks if present."""
 
     def format(self, record: logging.LogRecord) -> str:
         event = {

@@ -1,7 +1,7 @@
 """Every metric in one list, and the Prometheus collector that reads a node when it is scraped.
 
-Reading happens in the scraper's thread: plain attributes of the node and copies of its counters, nothing that the
-event thread would have to do. Names follow Prometheus (base units, `_total`), with the KIP's name in `kip`.
+The scraper's thread reads plain attributes of the node and copies of its counters, without work for the event thread.
+Names follow Prometheus (base units, `_total`); `kip` holds the names in the KIPs.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ def _vote_directory(node: Node, sampled: SampledState) -> Iterator[Sample]:
 
 
 def api_name(key: int) -> str:
-    """The name of an API, its number where it has none here."""
+    """The name of an API, or its number if it is unknown."""
     known = APIS.get(key)
     return known.name if known else str(key)
 
 
 def error_name(code: int) -> str:
-    """The name of an error code, its number where it has none here."""
+    """The name of an error code, or its number if it is unknown."""
     return ErrorCode(code).name if code in set(ErrorCode) else str(code)
 
 
@@ -85,7 +85,7 @@ METRICS: tuple[NodeMetric, ...] = (
     NodeMetric(
         "quorumd_raft_current_state",
         "gauge",
-        "1 for the state this node is in, 0 for all others.",
+        "1 for the current state of this node, 0 for all others.",
         _current_state,
         ("state",),
         ("current-state", "State"),
@@ -93,14 +93,14 @@ METRICS: tuple[NodeMetric, ...] = (
     NodeMetric(
         "quorumd_raft_current_leader",
         "gauge",
-        "Id of the leader, -1 while unknown.",
+        "Id of the leader, -1 if unknown.",
         single(lambda node: node.engine.leader_id),
         kip=("current-leader", "CurrentLeader"),
     ),
     NodeMetric(
         "quorumd_raft_current_vote",
         "gauge",
-        "Id of the node voted for in this epoch, -1 for none.",
+        "Id of the node voted for in this epoch, -1 if none.",
         single(_current_vote),
         kip=("current-vote", "CurrentVote"),
     ),
@@ -122,92 +122,78 @@ METRICS: tuple[NodeMetric, ...] = (
     NodeMetric(
         "quorumd_raft_high_watermark",
         "gauge",
-        "Records below this offset are committed, -1 while unknown.",
+        "Offset below which all records are committed, -1 if unknown.",
         single(lambda node: node.engine.high_watermark),
         kip=("high-watermark",),
     ),
     NodeMetric(
         "quorumd_raft_log_start_offset",
         "gauge",
-        "First offset of the own log; what was before is in a snapshot.",
+        "First offset of the log; earlier records are in a snapshot.",
         single(lambda node: node.log.start_offset),
     ),
     NodeMetric(
         "quorumd_raft_log_end_offset",
         "gauge",
-        "Offset that the next record of the own log gets.",
+        "Offset of the next record appended to the log.",
         single(lambda node: node.log.end_offset),
         kip=("log-end-offset", "LogEndOffset"),
     ),
     NodeMetric(
         "quorumd_raft_log_end_epoch",
         "gauge",
-        "Epoch of the last record of the own log.",
+        "Epoch of the last record in the log.",
         single(lambda node: node.log.last_epoch),
         kip=("log-end-epoch", "LogEndEpoch"),
     ),
     NodeMetric(
         "quorumd_raft_boot_timestamp_seconds",
         "gauge",
-        "Unix time at which this node started, never smaller than before.",
+        "Unix time of this node's start; it never decreases.",
         single(lambda node: node.boot_timestamp / 1000),
         kip=("boot-timestamp", "BootTimestamp"),
     ),
     NodeMetric(
         "quorumd_raft_voters",
         "gauge",
-        "Voters of the newest voter set in the own log.",
+        "Voters in the latest voter set of the log.",
         single(lambda node: len(node.engine.voters.current.voters)),
         kip=("number-of-voters", "NumQuorumVoters"),
     ),
     NodeMetric(
         "quorumd_raft_observers",
         "gauge",
-        "Leader: replicas that fetch and do not vote; 0 elsewhere.",
+        "Leader: observers that fetch; 0 on other nodes.",
         lambda node, sampled: [((), sampled.observers)],
         kip=("number-of-observers",),
     ),
     NodeMetric(
         "quorumd_raft_uncommitted_voter_change",
         "gauge",
-        "Leader: 1 while the newest voter record is not committed; 0 elsewhere.",
+        "Leader: 1 while the latest voters record is uncommitted; 0 on other nodes.",
         single(lambda node: float(node.engine.has_uncommitted_voters)),
         kip=("uncommitted-voter-change",),
     ),
     NodeMetric(
         "quorumd_raft_unknown_voter_connections",
         "gauge",
-        "Voters whose address is not known.",
+        "Voters with an unknown address.",
         single(lambda node: node.unknown_voter_connections),
         kip=("number-unknown-voter-connections",),
     ),
     NodeMetric(
         "quorumd_raft_commit_latency_seconds",
         "histogram",
-        "Leader: time from the append of a record to the high watermark passing it.",
+        "Leader: time from the append of a record to its commit.",
         single(lambda node: node.statistics.commit_latency_ms),
-        kip=("commit-latency-avg", "ReplicationLatencyAvg"),
-    ),
-    NodeMetric(
-        "quorumd_raft_commit_latency_max_seconds",
-        "gauge",
-        "The longest commit latency since the node started.",
-        single(lambda node: node.statistics.commit_latency_ms.maximum / 1000),
-        kip=("commit-latency-max", "ReplicationLatencyMax"),
+        kip=("commit-latency-avg", "ReplicationLatencyAvg", "commit-latency-max", "ReplicationLatencyMax"),
     ),
     NodeMetric(
         "quorumd_raft_election_latency_seconds",
         "histogram",
-        "Voter: time from asking for votes to knowing a leader.",
+        "Voter: time from becoming a candidate to knowing the leader.",
         single(lambda node: node.statistics.election_latency_ms),
-        kip=("election-latency-avg", "ElectionLatencyAvg"),
-    ),
-    NodeMetric(
-        "quorumd_raft_election_latency_max_seconds",
-        "gauge",
-        "The longest election latency since the node started.",
-        single(lambda node: node.statistics.election_latency_ms.maximum / 1000),
-        kip=("election-latency-max", "ElectionLatencyMax"),
+        kip=("election-latency-avg", "ElectionLatencyAvg", "election-latency-max", "ElectionLatencyMax"),
     ),
     NodeMetric(
         "quorumd_raft_fetched_records",
@@ -226,25 +212,25 @@ METRICS: tuple[NodeMetric, ...] = (
     NodeMetric(
         "quorumd_log_flush_latency_seconds",
         "histogram",
-        "Time of one flush of the log to disk.",
+        "Duration of a flush of the log to disk.",
         single(lambda node: node.statistics.flush_latency_ms),
     ),
     NodeMetric(
         "quorumd_log_writable",
         "gauge",
-        "0 from a full disk on until the log takes records again.",
+        "0 while the log accepts no records because the disk is full, otherwise 1.",
         single(lambda node: node.log.has_room()),
     ),
     NodeMetric(
         "quorumd_snapshot_end_offset",
         "gauge",
-        "Where the newest snapshot here ends, 0 for none.",
+        "End offset of the newest snapshot, 0 if there is none.",
         single(lambda node: node.statistics.snapshot_end_offset),
     ),
     NodeMetric(
         "quorumd_snapshot_size_bytes",
         "gauge",
-        "Size of the newest snapshot here.",
+        "Size of the newest snapshot.",
         single(lambda node: node.statistics.snapshot_bytes),
         kip=("LatestSnapshotGeneratedBytes",),
     ),
@@ -258,26 +244,26 @@ METRICS: tuple[NodeMetric, ...] = (
     NodeMetric(
         "quorumd_snapshot_builds",
         "counter",
-        "Snapshots that this node built.",
+        "Snapshots built by this node.",
         single(lambda node: node.statistics.snapshots_built),
     ),
     NodeMetric(
         "quorumd_snapshot_build_failures",
         "counter",
-        "Snapshots that this node failed to build; the log says why.",
+        "Snapshots that this node failed to build; the log has the reasons.",
         single(lambda node: node.statistics.snapshots_failed),
     ),
     NodeMetric(
         "quorumd_snapshot_build_seconds",
         "histogram",
-        "Time in which this node built a snapshot, beside its other work.",
+        "Duration of building a snapshot in the background.",
         single(lambda node: node.statistics.snapshot_build_ms),
     ),
     *CONTROLLER_METRICS,
     NodeMetric(
         "quorumd_event_loop_idle_ratio",
         "gauge",
-        "Share of the last second in which the event thread used no CPU; waiting for a disk counts as idle.",
+        "Fraction of the last second in which the event thread was idle; waiting for a disk counts as idle.",
         lambda node, sampled: [((), sampled.idle_ratio)],
         kip=("poll-idle-ratio-avg", "AvgIdlePercent"),
     ),
@@ -298,7 +284,7 @@ METRICS: tuple[NodeMetric, ...] = (
     NodeMetric(
         "quorumd_requests",
         "counter",
-        "Requests answered.",
+        "Requests responded to.",
         _requests,
         ("api",),
         ("InboundRequestPerSec",),
@@ -306,7 +292,7 @@ METRICS: tuple[NodeMetric, ...] = (
     NodeMetric(
         "quorumd_request_latency_seconds",
         "histogram",
-        "Time from the arrival of a request to its answer being queued, long polls included.",
+        "Time from the arrival of a request until its response is queued, long polls included.",
         _request_latency,
         ("api",),
         ("TotalTimeMs", "HandleTimeMs"),
@@ -314,7 +300,7 @@ METRICS: tuple[NodeMetric, ...] = (
     NodeMetric(
         "quorumd_request_errors",
         "counter",
-        "Errors in answers to peers and clients.",
+        "Errors in responses to peers and clients.",
         _errors,
         ("api", "error"),
         ("ErrorResponsePerSec",),
@@ -322,25 +308,25 @@ METRICS: tuple[NodeMetric, ...] = (
     NodeMetric(
         "quorumd_connections",
         "gauge",
-        "Accepted connections that are open.",
+        "Open accepted connections.",
         single(lambda node: node.statistics.connections_open),
     ),
     NodeMetric(
         "quorumd_connections_refused",
         "counter",
-        "Connections turned away by max.connections or max.connections.per.ip.",
+        "Connections rejected because of max.connections or max.connections.per.ip.",
         single(lambda node: node.statistics.connections_refused),
     ),
     NodeMetric(
         "quorumd_malformed_frames",
         "counter",
-        "Frames that were no valid request; each closed its connection.",
+        "Frames that were not a valid request; each closed its connection.",
         single(lambda node: node.statistics.malformed_frames),
     ),
     NodeMetric(
         "quorumd_build_info",
         "gauge",
-        "1, with what runs here.",
+        "Always 1; the labels describe this node's build.",
         _build,
         ("version", "python", "node_id", "cluster_id"),
     ),
@@ -349,23 +335,23 @@ METRICS: tuple[NodeMetric, ...] = (
 NOT_MEASURED = {
     "InboundChannelSize": "requests are handled as they arrive; there is no queue",
     "InboundQueueTimeMs": "requests are handled as they arrive; there is no queue",
-    "OutboundChannelSize": "answers go to the socket at the end of the turn; there is no queue",
-    "OutboundQueueTimeMs": "answers go to the socket at the end of the turn; there is no queue",
-    "OutboundRequestPerSec": "what is sent here is counted where it arrives",
+    "OutboundChannelSize": "responses are written at the end of the tick; there is no queue",
+    "OutboundQueueTimeMs": "responses are written at the end of the tick; there is no queue",
+    "OutboundRequestPerSec": "requests are counted by the node that receives them",
     "ignored-static-voters": "quorum.voters is always ignored once the log has voters",
 }
-"""Metrics of the KIP's drafts and of Kafka that make no sense here, and why."""
+"""Metrics of the KIP drafts and of Kafka that do not apply, with the reason."""
 
 
 class NodeCollector(Collector):
-    """Reads METRICS of one node."""
+    """Collects METRICS from one node."""
 
     def __init__(self, node: Node, sampled: SampledState) -> None:
         self._node = node
         self._sampled = sampled
 
     def describe(self) -> Iterable[Metric]:
-        # Asked at registration, when the node may not have started: nothing to compare names with.
+        # Called at registration, when the node may not have started.
         return ()
 
     def collect(self) -> Iterator[Metric]:
@@ -374,7 +360,7 @@ class NodeCollector(Collector):
 
 
 def build_registry(node: Node, sampled: SampledState) -> CollectorRegistry:
-    """What /metrics shows: the node, and its process (`process_*`: memory, CPU, file descriptors)."""
+    """The registry behind /metrics: the node and its process (`process_*`: memory, CPU, file descriptors)."""
     registry = CollectorRegistry()
     registry.register(NodeCollector(node, sampled))
     ProcessCollector(registry=registry)

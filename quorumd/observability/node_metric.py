@@ -1,4 +1,4 @@
-"""What one metric is: how it is read from a node, and how Prometheus is told of it."""
+"""One metric: how it is read from a node and exposed to Prometheus."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from quorumd.observability.image_statistics import EMPTY_STATISTICS, ImageStatis
 
 @dataclass(slots=True)
 class SampledState:
-    """What the event thread looks up once a second because another thread must not."""
+    """State that the event thread samples once per second because other threads must not read it."""
 
     observers: int = 0
-    """Replicas that fetch and do not vote, as the leader knows them; 0 elsewhere."""
+    """Observers that fetch from the leader; 0 on other nodes."""
     idle_ratio: float = 1.0
     """Share of the last second in which the event thread used no CPU. Waiting for a disk counts as idle."""
     image: ImageStatistics = EMPTY_STATISTICS
@@ -41,7 +41,7 @@ Kind = Literal["gauge", "counter", "histogram"]
 
 @dataclass(frozen=True, slots=True)
 class NodeMetric:
-    """One metric: `name` without the `_total` of counters, `kip` the names that it has in KIP-595 and after."""
+    """One metric: `name` without the `_total` of counters, `kip` its names in KIP-595 and later."""
 
     name: str
     kind: Kind
@@ -55,7 +55,7 @@ class NodeMetric:
         return f"{self.name}_total" if self.kind == "counter" else self.name
 
     def collect(self, node: Node, sampled: SampledState) -> Metric:
-        """The metric with its present samples."""
+        """The metric with its current samples."""
         if self.kind == "histogram":
             histograms = HistogramMetricFamily(self.name, self.help, labels=self.labels)
             for values, histogram in self.read(node, sampled):
@@ -71,10 +71,10 @@ class NodeMetric:
 
 
 def buckets(histogram: Histogram) -> list[tuple[str, float]]:
-    """Cumulative counts by upper bound in seconds, as Prometheus wants them."""
+    """Cumulative counts by upper bound in seconds, the format of Prometheus."""
     cumulative = 0
     result = []
-    counts = list(histogram.counts)  # one copy: the event thread goes on counting
+    counts = list(histogram.counts)  # copied because the event thread keeps counting
     for bound, count in zip(
         [*(bound / 1000 for bound in histogram.bounds), float("inf")], counts, strict=True
     ):

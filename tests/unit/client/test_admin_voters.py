@@ -141,7 +141,7 @@ async def test_what_does_not_get_better_is_fatal_at_once(change: Any, error: Err
 async def test_it_waits_for_an_election_until_the_deadline(change: Any) -> None:
     async with quorum(timeout_ms=80) as (made, admin):
         made.leader = -1
-        with pytest.raises(RequestFailed, match="no leader that is known"):
+        with pytest.raises(RequestFailed, match="leader of the quorum is unknown"):
             await change(admin)
         assert made.asked == []
 

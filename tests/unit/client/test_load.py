@@ -288,7 +288,7 @@ def test_out_of_order_response_is_not_counted() -> None:
 
 
 def test_a_broken_connection_is_told() -> None:
-    with pytest.raises(RequestFailed, match="broke under load"):
+    with pytest.raises(RequestFailed, match="connection lost under load"):
         asyncio.run(_load_a_server_that_hangs_up())
 
 

@@ -122,7 +122,7 @@ async def test_an_older_node_is_asked_in_its_versions() -> None:
         connection = await NodeConnection.open(*node.address)
         assert connection.best_version(60) == 1
         with pytest.raises(
-            UnsupportedVersion, match=r"Vote is spoken here in versions 0 to 2, by .* not at all"
+            UnsupportedVersion, match=r"Vote is supported here in versions 0 to 2, by .* not at all"
         ):
             connection.best_version(52)
         connection.close()

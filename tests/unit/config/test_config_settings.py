@@ -143,16 +143,16 @@ def test_settings_are_frozen() -> None:
     [
         ({"listener": "PLAINTEXT://0.0.0.0:9092"}, "wildcard address"),
         ({"listener": "PLAINTEXT://:9092"}, "add advertised.listeners=PLAINTEXT://<host>:9092"),
-        ({"advertised_listener": "OTHER://h:1"}, "there is no listener OTHER"),
+        ({"advertised_listener": "OTHER://h:1"}, "no listener is named OTHER"),
         ({"listener": "SSL://h:1"}, "SSL is not supported yet"),
         ({"listener": "INSIDE://h:1"}, "listener.security.protocol.map=INSIDE:PLAINTEXT"),
         ({"listener_security_protocol_map": "PLAINTEXT:SASL_SSL"}, "SASL_SSL is not supported yet"),
-        ({"controller_listener_names": "CONTROLLER,PLAINTEXT"}, "there is no listener CONTROLLER"),
-        ({"inter_broker_listener_name": "INSIDE"}, "there is no listener INSIDE"),
+        ({"controller_listener_names": "CONTROLLER,PLAINTEXT"}, "no listener is named CONTROLLER"),
+        ({"inter_broker_listener_name": "INSIDE"}, "no listener is named INSIDE"),
         ({"metrics_listener": "127.0.0.1:9092"}, "another port"),
         ({"metrics_listener": ":9092"}, "another port"),
-        ({"quorum_voters": "1,2@h:1,3"}, "no way to find voter 3"),
-        ({"auto_join": "true"}, "quorum.voters names who votes"),
+        ({"quorum_voters": "1,2@h:1,3"}, "no address is known for voter 3"),
+        ({"auto_join": "true"}, "cannot be combined with quorum.voters"),
         ({"connections_max_idle_ms": "2s"}, "more than quorum.fetch.timeout.ms (2000)"),
     ],
 )
@@ -186,8 +186,8 @@ def test_settings_that_do_go_together(texts: dict[str, str]) -> None:
         ({"fetch_timeout_ms": "900"}, "shorter than quorum.election.timeout.ms (1000)"),
         ({"retry_backoff_ms": "2s"}, "above quorum.retry.backoff.max.ms (1000)"),
         ({"append_linger_ms": "25"}, "append.linger.ms has no effect"),
-        ({"clock_offset_ms": "-1"}, "hurt on purpose"),
-        ({"fail_flush_after": "1"}, "hurt on purpose"),
+        ({"clock_offset_ms": "-1"}, "faults are injected into this node"),
+        ({"fail_flush_after": "1"}, "faults are injected into this node"),
     ],
 )
 def test_warnings(texts: dict[str, str], warning: str) -> None:

@@ -31,5 +31,5 @@ def test_a_misspelt_variable_is_told_and_others_are_left_alone() -> None:
         "QUORUMD_PORT": "tcp://10.0.0.1:9192",
     }
     assert misspelled(KEYS, environment) == [
-        "environment variable QUORUMD_NODE_IDD is no setting; did you mean QUORUMD_NODE_ID?"
+        "environment variable QUORUMD_NODE_IDD is not a setting; did you mean QUORUMD_NODE_ID?"
     ]

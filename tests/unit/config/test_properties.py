@@ -59,4 +59,4 @@ def test_a_key_given_twice_is_there_twice() -> None:
 def test_two_escapes_may_be_one_character_and_half_of_one_is_a_fault() -> None:
     whole, half = parse_properties("a=\\ud83d\\ude00\nb=x\\ude00")
     assert (whole.value, whole.fault) == ("\U0001f600", "")
-    assert "halves of a character" in half.fault
+    assert "surrogate pairs" in half.fault

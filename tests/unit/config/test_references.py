@@ -51,13 +51,13 @@ def test_providers_by_other_names(secrets: Path) -> None:
 @pytest.mark.parametrize(
     ("reference", "reason"),
     [
-        ("${vault:x:y}", "there is no provider 'vault' (of file, dir, env)"),
+        ("${vault:x:y}", "unknown provider 'vault'; expected one of file, dir, env"),
         ("${file:FOLDER/none:y}", "cannot be read: No such file or directory"),
-        ("${file:FOLDER/some.properties:none}", "that file has no such key"),
-        ("${file:FOLDER/some.properties:bad}", "the value there has a bad escape"),
+        ("${file:FOLDER/some.properties:none}", "the file has no such key"),
+        ("${file:FOLDER/some.properties:bad}", "the value in the file has an invalid escape"),
         ("${file:FOLDER/binary:y}", "not UTF-8 text"),
-        ("${dir:FOLDER:../x}", "not the name of a file in that folder"),
-        ("${env:NONE}", "the environment has no such variable"),
+        ("${dir:FOLDER:../x}", "not a file name"),
+        ("${env:NONE}", "the environment variable is not set"),
     ],
 )
 def test_what_cannot_be_resolved_is_told_with_the_reference(
@@ -94,14 +94,14 @@ def test_restrictions_hold(secrets: Path) -> None:
         (
             "config.providers=v\nconfig.providers.v.class=com.V",
             "config.providers.v.class",
-            "no such provider",
+            "not a supported provider",
         ),
         (
             "config.providers.env.param.allowlist.pattern=(",
             "config.providers.env.param.allowlist.pattern",
             "regular",
         ),
-        ("config.providers.env.param.x=(", "config.providers.env.param.x", "no such parameter"),
+        ("config.providers.env.param.x=(", "config.providers.env.param.x", "not a parameter of a provider"),
     ],
 )
 def test_a_bad_declaration_is_told(text: str, key: str, wrong: str) -> None:
