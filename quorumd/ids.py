@@ -1,7 +1,7 @@
-"""Identifiers and small value types that every package shares.
+"""Identifiers and small value types shared by all packages.
 
-The words are Kafka's: a *node id* is the `broker.id` / `node.id` of a properties file, a *directory id*
-names one formatted data folder (KIP-853), an *epoch* is a Raft term (KIP-595), an *offset* counts records.
+The terms are Kafka's: a *node id* is `broker.id` / `node.id` in a properties file, a *directory id* identifies one
+formatted data folder (KIP-853), an *epoch* is a Raft term (KIP-595), an *offset* counts records.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ METADATA_TOPIC = "__cluster_metadata"
 METADATA_PARTITION = 0
 
 NO_NODE = -1
-"""The node id that means "nobody": no leader known, no vote given, an admin client."""
+"""The node id for "none": no known leader, no vote, or an admin client."""
 
 
 class KafkaUuid(bytes):
@@ -29,7 +29,7 @@ class KafkaUuid(bytes):
 
     @classmethod
     def parse(cls, text: str) -> KafkaUuid:
-        """The Uuid that prints as `text`. Raises ValueError when no Uuid prints so."""
+        """Parse a Uuid. Raises ValueError unless `text` is the canonical form of one."""
         if len(text) == 22:
             try:
                 raw = a2b_base64(text.replace("-", "+").replace("_", "/") + "==")
@@ -41,29 +41,27 @@ class KafkaUuid(bytes):
 
 
 ZERO_UUID = KafkaUuid(bytes(16))
-
-
-def id_or_hex(value: bytes) -> str:
-    """Bytes of which nothing is known but how many: 16 are an id as Kafka writes it, others hex."""
-    return str(KafkaUuid(value)) if len(value) == len(ZERO_UUID) else value.hex()
-
-
-"""The Uuid that means "not known" wherever a directory id or topic id is optional."""
+"""The Uuid for "unknown" wherever a directory id or topic id is optional."""
 
 METADATA_TOPIC_ID = KafkaUuid(bytes(15) + b"\x01")
 
 
-class ReplicaKey(NamedTuple):
-    """One replica of the log: a node and the data folder it runs on (KIP-853).
+def id_or_hex(value: bytes) -> str:
+    """Format bytes of unknown meaning: 16 bytes as a Uuid, others as hex."""
+    return str(KafkaUuid(value)) if len(value) == len(ZERO_UUID) else value.hex()
 
-    `directory_id` is ZERO_UUID where it is not known; such a key matches every folder of that node.
+
+class ReplicaKey(NamedTuple):
+    """One replica of the log: a node id and a directory id (KIP-853).
+
+    `directory_id` is ZERO_UUID if unknown; such a key matches every directory of that node.
     """
 
     id: int
     directory_id: KafkaUuid = ZERO_UUID
 
     def matches(self, other: ReplicaKey) -> bool:
-        """Whether both keys can name the same replica."""
+        """Whether both keys may identify the same replica."""
         if self.id != other.id:
             return False
         return (
@@ -74,7 +72,7 @@ class ReplicaKey(NamedTuple):
 
 
 class OffsetAndEpoch(NamedTuple):
-    """A position in a log: `offset` is exclusive (an end offset), `epoch` that of the record before it.
+    """A position in a log: an exclusive end offset and the epoch of the record before it.
 
     Positions of different logs compare by `(epoch, offset)`, see `is_at_least`.
     """
@@ -83,12 +81,12 @@ class OffsetAndEpoch(NamedTuple):
     epoch: int
 
     def is_at_least(self, other: OffsetAndEpoch) -> bool:
-        """Raft paper 5.4.1: this log is as up to date as `other` or more."""
+        """Whether this log is at least as up to date as `other` (Raft paper 5.4.1)."""
         return (self.epoch, self.offset) >= (other.epoch, other.offset)
 
 
 class Endpoint(NamedTuple):
-    """Where a listener of a node is reached. `name` is the listener's, upper case."""
+    """The address of a node's listener. `name` is the listener name in upper case."""
 
     name: str
     host: str

@@ -1,10 +1,10 @@
-"""The four ports between a node and the world: Clock, Entropy, Disk, Network.
+"""The four ports between a node and its environment: Clock, Entropy, Disk, Network.
 
-`runtime/` implements them on uvloop and files, `simulator/` on an event heap and a seed. A node cannot tell
-which one it runs on. Everything of a node happens in one thread, the *event thread*: callbacks of all ports
-are called there, one after the other, never from inside the call that registered them.
+`runtime/` implements them on uvloop and files, `simulator/` on an event heap and a seed; a node cannot distinguish
+them. A node runs on one thread, the *event thread*: all ports call back there, one callback at a time, never from
+inside the call that registered the callback.
 
-Times are milliseconds as float. `now_ms` is monotonic and starts anywhere; `wall_ms` is Unix time and may jump.
+Times are milliseconds as float. `now_ms` is monotonic with an arbitrary start; `wall_ms` is Unix time and may jump.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from quorumd.ids import KafkaUuid
 T = TypeVar("T")
 
 MIN_DUTY_CYCLE = 0.1
-"""How much of the time a job that runs apart works, where nobody is in a hurry."""
+"""The lowest share of the time for which a subprocess job works."""
 
 
 class Timer(Protocol):
-    """A callback that was asked for and has not come yet."""
+    """A scheduled callback."""
 
     def cancel(self) -> None:
-        """The callback will not come. Harmless after it came."""
+        """Cancel the callback. No effect if it has already run."""
 
 
 class Clock(Protocol):
-    """Time, and being called when it has come."""
+    """Time and timers."""
 
     def now_ms(self) -> float:
         """Monotonic time in milliseconds."""
 
     def wall_ms(self) -> int:
-        """Unix time in milliseconds, for timestamps that people read; never for decisions."""
+        """Unix time in milliseconds, for timestamps only, never for decisions."""
 
     def call_at(self, deadline_ms: float, callback: Callable[[], None]) -> Timer:
         """Call back once `now_ms` has reached the deadline."""
 
     def call_soon(self, callback: Callable[[], None]) -> None:
-        """Call back once what is being handled now is done: gathers work of one turn of the loop."""
+        """Call back after the current callback, in the same turn of the loop if possible; used to batch work."""
 
     def charge(self, records: int) -> None:
-        """The node has just applied, encoded or loaded so many records. Real time has passed by that, and nothing is
-        to be done; simulated time passes now."""
+        """Account for the time to apply, encode or load this many records. Advances simulated time; no effect on a
+        real clock."""
 
 
 class Entropy(Protocol):
@@ -52,7 +52,7 @@ class Entropy(Protocol):
         """A uniform integer in [0, bound). `bound` is at least 1."""
 
     def uuid(self) -> KafkaUuid:
-        """A random Uuid that is none of Kafka's reserved ones and does not print with a leading '-'."""
+        """A random Uuid that is not reserved by Kafka and does not start with '-' as text."""
 
 
 class File(Protocol):
@@ -64,19 +64,19 @@ class File(Protocol):
         """Up to `length` bytes from `position`; fewer only at the end of the file."""
 
     def write_at(self, position: int, data: bytes) -> None:
-        """All of `data` at `position`, or an error. Durable only after `sync`."""
+        """Write all of `data` at `position` or raise. Durable only after `sync`."""
 
     def truncate(self, size: int) -> None:
-        """Cut or extend (with zeros) to `size` bytes. Durable only after `sync`."""
+        """Truncate or extend (with zeros) to `size` bytes. Durable only after `sync`."""
 
     def allocate(self, size: int) -> None:
-        """Make the file at least `size` bytes of real blocks; what was not written reads as zeros.
+        """Allocate blocks for at least `size` bytes; unwritten bytes read as zeros.
 
-        Appending into allocated blocks makes `sync` cheaper, and a full disk shows here instead of at a write.
+        Writing into allocated blocks makes `sync` cheaper, and a full disk fails here instead of at a write.
         """
 
     def sync(self) -> None:
-        """Returns when all that was written before is durable (fdatasync). Blocks; see `Disk.submit`."""
+        """Make all earlier writes durable (fdatasync). Blocks; see `Disk.submit`."""
 
     def close(self) -> None: ...
 
@@ -85,7 +85,7 @@ class Disk(Protocol):
     """Files by path. Paths are plain strings with '/' separators."""
 
     def open(self, path: str, *, create: bool = False) -> File:
-        """Open for reading and writing. Raises FileNotFoundError when it is not there and not to be created."""
+        """Open for reading and writing. Raises FileNotFoundError for a missing file unless `create` is set."""
 
     def exists(self, path: str) -> bool: ...
 
@@ -93,7 +93,7 @@ class Disk(Protocol):
         """The names in a folder, sorted. Raises FileNotFoundError."""
 
     def make_directory(self, path: str) -> None:
-        """Make a folder and its parents; nothing happens if it is there."""
+        """Create a folder and its parents; no effect if it exists."""
 
     def rename(self, source: str, target: str) -> None:
         """Atomically replace `target`. Durable only after `sync_directory` of the folder."""
@@ -101,42 +101,42 @@ class Disk(Protocol):
     def remove(self, path: str) -> None: ...
 
     def sync_directory(self, path: str) -> None:
-        """Returns when names created, renamed and removed in this folder are durable. Blocks."""
+        """Make created, renamed and removed names in this folder durable. Blocks."""
 
     def lock(self, path: str) -> File:
-        """Create and lock a file for this process until it is closed. Raises BlockingIOError if it is taken."""
+        """Create and lock a file for this process until it is closed. Raises BlockingIOError if it is locked."""
 
     def free_bytes(self, path: str) -> int:
-        """Room left for an ordinary user on the file system that holds `path`."""
+        """Free space for an unprivileged user on the file system of `path`."""
 
     def submit(self, operation: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
-        """Run a blocking operation once this call has returned, one after the other in the order of submission.
+        """Run a blocking operation after this call has returned, one at a time in the order of submission.
 
-        It may run beside the event thread. `done` is called on the event thread with what `operation` returned
-        or the exception it raised.
+        It may run on another thread. `done` is called on the event thread with the result of `operation` or the
+        exception it raised.
         """
 
     def run_in_subprocess(self, job: Callable[[Disk], T], done: Callable[[T | BaseException], None]) -> None:
-        """Run a long job on these files beside the node, at low priority, in a process of its own.
+        """Run a long job on these files in a subprocess at low priority, one job at a time.
 
-        `job` is given a Disk of its own, on which it must not lock; it is a module-level function or a
-        `functools.partial` of one with plain values, and so is what it returns or raises. One job at a time.
-        `done` is called on the event thread, as by `submit`; a job whose process died is an OSError.
-        It works MIN_DUTY_CYCLE of the time, until `throttle_subprocess` says otherwise.
+        `job` is a module-level function, or a `functools.partial` of one with picklable values, as are its result and
+        exception. It gets a Disk of its own, on which it must not lock. `done` is called on the event thread as for
+        `submit`, with an OSError if the process died. The job works MIN_DUTY_CYCLE of the time until
+        `throttle_subprocess` changes that.
         """
 
     def throttle_subprocess(self, duty_cycle: float) -> None:
-        """How much of the time the job that runs apart may work from now on, up to 1; nothing without one."""
+        """Set the share of the time, at most 1, for which the subprocess job works; no effect without a job."""
 
 
 class Transport(Protocol):
     """The sending side of one established connection."""
 
     def write(self, data: bytes) -> None:
-        """Queue bytes in order. Never blocks; dropped without a word once the connection is closed."""
+        """Queue bytes in order. Never blocks; silently dropped once the connection is closed."""
 
     def close(self) -> None:
-        """Close after what was queued is sent; `Connection.closed` follows."""
+        """Close after the queued bytes are sent; `Connection.closed` follows."""
 
     def pause_reading(self) -> None: ...
 
@@ -148,7 +148,7 @@ class Transport(Protocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes queued and not yet taken by the network: the measure for back-pressure."""
+        """Bytes queued and not yet sent, for back-pressure."""
 
 
 class Connection(Protocol):
@@ -158,28 +158,28 @@ class Connection(Protocol):
         """Called once, first, when the connection is established."""
 
     def received(self, data: bytes) -> None:
-        """Called with the next bytes of the stream, split anywhere."""
+        """Called with the next bytes of the stream, in chunks of any size."""
 
     def closed(self, reason: str, refused: bool) -> None:
-        """Called once, last; nothing comes after it. `reason` is "" for an orderly end.
+        """Called once, last. `reason` is "" for a normal close.
 
-        `refused` is true if the connection was never established because nobody listens at that address: the
-        host is up and the process is not. A peer that is merely slow or cut off is never `refused`.
+        `refused` is true if the address refused the connection: the host is up but the process is not. A slow or
+        partitioned peer is never `refused`.
         """
 
 
 class Listener(Protocol):
     @property
     def port(self) -> int:
-        """The port it is bound to, also where 0 was asked for."""
+        """The bound port, also if 0 was requested."""
 
     def close(self) -> None:
-        """Accept no more; established connections live on."""
+        """Stop accepting; established connections stay open."""
 
 
 class Network(Protocol):
     def listen(self, host: str, port: int, accept: Callable[[], Connection]) -> Listener:
-        """Bind and call `accept` for every incoming connection. Raises OSError when the address is taken."""
+        """Bind and call `accept` for every incoming connection. Raises OSError if the address is in use."""
 
     def connect(self, host: str, port: int, connection: Connection) -> None:
-        """Begin to connect; `connected` or `closed` of the connection follows."""
+        """Start connecting; `connected` or `closed` of the connection follows."""

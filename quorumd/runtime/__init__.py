@@ -1,11 +1,12 @@
-"""The real world: the four ports on uvloop, files and a flush thread; the process around one node.
+"""The daemon process around one node, and the four ports on uvloop, files and a flush thread.
 
     clock, entropy, disk, network   the ports
-    disk_operations                 flushes and saves: beside the event thread, or on it while the disk is quick
-    job_apart, apart                a long job in a process of its own: the node's side, and that process
-    admission                       limits on accepted connections
-    deliberate_faults               ports that are wrong on purpose, for tests of whole processes
+    disk_operations                 flushes and saves, on the flush thread or inline while the disk is fast
+    subprocess_job, job_process     a long job in a subprocess: the node's side and the subprocess
+    connection_quotas               limits on accepted connections
+    fault_injection                 faulty ports, for tests of whole processes
     daemon                          logging, metrics endpoint, readiness, exit codes
+    monitor                         periodic checks: idle ratio, readiness, watchdog
     signals                         what each signal does
     http_endpoint                   /metrics, /healthz, /readyz
     notify                          systemd's Type=notify protocol

@@ -9,7 +9,7 @@ from math import ceil
 
 
 class LoopTimer:
-    """The Timer port. Calls back at the deadline or later, never before."""
+    """The Timer port. Calls back at or after the deadline, never before."""
 
     __slots__ = ("_callback", "_deadline_ms", "_handle", "_loop")
 
@@ -25,7 +25,7 @@ class LoopTimer:
         self._handle.cancel()
 
     def _arm(self) -> None:
-        # uvloop counts whole milliseconds of its own clock: a call may come 1 ms early, so `_fire` looks.
+        # uvloop counts whole milliseconds of its own clock and may call 1 ms early, so `_fire` checks.
         remaining_ms = max(0, ceil(self._deadline_ms - time.monotonic() * 1000))
         self._handle = self._loop.call_later(remaining_ms / 1000, self._fire)
 
@@ -37,7 +37,7 @@ class LoopTimer:
 
 
 class LoopClock:
-    """The Clock port. `now_ms` has the resolution of the system's clock; the loop's own has milliseconds."""
+    """The Clock port. `now_ms` has the resolution of the system clock; the loop's own clock has milliseconds."""
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop

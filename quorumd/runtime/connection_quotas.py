@@ -1,4 +1,4 @@
-"""Who may connect: limits on accepted connections, in total and from one host."""
+"""Limits on accepted connections, in total and per host."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 logger = logging.getLogger(__name__)
 
 REJECTION_LOG_INTERVAL_S = 10.0
-"""A flood of refused connections is one log line in this time, with their number."""
+"""Refused connections are logged at most once per interval, with their number."""
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkLimits:
-    """Limits of accepted connections, and how long a connection may take to be established."""
+    """Limits on accepted connections, and timeouts."""
 
     max_connections: int = 10_000
     max_connections_per_host: int = 10_000
@@ -24,7 +24,7 @@ class NetworkLimits:
 
 
 class ConnectionQuotas:
-    """Counts accepted connections. `on_rejected` is called for every one that a limit turns away."""
+    """Counts accepted connections. `on_rejected` is called for every connection refused by a limit."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class ConnectionQuotas:
         self._next_log_s = float("-inf")
 
     def admit(self, host: str) -> bool:
-        """Count one connection from `host`, or refuse it."""
+        """Count one connection from `host`; returns False if a limit is reached."""
         from_host = self._open_by_host.get(host, 0)
         if self._open >= self._limits.max_connections:
             self._reject(host, f"max.connections={self._limits.max_connections}")
@@ -54,7 +54,7 @@ class ConnectionQuotas:
         return True
 
     def release(self, host: str) -> None:
-        """A connection from `host` that was admitted is gone."""
+        """Uncount a closed connection from `host`."""
         self._open -= 1
         self._open_by_host[host] -= 1
         if not self._open_by_host[host]:

@@ -38,26 +38,25 @@ REMEDIES: dict[int, str] = {
     ExitCode.ADDRESS_TAKEN: "stop the process that listens there, or choose another address",
     ExitCode.INVARIANT_VIOLATED: "keep a copy of the data folder of every node before anything is started again",
 }
-"""What to do, where the error itself does not know."""
+"""The remedy per exit code, for errors whose text has none."""
 
 SHUTDOWN_TIMEOUT_S = 10.0
-"""How long an orderly stop may take. What was acknowledged is durable: stopping at once loses nothing."""
+"""Limit for a graceful shutdown. Acknowledged records are durable, so stopping at once loses nothing."""
 GC_THRESHOLDS = (50_000, 5, 1_000)
-"""Hardly anything here is cyclic, but hundreds of requests in flight are thousands of objects, and the partitions of
-a large cluster millions: with Python's own thresholds (700, 10, 10) looking at all of them again and again took a
-fifth of a loaded leader's time, and a third of a start. New objects are looked at a quarter million at a time, which
-takes less than a tenth of a second; all of them, which takes a second with a million partitions, hardly ever."""
+"""Hardly any object is cyclic, but requests in flight are thousands of objects and partitions millions: with Python's
+defaults (700, 10, 10) garbage collection took a fifth of a loaded leader's time and a third of a start. With these
+thresholds young collections take less than 0.1 s, and full ones, 1 s with a million partitions, are rare."""
 CLOSE_TIMEOUT_S = 0.5
-"""How long the last answers may take to leave."""
+"""Limit for sending the last responses."""
 ADDRESS_ERRORS = (errno.EADDRINUSE, errno.EADDRNOTAVAIL)
 
 
 def run(settings: Settings) -> int:
-    """Run one node until it is told to stop; the exit code (see `quorumd.runtime`). Never raises for a fault."""
+    """Run one node until it stops and return the `ExitCode`. Errors are logged, not raised."""
     configure_logging(settings.log_level, settings.log_format)
     for warning in settings.warnings():
         logger.warning("%s", warning)
-    # Until the node serves, a signal ends the process as it is: recovery can be begun again at any point.
+    # Until the node serves, a signal ends the process at once: recovery can restart from any point.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signals.install(settings.log_format)
     loop = uvloop.new_event_loop()
@@ -71,7 +70,7 @@ def run(settings: Settings) -> int:
 
 
 def start_failure(error: Exception) -> tuple[int, str]:
-    """Exit code and text for what a node could not start with."""
+    """Exit code and text for an error that prevented the start."""
     if isinstance(error, ConfigError):
         return ExitCode.USAGE, str(error)
     if isinstance(error, FlushFailed):
@@ -89,7 +88,7 @@ def start_failure(error: Exception) -> tuple[int, str]:
 
 
 def with_remedy(exit_code: int, text: str) -> str:
-    """What is wrong and what to do."""
+    """Append the remedy for `exit_code`, if there is one."""
     remedy = REMEDIES.get(exit_code)
     return f"{text}; {remedy}" if remedy else text
 
@@ -144,7 +143,7 @@ class Daemon:
         return exit_code
 
     def _start(self) -> int | None:
-        """None once the node serves, else an exit code."""
+        """Start the node; returns an exit code if that fails."""
         settings = self._settings
         listener = settings.listener
         try:
@@ -206,7 +205,7 @@ class Daemon:
 
     def _stop(self) -> None:
         if self._stop_requested:
-            logger.warning("asked to stop a second time: stopping at once")
+            logger.warning("second stop signal: stopping at once")
             self._exit_with(ExitCode.DONE)
             return
         self._stop_requested = True
@@ -217,7 +216,7 @@ class Daemon:
 
     def _on_stop_timeout(self) -> None:
         if not self._exit_future.done():
-            logger.warning("an orderly stop took longer than %.0f s: stopping at once", SHUTDOWN_TIMEOUT_S)
+            logger.warning("graceful shutdown took longer than %.0f s: stopping at once", SHUTDOWN_TIMEOUT_S)
             self._exit_with(ExitCode.DONE)
 
     def _on_node_stopped(self, exit_code: int, reason: str) -> None:
@@ -229,7 +228,7 @@ class Daemon:
         self.node.statistics.connections_refused += 1
 
     def _on_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """An exception that no code expected. A node that was interrupted half-way must not go on."""
+        """Stop on an unexpected exception, which may have left the node in an inconsistent state."""
         error = context.get("exception")
         message = context.get("message", "")
         if error is None or (isinstance(error, OSError) and "call failed" not in message):

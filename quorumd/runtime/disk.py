@@ -55,7 +55,7 @@ class OsFile:
         os.ftruncate(self._descriptor, size)
 
     def allocate(self, size: int) -> None:
-        """See `ports.File`. Where the system cannot allocate, the file only gets its size."""
+        """See `ports.File`. If the file system cannot allocate blocks, only the size is set."""
         current = self.size()
         if size <= current:
             return
@@ -71,13 +71,13 @@ class OsFile:
     def sync(self) -> None:
         """See `ports.File`."""
         if sys.platform == "darwin":
-            # There, fsync stops at the drive's cache.
+            # On macOS, fsync does not flush the drive's cache.
             fcntl.fcntl(self._descriptor, fcntl.F_FULLFSYNC)
         else:
             os.fdatasync(self._descriptor)
 
     def close(self) -> None:
-        """Close the descriptor, and so give up a lock on the file. Harmless when done before."""
+        """Close the descriptor, which releases a lock on the file. No effect if already closed."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -98,13 +98,13 @@ class OsDisk:
         """See `ports.Disk`."""
         descriptor = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o644)
         if sys.platform == "linux":
-            # After a failed flush Linux keeps the lost pages in its cache as if they were clean. A process
-            # that recovers from that must see what is on the disk.
+            # After a failed flush Linux keeps the lost pages in its cache as clean. Recovery must read what is
+            # on the disk.
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         return self.make_file(descriptor)
 
     def make_file(self, descriptor: int) -> OsFile:
-        """What `open` returns for a descriptor."""
+        """Create the file object for a descriptor."""
         return OsFile(descriptor)
 
     def exists(self, path: str) -> bool:
@@ -136,11 +136,11 @@ class OsDisk:
             os.close(descriptor)
 
     def lock(self, path: str) -> OsFile:
-        """See `ports.Disk`. The kernel gives the lock up when the process ends, however it ends."""
+        """See `ports.Disk`. The kernel releases the lock when the process ends."""
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # For people: what is locked is the file, whatever it says.
+            # The process id is for error messages only; the lock is on the file.
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         except BaseException:
@@ -158,7 +158,7 @@ class OsDisk:
         self._operations.submit(operation, done)
 
     def run_in_subprocess(self, job: Callable[[Disk], T], done: Callable[[T | BaseException], None]) -> None:
-        """See `ports.Disk`. The process ends with this one, however this one ends."""
+        """See `ports.Disk`. The subprocess ends with this process."""
         self._subprocess.run(job, done)
 
     def throttle_subprocess(self, duty_cycle: float) -> None:
@@ -166,6 +166,6 @@ class OsDisk:
         self._subprocess.throttle(duty_cycle)
 
     def close(self) -> None:
-        """Kill the job that runs apart; run what was submitted and end the flush thread."""
+        """Kill the subprocess job, run the submitted operations and end the flush thread."""
         self._subprocess.close()
         self._operations.close()

@@ -1,8 +1,8 @@
-"""Where blocking disk operations run: in order, beside the event thread, or on it while the disk is quick.
+"""Runs blocking disk operations in order, on the flush thread, or on the event thread while the disk is fast.
 
-Handing an operation to another thread and its result back costs two changes of thread and a fight for the
-interpreter, on a fast disk more than the operation itself. So a disk that has just been quick many times in a row is
-waited for on the event thread, and the first slow operation sends the following ones to the flush thread again.
+Handing an operation to another thread costs two thread switches and contention for the GIL, on a fast disk more than
+the operation itself. After a streak of fast operations the next ones therefore run on the event thread; the first
+slow one moves the following ones back to the flush thread.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from time import perf_counter
 from typing import Any
 
 FAST_OPERATION_S = 0.0005
-"""An operation that takes less may be waited for."""
+"""Operations shorter than this count as fast."""
 FAST_STREAK = 64
-"""So many must have been quick before the next ones are waited for."""
+"""Number of fast operations in a row after which the next ones run on the event thread."""
 
 _Operation = Callable[[], Any]
 _Done = Callable[[Any], None]
@@ -46,7 +46,7 @@ class DiskOperations:
         self._flush_thread: Thread | None = None
 
     def submit(self, operation: _Operation, done: _Done) -> None:
-        """See `ports.Disk`. Returns before the operation begins, so that what is to be sent first can be."""
+        """See `ports.Disk`. Returns before the operation starts, so that pending messages can be sent first."""
         if self._on_this_thread or (
             self._fast_streak >= FAST_STREAK and not self._queued_on_thread and self._call_soon
         ):
@@ -86,7 +86,7 @@ class DiskOperations:
             try:
                 self._call_threadsafe(partial(self._ended, done, outcome, elapsed_s))
             except RuntimeError:
-                # The event thread is gone: nobody waits for this result, but the rest is still to be done.
+                # The event thread is gone; the remaining operations still have to run.
                 continue
 
     def _ended(self, done: _Done, outcome: Any, elapsed_s: float) -> None:

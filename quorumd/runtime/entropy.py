@@ -1,4 +1,4 @@
-"""The Entropy port: the operating system's random source for identities, a generator seeded by it for waits."""
+"""The Entropy port: the operating system's random source for Uuids, a generator seeded from it for waits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class SystemEntropy:
     """The Entropy port."""
 
     def __init__(self) -> None:
-        # A follower draws at every fetch: a system call for each would be felt.
+        # A follower draws at every fetch, where a system call would be too expensive.
         self._random = Random()
 
     def randrange(self, bound: int) -> int:
@@ -20,9 +20,9 @@ class SystemEntropy:
         return self._random.randrange(bound)
 
     def uuid(self) -> KafkaUuid:
-        """See `ports.Entropy`. Version 4 as Kafka's own; the reserved ones have no version."""
+        """See `ports.Entropy`. Version 4 like Kafka's; the reserved Uuids have no version."""
         while True:
             candidate = KafkaUuid(uuid4().bytes)
-            # Kafka's tools would take a leading '-' for an option.
+            # Kafka's tools would parse a leading '-' as an option.
             if not str(candidate).startswith("-"):
                 return candidate

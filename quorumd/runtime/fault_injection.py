@@ -1,6 +1,6 @@
-"""Ports that are wrong on purpose: what the properties that begin with `internal.` put in place of the real ones.
+"""Fault injection: faulty ports that replace the real ones if an `internal.` property is set.
 
-For tests of whole processes only; a node without these properties runs none of this.
+For tests of whole processes only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from quorumd.runtime.disk import OsDisk, OsFile
 
 
 class SkewedClock(LoopClock):
-    """The Clock port with a wall clock that is `offset_ms` ahead; its monotonic time is right."""
+    """The Clock port with a wall clock that is `offset_ms` ahead; monotonic time is not affected."""
 
     def __init__(self, loop: AbstractEventLoop, offset_ms: int) -> None:
         super().__init__(loop)
@@ -27,7 +27,7 @@ class SkewedClock(LoopClock):
 
 
 class FlushFailingDisk(OsDisk):
-    """The Disk port on which `flushes` flushes of files work, all together, and every later one fails with EIO."""
+    """The Disk port on which the first `flushes` file flushes succeed and all later ones fail with EIO."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class FlushFailingDisk(OsDisk):
 
 
 class _FlushFailingFile(OsFile):
-    """A file of such a disk."""
+    """A file on a FlushFailingDisk."""
 
     __slots__ = ("_count_flush",)
 

@@ -1,6 +1,6 @@
-"""The HTTP port: /metrics for Prometheus, /healthz and /readyz for whoever starts and watches daemons.
+"""The HTTP endpoint: /metrics for Prometheus, /healthz and /readyz for orchestrators and monitoring.
 
-It runs in threads of its own, so that a scrape costs the event thread nothing but the interpreter's attention.
+It runs in threads of its own, so that a scrape does not block the event thread.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ logger = logging.getLogger(__name__)
 
 CLIENT_TIMEOUT_S = 5.0
 POLL_INTERVAL_S = 0.1
-"""How long closing may take; waiting for clients itself needs no polling."""
+"""Upper bound of the time that closing takes."""
 
 
 class ProbeResult(NamedTuple):
-    """Answer to /healthz or /readyz: status 200 if `good`, else 503; `text` says why."""
+    """Response to /healthz or /readyz: status 200 if `ok`, else 503, with `text` as the body."""
 
     ok: bool
     text: str
 
 
 class HttpEndpoint:
-    """Bound when made, which raises OSError if the address is taken; serving from `start` to `close`."""
+    """Binds when created, raising OSError if the address is in use; serves from `start` to `close`."""
 
     def __init__(
         self,
@@ -76,17 +76,17 @@ class HttpEndpoint:
         return int(self._server.server_address[1])
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start serving requests."""
         Thread(target=self._server.serve_forever, args=(POLL_INTERVAL_S,), name="http", daemon=True).start()
 
     def close(self) -> None:
-        """Answer no more."""
+        """Stop serving requests."""
         self._server.shutdown()
         self._server.server_close()
 
 
 class _Server(ThreadingTCPServer):
-    # Not http.server's own: that one looks up the host's name, which can take long.
+    # Instead of http.server's own class, which looks up the host name and may block.
     allow_reuse_address = True
     daemon_threads = True
 

@@ -1,8 +1,8 @@
-"""The process of a job that runs apart: `python -m quorumd.runtime.job_process`. `job_apart` is the other side.
+"""The subprocess of a job, `python -m quorumd.runtime.job_process`. `subprocess_job` is the node's side.
 
-The pickled job comes on standard input, which stays open. A byte on it is a new duty cycle, in percent; its end means
-that the node is gone, and ends this process. The pickled outcome goes to standard output, with what the node should
-log (None for nothing).
+The pickled job arrives on standard input, which stays open. Each further byte is a new duty cycle in percent; the end
+of the input means that the node is gone, and ends this process. The pickled outcome is written to standard output,
+with a warning for the node to log or None.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from quorumd.ports import MIN_DUTY_CYCLE
 
 MIN_PRIORITY = 19
 WORK_SLICE_S = 0.004
-"""Of processor time, until the next pause. Timers of processor time tick no faster than this."""
+"""CPU time between two pauses. CPU timers tick no faster than this."""
 
 
 def main() -> None:
-    """Run the job and write what came of it."""
-    # Ctrl-C in the node's terminal is for the node, and so is its end.
+    """Run the job and write its outcome."""
+    # Signals from the node's terminal are for the node.
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     warning = lower_priority()
-    # The process ends with its job: looking for cycles among millions of objects would be for nothing.
+    # The process ends with its job, so collecting cycles among millions of objects is wasted work.
     gc.disable()
     stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
-    # What a job prints is no part of the outcome.
+    # Output of the job must not mix with the outcome.
     sys.stdout = sys.stderr
     try:
         job = pickle.load(stdin)
     except EOFError:
-        # The node was gone before it could say what to do.
+        # The node was gone before it sent the job.
         os._exit(1)
     throttle = Throttle()
     Thread(target=_read_duty_cycles, args=(stdin, throttle), daemon=True).start()
@@ -50,12 +50,12 @@ def main() -> None:
         outcome = error
     stdout.write(_pickled(outcome, warning))
     stdout.flush()
-    # Not through the interpreter's own end, which would wait for the thread that holds standard input.
+    # A normal exit would wait for the thread that reads standard input.
     os._exit(0)
 
 
 def lower_priority() -> str | None:
-    """Run only when nobody else wants to, as far as the system can tell. Returns what is to be logged."""
+    """Lower the process's scheduling priority as far as possible. Returns a warning to log, if any."""
     warning = None
     try:
         os.nice(MIN_PRIORITY)
@@ -75,10 +75,10 @@ def lower_priority() -> str | None:
 
 
 class Throttle:
-    """Pauses this process after every `WORK_SLICE_S` of work, so that it works `duty_cycle` of the time.
+    """Pauses this process after every `WORK_SLICE_S` of CPU time, so that it works `duty_cycle` of the time.
 
-    However low its priority, a process that computes without pause slows down those on the other threads of its core,
-    and who wakes up finds its caches cold.
+    Even at the lowest priority, a process that never pauses slows down its core's other hardware threads and evicts
+    the caches of other processes.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What the daemon looks at once a second, on the event thread: is it turning, how busy is it, is the node ready."""
+"""Periodic checks on the event thread: whether the loop turns, how busy it is, and whether the node is ready."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from quorumd.runtime.notify import notify
 
 INTERVAL_S = 1.0
 STARTING_INTERVAL_S = 0.1
-"""Until the node is ready for the first time: who waits for its start waits no longer than necessary."""
+"""Interval until the node is first ready, short so that a start is not delayed."""
 RESPONSE_LIMIT_S = 2.0
-"""A node whose event thread takes longer to say whether it is ready is not."""
+"""A node whose event thread takes longer to report readiness is not ready."""
 STARTUP_EXTENSION_S = 60
-"""How much longer systemd waits for READY=1 after each look. A node without a majority waits for the others, or for
-an operator: to kill it and start it again would help nobody."""
+"""Extension of systemd's start timeout per check. A node without a majority waits for other nodes or an operator;
+restarting it would not help."""
 STALLED_AFTER_S = 10.0
 
 
 class Monitor:
-    """Measures the event thread and tells systemd of the node's state. Started on the event thread.
+    """Measures the event thread and reports the node's state to systemd. Started on the event thread.
 
-    The idle ratio is 1 - (CPU time of the event thread / time passed): cheap, the same under every event loop, and
-    honest about a busy interpreter; blocking in a system call counts as idle. Clocks are arguments for tests.
+    The idle ratio is 1 - (CPU time of the event thread / elapsed time). Blocking in a system call counts as idle.
+    Clocks are arguments for tests.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Monitor:
         """When the event thread is to look next."""
 
     def start(self) -> None:
-        """Look now, and from then on until `stop`."""
+        """Check now and then periodically until `stop`."""
         self._tick()
 
     def stop(self) -> None:
@@ -76,7 +76,7 @@ class Monitor:
         self._timer = self._loop.call_later(interval_s, self._tick)
 
     def sample(self) -> None:
-        """One look."""
+        """Run one check."""
         now_s, cpu_s = self._now_s(), self._cpu_s()
         elapsed_s = now_s - self._last_tick_s
         if elapsed_s > 0:
@@ -97,7 +97,7 @@ class Monitor:
             notify("WATCHDOG=1")
 
     def _notify(self, node_status: NodeStatus) -> None:
-        """Tell systemd how the node stands; it counts as started when it is ready for the first time."""
+        """Report the status to systemd, and READY=1 when the node is ready for the first time."""
         lacks = readiness(node_status).lacks
         status = f"{node_status.summary}; {lacks[0]}" if lacks else node_status.summary
         if status != self._status:
@@ -105,14 +105,14 @@ class Monitor:
             notify(f"STATUS={status}")
         if not lacks and not self._has_started:
             self._has_started = True
-            # The image is loaded: what stays for long is looked at for garbage no more.
+            # The image is loaded: exclude its long-lived objects from garbage collection.
             gc.freeze()
             notify("READY=1", f"MAINPID={os.getpid()}")
         elif not self._has_started:
             notify(f"EXTEND_TIMEOUT_USEC={STARTUP_EXTENSION_S * 1_000_000}")
 
     def health(self) -> ProbeResult:
-        """For /healthz, from any thread: the event loop turns and the log takes records."""
+        """The result of /healthz, from any thread: the event loop turns and the log accepts appends."""
         stalled_s = self._now_s() - self._last_tick_s
         if stalled_s > STALLED_AFTER_S:
             return ProbeResult(False, f"the event loop has not turned for {stalled_s:.0f} s")
@@ -121,7 +121,7 @@ class Monitor:
         return ProbeResult(True, "ok")
 
     def readiness(self) -> ProbeResult:
-        """For /readyz, from any thread but the event thread, which decides."""
+        """The result of /readyz, decided on the event thread; call from any other thread."""
         decided: Future[ProbeResult] = Future()
         try:
             self._loop.call_soon_threadsafe(
@@ -137,5 +137,5 @@ class Monitor:
 
 
 def probe_result(node_status: NodeStatus) -> ProbeResult:
-    """The decision as the response to /readyz."""
+    """The response to /readyz for a node status."""
     return ProbeResult(readiness(node_status).is_ready, report(node_status))

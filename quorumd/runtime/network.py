@@ -1,4 +1,4 @@
-"""The Network port on asyncio: TCP connections, accepted and made."""
+"""The Network port on asyncio: incoming and outgoing TCP connections."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BACKLOG = 1024
 
 
 class TcpNetwork:
-    """The Network port. `on_rejected` is called for every connection that a limit turned away."""
+    """The Network port. `on_rejected` is called for every connection refused by a limit."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class TcpNetwork:
         self._sweep_timer: asyncio.TimerHandle | None = None
 
     def listen(self, host: str, port: int, accept: Callable[[], Connection]) -> TcpListener:
-        """See `ports.Network`. An empty host is every IPv4 address."""
+        """See `ports.Network`. An empty host binds all IPv4 addresses."""
         family, kind, protocol, _, address = socket.getaddrinfo(
             host or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
@@ -61,11 +61,11 @@ class TcpNetwork:
 
     @property
     def open_connections(self) -> int:
-        """Established ones, accepted and made."""
+        """Number of established connections, incoming and outgoing."""
         return len(self._links)
 
     async def close(self, timeout_s: float) -> None:
-        """Send what is queued, close all connections; what takes longer than `timeout_s` is cut off."""
+        """Send queued bytes and close all connections; abort those that take longer than `timeout_s`."""
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
         for task in self._tasks:
@@ -94,7 +94,7 @@ class TcpNetwork:
         except TimeoutError:
             failures.append(f"not connected within {self._limits.connect_timeout_ms} ms")
         except (OSError, ValueError, OverflowError) as error:
-            # An address that other nodes told may be anything, also a name or port that cannot be one.
+            # An address from another node may be invalid in any way, including its host name or port.
             failures.append(f"no such address: {error}")
         connection.closed("; ".join(failures), refused=0 < refusals == len(failures))
 
@@ -105,7 +105,7 @@ class TcpNetwork:
         try:
             await self._loop.create_connection(lambda: link, host, port, family=family, proto=protocol)
         except BaseException:
-            # Cancelled at the very end, the loop drops an established transport without telling its protocol.
+            # If cancelled at the very end, the loop drops an established transport without `connection_lost`.
             self.on_link_closed(link)
             raise
 
@@ -138,7 +138,7 @@ class TcpNetwork:
 
 
 class TcpListener:
-    """The Listener port. Bound and queueing from the start, accepting as soon as the loop turns."""
+    """The Listener port. Bound when created; accepts connections once the loop runs."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
@@ -193,7 +193,7 @@ class _Link(asyncio.Protocol):
         self._connection.closed(str(error or ""), refused=False)
 
     def write(self, data: bytes) -> None:
-        """See `ports.Transport`. uvloop sends what was written in one turn of the loop in one piece."""
+        """See `ports.Transport`. uvloop sends the writes of one turn of the loop together."""
         if not self._closing:
             self._transport.write(data)
 
@@ -209,8 +209,8 @@ class _Link(asyncio.Protocol):
         self._transport.abort()
 
     def on_idle_timeout(self) -> None:
-        """Nothing was received for the longest time allowed."""
-        # A connection of ours belongs to whoever made it, until it is closed and its rest cannot be sent.
+        """Handle the idle timeout."""
+        # An outgoing connection is closed by its owner; abort it only if closing does not finish.
         if self._closing:
             self.abort()
 
@@ -233,7 +233,7 @@ class _Link(asyncio.Protocol):
         host, port = (transport.get_extra_info("peername") or ("unknown", 0))[:2]
         self.host = str(host)
         self.peer = f"[{host}]:{port}" if ":" in self.host else f"{host}:{port}"
-        # An answer must not wait for the acknowledgement of the one before it.
+        # A response must not wait for the TCP acknowledgement of the previous one.
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
@@ -271,7 +271,7 @@ class _AcceptedLink(_Link):
 
 
 class _NullConnection:
-    """Listens to a connection that was refused before anybody wanted it."""
+    """The Connection of a refused link."""
 
     def connected(self, transport: object) -> None: ...
 

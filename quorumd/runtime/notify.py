@@ -1,4 +1,4 @@
-"""systemd's notification protocol (sd_notify): one datagram a message to the socket that systemd names."""
+"""systemd's notification protocol (sd_notify): one datagram per message to systemd's socket."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import socket
 
 
 def notify(*variables: str) -> bool:
-    """Send such assignments as `READY=1` in one message; whether somebody asked for it and it was sent.
+    """Send assignments such as `READY=1` in one message; returns whether they were sent.
 
-    Harmless where no service manager listens: a daemon does not fail for want of somebody to tell.
+    No effect without a service manager; errors are ignored.
     """
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
@@ -26,7 +26,7 @@ def notify(*variables: str) -> bool:
 
 
 def watchdog_interval_s() -> float | None:
-    """How often to send `WATCHDOG=1`: half of what systemd waits; None if it does not watch this process."""
+    """Interval for `WATCHDOG=1`, half of systemd's timeout; None if systemd does not watch this process."""
     if os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
         return None
     microseconds = os.environ.get("WATCHDOG_USEC", "")

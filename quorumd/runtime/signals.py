@@ -1,6 +1,6 @@
-"""What signals do to a daemon. Only SIGKILL and SIGSTOP act without a line on stderr.
+"""Signal handling of the daemon. Every signal but SIGKILL and SIGSTOP is logged.
 
-    SIGTERM, SIGINT     an orderly stop, a second one stops at once (see `daemon`)
+    SIGTERM, SIGINT     graceful shutdown; a second one stops at once (see `daemon`)
     SIGUSR1, SIGQUIT    log the node's state, print the stacks of all threads, and go on
     SIGHUP, SIGUSR2     log that there is nothing to do: a node reads its properties once, when it starts
     SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT     print the stacks, then end as without a handler
@@ -76,7 +76,7 @@ def attach(loop: AbstractEventLoop, state: Callable[[], str]) -> None:
 
 
 def describe_state(node: Node) -> str:
-    """One line for an operator who wonders what a node is doing."""
+    """The node's state in one line for the log."""
     engine, log = node.engine, node.log
     leader = f"leader {engine.leader_id}" if engine.leader_id >= 0 else "no leader known"
     voters = ",".join(map(str, engine.voters.current.ids)) or "not known"

@@ -1,4 +1,4 @@
-"""Stacks of all threads as one event of the log, where the log is for machines."""
+"""The stacks of all threads as one event of a JSON log."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from threading import Thread
 logger = logging.getLogger("quorumd.daemon")
 
 QUIET_S = 0.05
-"""Nothing more of a dump comes after such a pause."""
+"""A dump is complete after this pause."""
 PART_BYTES = 64 * 1024
 
 
 class StackLog:
-    """`faulthandler` writes to `descriptor`, from C and whatever the event thread does; a thread logs each dump."""
+    """Logs each dump that `faulthandler` writes to `descriptor`, on a thread of its own."""
 
     def __init__(self) -> None:
         self._read_end, self.descriptor = os.pipe()
-        # Of more than the pipe holds the rest is lost: nothing may wait for this thread.
+        # Non-blocking: what exceeds the pipe's capacity is lost, since nothing may wait for this thread.
         os.set_blocking(self.descriptor, False)
         Thread(target=self._run, name="stacks", daemon=True).start()
 

@@ -1,7 +1,7 @@
-"""A job in a process of its own, seen from the node: started, waited for by a thread, killed with the node.
+"""The node's side of a job in a subprocess: start it, wait for it on a thread, kill it with the node.
 
-`quorumd.runtime.job_process` is the other side. The job and its outcome are pickled; both go over pipes. The process
-sees the end of its standard input when the node is gone, and ends itself.
+`quorumd.runtime.job_process` is the subprocess. The job and its outcome are pickled and sent over pipes. The
+subprocess exits when its standard input is closed because the node is gone.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class SubprocessJob:
     def run(self, job: Callable[[Any], Any], done: Callable[[Any], None]) -> None:
         """See `ports.Disk.run_in_subprocess`. Raises RuntimeError while another job is running."""
         if self._thread is not None:
-            raise RuntimeError("a job is running apart: start the next one when its result has arrived")
+            raise RuntimeError("a subprocess job is already running; wait for its result first")
         self._duty_cycle = MIN_DUTY_CYCLE
         self._thread = Thread(
             target=self._work, args=(pickle.dumps(job), done), name="subprocess-job", daemon=True
@@ -57,11 +57,11 @@ class SubprocessJob:
     def _send_duty_cycle(self) -> None:
         with self._input_lock:
             if self._input is not None:
-                with suppress(OSError):  # It died; the exit code says more.
+                with suppress(OSError):  # The process died; its exit code is reported later.
                     os.write(self._input.fileno(), bytes((round(100 * self._duty_cycle),)))
 
     def close(self) -> None:
-        """Kill the process, if there is one; its `done` comes or does not."""
+        """Kill the subprocess, if there is one; its `done` may or may not be called."""
         with self._start_lock:
             self._closed = True
             if self._process is not None:
@@ -78,7 +78,7 @@ class SubprocessJob:
         try:
             self._call_threadsafe(partial(self._ended, done, outcome))
         except RuntimeError:
-            return  # The event thread is gone, and nobody waits for this result.
+            return  # The event thread is gone.
 
     def _ended(self, done: Callable[[Any], None], outcome: Any) -> None:
         self._thread = None
@@ -88,7 +88,7 @@ class SubprocessJob:
         with self._start_lock:
             if self._closed:
                 raise OSError(ECHILD, "the node is stopping")
-            # Not the working directory but what this process imports from: both must run the same code.
+            # Import from the same paths as this process, not from the working directory.
             process = self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "quorumd.runtime.job_process"],
                 stdin=subprocess.PIPE,
@@ -102,8 +102,8 @@ class SubprocessJob:
                 process.stdin.write(job)
                 process.stdin.flush()
             except BrokenPipeError:
-                pass  # It died; the exit code says more.
-            # Its standard input stays open: the end of it means that the node is gone.
+                pass  # The process died; its exit code is reported below.
+            # Standard input stays open, since its end makes the subprocess exit.
             self._input = process.stdin
             self._send_duty_cycle()
             output = process.stdout.read()

@@ -102,7 +102,7 @@ def test_one_job_at_a_time(disk: OsDisk, callbacks: SimpleQueue[Callable[[], Non
     os.mkfifo(started)
     outcomes: list[object] = []
     disk.run_in_subprocess(partial(subprocess_jobs.wait_for_ever, str(started)), outcomes.append)
-    with pytest.raises(RuntimeError, match="running apart"):
+    with pytest.raises(RuntimeError, match="already running"):
         disk.run_in_subprocess(subprocess_jobs.print_output, outcomes.append)
     pid = int(started.read_text())
     disk.close()
