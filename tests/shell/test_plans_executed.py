@@ -51,7 +51,7 @@ def rows(*arguments: str | Path, exits: int = 0) -> Any:
 def test_a_plan_is_applied_in_waves_and_taken_back(
     cluster: Cluster, stand_ins: list[BrokerStandIn], tmp_path: Path
 ) -> None:
-    folder, live = tmp_path / "plan", ("--bootstrap", cluster.bootstrap)
+    folder, live = tmp_path / "plan", ("--bootstrap-server", cluster.bootstrap)
     made = rows("make", *live, "--remove", "103", "--move-limit", "2", "--out", folder)
     assert made["moves"] == made["lower_bound"] == 16
     assert made["waves"] > 1
@@ -76,7 +76,7 @@ def test_a_plan_is_applied_in_waves_and_taken_back(
 def test_what_was_changed_since_is_not_touched(
     cluster: Cluster, stand_ins: list[BrokerStandIn], tmp_path: Path
 ) -> None:
-    folder, live = tmp_path / "plan", ("--bootstrap", cluster.bootstrap)
+    folder, live = tmp_path / "plan", ("--bootstrap-server", cluster.bootstrap)
     rows("make", *live, "--out", folder)
     changed = json.loads((folder / "waves" / "0001.json").read_text())["partitions"][0]
     other = [broker for broker in BROKERS if broker not in changed["replicas"]][:2]

@@ -13,7 +13,12 @@ from quorumd.cli.pipeline.output import print_rows
 
 @click.command()
 @click.option("--from", "path", metavar="ID=FOLDER,...", help="Read the data folders of these nodes.")
-@click.option("--bootstrap", metavar="HOST:PORT,...", help="Read a live cluster as an observer instead.")
+@click.option(
+    "--bootstrap-server",
+    "bootstrap",
+    metavar="HOST:PORT,...",
+    help="Read a live cluster as an observer instead.",
+)
 @click.option(
     "--to",
     "folder",
@@ -44,10 +49,10 @@ def build(
     \b
     Examples:
       quorumd pipeline history build --from 1=/srv/n1,2=/srv/n2,3=/srv/n3 --to history
-      quorumd pipeline history build --bootstrap 127.0.0.1:9192 --to history --follow
+      quorumd pipeline history build --bootstrap-server 127.0.0.1:9192 --to history --follow
     """
     if (path is None) == (bootstrap is None):
-        raise click.UsageError("give one of --from ID=FOLDER,... and --bootstrap HOST:PORT")
+        raise click.UsageError("give one of --from ID=FOLDER,... and --bootstrap-server HOST:PORT")
     if follow and once:
         raise click.UsageError("--follow cannot be combined with --once")
     from dataclasses import asdict

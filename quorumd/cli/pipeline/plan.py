@@ -20,10 +20,10 @@ def plan() -> None:
 
     \b
     Examples:
-      quorumd pipeline plan make --bootstrap 127.0.0.1:9192 --remove 7 --add 21:rackC --out plan
+      quorumd pipeline plan make --bootstrap-server 127.0.0.1:9192 --remove 7 --add 21:rackC --out plan
       quorumd pipeline plan show plan --brokers
-      quorumd pipeline plan apply plan --bootstrap 127.0.0.1:9192 --execute
-      quorumd pipeline plan verify plan --bootstrap 127.0.0.1:9192
+      quorumd pipeline plan apply plan --bootstrap-server 127.0.0.1:9192 --execute
+      quorumd pipeline plan verify plan --bootstrap-server 127.0.0.1:9192
     """
 
 

@@ -32,9 +32,9 @@ def apply(
 
     \b
     Examples:
-      quorumd pipeline plan apply plan --bootstrap 127.0.0.1:9192
-      quorumd pipeline plan apply plan --bootstrap 127.0.0.1:9192 --execute
-      quorumd pipeline plan apply plan --bootstrap 127.0.0.1:9192 --execute --wave 3
+      quorumd pipeline plan apply plan --bootstrap-server 127.0.0.1:9192
+      quorumd pipeline plan apply plan --bootstrap-server 127.0.0.1:9192 --execute
+      quorumd pipeline plan apply plan --bootstrap-server 127.0.0.1:9192 --execute --wave 3
     """
     from quorumd.pipeline.plan.files import rollback_file, wave_file
 

@@ -130,7 +130,7 @@ def make(
 
     \b
     Examples:
-      quorumd pipeline plan make --bootstrap 127.0.0.1:9192 --out plan
+      quorumd pipeline plan make --bootstrap-server 127.0.0.1:9192 --out plan
       quorumd pipeline plan make --state history --remove 7,8 --add 21:rackC,22:rackA --out plan
       quorumd pipeline plan make --from 1=/srv/n1 --replication-factor orders=4 --out plan
       quorumd pipeline plan make --state history --replace 7=21 --sizes sizes.parquet --out plan

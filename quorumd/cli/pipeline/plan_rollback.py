@@ -28,8 +28,8 @@ def rollback(
 
     \b
     Examples:
-      quorumd pipeline plan rollback plan --bootstrap 127.0.0.1:9192
-      quorumd pipeline plan rollback plan --bootstrap 127.0.0.1:9192 --execute
+      quorumd pipeline plan rollback plan --bootstrap-server 127.0.0.1:9192
+      quorumd pipeline plan rollback plan --bootstrap-server 127.0.0.1:9192 --execute
     """
     from quorumd.pipeline.plan.files import rollback_file, wave_file
 

@@ -27,7 +27,7 @@ REQUEST_LIMIT = "60s"
 
 
 def state_options(command: F) -> F:
-    """`--state`, `--bootstrap` and `--from`, for `chosen_state`."""
+    """`--state`, `--bootstrap-server` and `--from`, for `chosen_state`."""
     for option in (
         click.option(
             "--from",
@@ -49,9 +49,8 @@ def state_options(command: F) -> F:
 
 
 def bootstrap(*, required: bool) -> Callable[[F], F]:
-    """`--bootstrap` (or `--bootstrap-server`) and `--timeout`."""
+    """`--bootstrap-server` and `--timeout`."""
     option = click.option(
-        "--bootstrap",
         "--bootstrap-server",
         "servers",
         type=options.addresses,
@@ -83,7 +82,7 @@ def chosen_state(where: Mapping[str, Any]) -> tuple[ClusterState, str]:
         # Options on the command line take precedence over the environment.
         given.remove("servers")
     if len(given) != 1:
-        raise click.UsageError("give one of --state, --bootstrap and --from")
+        raise click.UsageError("give one of --state, --bootstrap-server and --from")
     if where["history"]:
         return loading.state_of_history(where["history"]), f"history {where['history']}"
     if where["folders"]:

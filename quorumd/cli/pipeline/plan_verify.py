@@ -30,7 +30,7 @@ def verify(folder: Path, differences: bool, output: str, **where: Any) -> None:
 
     \b
     Examples:
-      quorumd pipeline plan verify plan --bootstrap 127.0.0.1:9192
+      quorumd pipeline plan verify plan --bootstrap-server 127.0.0.1:9192
       quorumd pipeline plan verify plan --state history --differences --output jsonl
     """
     from quorumd.pipeline.spark.java import need_extra

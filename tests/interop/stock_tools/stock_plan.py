@@ -114,7 +114,7 @@ class StockPlan:
         )
 
     def _rows(self, command: str, *options: str | Path, code: int = 0) -> Any:
-        arguments = ("pipeline", "plan", command, *options, "--bootstrap", self._cluster.bootstrap)
+        arguments = ("pipeline", "plan", command, *options, "--bootstrap-server", self._cluster.bootstrap)
         done = run_quorumd(*arguments, "--output", "json")
         expect(f"exit code of quorumd {' '.join(map(str, arguments))}: {done.stderr}", done.returncode, code)
         return json.loads(done.stdout)

@@ -139,7 +139,7 @@ def test_mistakes_get_one_line(
     assert code == 2
     assert "'yesterday' is not a time" in text
     assert failure(capsys, "build", "--to", str(tmp_path))[0] == 2
-    assert failure(capsys, "build", "--to", str(tmp_path), "--from", "x", "--bootstrap", "y:1")[0] == 2
+    assert failure(capsys, "build", "--to", str(tmp_path), "--from", "x", "--bootstrap-server", "y:1")[0] == 2
     assert failure(capsys, "build", "--to", str(tmp_path), "--from", "x", "--follow", "--once")[0] == 2
 
 

@@ -110,7 +110,7 @@ def test_a_plan_by_bytes(history: Path, tmp_path: Path, capsys: pytest.CaptureFi
         (("--rack", "x=7"), 2, "expected the id of a broker"),
         (("--replication-factor", "0"), 2, "is not N or TOPIC=N"),
         (("--topics", "nowhere"), 2, "topic 'nowhere' is not in this state"),
-        (("--bootstrap", "127.0.0.1:1"), 2, "give one of --state, --bootstrap and --from"),
+        (("--bootstrap-server", "127.0.0.1:1"), 2, "give one of --state, --bootstrap-server and --from"),
     ],
 )
 def test_what_cannot_be_is_one_line(
@@ -133,7 +133,7 @@ def test_no_history_and_no_plan_are_incomplete_input(
 ) -> None:
     run("make", "--state", tmp_path / "none", "--out", tmp_path / "plan", exits=8)
     run("show", tmp_path / "plan", exits=8)
-    run("apply", tmp_path / "plan", "--bootstrap", "127.0.0.1:1", exits=8)
+    run("apply", tmp_path / "plan", "--bootstrap-server", "127.0.0.1:1", exits=8)
     assert capsys.readouterr().err.count("\n") == 3
 
 
@@ -171,7 +171,7 @@ def test_waves_that_are_not_there_are_refused(
     history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run("make", "--state", history, "--out", tmp_path / "plan")
-    run("apply", tmp_path / "plan", "--bootstrap", "127.0.0.1:1", "--wave", "99", exits=2)
+    run("apply", tmp_path / "plan", "--bootstrap-server", "127.0.0.1:1", "--wave", "99", exits=2)
     assert "--wave 99: the plan in" in capsys.readouterr().err
     run("show", tmp_path / "plan", "--wave", "1", exits=2)
     run("show", tmp_path / "plan", "--brokers", "--moves", exits=2)
@@ -191,7 +191,7 @@ def test_a_wave_that_cannot_be_read_is_incomplete_input(
     for damage in (lambda: wave.write_text('{"version":1,'), wave.unlink):
         damage()
         capsys.readouterr()
-        run("apply", tmp_path / "plan", "--bootstrap", "127.0.0.1:1", exits=8)
+        run("apply", tmp_path / "plan", "--bootstrap-server", "127.0.0.1:1", exits=8)
         told = capsys.readouterr().err
         assert told.startswith(f"error: {wave}: ")
         assert told.count("\n") == 1
@@ -207,7 +207,7 @@ def test_a_cluster_that_does_not_answer_is_incomplete_input(
         raise RequestFailed("no answer")
 
     monkeypatch.setattr(pipeline_plan_state, "run_admin", nobody)
-    run("make", "--bootstrap", "127.0.0.1:1", "--out", tmp_path / "plan", exits=8)
+    run("make", "--bootstrap-server", "127.0.0.1:1", "--out", tmp_path / "plan", exits=8)
     assert capsys.readouterr().err == "error: no answer\n"
     assert asked == [10_000.0], "as soon as other commands report it"
 
@@ -238,7 +238,7 @@ def test_timeout_is_that_of_requests_and_wave_timeout_that_of_a_wave(
     monkeypatch.setattr(pipeline_plan_execution, "ask_cluster", ask_cluster)
     monkeypatch.setattr(pipeline_plan_execution, "wait_until_done", wait_until_done)
     monkeypatch.setattr(pipeline_plan_execution, "run_admin", lambda *arguments, **others: {})
-    live = ("--bootstrap", "127.0.0.1:1", "--execute", "--wave", "1")
+    live = ("--bootstrap-server", "127.0.0.1:1", "--execute", "--wave", "1")
     run(command, folder, *live, "--timeout", "3s", "--wave-timeout", "2m")
     run(command, folder, *live)
     assert (requests_s, waves_s) == ([3.0, 60.0], [120.0, 3600.0])
@@ -279,5 +279,5 @@ def test_the_cluster_of_the_environment_is_asked_where_nothing_else_is_said(
     run("make", "--out", tmp_path / "2")
     run("make", "--state", history, "--out", tmp_path / "3")
     assert asked == [(("127.0.0.1", 1),), (("127.0.0.1", 2),)]
-    run("make", "--state", history, "--bootstrap", "127.0.0.1:3", "--out", tmp_path / "4", exits=2)
-    assert "one of --state, --bootstrap and --from" in capsys.readouterr().err
+    run("make", "--state", history, "--bootstrap-server", "127.0.0.1:3", "--out", tmp_path / "4", exits=2)
+    assert "one of --state, --bootstrap-server and --from" in capsys.readouterr().err
