@@ -31,14 +31,14 @@ def validate_client_metrics_configs(configs: Mapping[str, str]) -> None:
     for name in configs:
         if name not in CLIENT_METRICS_CONFIGS:
             raise InvalidConfig(
-                f"{quoted(name)} is no config of client metrics, only {', '.join(CLIENT_METRICS_CONFIGS)} are.",
+                f"Unknown client metrics config {quoted(name)}; known configs: {', '.join(CLIENT_METRICS_CONFIGS)}.",
                 ErrorCode.INVALID_REQUEST,
             )
     values = {name: parse_value(name, CLIENT_METRICS_CONFIGS[name], text) for name, text in configs.items()}
     interval = values.get(INTERVAL)
     if isinstance(interval, int) and not MIN_INTERVAL_MS <= interval <= MAX_INTERVAL_MS:
         raise InvalidConfig(
-            f"{INTERVAL} is {interval}: it must be from {MIN_INTERVAL_MS} to {MAX_INTERVAL_MS}.",
+            f"{INTERVAL} is {interval}; it must be from {MIN_INTERVAL_MS} to {MAX_INTERVAL_MS}.",
             ErrorCode.INVALID_REQUEST,
         )
     patterns = values.get(MATCH)
@@ -51,12 +51,10 @@ def _check_pattern(pattern: str) -> None:
     parts = split_like_java(pattern, "=")
     if len(parts) != 2 or parts[0].strip() not in SELECTORS:
         raise InvalidConfig(
-            f"{MATCH} has {quoted(pattern)}: it must be NAME=PATTERN, with one of {', '.join(SELECTORS)} for "
-            "the name."
+            f"Invalid pattern {quoted(pattern)} in {MATCH}: expected NAME=PATTERN, where NAME is one of "
+            f"{', '.join(SELECTORS)}."
         )
     try:
         re.compile(_JAVA_CLASSES.sub("x", parts[1].strip()))
     except re.error as error:
-        raise InvalidConfig(
-            f"{MATCH} has {quoted(pattern)}, which is no regular expression: {error}."
-        ) from None
+        raise InvalidConfig(f"Invalid regular expression {quoted(pattern)} in {MATCH}: {error}.") from None

@@ -260,7 +260,7 @@ class ClusterImage:
         broker = self._registered_broker(record.broker_id, record.broker_epoch)
         if record.fenced not in (-1, 0, 1) or record.in_controlled_shutdown not in (0, 1):
             raise MalformedMessage(
-                f"a record changes broker {broker.id} in ways that are not known: fenced {record.fenced}, in "
+                f"a record changes broker {broker.id} with unknown values: fenced {record.fenced}, in "
                 f"controlled shutdown {record.in_controlled_shutdown}"
             )
         self._set_broker(
@@ -295,7 +295,7 @@ class ClusterImage:
         broker = self.brokers.get(broker_id)
         if broker is None or broker.epoch != epoch:
             known = "not registered" if broker is None else f"registered with epoch {broker.epoch}"
-            raise MalformedMessage(f"a record names broker {broker_id} with epoch {epoch}, and it is {known}")
+            raise MalformedMessage(f"a record names broker {broker_id} with epoch {epoch}, but it is {known}")
         return broker
 
     # Topics and partitions
@@ -313,7 +313,7 @@ class ClusterImage:
     def _add_topic(self, record: TopicRecord, changes: list[UndoEntry]) -> None:
         if record.name in self.topic_ids or record.topic_id in self.topics:
             raise MalformedMessage(
-                f"a record makes the topic {record.name!r} ({record.topic_id}), which is there"
+                f"a record creates topic {record.name!r} ({record.topic_id}), which already exists"
             )
         assign(self.topics, record.topic_id, Topic(record.name, record.topic_id), changes)
         assign(self.topic_ids, record.name, record.topic_id, changes)
@@ -347,7 +347,7 @@ class ClusterImage:
         partition = topic.partitions.get(record.partition_id)
         if partition is None:
             raise MalformedMessage(
-                f"a record changes partition {record.partition_id} of {topic.id}, which is not there"
+                f"a record changes partition {record.partition_id} of topic {topic.id}, which does not exist"
             )
         self._set_partition(topic, record.partition_id, partition.apply(record, self.shared), changes)
 
@@ -383,7 +383,7 @@ class ClusterImage:
         """Of one topic, or of all with the name ""."""
         topic = self.topic_by_name(record.topic_name)
         if record.topic_name and topic is None:
-            raise MalformedMessage(f"a record clears the ELR of {record.topic_name!r}, which is not there")
+            raise MalformedMessage(f"a record clears the ELR of unknown topic {record.topic_name!r}")
         for each in [topic] if topic is not None else list(self.topics.values()):
             for index, before in list(each.partitions.items()):
                 if before.elr or before.last_known_elr:
@@ -392,14 +392,14 @@ class ClusterImage:
     def _topic(self, topic_id: KafkaUuid) -> Topic:
         topic = self.topics.get(topic_id)
         if topic is None:
-            raise MalformedMessage(f"a record names the topic {topic_id}, which is not there")
+            raise MalformedMessage(f"a record names topic {topic_id}, which does not exist")
         return topic
 
     # Transactions
 
     def _begin_transaction(self, record: BeginTransactionRecord, changes: list[UndoEntry]) -> None:
         if self._transaction:
-            raise MalformedMessage("a transaction begins within a transaction")
+            raise MalformedMessage("a transaction begins inside another transaction")
         assign(self._transaction, 0, (record, None), changes)
 
     def _end_transaction(self, record: EndTransactionRecord, changes: list[UndoEntry]) -> None:

@@ -78,7 +78,8 @@ def _check_name(resource: Resource) -> ApiError | None:
         if name == "" or _is_node_id(name):
             return None
         return ApiError(
-            ErrorCode.INVALID_REQUEST, f"Broker name {quoted(name)} is neither a node id nor empty (all)."
+            ErrorCode.INVALID_REQUEST,
+            f"Invalid broker name {quoted(name)}: expected a node id, or an empty name for all brokers.",
         )
     if kind == ResourceType.TOPIC:
         problem = invalid_name_reason(name)
@@ -90,9 +91,9 @@ def _check_name(resource: Resource) -> ApiError | None:
             return None
         return ApiError(
             ErrorCode.INVALID_REQUEST,
-            f"The name of a group or of client metrics must have 1 to {MAX_TEXT_BYTES} bytes.",
+            f"A group or client metrics name must have 1 to {MAX_TEXT_BYTES} bytes.",
         )
-    return ApiError(ErrorCode.UNSUPPORTED_VERSION, f"Configs of resource type {kind} are not kept here.")
+    return ApiError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported config resource type {kind}.")
 
 
 def _check_existence(image: ClusterImage, resource: Resource) -> ApiError | None:
@@ -192,7 +193,7 @@ def _plan_operation(
 ) -> ConfigRecord | None:
     """The record of one operation, None where it changes nothing. Raises InvalidConfig."""
     if _is_too_long(name):
-        raise InvalidConfig(f"The name of a config must have at most {MAX_TEXT_BYTES} bytes.")
+        raise InvalidConfig(f"A config name must have at most {MAX_TEXT_BYTES} bytes.")
     if operation == ConfigOperation.DELETE or (operation == ConfigOperation.SET and value is None):
         return ConfigRecord(*resource, name, None)
     if value is None:
@@ -200,7 +201,9 @@ def _plan_operation(
     if operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
         known = _DEFINITIONS[resource[0]].get(name)
         if known is None or known.type is not ConfigType.LIST:
-            raise InvalidConfig(f"{quoted(name)} is no list: use SET.")
+            raise InvalidConfig(
+                f"{quoted(name)} is not a list config; APPEND and SUBTRACT require one. Use SET."
+            )
         current_value = current.get(name)
         value = _apply_list_operation(
             known.default or "" if current_value is None else current_value, operation, value
@@ -227,8 +230,8 @@ def _check_cordons_are_known(
         return None
     return ApiError(
         ErrorCode.INVALID_CONFIG,
-        f"{CORDONED_LOG_DIRS} needs {METADATA_VERSION} {CORDONED_SINCE} (4.3-IV0) or higher, it is "
-        f"{image.metadata_version}: upgrade first.",
+        f"{CORDONED_LOG_DIRS} needs {METADATA_VERSION} {CORDONED_SINCE} (4.3-IV0) or higher, but the "
+        f"cluster is at {image.metadata_version}; upgrade it first.",
     )
 
 
@@ -246,7 +249,7 @@ def _check_cordons_are_fewer(
         if added:
             return ApiError(
                 ErrorCode.INVALID_CONFIG,
-                f"{CORDONED_LOG_DIRS} can only lose entries here, {quoted(sorted(added)[0])} is new: cordon it "
+                f"Controllers can only remove entries from {CORDONED_LOG_DIRS}; add {quoted(sorted(added)[0])} "
                 "through a broker, which checks the path.",
             )
     return None
@@ -261,8 +264,8 @@ def _check_one_broker(operations: Sequence[tuple[str, int, str | None]]) -> ApiE
         return None
     return ApiError(
         ErrorCode.INVALID_CONFIG,
-        f"With {MIN_INSYNC_REPLICAS} of its own a leader would not wait for replicas that the controller takes for "
-        "complete: set it for all brokers, or for topics.",
+        f"{MIN_INSYNC_REPLICAS} cannot be set for a single broker while {ELR_VERSION} is enabled, since brokers and "
+        "controllers must agree on it; set it for all brokers or for topics.",
     )
 
 
@@ -275,8 +278,8 @@ def _check_all_brokers(operations: Sequence[tuple[str, int, str | None]]) -> Api
         return None
     return ApiError(
         ErrorCode.INVALID_CONFIG,
-        f"{MIN_INSYNC_REPLICAS} of all brokers cannot be removed while {ELR_VERSION} is on, since brokers and "
-        "controllers must agree on it: set it to 1, the built-in default.",
+        f"The cluster-wide {MIN_INSYNC_REPLICAS} cannot be removed while {ELR_VERSION} is enabled, since brokers and "
+        "controllers must agree on it; set it to 1, the built-in default.",
     )
 
 

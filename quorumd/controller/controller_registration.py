@@ -76,17 +76,17 @@ def _validate_request(message: ControllerRegistrationRequest) -> str | None:
     names = [listener.name for listener in message.listeners]
     features = [feature.name for feature in message.features]
     if message.controller_id < 0:
-        return "an id is at least 0"
+        return "the id is negative"
     if message.incarnation_id == ZERO_UUID:
-        return "it names no incarnation"
+        return "the incarnation id is missing"
     if max(len(names), len(features)) > MAX_ENTRIES:
-        return f"at most {MAX_ENTRIES} listeners and as many features can be registered"
+        return f"it has more than {MAX_ENTRIES} listeners or features"
     if len(set(names)) < len(names) or len(set(features)) < len(features):
-        return "a listener or feature is named twice"
+        return "it has a duplicate listener or feature"
     if not all(map(_is_valid_endpoint, message.listeners)):
-        return "a listener has no name, host or port, or its security protocol is not known"
+        return "a listener has no name, host or port, or an unknown security protocol"
     if not all(map(_is_valid_feature, message.features)):
-        return "a feature has no name, or its levels are no range"
+        return "a feature has no name or an invalid range of levels"
     return None
 
 

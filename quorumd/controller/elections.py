@@ -185,32 +185,36 @@ def _elect(
     partition = topic.partitions.get(number) if topic is not None else None
     if topic is None or partition is None:
         return _ElectionResult(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {number} of {name!r}."
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Partition {number} of topic {name!r} does not exist."
         )
     tp = PartitionId(topic.id, number)
     preferred = partition.replicas[0]
     if election is Election.PREFERRED and partition.leader == preferred:
-        return _ElectionResult(ErrorCode.ELECTION_NOT_NEEDED, f"The preferred leader {preferred} leads.")
+        return _ElectionResult(
+            ErrorCode.ELECTION_NOT_NEEDED, f"The preferred leader {preferred} is already the leader."
+        )
     if election is Election.UNCLEAN and partition.leader != NO_LEADER:
-        return _ElectionResult(ErrorCode.ELECTION_NOT_NEEDED, f"Broker {partition.leader} leads.")
+        return _ElectionResult(
+            ErrorCode.ELECTION_NOT_NEEDED, f"Broker {partition.leader} is already the leader."
+        )
     if tp in planned:
         return _ElectionResult(
-            ErrorCode.ELECTION_NOT_NEEDED, f"Partition {number} of {name!r} is named twice."
+            ErrorCode.ELECTION_NOT_NEEDED, f"Duplicate partition {number} of topic {name!r} in the request."
         )
     record = build_partition_change(tp, partition, PartitionChange(election=election), rules)
     after = partition.apply(record) if record is not None else partition
     if election is Election.PREFERRED and after.leader != after.replicas[0]:
-        text = f"The preferred leader {preferred} is not in sync, or not there."
+        text = f"The preferred leader {preferred} is not available or not in sync."
         return _ElectionResult(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, text)
     if after.leader == NO_LEADER:
-        text = f"None of the replicas {list(partition.replicas)} is there."
+        text = f"None of the replicas {list(partition.replicas)} is available."
         return _ElectionResult(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, text)
     return _ElectionResult(ErrorCode.NONE, None, record)
 
 
 def _error_response(message: ElectLeadersRequest) -> wire.ElectLeadersResponse:
     error = int(ErrorCode.INVALID_REQUEST)
-    text = f"Election type {message.election_type} is neither 0 (preferred) nor 1 (unclean)."
+    text = f"Unknown election type {message.election_type}; expected 0 (preferred) or 1 (unclean)."
     results = [
         wire.ReplicaElectionResult(
             requested.topic, [wire.PartitionResult(number, error, text) for number in requested.partitions]

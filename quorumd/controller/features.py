@@ -53,12 +53,12 @@ def plan_update_features(
     """
     if METADATA_VERSION not in controller.image.features:
         # What the cluster begins with is not written yet, and would replace what is acknowledged now.
-        text = "The cluster has no levels of features yet: ask again."
+        text = "The cluster has no finalized features yet; retry the request."
         return ControllerResult((), wire.UpdateFeaturesResponse(0, int(ErrorCode.NOT_CONTROLLER), text))
     requested = {update.feature: update.max_version_level for update in message.feature_updates}
     levels = {**controller.image.features, KRAFT_VERSION: KRAFT_VERSION_LEVEL, **requested}
     records: list[Message] = []
-    problems = ["A feature is named twice."] if len(requested) < len(message.feature_updates) else []
+    problems = ["Duplicate feature in the request."] if len(requested) < len(message.feature_updates) else []
     for update in message.feature_updates:
         try:
             records += _plan_update(controller, update, _upgrade_type(update, version), levels)
@@ -89,12 +89,12 @@ def _plan_update(
     _check_controllers(controller, name, level)
     _check_upgrade_type(current, level, upgrade_type, name)
     for needed, minimum in unmet_dependencies(name, level, levels):
-        raise _UpdateError(f"It needs {needed} {minimum} or higher, not {levels.get(needed, 0)}.")
+        raise _UpdateError(f"It requires {needed} {minimum} or higher, not {levels.get(needed, 0)}.")
     if name == METADATA_VERSION and changes_records(current, level):
         # Not even an unsafe downgrade: a reader of the log from its beginning has met those records.
         raise _UpdateError(
-            f"{name} is {current}, and the log may hold what is not known at {level}: such a downgrade, safe or "
-            "unsafe, is not supported."
+            f"{name} is {current}, and the metadata log may hold records that {level} does not know; neither a safe "
+            "nor an unsafe downgrade is supported."
         )
     if name == ELR_VERSION:
         return _switch_elr(controller, level)
@@ -114,7 +114,8 @@ def _upgrade_type(update: FeatureUpdateKey, version: int) -> UpgradeType:
         return UpgradeType(update.upgrade_type)
     except ValueError:
         raise _UpdateError(
-            f"Upgrade type {update.upgrade_type} is none of 1 (upgrade), 2 (safe downgrade), 3 (unsafe downgrade)."
+            f"Unknown upgrade type {update.upgrade_type}; expected 1 (upgrade), 2 (safe downgrade) or 3 (unsafe "
+            "downgrade)."
         ) from None
 
 
@@ -123,8 +124,8 @@ def _check_supported(image: ClusterImage, name: str, level: int) -> None:
     supported = next((feature for feature in SUPPORTED_FEATURES if feature.name == name), None)
     if supported is None:
         known = ", ".join(feature.name for feature in SUPPORTED_FEATURES)
-        raise _UpdateError(f"It is not known here; these are: {known}.")
-    _check_range("The controllers", level, supported.lowest, supported.highest)
+        raise _UpdateError(f"The controllers do not support this feature; supported features: {known}.")
+    _check_range("The active controller", level, supported.lowest, supported.highest)
     for _, broker in sorted(image.brokers.items()):
         # A feature that a broker does not name is one that it can only leave off.
         lowest, highest = next(
@@ -141,28 +142,33 @@ def _check_controllers(controller: Controller, name: str, level: int) -> None:
         try:
             _check_range(f"Controller {controller_id}", level, *other.features.get(name, (0, 0)))
         except _UpdateError as error:
-            remedy = f"if it is gone for good, `quorumd controllers unregister {controller_id}` removes it"
-            raise _UpdateError(f"{error} Upgrade it; {remedy}.") from None
+            remedy = (
+                f"if it is permanently gone, remove it with `quorumd controllers unregister {controller_id}`"
+            )
+            raise _UpdateError(f"{error} Upgrade it, or {remedy}.") from None
     missing = [voter for voter in controller.other_voters() if voter not in registered]
     if missing:
         raise _UpdateError(
-            f"Controller {missing[0]} has not registered, and may not support this: start it, or remove its vote."
+            f"Controller {missing[0]} has not registered; start it, or remove it from the voters."
         )
 
 
 def _check_range(node: str, level: int, lowest: int, highest: int) -> None:
     if not lowest <= level <= highest:
-        what = f"versions {lowest} to {highest} only" if highest else "no level of it but 0"
-        raise _UpdateError(f"{node} can work at {what}.")
+        if highest == 0:
+            raise _UpdateError(f"{node} does not support this feature.")
+        raise _UpdateError(f"{node} supports only versions {lowest} to {highest}.")
 
 
 def _check_upgrade_type(current: int, level: int, upgrade_type: UpgradeType, name: str) -> None:
     if name == KRAFT_VERSION:
         raise _UpdateError(f"{name} is {current} since the cluster was formatted, and cannot be downgraded.")
     if level < current and upgrade_type is UpgradeType.UPGRADE:
-        raise _UpdateError(f"{name} is {current}: to go down takes a safe or an unsafe downgrade.")
+        raise _UpdateError(
+            f"{name} is {current}; lowering it requires upgrade type safe downgrade or unsafe downgrade."
+        )
     if level > current and upgrade_type is not UpgradeType.UPGRADE:
-        raise _UpdateError(f"{name} is {current}: this is no downgrade.")
+        raise _UpdateError(f"{name} is {current}; {level} is not a downgrade.")
 
 
 def _switch_elr(controller: Controller, level: int) -> list[Message]:

@@ -42,7 +42,7 @@ def validate_group_configs(configs: Mapping[str, str]) -> None:
         definition = GROUP_CONFIGS.get(name)
         if definition is None:
             raise InvalidConfig(
-                f"{quoted(name)} is no config of groups: delete it, or use a name of Kafka's documentation."
+                f"Unknown group config {quoted(name)}; delete it, or use a name from Kafka's documentation."
             )
         value = values[name] = parse_value(name, definition, text)
         minimum, maximum = _BOUNDS[name]
@@ -63,7 +63,7 @@ def validate_group_configs(configs: Mapping[str, str]) -> None:
         )
     tags = values.get(RACK_TAGS)
     if isinstance(tags, list) and len(set(tags)) != len(tags):
-        raise InvalidConfig(f"{RACK_TAGS} must not name a tag twice.")
+        raise InvalidConfig(f"{RACK_TAGS} must not contain duplicate tags.")
 
 
 def _check_timeouts(values: dict[str, Value], protocol: str) -> None:

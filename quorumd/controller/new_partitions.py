@@ -40,9 +40,8 @@ def too_many_partitions(partitions: int) -> TopicError:
     """The partitions of a request are created together, without a pause."""
     return TopicError(
         ErrorCode.POLICY_VIOLATION,
-        f"The request would create {partitions} partitions, and at most {MAX_PARTITIONS_PER_REQUEST} are "
-        "created together: ask "
-        "for fewer at a time; a topic can be given more later.",
+        f"The request would create {partitions} partitions, more than the limit of {MAX_PARTITIONS_PER_REQUEST} per "
+        "request; create fewer and add partitions later.",
     )
 
 
@@ -50,8 +49,8 @@ def too_large(bytes_needed: int, limit: int) -> TopicError:
     """The whole request is: its records must fit one batch, so that all or none of them are in the log."""
     return TopicError(
         ErrorCode.POLICY_VIOLATION,
-        f"The request would write about {bytes_needed} bytes, more than the {limit} that are written together: "
-        "ask for fewer topics or partitions at a time.",
+        f"The request would write about {bytes_needed} bytes of records, more than the limit of {limit} per request; "
+        "split it into requests with fewer topics or partitions.",
     )
 
 
@@ -60,11 +59,11 @@ def placement_of(controller: Controller, topic_id: KafkaUuid, replication_factor
     placement = Placement(controller.image.brokers.values(), replication_factor, topic_id)
     if placement.usable < replication_factor or not placement.leader_candidates:
         cordoned = sorted(broker.id for broker in controller.image.brokers.values() if broker.is_cordoned)
-        reason = f" All log directories of the brokers {cordoned} are cordoned." if cordoned else ""
+        reason = f" All log directories of brokers {cordoned} are cordoned." if cordoned else ""
         raise TopicError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"{replication_factor} replicas need as many brokers, one of them active: {placement.usable} can hold "
-            f"replicas, and {placement.leader_candidates} of them are active.{reason}",
+            f"Replication factor {replication_factor} exceeds the usable brokers, or none is active: "
+            f"{placement.usable} are usable, {placement.leader_candidates} of them active.{reason}",
         )
     return placement
 
@@ -82,10 +81,10 @@ def validate_assignment(
     elif cordoned := cordoned_brokers(controller, broker_ids):
         problem = f"names broker {cordoned[0]}, whose log directories are all cordoned"
     elif len(set(broker_ids)) != len(broker_ids):
-        problem = f"names a broker twice: {list(broker_ids)}"
+        problem = f"has duplicate brokers: {list(broker_ids)}"
     elif replication_factor is not None and len(broker_ids) != replication_factor:
         problem = (
-            f"has {len(broker_ids)} replicas where other partitions of the topic have {replication_factor}"
+            f"has {len(broker_ids)} replicas, but the other partitions of the topic have {replication_factor}"
         )
     elif not any(controller.is_active(broker_id) for broker_id in broker_ids):
         problem = f"has no active replica: {list(broker_ids)} are all fenced or in controlled shutdown"

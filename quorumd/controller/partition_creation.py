@@ -97,7 +97,7 @@ def plan_create_partitions(
     for requested in message.topics:
         try:
             if requested.name in outcomes:
-                raise TopicError(ErrorCode.INVALID_REQUEST, "The topic is named twice in one request.")
+                raise TopicError(ErrorCode.INVALID_REQUEST, "Duplicate topic in the request.")
             outcomes[requested.name] = _plan_expansion(controller, requested)
         except TopicError as error:
             outcomes[requested.name] = error
@@ -141,14 +141,13 @@ def _is_of(prepared: PreparedPartitions, expansion: _TopicExpansion) -> bool:
 def _plan_expansion(controller: Controller, requested: CreatePartitionsTopic) -> _TopicExpansion:
     topic = controller.image.topic_by_name(requested.name)
     if topic is None:
-        raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no topic of this name.")
+        raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic does not exist.")
     partition_count = len(topic.partitions)
     if requested.count <= partition_count:
         raise TopicError(
             ErrorCode.INVALID_PARTITIONS,
-            f"The topic has {partition_count} partitions, and {requested.count} would not be more: ask for the "
-            "number that it "
-            "is to have.",
+            f"The topic already has {partition_count} partitions, so {requested.count} would not be an increase; "
+            "give the new total.",
         )
     numbers = range(partition_count, requested.count)
     replication_factor = len(topic.partitions[0].target)
@@ -157,7 +156,7 @@ def _plan_expansion(controller: Controller, requested: CreatePartitionsTopic) ->
         if len(requested.assignments) != len(numbers):
             raise TopicError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"{len(requested.assignments)} assignments are given for {len(numbers)} new partitions.",
+                f"The request has {len(requested.assignments)} assignments for {len(numbers)} new partitions.",
             )
         manual_replicas = [
             validate_assignment(controller, number, assignment.broker_ids, replication_factor)

@@ -48,13 +48,13 @@ def plan_alter_partition_reassignments(
                 if topic is None or number not in topic.partitions:
                     raise ReassignmentError(
                         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                        f"There is no partition {number} of {requested_topic.name!r}.",
+                        f"Partition {number} of topic {requested_topic.name!r} does not exist.",
                     )
                 tp = PartitionId(topic.id, number)
                 if tp in records:
                     raise ReassignmentError(
                         ErrorCode.INVALID_REQUEST,
-                        f"Partition {number} of {requested_topic.name!r} is named twice.",
+                        f"Duplicate partition {number} of topic {requested_topic.name!r} in the request.",
                     )
                 records[tp] = _plan_reassignment(
                     controller, topic, tp, requested, message.allow_replication_factor_change
@@ -150,31 +150,34 @@ def _check_target(
     if not target or len(set(target)) != len(target):
         raise ReassignmentError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"The replicas {list(target)} are {'named twice' if target else 'none at all'}.",
+            f"The replicas {list(target)} contain duplicates."
+            if target
+            else "The list of replicas is empty.",
         )
     unknown_brokers = [replica for replica in target if replica not in controller.image.brokers]
     if unknown_brokers:
         raise ReassignmentError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"There is no broker {_join_ids(unknown_brokers)}."
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Unknown broker {_join_ids(unknown_brokers)} in the replicas.",
         )
     cordoned = cordoned_brokers(controller, target)
     if cordoned:
         raise ReassignmentError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"All log directories of broker {_join_ids(cordoned)} are cordoned: leave it out of the target, or "
-            "uncordon one of them.",
+            f"All log directories of broker {_join_ids(cordoned)} are cordoned; remove the broker from the "
+            "replicas, or uncordon a directory.",
         )
     count = len(original_replicas_of(partition))
     if not allow_replication_factor_change and len(target) != count:
         raise ReassignmentError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"The partition has {count} replicas, and changing their number is not allowed by the request.",
+            f"The partition has {count} replicas, and the request does not allow a replication factor change.",
         )
     minimum = min(controller.image.min_isr(topic.name), count)
     if len(target) < minimum:
         raise ReassignmentError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"{len(target)} replicas are fewer than min.insync.replicas of {topic.name!r}, {minimum}: lower it "
+            f"{len(target)} replicas are fewer than min.insync.replicas={minimum} of topic {topic.name!r}; lower it "
             "first.",
         )
 
@@ -187,7 +190,7 @@ def _plan_cancel(
     nobody before enough of them are in sync."""
     if not partition.is_reassigning:
         raise ReassignmentError(
-            ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No reassignment of this partition is under way."
+            ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "The partition has no reassignment in progress."
         )
     rules = rules_for(controller, topic.name)
     restored = cancel(partition)
@@ -196,11 +199,9 @@ def _plan_cancel(
     if dropped and len(isr) < min(rules.min_isr, len(restored.replicas)) and not rules.unclean_election:
         raise ReassignmentError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"Of the replicas {list(restored.replicas)} to go back to {list(isr) if isr else 'none'} are in "
-            "sync, fewer "
-            f"than min.insync.replicas, {rules.min_isr}, and {dropped} would be dropped. Reassign the partition to "
-            f"{list(restored.replicas)} instead: that goes back as well, and drops {dropped} once enough are "
-            "in sync.",
+            f"Of the original replicas {list(restored.replicas)}, {list(isr) if isr else 'none'} are in sync, fewer "
+            f"than min.insync.replicas={rules.min_isr}, and {dropped} would be dropped. Reassign the partition to "
+            f"{list(restored.replicas)} instead: that drops {dropped} once enough originals are in sync.",
         )
     return build_partition_change(
         tp,

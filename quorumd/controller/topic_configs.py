@@ -30,7 +30,7 @@ def validate_topic_configs(
         definition = TOPIC_CONFIGS.get(name)
         if definition is None:
             raise InvalidConfig(
-                f"{quoted(name)} is no config of topics: delete it, or use a name of Kafka's documentation."
+                f"Unknown topic config {quoted(name)}; delete it, or use a name from Kafka's documentation."
             )
         values[name] = parse_value(name, definition, text)
     if "min.compaction.lag.ms" in values or "max.compaction.lag.ms" in values:
@@ -81,7 +81,7 @@ def _check_retention(values: dict[str, Value], unit: str) -> None:
     effective = retention if local == SAME_AS_RETENTION else local
     if lag > 0 and 0 <= effective < lag:
         raise InvalidConfig(
-            f"{lag_name} is {lag}: it must be at most what {local_name} comes to, {effective}."
+            f"{lag_name} is {lag}: it must be at most the effective {local_name}, which is {effective}."
         )
 
 

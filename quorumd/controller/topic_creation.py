@@ -164,7 +164,7 @@ def _outcomes(controller: Controller, message: CreateTopicsRequest) -> dict[str,
     for requested in message.topics:
         try:
             if requested.name in outcomes:
-                raise TopicError(ErrorCode.INVALID_REQUEST, "The topic is named twice in one request.")
+                raise TopicError(ErrorCode.INVALID_REQUEST, "Duplicate topic in the request.")
             _check_name(controller.image, requested.name, names_with_collision_chars)
             outcomes[requested.name] = _new_topic(controller, requested)
         except TopicError as error:
@@ -175,12 +175,12 @@ def _outcomes(controller: Controller, message: CreateTopicsRequest) -> dict[str,
 def _check_name(image: ClusterImage, name: str, in_request: dict[str, str]) -> None:
     """`in_request`: the names before it in the request, by their unified name."""
     if name == METADATA_TOPIC:
-        raise TopicError(ErrorCode.INVALID_REQUEST, f"{METADATA_TOPIC} is the log of the cluster itself.")
+        raise TopicError(ErrorCode.INVALID_REQUEST, f"{METADATA_TOPIC} is reserved for the metadata log.")
     problem = invalid_name_reason(name)
     if problem is not None:
         raise TopicError(ErrorCode.INVALID_TOPIC, problem)
     if name in image.topic_ids:
-        raise TopicError(ErrorCode.TOPIC_ALREADY_EXISTS, f"The topic {name!r} is there already.")
+        raise TopicError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic {name!r} already exists.")
     if has_collision_chars(name):
         other = image.names_with_collision_chars.get(normalized(name)) or in_request.setdefault(
             normalized(name), name
@@ -188,7 +188,7 @@ def _check_name(image: ClusterImage, name: str, in_request: dict[str, str]) -> N
         if other != name:
             raise TopicError(
                 ErrorCode.INVALID_TOPIC,
-                f"The topic {name!r} would have the same metrics as {other!r}: '.' and '_' are one character there.",
+                f"Topic {name!r} collides with topic {other!r}: metric names do not distinguish '.' and '_'.",
             )
 
 
@@ -197,7 +197,7 @@ def _new_topic(controller: Controller, requested: CreatableTopic) -> _NewTopic:
     if null_configs:
         raise TopicError(
             ErrorCode.INVALID_CONFIG,
-            f"The config {quoted(null_configs[0])} is null: give a value, or leave it out for the default.",
+            f"The config {quoted(null_configs[0])} is null; give a value, or omit the config for its default.",
         )
     operations = [(config.name, int(ConfigOperation.SET), config.value) for config in requested.configs]
     resource = (int(ResourceType.TOPIC), requested.name)
@@ -213,12 +213,12 @@ def _new_topic(controller: Controller, requested: CreatableTopic) -> _NewTopic:
     if requested.replication_factor != USE_DEFAULT and requested.replication_factor <= 0:
         raise TopicError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"The replication factor {requested.replication_factor} is not positive, nor -1 for the default.",
+            f"Invalid replication factor {requested.replication_factor}: it must be positive, or -1 for the default.",
         )
     if requested.num_partitions != USE_DEFAULT and requested.num_partitions <= 0:
         raise TopicError(
             ErrorCode.INVALID_PARTITIONS,
-            f"The number of partitions {requested.num_partitions} is not positive, nor -1 for the default.",
+            f"Invalid number of partitions {requested.num_partitions}: it must be positive, or -1 for the default.",
         )
     return _NewTopic(
         requested.name,
@@ -236,7 +236,7 @@ def _manual_replicas(controller: Controller, requested: CreatableTopic) -> list[
     if requested.num_partitions != USE_DEFAULT or requested.replication_factor != USE_DEFAULT:
         raise TopicError(
             ErrorCode.INVALID_REQUEST,
-            "An assignment says how many partitions and replicas there are: give -1 for both beside it.",
+            "A manual assignment requires the number of partitions and the replication factor to be -1.",
         )
     manual_replicas: dict[int, Replicas] = {}
     replication_factor: int | None = None
@@ -254,7 +254,7 @@ def _manual_replicas(controller: Controller, requested: CreatableTopic) -> list[
     if missing is not None:
         raise TopicError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"Partitions are numbered from 0 without gaps, and partition {missing} is not assigned.",
+            f"Partition numbers must be consecutive from 0; partition {missing} has no assignment.",
         )
     return [manual_replicas[number] for number in range(len(manual_replicas))]
 

@@ -37,7 +37,7 @@ def plan_delete_topics(
         try:
             topic = _find_topic(controller.image, name, topic_id)
             if mentions[topic.id] > 1:
-                raise TopicError(ErrorCode.INVALID_REQUEST, "The topic is named twice in one request.")
+                raise TopicError(ErrorCode.INVALID_REQUEST, "Duplicate topic in the request.")
             if estimated_bytes > controller.settings.max_batch_bytes:
                 raise too_large(estimated_bytes, controller.settings.max_batch_bytes)
             records.append(RemoveTopicRecord(topic.id))
@@ -70,15 +70,15 @@ def _count_mentions(image: ClusterImage, named: list[TopicName]) -> dict[KafkaUu
 
 def _find_topic(image: ClusterImage, name: str | None, topic_id: KafkaUuid) -> Topic:
     if name is not None and topic_id != ZERO_UUID:
-        raise TopicError(ErrorCode.INVALID_REQUEST, "A topic is named by its name or by its id, not by both.")
+        raise TopicError(ErrorCode.INVALID_REQUEST, "A topic name cannot be combined with a topic id.")
     if name is not None:
         topic = image.topic_by_name(name)
         if topic is None:
-            raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no topic of this name.")
+            raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic does not exist.")
         return topic
     if topic_id == ZERO_UUID:
-        raise TopicError(ErrorCode.INVALID_REQUEST, "Neither the name nor the id of a topic is given.")
+        raise TopicError(ErrorCode.INVALID_REQUEST, "Either a topic name or a topic id is required.")
     topic = image.topics.get(topic_id)
     if topic is None:
-        raise TopicError(ErrorCode.UNKNOWN_TOPIC_ID, "There is no topic of this id.")
+        raise TopicError(ErrorCode.UNKNOWN_TOPIC_ID, "No topic has this id.")
     return topic

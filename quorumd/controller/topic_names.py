@@ -11,13 +11,13 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 def invalid_name_reason(name: str) -> str | None:
     """Why no topic can be called so, None if one can."""
     if not name:
-        return "The name of a topic must not be empty."
+        return "The topic name must not be empty."
     if name in (".", ".."):
-        return f"The name of a topic must not be {name!r}."
+        return f"The topic name must not be {name!r}."
     if len(name) > MAX_NAME_LENGTH:
-        return f"The name of a topic has at most {MAX_NAME_LENGTH} characters, this one {len(name)}."
+        return f"The topic name has {len(name)} characters; the maximum is {MAX_NAME_LENGTH}."
     if not _LEGAL.fullmatch(name):
-        return "The name of a topic is made of ASCII letters, digits, '.', '_' and '-' only."
+        return "The topic name may contain only ASCII letters, digits, '.', '_' and '-'."
     return None
 
 

@@ -80,7 +80,7 @@ class Brokers:
         newest = self._features("--feature", "metadata.version=99")
         told = f"{newest.stdout}{newest.stderr}"
         expect(f"exit code for a level that nobody knows: {told}", newest.returncode, 1)
-        reason = "The controllers can work at versions 21 to 33 only"
+        reason = "The active controller supports only versions 21 to 33"
         expect(f"the reason is named: {told}", reason in told, True)
         return "no change passes; " + next(line for line in told.splitlines() if reason in line).strip()
 

@@ -214,14 +214,14 @@ def test_replicas_that_leave_their_directories_behind_are_refused(image: Cluster
 
 def test_a_transaction_within_a_transaction_is_refused(image: ClusterImage) -> None:
     image.apply(BeginTransactionRecord(), [])
-    with pytest.raises(MalformedMessage, match="within a transaction"):
+    with pytest.raises(MalformedMessage, match="inside another transaction"):
         image.apply(BeginTransactionRecord(), [])
 
 
 def test_what_a_record_of_a_transaction_contradicts_is_told_at_its_end(image: ClusterImage) -> None:
     image.apply(BeginTransactionRecord(), [])
     image.apply(RemoveTopicRecord(OTHER), [])
-    with pytest.raises(MalformedMessage, match="not there"):
+    with pytest.raises(MalformedMessage, match="does not exist"):
         image.apply(EndTransactionRecord(), [])
 
 

@@ -83,10 +83,10 @@ def test_replicas_avoid_cordoned_brokers() -> None:
 def test_who_wants_more_replicas_than_there_is_room_for_is_told_why() -> None:
     error, text = topic_world(2).refusal(wanted("topic", 1, 3))
     assert error == ErrorCode.INVALID_REPLICATION_FACTOR
-    assert text.endswith("All log directories of the brokers [2] are cordoned.")
+    assert text.endswith("All log directories of brokers [2] are cordoned.")
     error, text = topic_world(1, 2, 3).refusal(wanted("topic", 1, 1))
     assert error == ErrorCode.INVALID_REPLICATION_FACTOR
-    assert text.endswith("All log directories of the brokers [1, 2, 3] are cordoned.")
+    assert text.endswith("All log directories of brokers [1, 2, 3] are cordoned.")
 
 
 def test_a_broker_with_another_directory_takes_replicas() -> None:

@@ -120,7 +120,7 @@ def test_an_unknown_kind_of_election_is_refused_for_all_that_is_named(world: Par
     assert plan.records == ()
     assert answer.error_code == ErrorCode.INVALID_REQUEST
     assert answer.replica_election_results[0].partition_result[0].error_code == ErrorCode.INVALID_REQUEST
-    assert "2 is neither" in answer.replica_election_results[0].partition_result[0].error_message
+    assert "election type 2" in answer.replica_election_results[0].partition_result[0].error_message
 
 
 def test_unclean_election_sweep_respects_topic_config(world: PartitionWorld) -> None:

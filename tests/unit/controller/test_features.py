@@ -92,7 +92,7 @@ def test_every_invalid_feature_update_is_reported() -> None:
     )
     assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert "Invalid update version 1 for feature share.version. Broker 1" in answer.error_message
-    assert f"version 2 for feature {ELR_VERSION}. The controllers can work at" in answer.error_message
+    assert f"version 2 for feature {ELR_VERSION}. The active controller supports" in answer.error_message
     assert levels(world) == (23, 1), "all or none"
 
 
@@ -104,17 +104,21 @@ def test_validating_changes_nothing() -> None:
 
 
 REFUSED = [
-    ("a feature nobody knows", ("new.version", 1, UPGRADE), "It is not known here"),
-    ("what a broker lacks", ("group.version", 1, UPGRADE), "Broker 1 can work at no level of it but 0"),
+    ("a feature nobody knows", ("new.version", 1, UPGRADE), "do not support this feature"),
+    ("what a broker lacks", ("group.version", 1, UPGRADE), "Broker 1 does not support this feature"),
     ("kraft.version", (KRAFT_VERSION, 0, UNSAFE_DOWNGRADE), "cannot be downgraded"),
-    ("above what is supported", (METADATA_VERSION, 34, UPGRADE), "versions 21 to 33 only"),
-    ("below what is supported", (METADATA_VERSION, 20, UNSAFE_DOWNGRADE), "versions 21 to 33 only"),
-    ("a negative level", (ELR_VERSION, -1, SAFE_DOWNGRADE), "versions 0 to 1 only"),
-    ("down as an upgrade", (METADATA_VERSION, 23, UPGRADE), "takes a safe or an unsafe downgrade"),
-    ("up as a downgrade", (METADATA_VERSION, 25, SAFE_DOWNGRADE), "is no downgrade"),
-    ("no kind of change", (METADATA_VERSION, 25, 0), "Upgrade type 0 is none of"),
-    ("down beyond the ELR", (METADATA_VERSION, 22, SAFE_DOWNGRADE), "may hold what is not known at 22"),
-    ("down beyond the ELR by force", (METADATA_VERSION, 22, UNSAFE_DOWNGRADE), "is not supported"),
+    ("above what is supported", (METADATA_VERSION, 34, UPGRADE), "versions 21 to 33"),
+    ("below what is supported", (METADATA_VERSION, 20, UNSAFE_DOWNGRADE), "versions 21 to 33"),
+    ("a negative level", (ELR_VERSION, -1, SAFE_DOWNGRADE), "versions 0 to 1"),
+    ("down as an upgrade", (METADATA_VERSION, 23, UPGRADE), "requires upgrade type safe downgrade"),
+    ("up as a downgrade", (METADATA_VERSION, 25, SAFE_DOWNGRADE), "25 is not a downgrade"),
+    ("no kind of change", (METADATA_VERSION, 25, 0), "upgrade type 0"),
+    ("down beyond the ELR", (METADATA_VERSION, 22, SAFE_DOWNGRADE), "records that 22 does not know"),
+    (
+        "down beyond the ELR by force",
+        (METADATA_VERSION, 22, UNSAFE_DOWNGRADE),
+        "nor an unsafe downgrade is supported",
+    ),
 ]
 
 
@@ -148,16 +152,14 @@ def test_a_level_that_a_fenced_broker_lacks_is_refused() -> None:
     world = cluster(24)
     world._set(2, features=(BrokerFeature(METADATA_VERSION, 7, 24), BrokerFeature(ELR_VERSION, 0, 1)))
     answer = update(world, (METADATA_VERSION, 25, UPGRADE))
-    assert "Broker 2 can work at versions 7 to 24 only" in answer.error_message
+    assert "Broker 2 supports only versions 7 to 24" in answer.error_message
     assert levels(world) == (24, 1)
 
 
 def test_a_broker_that_names_no_feature_can_only_leave_it_off() -> None:
     world = cluster(25, elr=False)
     world._set(3, features=(BrokerFeature(METADATA_VERSION, 7, 25),))
-    assert (
-        "Broker 3 can work at no level of it but 0" in update(world, (ELR_VERSION, 1, UPGRADE)).error_message
-    )
+    assert "Broker 3 does not support this feature" in update(world, (ELR_VERSION, 1, UPGRADE)).error_message
     assert update(world, (ELR_VERSION, 0, UPGRADE)).error_code == 0
 
 
@@ -177,7 +179,7 @@ def test_a_feature_of_brokers_goes_up_and_down_where_all_of_them_know_it(name: s
 
 def test_the_elr_needs_records_that_hold_it() -> None:
     world = cluster(22, elr=False)
-    assert "needs metadata.version 23" in update(world, (ELR_VERSION, 1, UPGRADE)).error_message
+    assert "requires metadata.version 23" in update(world, (ELR_VERSION, 1, UPGRADE)).error_message
     assert levels(world) == (22, None)
 
 
@@ -279,7 +281,7 @@ def test_every_registered_controller_must_support_the_level() -> None:
     world.apply(RegisterControllerRecord(7, INCARNATION, features=[old]))
     refused = update(world, (METADATA_VERSION, 26, UPGRADE))
     assert (refused.error_code, levels(world)) == (ErrorCode.INVALID_UPDATE_VERSION, (25, 1))
-    assert "Controller 7 can work at versions 21 to 25 only." in refused.error_message
+    assert "Controller 7 supports only versions 21 to 25." in refused.error_message
     assert "`quorumd controllers unregister 7`" in refused.error_message
     plan = plan_unregister_controller(world.controller, UnregisterControllerRequest(7), 0)
     world.apply(*plan.records)

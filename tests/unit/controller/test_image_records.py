@@ -88,7 +88,7 @@ def test_removing_what_is_not_there_is_nothing_or_a_contradiction_as_in_kafka(
 ) -> None:
     image = ClusterImage()
     if isinstance(removal, RemoveAccessControlEntryRecord):
-        with pytest.raises(MalformedMessage, match="is not there"):
+        with pytest.raises(MalformedMessage, match="does not exist"):
             image.apply(removal, [])
     else:
         image.apply(removal, [])

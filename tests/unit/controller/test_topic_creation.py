@@ -138,10 +138,9 @@ def test_what_cannot_be_made(world: TopicWorld, topic: CreatableTopic, error: Er
 def test_too_few_brokers_are_counted(world: TopicWorld) -> None:
     """A fenced broker can hold a replica until it is back; one that is going cannot."""
     assert world.create(wanted("t", 1, 4))[0].error_code == 0
-    assert world.refusal(wanted("u", 1, 5)) == (
-        ErrorCode.INVALID_REPLICATION_FACTOR,
-        "5 replicas need as many brokers, one of them active: 4 can hold replicas, and 3 of them are active.",
-    )
+    error, text = world.refusal(wanted("u", 1, 5))
+    assert error == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert all(fact in text for fact in ("factor 5", "4 are usable", "3 of them active"))
 
 
 def test_without_any_active_broker_nothing_is_made() -> None:
