@@ -1,19 +1,18 @@
-"""Promises that quorumd makes, one class each, asked after every event that changed something.
+"""The invariants of quorumd, one class each, checked after every event that changes the observed state.
 
-A checker gets plain values, never a node: it can be tested with values made by hand. It raises `Broken`
-with what happened; it keeps whatever it must remember of the past itself.
+A checker receives plain values, never a node, so that tests can construct them. It raises `InvariantViolation`
+with the observed contradiction and keeps the history that it needs.
 
-    elections       at most one leader per epoch, at most one vote per epoch, epochs that never decrease, leaders
-    that resign
+    elections       at most one leader per epoch, at most one vote per epoch, monotonic epochs, check quorum
     logs            log matching, committed data, leader completeness, high watermark, durability
-    membership      voters that change one at a time, leaders that are removed
-    readiness       nodes that say they are ready
-    snapshots       snapshots that equal the log
-    features        finalized levels, records and brokers that keep to them
-    kept_records    records that quorumd keeps for others
+    membership      single voter changes, removed leaders
+    readiness       nodes that report readiness
+    snapshots       snapshots equal the log
+    features        finalized feature levels, and the records and brokers that must support them
+    kept_records    records that quorumd stores but does not interpret
     state           acknowledged writes, committed reads, equal images, saved voters
-    linearizability reads and writes of clients, judged by their history
-    append_only_list  the same for lists that clients append to
+    linearizability linearizability of register histories
+    append_only_list  linearizability of append-only list histories
 """
 
 from __future__ import annotations

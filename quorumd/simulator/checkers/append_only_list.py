@@ -1,7 +1,7 @@
-"""Whether a history of concurrent calls is that of a list to which values are only ever appended.
+"""Linearizability check for the history of an append-only list.
 
-A read returns the whole list, so the longest one read tells the order in which appends took effect: all that
-is left is to see whether calls and returns allow that order. The search for it is that of `linearizability`.
+A read returns the whole list, so the longest read gives the order in which appends took effect. What remains is
+to check that calls and returns allow that order, with the search in `linearizability`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ READ = "read"
 
 
 def check_append_only_list(history: Sequence[Operation]) -> bool:
-    """Whether the operations of one key, with all appended values different, are those of an empty list.
+    """Return whether the operations on one key linearize, starting from an empty list.
 
-    Of an append `value` is what it adds, of a read the tuple of values that it saw.
+    All appended values must differ. `value` is the appended value for an append, the returned tuple for a read.
     """
     reads = [each for each in history if each.kind == READ and each.returned_ms != inf]
     order: tuple[str, ...] = max((each.value for each in reads), key=len, default=())
@@ -32,7 +32,7 @@ def check_append_only_list(history: Sequence[Operation]) -> bool:
     def apply(length: int, operation: Operation) -> tuple[bool, int]:
         if operation.kind == READ:
             return length == len(operation.value), length
-        # What nobody saw comes behind all that was seen, in any order.
+        # Unobserved appends come after all observed ones, in any order.
         place = places.get(operation.value, len(order))
         return place == min(length, len(order)), length + 1
 
@@ -42,8 +42,10 @@ def check_append_only_list(history: Sequence[Operation]) -> bool:
 def _settled(
     history: Sequence[Operation], reads: Sequence[Operation], places: dict[str, int]
 ) -> list[Operation]:
-    """The history without calls of unknown outcome: an append took effect before the first read that saw it
-    returned; one that nobody saw is as good as one that comes last.
+    """Return the history without calls of unknown outcome.
+
+    An observed append took effect before the first read that saw it returned; an unobserved one is dropped, because
+    it is equivalent to one that comes last.
     """
     seen_by = [inf] * len(places)
     for read in reads:

@@ -1,4 +1,4 @@
-"""What checkers are told, and how they complain."""
+"""The base class of checkers, the observations they receive, and the violation they raise."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from quorumd.simulator.inspection.log_mirror import Batch
 
 
 class InvariantViolation(Exception):
-    """A promise does not hold. The text says what was seen and what it contradicts."""
+    """An invariant does not hold. The text names the observation and what it contradicts."""
 
     def __init__(self, invariant: str, text: str) -> None:
         super().__init__(f"{invariant}: {text}")
@@ -22,19 +22,19 @@ class InvariantViolation(Exception):
 LEADERSHIP = 1
 """Role, epoch, leader."""
 LOG = 2
-"""What is in the log, and with it the voters."""
+"""The content of the log, which includes the voters."""
 HIGH_WATERMARK = 4
 APPLIED = 8
 FETCHES = 16
-"""Of a leader: who fetched when, and how late it is. Time passes: it is looked at again and again."""
+"""On a leader: the last fetch of each voter, and the time. Observed periodically, because time passes."""
 EVERYTHING = LEADERSHIP | LOG | HIGH_WATERMARK | APPLIED | FETCHES
 
 
 @dataclass(slots=True)
 class Observation:
-    """One node right after an event. `life` counts its processes: a restarted node is another life.
+    """The state of one node right after an event. `incarnation` increases with every restart.
 
-    It is valid during the call that is given it: the next look at the node changes it.
+    Valid only during the call that receives it: the next observation of the node overwrites it.
     """
 
     node_id: int
@@ -43,39 +43,39 @@ class Observation:
     leader_id: int = -1
     is_leader: bool = False
     high_watermark: int = -1
-    """-1 while it is not known."""
+    """-1 while unknown."""
     voters: tuple[ReplicaKey, ...] = ()
     previous_voters: tuple[ReplicaKey, ...] = ()
-    """At the look before this one: what was committed meanwhile may have been counted with them."""
+    """The voters at the previous observation; commits since then may have been counted with them."""
     log: Sequence[Batch] = ()
-    """The whole log; the same list every time, changed in place."""
+    """The whole log; always the same list, updated in place."""
     removed: Sequence[Batch] = ()
     appended: Sequence[Batch] = ()
-    """What was cut from and then added to the log since the last observation of this life."""
+    """The batches truncated from, then appended to the log since the last observation of this incarnation."""
     applied_offset: int = -1
     image_hash: int | None = None
-    """Of what everything below `applied_offset` adds up to; None while that cannot be told."""
+    """Hash of the image at `applied_offset`; None while unknown."""
     kept: frozenset[bytes] | None = None
-    """Of the same, the frames of records that are kept for others."""
+    """The frames of stored, uninterpreted records in that image."""
     role: str = ""
-    """As `raft.roles.Role` names it."""
+    """A name from `raft.roles.Role`."""
     now_ms: float = 0.0
     awake_since_ms: float = 0.0
-    """Since when the process has had all the time it needs; inf while it is slow."""
+    """When the process last began to run at full speed; inf while it is slow."""
     fetch_timeout_ms: float = 0.0
     last_fetches_ms_ago: Mapping[ReplicaKey, float] | None = None
-    """What a leader knows of the other voters: how long ago each fetched, inf for not yet in this epoch. None while
-    nobody has looked."""
+    """On a leader: milliseconds since each other voter last fetched, inf if not yet in this epoch. None if not
+    observed."""
 
 
 class SavedVote(NamedTuple):
-    """What a node's quorum-state file says: certain to be read again after a crash."""
+    """The durable content of a node's quorum-state file, which survives a crash."""
 
     node_id: int
     epoch: int
     voted_id: int
     directory_id: KafkaUuid = ZERO_UUID
-    """Of the data folder that the file is in."""
+    """The directory id of the data folder that holds the file."""
 
     @property
     def key(self) -> ReplicaKey:
@@ -83,16 +83,16 @@ class SavedVote(NamedTuple):
 
 
 class SavedVoters(NamedTuple):
-    """The committed voters, as a node's quorum-state file has them."""
+    """The committed voters in a node's quorum-state file."""
 
     node_id: int
     applied_offset: int
-    """All voter records below it are reflected."""
+    """The voters reflect all voter records below this offset."""
     voters: tuple[int, ...]
 
 
 class Directories:
-    """Which data folder each node began with, and which one it has now."""
+    """The first and the current data folder of each node."""
 
     def __init__(self) -> None:
         self._first: dict[int, KafkaUuid] = {}
@@ -109,45 +109,45 @@ class Directories:
         return ReplicaKey(node_id, self._first.get(node_id, ZERO_UUID))
 
     def named(self, voter: ReplicaKey) -> ReplicaKey:
-        """The replica that is meant by a voter. One without a directory id is the folder that its node began with:
-        operators replace none before voter records name it."""
+        """The replica that a voter denotes. Without a directory id it is the first folder of its node: operators
+        replace no folder before voter records name it."""
         return voter if voter.directory_id != ZERO_UUID else self.first(voter.id)
 
 
 class Checker:
-    """A promise; the methods are what can be seen of a cluster. By default nothing breaks it."""
+    """An invariant. Its methods receive the observations of a cluster; the defaults accept everything."""
 
     invariant = ""
     aspects = EVERYTHING
-    """What of an Observation it reads: `observed` is called after every event that changed something of it."""
+    """The aspects of an Observation that it reads: `observed` is called after every event that changes one."""
 
     def observed(self, seen: Observation) -> None:
-        """A node after an event that changed what the checker looks at."""
+        """Check a node after an event that changed one of `aspects`."""
 
     def saved(self, vote: SavedVote) -> None:
-        """A quorum-state file has become durable."""
+        """Record that a quorum-state file became durable."""
 
     def saved_voters(self, saved: SavedVoters) -> None:
-        """The same, of its other half."""
+        """Record that the voters in a quorum-state file became durable."""
 
     def checkpointed(self, node_id: int, high_watermark: int) -> None:
-        """A checkpoint of the high watermark has become durable."""
+        """Record that a checkpoint of the high watermark became durable."""
 
     def snapshot_seen(self, node_id: int, snapshot: OffsetAndEpoch, data: bytes) -> None:
-        """A node has this snapshot, whole."""
+        """Check a complete snapshot of a node."""
 
     def stopped(self, node_id: int, kept: Sequence[Batch]) -> None:
-        """A node's process is gone; `kept` is the prefix of its log that its next life must find."""
+        """Record that a node's process ended; `kept` is the log prefix that its next incarnation must recover."""
 
     def moved(self, node_id: int, directory_id: KafkaUuid) -> None:
-        """A node without a process has this data folder from now on, at first the one that it begins with. Another
-        folder is another replica, which has promised nothing yet (KIP-853)."""
+        """Record the data folder of a stopped node: its first one, then every replacement. A new folder is a new
+        replica, bound by no earlier vote (KIP-853)."""
 
     def acknowledged(self, value: str) -> None:
-        """A client was told that the write of this value is done."""
+        """Record that the write of this value was acknowledged to a client."""
 
     def read(self, value: str) -> None:
-        """A client was told that this value is there."""
+        """Record that a client read this value."""
 
     def violation(self, text: str) -> InvariantViolation:
         return InvariantViolation(self.invariant, text)

@@ -1,4 +1,4 @@
-"""Promises about epochs, votes and leaders (Raft paper 5.2; KIP-595 draft)."""
+"""Invariants of epochs, votes and leaders (Raft paper 5.2; KIP-595 draft)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from quorumd.simulator.checkers.base import (
 )
 
 RESIGNATION_FETCH_TIMEOUTS = 1.6
-"""Fetch timeouts without fetches of a majority; a leader counts one and a half, by its own clock."""
+"""Fetch timeouts without fetches from a majority; a leader waits 1.5 of them by its own clock."""
 
 
 class OneLeaderPerEpoch(Checker):
-    """Election safety: at most one leader can be elected in an epoch, and all who know one know the same."""
+    """Election safety: at most one leader is elected in an epoch, and all nodes that know a leader agree."""
 
     invariant = "at most one leader per epoch"
     aspects = LEADERSHIP
@@ -34,12 +34,12 @@ class OneLeaderPerEpoch(Checker):
 
     @property
     def elections(self) -> int:
-        """Epochs in which somebody led."""
+        """The number of epochs that had a leader."""
         return len(self._leaders)
 
     @property
     def leaders(self) -> list[int]:
-        """Of those epochs, in their order."""
+        """The leaders in order of their epochs."""
         return [self._leaders[epoch][0] for epoch in sorted(self._leaders)]
 
     def observed(self, seen: Observation) -> None:
@@ -49,25 +49,25 @@ class OneLeaderPerEpoch(Checker):
         known, reported_by = self._leaders.setdefault(seen.epoch, (leader_id, seen.node_id))
         if known != leader_id:
             raise self.violation(
-                f"in epoch {seen.epoch} node {seen.node_id} takes {leader_id} for the leader, "
-                f"node {reported_by} took {known}"
+                f"in epoch {seen.epoch} node {seen.node_id} reports leader {leader_id}, "
+                f"node {reported_by} reported {known}"
             )
 
 
 class OneVotePerEpoch(Checker):
-    """A replica gives its vote of an epoch to one candidate and never forgets it, whatever crashes."""
+    """A replica votes for one candidate per epoch and remembers that vote across crashes."""
 
     invariant = "at most one vote per epoch"
     aspects = 0
 
     def __init__(self) -> None:
         self._votes: dict[tuple[ReplicaKey, int], int] = {}
-        """By replica and epoch."""
+        """The candidate voted for, by replica and epoch."""
 
     def saved(self, vote: SavedVote) -> None:
         before = self._votes.get((vote.key, vote.epoch), NO_NODE)
         if before not in (NO_NODE, vote.voted_id):
-            now = "forgot that" if vote.voted_id == NO_NODE else f"votes for {vote.voted_id}"
+            now = "has lost that vote" if vote.voted_id == NO_NODE else f"votes for {vote.voted_id}"
             raise self.violation(
                 f"in epoch {vote.epoch} node {vote.node_id} voted for {before} and now {now}"
             )
@@ -75,17 +75,17 @@ class OneVotePerEpoch(Checker):
 
 
 class VotesAreDurable(Checker):
-    """Who a leader names as having voted for it had that vote on its disk before; the leader itself has its own
-    there before anything of its epoch is committed."""
+    """Every voter that a leader names as granting has that vote on disk before; the leader's own vote is on disk
+    before a record of its epoch is committed."""
 
     invariant = "votes are durable before they count"
     aspects = LEADERSHIP | LOG | HIGH_WATERMARK
 
     def __init__(self) -> None:
         self._votes: set[tuple[ReplicaKey, int, int]] = set()
-        """Who voted in which epoch for which node."""
+        """(replica, epoch, candidate) of every durable vote."""
         self._unproved: dict[int, tuple[int, int]] = {}
-        """By leader: its epoch and where the first batch of it ends, while its own vote is not seen on disk."""
+        """By leader: its epoch and the end of that epoch's first batch, until its own vote is known to be on disk."""
         self._directories = Directories()
 
     def moved(self, node_id: int, directory_id: KafkaUuid) -> None:
@@ -121,12 +121,12 @@ class VotesAreDurable(Checker):
         if (voter, seen.epoch, seen.node_id) not in self._votes:
             raise self.violation(
                 f"node {seen.node_id} leads epoch {seen.epoch} with the vote of node {voter.id}, "
-                "whose disk does not have it"
+                "which is not on that node's disk"
             )
 
 
 class EpochMonotonic(Checker):
-    """A replica's epoch never decreases, in memory within a life and on disk across all of them."""
+    """A replica's epoch never decreases: in memory within an incarnation, on disk across incarnations."""
 
     invariant = "epochs never decrease"
     aspects = LEADERSHIP
@@ -156,8 +156,8 @@ class EpochMonotonic(Checker):
 
 
 class OnlyCandidatesStartEpochs(Checker):
-    """An epoch begins with a candidate that votes for itself, or after a leader that resigned: who asks for
-    pre-votes, who is asked, and who only hears of others never makes one up (Raft paper 5.2, KIP-996)."""
+    """An epoch begins with a candidate that votes for itself, or after a leader that resigned. Sending or receiving
+    pre-vote requests never starts an epoch (Raft paper 5.2, KIP-996)."""
 
     invariant = "only candidates start epochs"
     aspects = LEADERSHIP
@@ -166,7 +166,7 @@ class OnlyCandidatesStartEpochs(Checker):
     def __init__(self) -> None:
         self._known: set[int] = {0}
         self._led: dict[int, int] = {}
-        """By node: the epoch that it led last."""
+        """The last epoch led, by node."""
 
     def observed(self, seen: Observation) -> None:
         if seen.epoch not in self._known:
@@ -174,15 +174,15 @@ class OnlyCandidatesStartEpochs(Checker):
             resigned = self._led.get(seen.node_id) == seen.epoch - 1
             if seen.role not in self.beginners and not resigned:
                 raise self.violation(
-                    f"node {seen.node_id} is {seen.role} in epoch {seen.epoch}, which nobody began"
+                    f"node {seen.node_id} is {seen.role} in epoch {seen.epoch}, which no candidate started"
                 )
         if seen.role in ("leader", "resigned"):
             self._led[seen.node_id] = seen.epoch
 
 
 class EpochsAreDurable(Checker):
-    """Who fetches from a leader has that leader's epoch on its disk: it will not come back in an earlier
-    one, whatever crashes (Raft paper 5.1, KIP-595 "Quorum State")."""
+    """A replica that fetches from a leader has that leader's epoch on disk, so that it cannot restart in an earlier
+    one (Raft paper 5.1, KIP-595 "Quorum State")."""
 
     invariant = "epochs are durable before they are sent"
     aspects = LEADERSHIP | FETCHES
@@ -204,18 +204,18 @@ class EpochsAreDurable(Checker):
             saved = self._on_disk.get(self._directories.named(voter), 0)
             if saved < seen.epoch:
                 raise self.violation(
-                    f"node {voter.id} fetches from node {seen.node_id} in epoch {seen.epoch}, and has epoch "
-                    f"{saved} on its disk"
+                    f"node {voter.id} fetches from node {seen.node_id} in epoch {seen.epoch}, but has epoch "
+                    f"{saved} on disk"
                 )
 
 
 class LeaderHasMajority(Checker):
-    """A leader that no majority fetches from resigns, so that clients do not wait at a zombie (KIP-996, check-quorum;
-    hole 14 of the KIP-595 draft).
+    """A leader without fetches from a majority resigns, so that clients do not wait for a zombie (KIP-996, check
+    quorum; hole 14 of the KIP-595 draft).
 
-    It does so after one and a half fetch timeouts; here it has a tenth more, and once more a tenth, in which its
-    process was awake. Of a voter that is not known to have fetched in this epoch it may have heard all the same: a
-    fetch that finds the logs diverged counts for this and is not told of.
+    A leader resigns after 1.5 fetch timeouts; the checker allows 10 % more, and another 10 % during which the process
+    must be awake. A voter without a known fetch in this epoch counts as recent: a fetch that finds diverged logs
+    counts as contact but is not observed.
     """
 
     invariant = "a leader resigns without fetches from a majority"
@@ -231,7 +231,7 @@ class LeaderHasMajority(Checker):
         ages = [0.0 if age == inf else age for age in seen.last_fetches_ms_ago.values()]
         if any(voter.id == seen.node_id for voter in seen.voters):
             ages.append(0.0)
-        # What passed before it last woke it does not count as the silence of others.
+        # A leader does not count its own pause as silence of the followers.
         silent_ms = min(sorted(ages)[len(ages) // 2], seen.now_ms - seen.awake_since_ms)
         if silent_ms <= RESIGNATION_FETCH_TIMEOUTS * seen.fetch_timeout_ms:
             self._overdue_since.pop(seen.node_id, None)
@@ -239,6 +239,6 @@ class LeaderHasMajority(Checker):
         overdue_since_ms = self._overdue_since.setdefault(seen.node_id, seen.now_ms)
         if seen.now_ms - overdue_since_ms > 0.1 * seen.fetch_timeout_ms:
             raise self.violation(
-                f"node {seen.node_id} leads epoch {seen.epoch} on, {silent_ms:.0f} ms after the last fetches of a "
-                "majority"
+                f"node {seen.node_id} still leads epoch {seen.epoch}, {silent_ms:.0f} ms after the last fetches from "
+                "a majority"
             )

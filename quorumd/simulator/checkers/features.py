@@ -1,4 +1,4 @@
-"""Finalized features: what the committed log says of them, told without the controller's code."""
+"""Invariants of finalized features, replayed from the committed log without the controller's code."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ NEEDS: Final = {
     ("BrokerRegistrationChangeRecord", 3): 30,
     ("UnregisterControllerRecord", 0): 33,
 }
-"""From which metadata version on readers know a record in a version."""
+"""The lowest metadata version at which readers know a record version."""
 LOSSY: Final = frozenset(NEEDS.values()) | {32}
-"""Metadata versions that cannot be left downwards."""
+"""Metadata versions below which no downgrade is allowed."""
 UNKNOWN: Final = 21
-"""What readers understand as long as no level is known."""
+"""The metadata version that readers assume while no level is known."""
 
 
 class FeaturesAreFinalized(Checker):
-    """Levels change as an operator wanted it, where Kafka allows it; records and brokers keep to them.
+    """Levels change only as requested and only where Kafka allows it; records and brokers are within them.
 
-    `levels`: those that are committed. The operator tells of every request: `asked`, `answered`.
+    `levels` holds the committed levels. The operator reports every request (`asked`) and response (`answered`).
     """
 
     invariant = "finalized levels change only on request"
@@ -50,19 +50,19 @@ class FeaturesAreFinalized(Checker):
         self._read = 0
         self._brokers: dict[int, dict[str, tuple[int, int]]] = {}
         self._wanted: list[Mapping[str, int]] = []
-        """Of each request, by number; nothing of one that was refused or changes nothing."""
+        """The levels of each request, by number; empty if it was rejected or changes nothing."""
         self._open: set[int] = set()
-        """Requests of which nobody knows what became."""
+        """Requests of unknown outcome."""
         self.changes = 0
 
     def asked(self, wanted: Mapping[str, int]) -> int:
-        """An operator wants these levels; nothing for a request that must not change any. Returns its number."""
+        """Record a request for these levels, empty if it must not change any. Returns its number."""
         self._wanted.append(wanted)
         self._open.add(len(self._wanted) - 1)
         return len(self._wanted) - 1
 
     def answered(self, number: int, code: ErrorCode) -> None:
-        """The operator was told what became of a request."""
+        """Check the response to a request."""
         self._read_committed()
         if code is ErrorCode.INVALID_UPDATE_VERSION:
             self._open.discard(number)
@@ -129,9 +129,9 @@ class FeaturesAreFinalized(Checker):
         before = self._level(METADATA_VERSION)
         after = changed.get(METADATA_VERSION, before)
         if not before:
-            return  # What a cluster begins with.
+            return  # Initial levels of a cluster.
         if not self._was_wanted(changed):
-            raise self.violation(f"{where} sets {changed}, and nobody wanted that")
+            raise self.violation(f"{where} sets {changed}, which no request asked for")
         if any(after < lossy <= before for lossy in LOSSY):
             raise self.violation(f"{where} takes metadata.version from {before} down to {after}")
         if changed.get(ELR_VERSION, self._level(ELR_VERSION)) and after < NEEDS["PartitionRecord", 2]:
@@ -139,7 +139,7 @@ class FeaturesAreFinalized(Checker):
         self.changes += 1
 
     def _was_wanted(self, changed: Mapping[str, int]) -> bool:
-        """By one request, or by several of those under way, which a leader may write together."""
+        """Return whether one request, or several pending ones that a leader may combine, wanted this change."""
         if any(wanted and changed.items() <= wanted.items() for wanted in self._wanted):
             return True
         under_way = {level for number in self._open for level in self._wanted[number].items()}

@@ -1,4 +1,4 @@
-"""Records that quorumd keeps for others: what the committed log says of them, told without the image's code."""
+"""Records that quorumd stores but does not interpret, replayed from the committed log without the image's code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quorumd.simulator.checkers.base import APPLIED, Checker, Observation
 from quorumd.simulator.checkers.logs import CommittedDataIsImmutable
 
 Named = tuple[str, str]
-"""What a record is about: a kind, and which of it."""
+"""The resource that a record sets or removes: its kind and its key."""
 
 SETS = {
     "AccessControlEntryRecord": ("acl", ("id",)),
@@ -33,7 +33,7 @@ REMOVES = {
 
 
 def named(record: Message) -> tuple[Named, bool] | None:
-    """What a record is about and whether that is removed; None for records of which an image keeps something else."""
+    """Return the resource of a record and whether the record removes it; None for records of other kinds."""
     if isinstance(record, ClientQuotaRecord):
         return ("quota", f"{sorted(map(repr, record.entity))} {record.key}"), record.remove
     for kinds, removed in ((SETS, False), (REMOVES, True)):
@@ -44,7 +44,7 @@ def named(record: Message) -> tuple[Named, bool] | None:
 
 
 class KeptRecordsSurvive(Checker):
-    """What was written of access control, credentials, quotas, tokens and controllers is in every image and snapshot,
+    """Every record of access control, credentials, quotas, tokens and controllers is in every image and snapshot,
     byte for byte, until it is removed."""
 
     invariant = "records kept for others survive"
@@ -53,13 +53,13 @@ class KeptRecordsSurvive(Checker):
     def __init__(self, committed: CommittedDataIsImmutable) -> None:
         self._committed = committed
         self._read = 0
-        """So many of the committed batches are in the states."""
+        """The number of committed batches in the states."""
         self._state: dict[Named, bytes] = {}
         self._begins: list[int] = []
-        """Where each batch begins that changes something."""
+        """The base offset of each batch that changes the state."""
         self._ends: list[int] = [0]
         self._states: list[frozenset[bytes]] = [frozenset()]
-        """What was kept once all below an end was applied."""
+        """The stored records after each of those batches."""
 
     def observed(self, seen: Observation) -> None:
         if seen.kept is not None:
@@ -78,16 +78,16 @@ class KeptRecordsSurvive(Checker):
     def _compare(self, found: frozenset[bytes], offset: int, where: str) -> None:
         self._read_committed()
         if offset > self._committed.end_offset:
-            return  # Another checker's matter.
+            return  # Left to another checker.
         number = bisect_right(self._ends, offset) - 1
         if number < len(self._begins) and self._begins[number] < offset:
-            return  # In the middle of a large batch, which is applied in parts.
+            return  # Within a large batch, which is applied in parts.
         expected = self._states[number]
         if found == expected:
             return
         missing = sorted(repr(decode_record(frame)) for frame in expected - found)
         other = sorted(repr(decode_record(frame)) for frame in found - expected)
-        raise self.violation(f"at offset {offset} {where} lacks {missing} and has {other} besides")
+        raise self.violation(f"at offset {offset} {where} lacks {missing} and has unexpected {other}")
 
     def _read_committed(self) -> None:
         batches = self._committed.batches
@@ -100,7 +100,7 @@ class KeptRecordsSurvive(Checker):
                 self._states.append(frozenset(self._state.values()))
 
     def _apply(self, data: bytes) -> bool:
-        """Whether a batch changed something."""
+        """Apply a batch; return whether it changed the state."""
         changed = False
         for header in headers(data):
             for frame in values(data, header):

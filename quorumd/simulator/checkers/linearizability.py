@@ -1,8 +1,8 @@
-"""Whether a history of concurrent calls can be put in one order (Herlihy and Wing; search by Wing and Gong).
+"""Linearizability of histories of concurrent calls (Herlihy and Wing; search by Wing and Gong).
 
-An operation takes effect at one moment between its call and its return. A call that never returned may have
-taken effect at any moment after it, or never. The search takes, again and again, one of the operations that
-no remaining one finished before, and remembers which (taken, state) were tried in vain (Lowe's memo).
+An operation takes effect at one instant between its call and its return. A call that never returned may take effect
+at any later instant, or never. Each step of the search takes an operation that no remaining operation precedes;
+failed (taken, state) pairs are memoized (Lowe).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ State = TypeVar("State", bound=Hashable)
 
 @dataclass(slots=True)
 class Operation:
-    """One call of a client. `returned_ms` is inf while the outcome is not known.
+    """One call of a client. `returned_ms` is inf while the outcome is unknown.
 
-    For a register: a write's `value` is what it sets, a read's what it saw; None is a register never set.
+    For a register, `value` is the value written or read; None if the register was never set.
     """
 
     client: int
@@ -36,7 +36,7 @@ class Operation:
 
 
 def register(state: str | None, operation: Operation) -> tuple[bool, str | None]:
-    """A register: whether the operation is possible in this state, and the state after it."""
+    """Sequential model of a register: whether the operation is possible in this state, and the next state."""
     if operation.kind == "write":
         return True, operation.value
     return state == operation.value, state
@@ -47,7 +47,7 @@ def linearize(
     initial: State,
     apply: Callable[[State, Operation], tuple[bool, State]],
 ) -> list[Operation] | None:
-    """An order that explains the history, or None if there is none. `apply` is the sequential model."""
+    """Return an order that explains the history, None if there is none. `apply` is the sequential model."""
     operations = sorted(history, key=lambda operation: (operation.called_ms, operation.returned_ms))
     count = len(operations)
     must_return = sum(1 << at for at, operation in enumerate(operations) if operation.returned_ms != inf)
@@ -82,16 +82,15 @@ def linearize(
 
 
 def _first_open(done: int) -> int:
-    """The lowest bit that is not set."""
+    """The index of the lowest bit that is not set."""
     return (~done & (done + 1)).bit_length() - 1
 
 
 def check_register(history: Sequence[Operation], initial: str | None = None) -> bool:
-    """Whether the operations of one key, with all written values different, are those of a register.
+    """Return whether the operations on one key linearize as a register. All written values must differ.
 
-    Calls of unknown outcome are settled first where they can be, so that they do not blow up the search: a
-    write that nobody saw is as good as one that comes last, one that was seen took effect before that read
-    returned.
+    Calls of unknown outcome are resolved first where possible, to bound the search: an unobserved write is equivalent
+    to one that comes last, an observed one took effect before that read returned.
     """
     seen: dict[Any, float] = {}
     for operation in history:
@@ -112,9 +111,9 @@ def check_register(history: Sequence[Operation], initial: str | None = None) -> 
 def first_contradiction(
     history: Sequence[Operation], check: Callable[[Sequence[Operation]], bool] = check_register
 ) -> list[Operation] | None:
-    """The shortest beginning of a history that no order explains, None if there is one for all.
+    """Return the shortest prefix of a history that no order explains, None if the whole history has an order.
 
-    Operations that return after its end are in it as calls of unknown outcome.
+    Operations that return after the prefix ends are in it as calls of unknown outcome.
     """
     if check(history):
         return None

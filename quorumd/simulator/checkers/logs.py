@@ -1,4 +1,4 @@
-"""Promises about logs (Raft paper 5.3, 5.4; the rules of the high watermark in KIP-595)."""
+"""Invariants of logs (Raft paper 5.3, 5.4; the high watermark rules of KIP-595)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ UNKNOWN = -1
 
 
 class LogMatching(Checker):
-    """Two logs that have a batch of the same end offset and epoch are the same up to there, byte for byte.
+    """Two logs that contain a batch with the same end offset and epoch are identical up to it, byte for byte.
 
-    Checked batch by batch: the same bytes, and the same batch before; the rest follows by induction. A batch
-    that a crash took before any other node had it never was: a lone voter may use its epoch again.
+    Checked batch by batch: same bytes and same preceding batch; the rest follows by induction. A batch that was lost
+    in a crash before any other node had it is forgotten: a single voter may reuse its epoch.
     """
 
     invariant = "log matching"
@@ -35,10 +35,10 @@ class LogMatching(Checker):
                 (batch.end_offset, batch.epoch), (batch, before, [])
             )
             if known != batch or known_before != before:
-                difference = "not the same one" if known != batch else "not the same log before it"
+                difference = "with different bytes" if known != batch else "with different logs before it"
                 raise self.violation(
                     f"nodes {_ids(holders)} and {seen.node_id} have a batch of epoch {batch.epoch} "
-                    f"that ends at {batch.end_offset}, but {difference}"
+                    f"that ends at {batch.end_offset}, {difference}"
                 )
             if before is not None and (batch.base_offset != before.end_offset or batch.epoch < before.epoch):
                 raise self.violation(f"node {seen.node_id} appended {_name(batch)} after {_name(before)}")
@@ -76,8 +76,9 @@ class LeaderAppendOnly(Checker):
 
 
 class CommittedDataIsImmutable(Checker):
-    """State machine safety: what one node calls committed, every node that gets so far calls committed too,
-    and no node that has it removes it again. Keeps the committed log for the other checkers."""
+    """State machine safety: all nodes commit the same batches in the same order, and none removes a committed batch.
+
+    Keeps the committed log for the other checkers."""
 
     invariant = "committed data never changes"
     aspects = LEADERSHIP | LOG | HIGH_WATERMARK
@@ -85,7 +86,7 @@ class CommittedDataIsImmutable(Checker):
     def __init__(self) -> None:
         self.batches: list[Batch] = []
         self.epochs: list[int] = []
-        """In which epoch the node was that committed each batch first."""
+        """For each batch, the epoch of the first node that committed it."""
         self.end_offset = 0
         self._index: dict[int, int] = {}
         self._checked: dict[tuple[int, int], int] = {}
@@ -114,7 +115,7 @@ class CommittedDataIsImmutable(Checker):
             return
         if batch.base_offset != self.end_offset:
             raise self.violation(
-                f"node {seen.node_id} committed {_name(batch)}, the committed data ends at {self.end_offset}"
+                f"node {seen.node_id} committed {_name(batch)}, but committed data ends at {self.end_offset}"
             )
         self._index[batch.base_offset] = len(self.batches)
         self.batches.append(batch)
@@ -123,7 +124,7 @@ class CommittedDataIsImmutable(Checker):
 
 
 class LeaderCompleteness(Checker):
-    """What was committed in an earlier epoch is in the log of every leader of a later one."""
+    """Every record committed in an earlier epoch is in the log of every later leader."""
 
     invariant = "leader completeness"
     aspects = LEADERSHIP | LOG
@@ -147,7 +148,7 @@ class LeaderCompleteness(Checker):
 
 
 class HighWatermarkMonotonic(Checker):
-    """Within one life a high watermark that is known never decreases, nor does it pass the end of the log.
+    """Within an incarnation a known high watermark never decreases and never exceeds the log end offset.
 
     A new leader does not know it until a record of its own epoch is committed (hole 31 of the KIP-595 draft).
     """
@@ -167,15 +168,15 @@ class HighWatermarkMonotonic(Checker):
         end_offset = seen.log[-1].end_offset if seen.log else 0
         if seen.high_watermark > end_offset:
             raise self.violation(
-                f"node {seen.node_id} has high watermark {seen.high_watermark}, its log ends at {end_offset}"
+                f"node {seen.node_id} has high watermark {seen.high_watermark}, but its log ends at {end_offset}"
             )
         self._seen[seen.node_id, seen.incarnation] = seen.high_watermark
 
 
 class CommittedDataIsOnMajority(Checker):
-    """What a leader calls committed is on the disks of a majority of the voters and survives if all crash now.
+    """Records that a leader commits are on the disks of a majority of the voters and survive if all crash now.
 
-    A voter's disk that was lost counts with what it had: that it is gone the leader cannot know.
+    A lost disk counts with its last content, because the leader cannot know of the loss.
     """
 
     invariant = "committed data is durable on a majority"
@@ -186,7 +187,7 @@ class CommittedDataIsOnMajority(Checker):
         self._disks = disks
         self._checked = 0
         self._kept: dict[ReplicaKey, Sequence[Batch]] = {}
-        """What each replica had when its last process ended."""
+        """The durable log of each replica when its last process ended."""
         self._directories = Directories()
 
     def stopped(self, node_id: int, kept: Sequence[Batch]) -> None:
@@ -225,7 +226,7 @@ class CommittedDataIsOnMajority(Checker):
 
 
 class CheckpointIsDurable(Checker):
-    """The high watermark that a node saves is of records that its own disk has: recovery takes less for damage."""
+    """A node checkpoints a high watermark only up to its own durable records: recovery treats less as damage."""
 
     invariant = "the checkpointed high watermark is durable locally"
     aspects = 0
@@ -245,8 +246,8 @@ class CheckpointIsDurable(Checker):
 
 
 class OwnEpochCommitsFirst(Checker):
-    """A leader commits by counting replicas only records of its own epoch, and with them all before (Raft paper
-    5.4.2; hole 31 of the KIP-595 draft)."""
+    """A leader counts replicas only for records of its own epoch; these commit all earlier ones (Raft paper 5.4.2;
+    hole 31 of the KIP-595 draft)."""
 
     invariant = "a leader commits its own epoch first"
     aspects = LEADERSHIP | LOG | HIGH_WATERMARK
@@ -264,12 +265,12 @@ class OwnEpochCommitsFirst(Checker):
         index = bisect_left(seen.log, seen.high_watermark, key=lambda batch: batch.end_offset)
         last = seen.log[index] if index < len(seen.log) else None
         if last is None or last.epoch != seen.epoch:
-            what = _name(last) if last is not None else "what it does not have"
+            what = _name(last) if last is not None else "a record that it does not have"
             raise self.violation(f"leader {seen.node_id} of epoch {seen.epoch} commits up to {what}")
 
 
 class RecoveryKeepsDurable(Checker):
-    """A node finds in its log after a crash all that was durable before it."""
+    """After a crash a node recovers all records that were durable before."""
 
     invariant = "recovery keeps durable records"
     aspects = LOG
@@ -284,7 +285,7 @@ class RecoveryKeepsDurable(Checker):
         kept = self._kept.pop(seen.node_id, ())
         for index, batch in enumerate(kept):
             if index >= len(seen.log) or seen.log[index] != batch:
-                raise self.violation(f"node {seen.node_id} came back without {_name(batch)}")
+                raise self.violation(f"node {seen.node_id} restarted without {_name(batch)}")
 
 
 def _name(batch: Batch) -> str:

@@ -1,4 +1,4 @@
-"""Promises about who votes: one voter at a time, nobody before it has caught up, no leader that is no voter."""
+"""Invariants of membership: single voter changes, voters that have caught up, no leader that is not a voter."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from quorumd.simulator.checkers.logs import CommittedDataIsImmutable
 from quorumd.simulator.inspection.log_mirror import Batch, DurableLog
 
 CATCH_UP_FETCH_TIMEOUTS = 1.5
-"""Fetch timeouts; a leader counts one of them, by its own clock."""
+"""In fetch timeouts; a leader allows one, by its own clock."""
 
 RECENT_FETCH_TIMEOUTS = 1.1
-"""The same of voters that stay when another one leaves."""
+"""In fetch timeouts, for the voters that remain after a removal."""
 
 
 class VotersInLog(NamedTuple):
@@ -38,13 +38,13 @@ class VotersInLog(NamedTuple):
 
 
 class VoterRecords:
-    """The voter records of a log, kept up to date by what is removed and appended."""
+    """The voter records of a log, updated from truncated and appended batches."""
 
     def __init__(self) -> None:
         self.found: list[VotersInLog] = []
 
     def take(self, seen: Observation) -> list[VotersInLog]:
-        """The records that came with this observation."""
+        """Apply an observation; return the voter records that it appended."""
         if seen.removed:
             kept = bisect_right(self.found, seen.removed[0].base_offset - 1, key=lambda record: record.offset)
             del self.found[kept:]
@@ -54,13 +54,13 @@ class VoterRecords:
 
 
 class VoterLogs:
-    """The voter records of every node, in each of its lives."""
+    """The voter records of every incarnation of every node."""
 
     def __init__(self) -> None:
         self._logs: dict[tuple[int, int], VoterRecords] = {}
 
     def of(self, seen: Observation) -> VoterRecords:
-        """Those of the node that is seen, as it was seen before."""
+        """The voter records of the node as of its previous observation."""
         key = (seen.node_id, seen.incarnation)
         records = self._logs.get(key)
         if records is None:
@@ -77,8 +77,8 @@ def records_in(batch: Batch) -> list[VotersInLog]:
 
 
 class SingleVoterChanges(Checker):
-    """Every voter record changes at most one voter, so that majorities of the two sets meet (Raft thesis 4.1); a
-    leader appends one that changes any only after a commit of its epoch, and of the record before (hole 7)."""
+    """Every voter record changes at most one voter, so that majorities of both sets overlap (Raft thesis 4.1). A
+    leader appends a change only after a commit in its epoch and of the previous voter record (hole 7)."""
 
     invariant = "voters change one at a time"
     aspects = LEADERSHIP | LOG | HIGH_WATERMARK
@@ -105,19 +105,19 @@ class SingleVoterChanges(Checker):
             return
         if before[-1].offset >= seen.high_watermark:
             raise self.violation(
-                f"leader {seen.node_id} appended voters {new.ids} at offset {record.offset} when those at offset "
-                f"{before[-1].offset} were not committed"
+                f"leader {seen.node_id} appended voters {new.ids} at offset {record.offset} before those at offset "
+                f"{before[-1].offset} were committed"
             )
         of_epoch = next(batch for batch in seen.log if batch.epoch == seen.epoch)
         if of_epoch.end_offset > seen.high_watermark:
             raise self.violation(
-                f"leader {seen.node_id} appended voters {new.ids} before a commit of its epoch {seen.epoch}"
+                f"leader {seen.node_id} appended voters {new.ids} before a commit in its epoch {seen.epoch}"
             )
 
 
 class RemainingVotersFetch(Checker):
-    """A leader removes a voter only where a majority of those that stay fetches: else the record could neither be
-    committed nor taken back, and the quorum would have ended itself."""
+    """A leader removes a voter only if a majority of the remaining voters fetches: otherwise the record could be
+    neither committed nor reverted, and the quorum would be lost."""
 
     invariant = "a removal leaves a majority of voters that fetch"
     aspects = LEADERSHIP | LOG | FETCHES
@@ -142,13 +142,13 @@ class RemainingVotersFetch(Checker):
         in_touch = [voter for voter in record.voters.ids if ages.get(voter, 0.0) <= limit_ms]
         if not record.voters.is_majority(in_touch):
             raise self.violation(
-                f"leader {seen.node_id} left the voters {record.voters.ids} at offset {record.offset}, of whom only "
+                f"leader {seen.node_id} left the voters {record.voters.ids} at offset {record.offset}, of which only "
                 f"{in_touch} have fetched within {limit_ms:.0f} ms"
             )
 
 
 class RemovedLeadersResign(Checker):
-    """A leader whose removal is committed leads no more (Raft thesis 4.2.2)."""
+    """A leader resigns once its removal is committed (Raft thesis 4.2.2)."""
 
     invariant = "a removed leader resigns"
     aspects = LEADERSHIP | LOG | HIGH_WATERMARK
@@ -165,13 +165,12 @@ class RemovedLeadersResign(Checker):
         newest = records.found[-1]
         if newest.offset < seen.high_watermark and newest.voters.by_id(seen.node_id) is None:
             raise self.violation(
-                f"node {seen.node_id} leads epoch {seen.epoch}, and that the voters are {newest.voters.ids} is "
-                "committed"
+                f"node {seen.node_id} leads epoch {seen.epoch}, but the committed voters are {newest.voters.ids}"
             )
 
 
 class RemovedVotersDoNotCampaign(Checker):
-    """Who knows that its removal is committed campaigns no more, not even for pre-votes (Raft thesis 4.2.3)."""
+    """A node that knows that its removal is committed never campaigns, not even for pre-votes (Raft thesis 4.2.3)."""
 
     invariant = "a removed voter does not campaign"
     aspects = LEADERSHIP | LOG | HIGH_WATERMARK
@@ -188,13 +187,13 @@ class RemovedVotersDoNotCampaign(Checker):
         newest = records.found[-1]
         if newest.offset < seen.high_watermark and newest.voters.by_id(seen.node_id) is None:
             raise self.violation(
-                f"node {seen.node_id} is {seen.role} in epoch {seen.epoch}, and knows that the voters "
-                f"{newest.voters.ids} are committed"
+                f"node {seen.node_id} is {seen.role} in epoch {seen.epoch}, but knows the committed voters "
+                f"{newest.voters.ids}"
             )
 
 
 class BootstrappedOnce(Checker):
-    """A quorum is founded once: who leads with the first record of a log does so only while nothing is committed."""
+    """A quorum is bootstrapped once: a leader appends the first record of a log only while nothing is committed."""
 
     invariant = "a quorum is bootstrapped at most once"
     aspects = LEADERSHIP | LOG
@@ -211,13 +210,13 @@ class BootstrappedOnce(Checker):
             and seen.log[0] != self._committed.batches[0]
         ):
             raise self.violation(
-                f"node {seen.node_id} founds a quorum in epoch {seen.epoch}, where "
+                f"node {seen.node_id} bootstraps a quorum in epoch {seen.epoch}, although "
                 f"{len(self._committed.batches)} batches of another one are committed"
             )
 
 
 class ReplacedDisksDoNotVote(Checker):
-    """A disk that replaced another gives no vote before it has what is committed: the voter was the disk before."""
+    """A replacement disk does not vote before it has caught up: the voter was the replaced disk."""
 
     invariant = "a replaced disk does not vote before it has caught up"
     aspects = LOG
@@ -236,13 +235,12 @@ class ReplacedDisksDoNotVote(Checker):
         first = self._committed.batches[:1]
         if first and self._disks[vote.node_id].holds(first) == 0:
             raise self.violation(
-                f"node {vote.node_id}, on a disk without any record, voted for node {vote.voted_id} in epoch "
-                f"{vote.epoch}"
+                f"node {vote.node_id}, on an empty disk, voted for node {vote.voted_id} in epoch {vote.epoch}"
             )
 
 
 class NewVotersHaveCaughtUp(Checker):
-    """Who is made a voter has on its disk what was committed a short while before (KIP-853, hole 8)."""
+    """A new voter has the recently committed records on its disk (KIP-853, hole 8)."""
 
     invariant = "new voters have caught up"
     aspects = LEADERSHIP | LOG | HIGH_WATERMARK | FETCHES
@@ -251,7 +249,7 @@ class NewVotersHaveCaughtUp(Checker):
         self._committed = committed
         self._disks = disks
         self._counts: list[tuple[float, int]] = []
-        """When so many batches were committed."""
+        """The time of each commit, and the number of batches committed by then."""
         self._logs = VoterLogs()
 
     def observed(self, seen: Observation) -> None:

@@ -1,4 +1,4 @@
-"""What a node that says it is ready promises: a leader with a majority not long ago, state, and a vote."""
+"""Invariants of a node that reports readiness: a leader with a recent majority, state, and a vote."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from quorumd.simulator.checkers.base import FETCHES, HIGH_WATERMARK, LEADERSHIP,
 from quorumd.simulator.checkers.elections import RESIGNATION_FETCH_TIMEOUTS
 
 TOLERANCE = 1.2
-"""For clocks that drift and processes that wake up late."""
+"""Tolerance for clocks that drift and processes that wake up late."""
 PROBE_INTERVAL_MS = 100.0
-"""Leaders are looked at now and then only."""
+"""Tolerance for the interval at which leaders are observed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadyClaim:
-    """A running node that says it is ready. Times are milliseconds of virtual time."""
+    """A running node that reports readiness. Times are milliseconds of virtual time."""
 
     key: ReplicaKey
     incarnation: int
@@ -27,7 +27,7 @@ class ReadyClaim:
     epoch: int
     leader_id: int
     heard_ms: float
-    """Since anything of the leader's machine has arrived; 0 for the leader itself, inf for never."""
+    """Time since any byte from the leader's machine arrived; 0 for the leader itself, inf for never."""
     applied_offset: int
     max_lag: int
     fetch_timeout_ms: float
@@ -35,9 +35,9 @@ class ReadyClaim:
 
 
 class ReadyNodesServe(Checker):
-    """A node that says it is ready heard of its leader within a fetch timeout and a long poll, and that leader of a
-    majority of the voters within 1.5 fetch timeouts before. It has applied what was committed by then, but for the
-    lag that is allowed, and it is not a voter's replacement without that voter's vote."""
+    """A ready node had contact with its leader within a fetch timeout and a long poll, and that leader had it with a
+    majority of the voters within 1.5 fetch timeouts before. The node has applied the records committed by then, but for the
+    allowed lag, and it is not the replacement of a voter without that voter's vote."""
 
     invariant = "a ready node has a leader with a majority, its state and its vote"
     aspects = LEADERSHIP | HIGH_WATERMARK | FETCHES
@@ -45,34 +45,34 @@ class ReadyNodesServe(Checker):
     def __init__(self, configured_voters: tuple[int, ...]) -> None:
         self._configured = configured_voters
         self._followed: dict[tuple[int, int], float] = {}
-        """By leader and epoch: when a majority of the voters had last fetched."""
+        """The time of the last fetches from a majority, by leader and epoch."""
         self._committed_at: list[float] = [-inf]
         self._committed_to: list[int] = [0]
         self._without_vote: dict[tuple[int, int], float] = {}
-        """By node and life: since when it has claimed to be ready without a vote."""
+        """By node and incarnation: when it first reported readiness without a vote."""
 
     def observed(self, seen: Observation) -> None:
         if seen.is_leader and seen.high_watermark > self._committed_to[-1]:
             self._committed_at.append(seen.now_ms)
             self._committed_to.append(seen.high_watermark)
-            # For leaders that last so short a time that nobody looks at their followers.
+            # For leaders that are replaced before their followers are observed.
             self._followed.setdefault((seen.node_id, seen.epoch), seen.now_ms)
 
     def leads(self, node_id: int, epoch: int, fetches_ms_ago: Sequence[float], now_ms: float) -> None:
-        """A node leads, and the voters have fetched so long ago, itself counted: inf for not yet in this epoch."""
-        # A fetch that finds the logs diverged is contact, and is not shown.
+        """Record a leader and the time since each voter, itself included, last fetched: inf if not in this epoch."""
+        # A fetch that finds diverged logs counts as contact but is not observed.
         ages = sorted(0.0 if age == inf else age for age in fetches_ms_ago)
-        # Time alone takes nothing from the only voter, however long its process stands still.
+        # A single voter keeps its majority, however long its process is paused.
         self._followed[node_id, epoch] = now_ms - ages[len(ages) // 2] if len(ages) > 1 else inf
 
     def claimed(self, claim: ReadyClaim, voters: tuple[ReplicaKey, ...]) -> None:
-        """A node says it is ready; `voters` are those of the newest committed record, empty before the first."""
+        """Check a node that reports readiness; `voters` is the newest committed set, empty before the first."""
         who = f"node {claim.key.id}, ready in epoch {claim.epoch} with leader {claim.leader_id},"
         if claim.leader_id == NO_NODE:
             raise self.violation(f"{who} has no leader")
         own_ms = TOLERANCE * (claim.fetch_timeout_ms + claim.fetch_wait_ms)
         if claim.heard_ms > own_ms:
-            raise self.violation(f"{who} has heard nothing of it for {claim.heard_ms:.0f} ms")
+            raise self.violation(f"{who} has had no contact with it for {claim.heard_ms:.0f} ms")
         limit_ms = own_ms + TOLERANCE * RESIGNATION_FETCH_TIMEOUTS * claim.fetch_timeout_ms
         if claim.leader_id == claim.key.id:
             limit_ms = TOLERANCE * claim.fetch_timeout_ms
@@ -88,7 +88,7 @@ class ReadyNodesServe(Checker):
     def _check_vote(
         self, claim: ReadyClaim, voters: tuple[ReplicaKey, ...], who: str, limit_ms: float
     ) -> None:
-        """A voter record takes a moment to get to the node."""
+        """Check the vote, with a tolerance because a voter record takes time to reach the node."""
         key, incarnation = claim.key, (claim.key.id, claim.incarnation)
         named = any(voter.id == key.id for voter in voters) or key.id in self._configured
         if not voters or not named or any(voter.matches(key) for voter in voters):

@@ -1,4 +1,4 @@
-"""Promises about snapshots: what they stand for is the log below their end, and that is committed (KIP-630)."""
+"""Invariants of snapshots: a snapshot equals the committed log below its end offset (KIP-630)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quorumd.simulator.checkers.logs import CommittedDataIsImmutable
 
 
 class Replayed:
-    """What batches add up to."""
+    """The state after a sequence of batches."""
 
     def __init__(self) -> None:
         self.image = ClusterImage()
@@ -59,7 +59,7 @@ def _named(voters: VotersRecord | None) -> object:
 
 
 class SnapshotsEqualTheLog(Checker):
-    """A snapshot ends where a committed batch does, holds what the log below adds up to, and is the same bytes on
+    """A snapshot ends at the end of a committed batch, equals the state of the log below it, and is byte-identical on
     every node."""
 
     invariant = "a snapshot equals the log that it replaces"
@@ -71,21 +71,21 @@ class SnapshotsEqualTheLog(Checker):
         self.checked = 0
         self._replayed = Replayed()
         self._count = 0
-        """So many of the committed batches are in `_replayed`."""
+        """The number of committed batches in `_replayed`."""
 
     def snapshot_seen(self, node_id: int, snapshot: OffsetAndEpoch, data: bytes) -> None:
         known = self._known.get(snapshot)
         if known is not None:
             if known != data:
                 raise self.violation(
-                    f"node {node_id} has other bytes in snapshot {snapshot} than another node"
+                    f"node {node_id} and another node have different bytes in snapshot {snapshot}"
                 )
             return
         batches = self._committed.batches
         index = bisect_left(batches, snapshot.offset, key=lambda batch: batch.end_offset)
         if index == len(batches) or batches[index].end_offset != snapshot.offset:
             raise self.violation(
-                f"node {node_id} has a snapshot that ends at {snapshot.offset}, what is committed at "
+                f"node {node_id} has a snapshot that ends at {snapshot.offset}, but committed data ends at "
                 f"{self._committed.end_offset}"
             )
         if batches[index].epoch != snapshot.epoch:
@@ -101,6 +101,6 @@ class SnapshotsEqualTheLog(Checker):
         found.replay(data)
         different = self._replayed.differences(found)
         if different:
-            raise self.violation(f"node {node_id}: snapshot {snapshot} has other {' and '.join(different)}")
+            raise self.violation(f"node {node_id}: snapshot {snapshot} differs in {' and '.join(different)}")
         self._known[snapshot] = data
         self.checked += 1

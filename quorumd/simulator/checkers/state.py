@@ -1,4 +1,4 @@
-"""Promises about what the committed records add up to."""
+"""Invariants of the state that the committed records produce."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from quorumd.simulator.checkers.base import APPLIED, Checker, Observation, Saved
 from quorumd.simulator.checkers.logs import CommittedDataIsImmutable
 
 WRITTEN_VALUE = re.compile(rb"w[0-9]+-[0-9]+;")
-"""How the workload's values look: unique, and found in a batch without decoding it."""
+"""The workload's values: unique, and recognizable in a batch without decoding it."""
 
 
 class _CommittedValues(Checker):
-    """Knows what clients wrote that is committed."""
+    """Tracks the committed values that clients wrote."""
 
     def __init__(self, committed: CommittedDataIsImmutable) -> None:
         self._committed = committed
@@ -29,7 +29,7 @@ class _CommittedValues(Checker):
 
 
 class AcknowledgedWrites(_CommittedValues):
-    """A write is in the committed log before its client is told so; there it never changes again."""
+    """A write is in the committed log before it is acknowledged, and stays there unchanged."""
 
     invariant = "acknowledged writes are committed"
     aspects = 0
@@ -40,7 +40,7 @@ class AcknowledgedWrites(_CommittedValues):
 
 
 class ReadsReturnCommitted(_CommittedValues):
-    """Nobody reads what may yet be lost (Raft paper section 8)."""
+    """No client reads a value that may still be lost (Raft paper section 8)."""
 
     invariant = "reads return committed data"
     aspects = 0
@@ -51,7 +51,7 @@ class ReadsReturnCommitted(_CommittedValues):
 
 
 class ImagesEqual(Checker):
-    """Nodes that have applied the same prefix of the log have equal images: the hashes that they keep say so."""
+    """Nodes that have applied the same prefix of the log have images with equal hashes."""
 
     invariant = "equal logs give equal images"
     aspects = APPLIED
@@ -65,14 +65,14 @@ class ImagesEqual(Checker):
         known, node_id = self._hashes.setdefault(seen.applied_offset, (seen.image_hash, seen.node_id))
         if known != seen.image_hash:
             raise self.violation(
-                f"nodes {node_id} and {seen.node_id} have applied all below {seen.applied_offset} "
-                f"and hold images with the hashes {known:012x} and {seen.image_hash:012x}"
+                f"nodes {node_id} and {seen.node_id} have applied all records below {seen.applied_offset} "
+                f"but have images with the hashes {known:012x} and {seen.image_hash:012x}"
             )
 
 
 class SavedVotersAreCommitted(Checker):
-    """The voters in a quorum-state file are those of the newest voter record that is committed below the offset
-    which the file names (hole 22 of the KIP-595 draft)."""
+    """The voters in a quorum-state file are those of the newest committed voter record below the offset in the file
+    (hole 22 of the KIP-595 draft)."""
 
     invariant = "persisted voters are committed"
     aspects = 0
@@ -81,7 +81,7 @@ class SavedVotersAreCommitted(Checker):
         self._committed = committed
         self._searched = 0
         self._found: list[tuple[int, tuple[int, ...]]] = []
-        """Offset and voters of each committed voter record."""
+        """(offset, voters) of each committed voter record."""
 
     def saved_voters(self, saved: SavedVoters) -> None:
         self._search()
@@ -89,8 +89,8 @@ class SavedVotersAreCommitted(Checker):
         expected = known[-1] if known else ()
         if saved.voters != expected or saved.applied_offset > self._committed.end_offset:
             raise self.violation(
-                f"the quorum-state of node {saved.node_id} names the voters {saved.voters} as of offset "
-                f"{saved.applied_offset}; committed are {expected}, up to {self._committed.end_offset}"
+                f"the quorum-state of node {saved.node_id} has the voters {saved.voters} as of offset "
+                f"{saved.applied_offset}, expected {expected}; committed data ends at {self._committed.end_offset}"
             )
 
     def _search(self) -> None:

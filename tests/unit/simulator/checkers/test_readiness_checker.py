@@ -42,7 +42,7 @@ def test_a_node_with_leader_state_and_vote_is_right() -> None:
     ("claim", "seen"),
     [
         (replace(CLAIM, leader_id=-1), "has no leader"),
-        (replace(CLAIM, heard_ms=1900.0), "has heard nothing of it for 1900 ms"),
+        (replace(CLAIM, heard_ms=1900.0), "has had no contact with it for 1900 ms"),
         (replace(CLAIM, now_ms=14_000.0), "no majority has followed for 4110 ms"),
         (replace(CLAIM, leader_id=3), "no majority has followed for inf ms"),
         (replace(CLAIM, key=ReplicaKey(2), heard_ms=0.0, now_ms=11_300.0), "no majority has followed"),
