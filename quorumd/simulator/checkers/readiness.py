@@ -36,7 +36,7 @@ class ReadyClaim:
 
 class ReadyNodesServe(Checker):
     """A ready node had contact with its leader within a fetch timeout and a long poll, and that leader had it with a
-    majority of the voters within 1.5 fetch timeouts before. The node has applied the records committed by then, but for the
+    majority of the voters within 1.5 fetch timeouts before. It has applied the records committed by then, but for the
     allowed lag, and it is not the replacement of a voter without that voter's vote."""
 
     invariant = "a ready node has a leader with a majority, its state and its vote"
