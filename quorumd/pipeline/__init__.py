@@ -1,31 +1,31 @@
-"""The data pipeline: what quorum logs hold, as tables on Spark. The extra `quorumd[pipeline]` brings what it needs.
+"""The data pipeline: quorum logs as tables on Spark. The extra `quorumd[pipeline]` installs its dependencies.
 
-It reads the folders of quorumd and of stock Kafka controllers alike, and a cluster at work as an observer; it writes
-nothing but its own folders, and changes a cluster through the admin client only.
+It reads the folders of quorumd and of stock Kafka controllers, and a live cluster as an observer. It writes only to
+its own folders, and changes a cluster only through the admin client.
 
-    tables/     every table and every level of the source: names, types, meaning; rows as text
-    scan/       numpy: batches of a piece of a file, their CRCs and digests, what is damaged, how to resume after it
+    tables/     every table and every level of the source: names, types and meaning of columns; rows as text
+    scan/       numpy: batches of a piece of a file, their CRCs and digests, damage, and how to resume after it
     decode/     numpy: metadata and control records as Arrow columns, every type and version
     copies/     the files of a node: segments and snapshots, opened read-only
     live/       the blocking client that reads a live cluster as an observer
     source/     the Spark data source `quorumd`, batch and streaming, over files or a live cluster
     spark/      sessions, settings, Java, progress, and the class-data archive that halves the start of a session
     history/    the tables of a cluster's history in Parquet: writing and querying them
-    audit/      whether all replicas agree, and where they differ
+    audit/      compares all replicas and locates their differences
     plan/       partition reassignments with the fewest moves
     report/     one HTML page about all of these
 
-No package imports one that imports it. PySpark, pyarrow, numpy, pandas and Altair are imported nowhere else in
-quorumd, and not at the top of modules that the command line imports before it knows which pipeline command runs
-(`tables.schemas`, `copies.log_files`, `spark.java`). `scan`, `decode` and everything that decides (folds,
+Imports between packages have no cycles. PySpark, pyarrow, numpy, pandas and Altair are imported nowhere else in
+quorumd, and not at the top of modules that the command line imports before it knows the pipeline command
+(`tables.schemas`, `copies.log_files`, `spark.java`). `scan`, `decode` and all decisions (folds,
 comparisons, plans) need no Spark: they are functions of arrays and Arrow batches, tested without a JVM. Spark splits,
-shuffles and joins.
+shuffles and joins the data.
 
 The levels of the source
-    records     a row for each record, control records too; a type or version that is not known has its bytes in `raw`
-    batches     a row for each batch: header and computed CRC, no record decoded
-    audit       a few rows for each segment: digests of offset ranges and what is wrong (schemas.AUDIT)
-    snapshot    a row for each record of the snapshots
+    records     a row per record, including control records; an unknown type or version has its bytes in `raw`
+    batches     a row per batch: header and computed CRC; records are not decoded
+    audit       a few rows per segment: digests of offset ranges, and faults (schemas.AUDIT)
+    snapshot    a row per record of the snapshots
 
     spark.read.format("quorumd").option("path", "1=/srv/n1,2=/srv/n2").option("level", "records").load()
 
@@ -33,16 +33,16 @@ Options of the source
     path              folders as ID=FOLDER,...; the data folder of a node or the `__cluster_metadata-0` in it;
                       one FOLDER without ID is node 0
     bootstrap         host:port,... of a live cluster, instead of `path`
-    level             records, batches, audit or snapshot; records unless said
-    lists             array, or packed: lists of ids as BINARY, 4 bytes little-endian an id, which shuffles cheaper
-    startingOffset, endingOffset          [start, end); end is the end of the log unless said
+    level             records (default), batches, audit or snapshot
+    lists             array, or packed: lists of ids as BINARY, 4 bytes little-endian per id: cheaper to shuffle
+    startingOffset, endingOffset          [start, end); by default up to the end of the log
     startingTimestamp, endingTimestamp    milliseconds since 1970, of batches
-    onCorrupt         fail (default), skip, or report: a row with `fault` set for each damaged place. Level audit
-                      always reports. The last segment of a copy may end within a batch: a node that was killed,
-                      or is writing, leaves it so
-    committedOnly     live: true unless said; a log is read below its high watermark
-    maxOffsetsPerTrigger                  of a stream: so many offsets in a micro-batch
+    onCorrupt         fail (default), skip, or report: a row with `fault` set per damaged place. Level audit always
+                      reports. The last segment of a copy may end within a batch if the node was killed or is
+                      writing
+    committedOnly     for a live cluster: true (default) reads only below the high watermark
+    maxOffsetsPerTrigger                  for a stream: at most this many offsets per micro-batch
     packBytes, splitBytes                 small segments share a task up to packBytes, larger ones are split
 
-Corrupt input is a `Fault` of `scan.batches` wherever it is met: a code, file, position and offset.
+Corrupt input is always reported as a `Fault` of `scan.batches`: a code, file, position and offset.
 """

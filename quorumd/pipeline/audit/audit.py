@@ -1,4 +1,4 @@
-"""The whole audit: the rows of the level `audit`, from Spark or read here, and what they and the files beside say."""
+"""Runs an audit: reads the rows of the level `audit`, with or without Spark, and derives findings from them."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from quorumd.pipeline.spark.session import SparkSession
 
 FOLD_RECORDS = 2_000_000
-"""As many records are applied to compare snapshots with the log, unless said: some 20 seconds' worth."""
+"""Default limit of the records applied to compare snapshots with the log; takes about 20 seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """What was read, and what came out."""
+    """The copies that an audit read, and its findings."""
 
     findings: tuple[Finding, ...]
-    """The worst first."""
+    """In order of decreasing severity."""
     copies: Mapping[int, Copy]
     pairs: Mapping[tuple[int, int], Pair]
     commitment: Commitment
@@ -48,16 +48,16 @@ class AuditReport:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Of the findings."""
+        """Names of the columns of findings."""
         return schemas.AUDIT_FINDINGS.names
 
     @property
     def is_clean(self) -> bool:
-        """Nothing above INFO."""
+        """True if no finding is above INFO."""
         return all(finding.severity == Severity.INFO for finding in self.findings)
 
     def document(self) -> dict[str, Any]:
-        """All of it for JSON."""
+        """Return the report as a JSON object."""
         return {
             "clean": self.is_clean,
             "committedUpTo": self.commitment.up_to,
@@ -80,13 +80,13 @@ def audit(session: SparkSession, folders: Mapping[int, str], fold_records: int =
 
 
 def audit_here(folders: Mapping[int, str], fold_records: int = FOLD_RECORDS) -> AuditReport:
-    """The same without Spark, in one thread."""
+    """Audit without Spark, in one thread. Raises InputIncomplete."""
     found = {folder.node: folder for folder in read_folders(folders)}
     return judge(found, read_rows(found.values()), fold_records)
 
 
 def read_rows(folders: Iterable[LogFolder]) -> pa.Table:
-    """The rows of the level `audit` of these folders, read in this process. Raises InputIncomplete."""
+    """Read the rows of the level `audit` in this process. Raises InputIncomplete."""
     import pyarrow as pa
 
     batches = [_segment_rows(f.node, s.name, s.path, s.base_offset) for f in folders for s in f.segments]
@@ -104,7 +104,7 @@ def _segment_rows(node: int, name: str, path: str, base_offset: int) -> pa.Recor
 
 
 def judge(folders: Mapping[int, LogFolder], rows: pa.Table, fold_records: int) -> AuditReport:
-    """What rows of the level `audit` say, with the files beside the log. Raises InputIncomplete."""
+    """Derive findings from rows of the level `audit` and the sidecar files. Raises InputIncomplete."""
     copies, reader = read_copies(rows, folders), FolderReader(folders)
     sidecar_files = {node: read_sidecar_files(folder) for node, folder in folders.items()}
     checked = {node: check_snapshots(folder) for node, folder in folders.items()}

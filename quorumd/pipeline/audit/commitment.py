@@ -1,11 +1,11 @@
-"""What is provably committed, from copies of the log and the files beside them.
+"""Determines the provably committed offsets from copies of the log and their sidecar files.
 
-A node's high-watermark checkpoint and its snapshots say so: they are written of what is committed only. Without them
-the logs do, by Raft's commit rule (Raft paper 5.4.2): what a majority of the voters holds identically, as long as
-the leader of its last epoch wrote a record of that epoch among it, and as no copy shows a leader of a later epoch
-who did not have it. Every epoch begins with a record of its leader, so that the first condition is kept by whatever
-the majority has of the epoch; the second one tells a record that was copied to a majority only in a later epoch
-(figure 8), and can still go, from one that is there to stay. A voter whose folder is not given cannot be asked.
+High-watermark checkpoints and snapshots prove commitment, since they cover only committed records. Without them,
+Raft's commit rule applies (Raft paper 5.4.2): records are committed if a majority of the voters holds them
+identically, if they include a record of the last leader's own epoch, and if no copy shows a leader of a later epoch
+without them. The first record of every epoch is its leader's, so any record of the epoch meets the second condition.
+The third one excludes records that reached a majority only in a later epoch and can still be lost (figure 8).
+Voters whose folders are not given do not count.
 """
 
 from __future__ import annotations
@@ -18,20 +18,22 @@ from quorumd.pipeline.audit.matching import Difference
 
 
 class Pair(NamedTuple):
-    """Two copies, compared."""
+    """The result of comparing two copies."""
 
     one: int
     two: int
     start: int
     end: int
-    """Offsets that both have."""
+    """The offsets [start, end) are in both copies."""
     differences: tuple[Difference, ...]
 
     @property
     def parts_at(self) -> int:
-        """Where they part for good; the end of the shorter one if they do not, and 0 where there is nothing to
-        compare. Damage in between is none of that. What is below `start` is the same if something above is (log
-        matching)."""
+        """The offset from which the copies differ up to the end.
+
+        The end of the shorter copy if they agree there, 0 if they have no common offsets. Damage in between does not
+        count. Records below `start` are equal if any record above is (log matching).
+        """
         if self.start >= self.end:
             return 0
         if self.differences and self.differences[-1].reaches_end:
@@ -40,7 +42,7 @@ class Pair(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """What `node` holds below `offset` is committed. The leader who knew that was of `epoch`, or a later one."""
+    """The records of `node` below `offset` are committed, as known to a leader of `epoch` or later."""
 
     offset: int
     node: int
@@ -49,7 +51,7 @@ class Claim(NamedTuple):
 
 
 class Commitment:
-    """What is committed, and in whose version."""
+    """The committed offsets, and the copies that hold their committed version."""
 
     def __init__(self, claims: Sequence[Claim], pairs: Mapping[tuple[int, int], Pair]) -> None:
         self.claims = sorted(claims, reverse=True)
@@ -57,11 +59,11 @@ class Commitment:
 
     @property
     def up_to(self) -> int:
-        """The end of what is committed, 0 where nothing shows it."""
+        """The end offset of the committed records; 0 if none is provably committed."""
         return self.claims[0].offset if self.claims else 0
 
     def claim_for(self, node: int, offset: int) -> Claim | None:
-        """Why what this node holds at an offset is committed; None if nothing says so."""
+        """Return the proof that the record of a node at an offset is committed; None if there is no proof."""
         for claim in self.claims:
             if claim.offset <= offset:
                 break
@@ -73,7 +75,7 @@ class Commitment:
 def majority_claim(
     copies: Mapping[int, Copy], voters: Sequence[int], pairs: Mapping[tuple[int, int], Pair]
 ) -> Claim | None:
-    """What a majority of the voters holds; None if fewer of them are given."""
+    """Return the records that a majority of the voters holds; None without copies of a majority."""
     given = [copies[voter] for voter in voters if voter in copies]
     needed = len(voters) // 2 + 1
     if len(given) < needed:
@@ -93,7 +95,7 @@ def _common(copy: Copy, other: Copy, pairs: Mapping[tuple[int, int], Pair]) -> i
 def _below_rivals(
     copy: Copy, others: Collection[Copy], offset: int, pairs: Mapping[tuple[int, int], Pair]
 ) -> int:
-    """A copy of a later epoch that parts from this one had a leader who had all that was committed: less is."""
+    """Lower `offset` to where copies of later epochs diverge, since a leader has all committed records."""
     changed = True
     while changed:
         changed = False

@@ -1,8 +1,8 @@
-"""What the copies of a log say about each other, as findings.
+"""Findings from comparing the copies of a log.
 
-Raft lets copies end differently: a leader that was cut off has records that nobody else has, in an epoch of its own,
-until it is told what came after. So two ends of different epochs are in order as long as no more than one of them is
-committed. Two versions of an offset in the same epoch are not, wherever they are: one leader wrote it once.
+Raft allows copies to end differently: an isolated leader has records of its own epoch that no other node has, until
+it truncates them. Ends of different epochs are therefore valid if at most one of them is committed. Two versions of
+an offset in the same epoch are never valid, since the leader of the epoch wrote it once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from quorumd.pipeline.audit.matching import Difference, Reread, differences
 
 
 def compare_all(copies: Mapping[int, Copy], reread: Reread) -> dict[tuple[int, int], Pair]:
-    """Every copy with every other one, both ways round."""
+    """Compare all copies pairwise; the result has each pair in both orders."""
     pairs = {}
     for one, two in combinations(copies.values(), 2):
         start, end = max(one.start_offset, two.start_offset), min(one.end_offset, two.end_offset)
@@ -36,8 +36,10 @@ def findings_of_pairs(
     commitment: Commitment,
     voters: AbstractSet[int],
 ) -> Iterator[Finding]:
-    """Where copies differ, and which of them is wrong, if that can be told: each is measured by those that are
-    committed, or are more."""
+    """Report where copies differ, and which one is wrong if that can be determined.
+
+    The reference is the version that is committed, else the one that most voters hold.
+    """
     told: dict[int, list[Difference]] = {node: [] for node in copies}
     for offset in sorted(
         {difference.offset_lo for pair in pairs.values() for difference in pair.differences}
@@ -58,7 +60,7 @@ def findings_of_pairs(
             reference = groups[0][0]
             difference = _covering(pairs[reference, node].differences, offset)
             if difference is None:
-                # Their batches have other bounds: it is told where these two differ.
+                # The bounds of their batches differ: reported at the offset where these two differ.
                 continue
             told[node].append(difference)
             is_outvoted = len(groups[0]) > 1
@@ -74,7 +76,7 @@ def findings_of_pairs(
 
 
 def _agreeing(nodes: list[int], pairs: Mapping[tuple[int, int], Pair], offset: int) -> list[list[int]]:
-    """The nodes in groups that hold the same at an offset."""
+    """Group the nodes by their content at an offset."""
     groups: list[list[int]] = []
     for node in nodes:
         for group in groups:
@@ -93,8 +95,10 @@ def _covering(among: Iterable[Difference], offset: int) -> Difference | None:
 def _judge(
     one: Copy, two: Copy, difference: Difference, commitment: Commitment, is_outvoted: bool
 ) -> Finding | None:
-    """What a difference of two copies means; None if known damage of one of them explains it. `is_outvoted`: others
-    hold what `one` does."""
+    """Return the finding for a difference of two copies; None if known damage of either explains it.
+
+    `is_outvoted` means that other copies agree with `one`.
+    """
     offset_lo, offset_hi = difference.offset_lo, difference.offset_hi
     if one.damage_at(offset_lo) or two.damage_at(offset_lo):
         return None

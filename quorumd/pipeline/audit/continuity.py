@@ -1,4 +1,4 @@
-"""What is wrong within one copy of the log: in its segments, between them, and at its two ends."""
+"""Finds faults in one copy of the log: within segments, between them, and at its start and end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from quorumd.pipeline.audit.findings import Finding, Severity
 
 
 def add_boundary_faults(copy: Copy) -> None:
-    """Note as damage where a part of the log does not begin as the part before it ends."""
+    """Add a damage where a part of the log does not begin at the end of the previous part."""
     before: Part | None = None
     for part in copy.parts:
         if before is not None:
@@ -20,7 +20,7 @@ def add_boundary_faults(copy: Copy) -> None:
             before = part
     first = {(part.segment, part.offset_lo) for part in copy.parts if part.batches}
     for earlier, mark in pairwise(copy.epoch_starts):
-        # Within a part it was found when that was read.
+        # A regression within a part was found when the part was read.
         if mark.epoch < earlier.epoch and (mark.segment, mark.offset) in first:
             text = f"epoch {mark.epoch} after epoch {earlier.epoch} in {earlier.segment}"
             place = mark.segment, mark.position, mark.offset, mark.offset + 1
@@ -48,7 +48,7 @@ def _add_boundary_fault(copy: Copy, before: Part, part: Part) -> None:
 
 
 def _note(copy: Copy, damage: Damage) -> None:
-    """What lies just where a part ends may have been found when that was read."""
+    """Add a damage, or extend the same one found when the part was read."""
     for index, known in enumerate(copy.damages):
         if known[:2] == damage[:2] and known.offset_lo == damage.offset_lo:
             copy.damages[index] = known._replace(offset_hi=max(known.offset_hi, damage.offset_hi))
@@ -59,8 +59,11 @@ def _note(copy: Copy, damage: Damage) -> None:
 def findings_of_copy(
     copy: Copy, commitment: Commitment, high_watermark: int, snapshot_ends: Collection[int]
 ) -> Iterator[Finding]:
-    """What there is to tell of one copy. `high_watermark` is its checkpoint, 0 for none; `snapshot_ends` are those of
-    its sound snapshots."""
+    """Return the findings about one copy.
+
+    `high_watermark` is its checkpoint, 0 if there is none; `snapshot_ends` are the end offsets of its valid
+    snapshots.
+    """
     for damage in copy.damages:
         yield _of_damage(copy, damage, commitment)
     yield from _epochs_without_leader(copy)
@@ -94,12 +97,12 @@ def _of_damage(copy: Copy, damage: Damage, commitment: Commitment) -> Finding:
 
 
 def _epochs_without_leader(copy: Copy) -> Iterator[Finding]:
-    """The first batch of an epoch is that of its leader (KIP-595, LeaderChangeMessage)."""
+    """Check that each epoch begins with a LeaderChangeMessage (KIP-595)."""
     controls = {mark.offset for mark in copy.controls}
     for number, mark in enumerate(copy.epoch_starts):
         if mark.offset in controls or (number == 0 and mark.offset == copy.start_offset > 0):
             continue
-        # Where batches are lost the first one behind them need not be the first of its epoch.
+        # After lost batches, the next one need not be the first of its epoch.
         if copy.damage_at(mark.offset):
             continue
         detail = f"epoch {mark.epoch} begins with no record of a leader: its number is not what was written"

@@ -1,4 +1,4 @@
-"""What the control records of a copy say: who led which epoch by whose votes, and who voted from when on."""
+"""Reads leaders, their votes and voter sets from the control records of a copy."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from quorumd.protocol.record_batch import crc_is_valid, read_header, records
 
 
 class Leadership(NamedTuple):
-    """What a copy has of the beginning of an epoch."""
+    """The LeaderChangeMessage at the start of an epoch in a copy."""
 
     node: int
-    """Whose copy it is."""
+    """The node that holds the copy."""
     offset: int
     epoch: int
     leader: int
@@ -28,7 +28,7 @@ class Leadership(NamedTuple):
 
 
 class VoterSet(NamedTuple):
-    """Who votes from `offset` on."""
+    """The voters from `offset` on."""
 
     offset: int
     voters: tuple[int, ...]
@@ -36,14 +36,14 @@ class VoterSet(NamedTuple):
 
 @dataclass(slots=True)
 class Controls:
-    """Of one copy, in the order of the log."""
+    """The control records of one copy, in the order of the log."""
 
     leaderships: list[Leadership] = field(default_factory=list)
     voter_sets: list[VoterSet] = field(default_factory=list)
 
 
 def read_controls(copy: Copy, reader: FolderReader) -> Controls:
-    """Damaged batches are left out. Raises InputIncomplete."""
+    """Read the control records of a copy, without damaged batches. Raises InputIncomplete."""
     found = Controls()
     for mark in copy.controls:
         for offset, message in control_messages(reader.batch(copy, mark)):
@@ -59,7 +59,7 @@ def read_controls(copy: Copy, reader: FolderReader) -> Controls:
 
 
 def control_messages(data: bytes) -> Iterator[tuple[int, ControlMessage]]:
-    """Offset and message of each record of a control batch that can be read."""
+    """Yield the offset and message of each record of a control batch; nothing if it is damaged."""
     try:
         header = read_header(data, 0)
         if not header.is_control or header.size > len(data) or not crc_is_valid(data, header):

@@ -1,4 +1,4 @@
-"""The rows of the level `audit`, put together for each node: what its copy of the log is, and where what lies."""
+"""Builds the copy of each node from rows of the level `audit`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class Part(NamedTuple):
-    """A segment, or a part of one, as it was read; in the order of the log. Epochs are -1 where it has no batch."""
+    """A segment, or the part of one that a task read. Epochs are -1 if it has no batch."""
 
     base_offset: int
-    """Of its segment, by the name of the file."""
+    """The base offset of the segment, from the name of its file."""
     position: int
     segment: str
     offset_lo: int
@@ -33,7 +33,7 @@ class Part(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """A fault of one copy: what scan.Fault says, with the end of the offsets it is about."""
+    """A fault of one copy: a scan.Fault with the end of the affected offsets."""
 
     code: str
     segment: str
@@ -45,7 +45,7 @@ class Damage(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """Where a batch lies that begins an epoch, or is one of control records."""
+    """The position of a control batch, or of the first batch of an epoch."""
 
     offset: int
     segment: str
@@ -55,7 +55,7 @@ class Mark(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Where batches of a bucket lie, one behind the other, as long as nothing is damaged."""
+    """The position of consecutive batches of a bucket."""
 
     segment: str
     position: int
@@ -74,12 +74,12 @@ class Copy:
     stretches: dict[int, list[Stretch]] = field(default_factory=dict)
     """By bucket."""
     buckets: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    """Ascending."""
+    """Bucket numbers in ascending order."""
     digests: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 3), np.int64))
-    """Of each bucket: how many batches, and their two digests."""
+    """Per bucket: the number of batches, and their two digests."""
 
     cut_at: int | None = None
-    """Where the node will cut its log when it starts: what lies behind was not all written when it crashed."""
+    """The offset at which the node will truncate its log on start, because later writes were incomplete."""
 
     @property
     def start_offset(self) -> int:
@@ -93,7 +93,7 @@ class Copy:
 
     @property
     def last_epoch(self) -> int:
-        """-1 of a log without batches."""
+        """The epoch of the last batch; -1 without batches."""
         return max((mark.epoch for mark in self.epoch_starts), default=-1)
 
     @property
@@ -109,12 +109,12 @@ class Copy:
         return sum(part.bytes for part in self.parts)
 
     def damage_at(self, offset: int) -> Damage | None:
-        """What is known to be wrong at an offset, or just before it."""
+        """Return the damage at an offset or ending there; None if there is none."""
         return next((d for d in self.damages if d.offset_lo <= offset <= d.offset_hi), None)
 
 
 def read_copies(rows: pa.Table, folders: Mapping[int, LogFolder]) -> dict[int, Copy]:
-    """The copies of these folders by node, from rows of schemas.AUDIT in any order."""
+    """Return the copies of these folders by node, from rows of schemas.AUDIT in any order."""
     import pyarrow.compute as pc
 
     copies = {node: Copy(node) for node in sorted(folders)}
@@ -166,7 +166,7 @@ def _add_buckets(copy: Copy, rows: pa.Table) -> None:
 
 
 def _true_starts(marks: list[Mark]) -> list[Mark]:
-    """Each part of a segment marks its first batch; most of them only go on with the epoch before."""
+    """Keep the marks at which the epoch changes: each part of a segment marks its first batch."""
     found: list[Mark] = []
     for mark in marks:
         if not found or found[-1].epoch != mark.epoch:

@@ -1,18 +1,18 @@
-"""What an audit finds (schemas.AUDIT_FINDINGS), and how bad that is.
+"""The findings of an audit (schemas.AUDIT_FINDINGS) and their severity.
 
 Codes of one copy of the log
     those of scan.Fault, at a batch; GAP, OVERLAP and EPOCH_REGRESSION also between segments
     EPOCH_WITHOUT_LEADER    an epoch does not begin with the record of its leader
-    UNCOVERED_START         the log does not begin at offset 0, and no snapshot has what was before
-    CUT_SHORT               the log ends below what this node knew to be committed
+    UNCOVERED_START         the log does not begin at offset 0, and no snapshot covers the offsets before its start
+    CUT_SHORT               the log ends below the high watermark that this node recorded
 Codes of two copies
-    DIVERGED                both hold an offset, and only one of them can be what Raft made of it
+    DIVERGED                both hold an offset with different content, and Raft cannot have written both
     UNCOMMITTED_TAIL        they end differently, as Raft allows: one end will be truncated
-    BEHIND                  a copy that ends below what is committed
-Codes of the files beside the log
+    BEHIND                  a copy ends below the committed offsets
+Codes of the sidecar files
     LEADER_CONTRADICTION    two leaders of an epoch
-    VOTE_CONTRADICTION      a node's quorum-state has another vote than the leader of that epoch counted
-    STATE_BEHIND_LOG        quorum-state is of an epoch below the log's: this node could vote twice
+    VOTE_CONTRADICTION      a node's quorum-state contradicts the votes that the leader of that epoch recorded
+    STATE_BEHIND_LOG        the epoch of quorum-state is below that of the log: this node could vote twice
     STATE_UNREADABLE, NO_STATE, VOTERS_DIFFER, WRONG_FOLDER, OTHER_CLUSTER
     SNAPSHOT_DAMAGED, SNAPSHOT_DIFFERS (between nodes, or from the log), SNAPSHOT_NOT_COMPARED, SNAPSHOT_PART
 """
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 
 class Severity(IntEnum):
-    """CRITICAL: what is committed is damaged, or Raft was broken. WARNING: a node, or a file, needs attention.
-    INFO: as it may be."""
+    """CRITICAL: committed data is damaged, or an invariant of Raft is violated. WARNING: a node or a file needs
+    attention. INFO: a normal condition."""
 
     INFO = 0
     WARNING = 1
@@ -41,7 +41,7 @@ class Severity(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A row of schemas.AUDIT_FINDINGS. None where a column has no meaning."""
+    """A row of schemas.AUDIT_FINDINGS; fields that do not apply are None."""
 
     severity: Severity
     code: str
@@ -57,7 +57,7 @@ class Finding:
     committed: bool | None = None
 
     def row(self) -> dict[str, object]:
-        """By column, in their order."""
+        """Return the values by column, in the order of the schema."""
         return {
             name: self.severity.name if name == "severity" else getattr(self, name)
             for name in schemas.AUDIT_FINDINGS.names
@@ -65,7 +65,7 @@ class Finding:
 
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
-    """The worst first, then by offset; each once."""
+    """Sort by decreasing severity, then by offset, without duplicates."""
 
     def key(finding: Finding) -> tuple[object, ...]:
         offset = -1 if finding.offset_lo is None else finding.offset_lo
@@ -75,7 +75,7 @@ def in_order(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def findings_table(findings: Iterable[Finding]) -> pa.Table:
-    """For Spark, and for files."""
+    """Return findings as an Arrow table."""
     import pyarrow as pa
 
     return pa.Table.from_pylist(

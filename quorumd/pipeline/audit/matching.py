@@ -1,8 +1,8 @@
-"""Where two copies of a log differ, to the batch.
+"""Finds the batches in which two copies of a log differ.
 
-Digests say which buckets differ; only those are read again. Copies may begin and end at different offsets: what only
-one of them has is no difference. Raft promises that batches of the same offset and epoch are the same, and with them
-all before (log matching, Raft paper 5.3).
+Digests identify the buckets that differ; only those are read again. Copies may begin and end at different offsets:
+offsets that only one of them has do not count. By log matching (Raft paper 5.3), batches with the same offset and
+epoch are equal, and so are all batches before them.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ Reread: TypeAlias = Callable[[Copy, int], Iterable[Batches]]
 """The batches of a copy that begin in a bucket."""
 
 _MOST_READ_OF_A_RUN: Final = 8
-"""Of more buckets than that which differ one after the other, only the first and the last ones are read."""
+"""In a longer run of differing buckets, only the first and the last one are read."""
 _MOST_RUNS_READ: Final = 64
-"""Where copies differ at more places than that, the later ones are told by the bucket."""
+"""After this number of runs, differences are reported per bucket."""
 _NOT_THERE: Final = -1
 
 
 class Difference(NamedTuple):
-    """Offsets from `offset_lo` to below `offset_hi` at which two copies hold other batches."""
+    """Offsets [offset_lo, offset_hi) at which two copies hold different batches."""
 
     offset_lo: int
     offset_hi: int
     epochs: tuple[int, int]
-    """Of the batch that each of them has at `offset_lo`, -1 for none."""
+    """The epochs of the two batches at `offset_lo`; -1 if there is none."""
     reaches_end: bool
-    """They do not agree again before one of them ends."""
+    """True if the copies differ up to the end of the shorter one."""
 
     def of_other(self) -> Difference:
-        """The same from the other copy's point of view."""
+        """Return the difference with the copies exchanged."""
         return self._replace(epochs=(self.epochs[1], self.epochs[0]))
 
 
 def differences(one: Copy, two: Copy, reread: Reread) -> list[Difference]:
-    """All of them, in order, those next to each other joined."""
+    """Return the differences of two copies in order; adjacent ones are merged."""
     start = max(one.start_offset, two.start_offset)
     end = min(one.end_offset, two.end_offset)
     if start >= end:
@@ -68,7 +68,7 @@ def _different_buckets(one: Copy, two: Copy, start: int, end: int) -> npt.NDArra
 
 
 def _digests_of(copy: Copy, buckets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Zeros for buckets in which it has no batch."""
+    """Return the digests of these buckets; zeros for buckets without a batch."""
     found = np.zeros((len(buckets), 3), np.int64)
     here = np.isin(buckets, copy.buckets)
     found[here] = copy.digests[np.searchsorted(copy.buckets, buckets[here])]
@@ -76,7 +76,7 @@ def _digests_of(copy: Copy, buckets: npt.NDArray[np.int64]) -> npt.NDArray[np.in
 
 
 def _runs(buckets: npt.NDArray[np.int64]) -> list[list[int]]:
-    """Buckets one after the other."""
+    """Group consecutive bucket numbers."""
     if not len(buckets):
         return []
     return [run.tolist() for run in np.split(buckets, np.flatnonzero(np.diff(buckets) != 1) + 1)]
@@ -95,7 +95,7 @@ def _whole_bucket(bucket: int) -> Difference:
 
 
 def _batches(pieces: Iterable[Batches], start: int, end: int) -> set[tuple[int, ...]]:
-    """What batches are compared by, of those that both copies reach: offsets, epoch, computed CRC and size."""
+    """Return offsets, epoch, computed CRC and size of the batches that begin in [start, end)."""
     found: set[tuple[int, ...]] = set()
     for piece in pieces:
         columns = (piece.base_offset, piece.end_offset, piece.epoch, piece.crc, piece.size)

@@ -1,4 +1,4 @@
-"""Whether what each node remembers of votes and leaders fits together, and fits the log (Raft paper 5.2)."""
+"""Checks the votes and leaders in quorum-state files against each other and the logs (Raft paper 5.2)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from quorumd.pipeline.audit.sidecar_files import SidecarFiles
 def findings_of_states(
     copies: Mapping[int, Copy], sidecar_files: Mapping[int, SidecarFiles], controls: Mapping[int, Controls]
 ) -> Iterator[Finding]:
-    """All contradictions, each once."""
+    """Return all contradictions, each once."""
     yield from _folders(sidecar_files)
     yield from _leaders(sidecar_files, controls)
     yield from _votes(sidecar_files, controls)
@@ -30,8 +30,11 @@ def findings_of_states(
 
 
 def _epoch(copy: Copy, epoch: int, controls: Controls) -> Iterator[Finding]:
-    """A node saves the epoch before it takes part in it. Only one that elected itself writes its first record while
-    that is under way, and nothing more before it is done."""
+    """Check that quorum-state is not behind the log.
+
+    A node saves an epoch before it acts in it. The exception is a new leader, which writes its first record of the
+    epoch while the file is being saved.
+    """
     last_epoch = copy.last_epoch
     if epoch >= last_epoch:
         return
@@ -82,7 +85,7 @@ def _leaders(
 def _leader_sources(
     sidecar_files: Mapping[int, SidecarFiles], controls: Mapping[int, Controls]
 ) -> Iterator[tuple[int, int, int, str, int | None]]:
-    """(epoch, leader, node that says so, where, offset): logs first."""
+    """Yield (epoch, leader, reporting node, source, offset), from logs first."""
     for node, found in controls.items():
         for each in found.leaderships:
             yield each.epoch, each.leader, node, f"log of node {node} at offset {each.offset}", each.offset
@@ -98,7 +101,7 @@ def _leader_sources(
 
 
 def _votes(sidecar_files: Mapping[int, SidecarFiles], controls: Mapping[int, Controls]) -> Iterator[Finding]:
-    """A node votes once in an epoch: whoever a leader names as its voter has no other vote of that epoch."""
+    """Check that the votes a leader recorded match the voters' quorum-state: one vote per epoch."""
     told: set[tuple[int, int, int]] = set()
     for found in controls.values():
         for each in found.leaderships:
@@ -121,7 +124,7 @@ def _votes(sidecar_files: Mapping[int, SidecarFiles], controls: Mapping[int, Con
 
 
 def _voters(node: int, files: SidecarFiles, controls: Controls) -> Iterator[Finding]:
-    """Voters in quorum-state are those of the last record that it has applied; shipped Kafka keeps none there."""
+    """Compare the voters in quorum-state with the last VotersRecord applied; Kafka releases save no voters there."""
     state = files.state
     if state is None or not state.current_voters:
         return
@@ -136,7 +139,7 @@ def _voters(node: int, files: SidecarFiles, controls: Controls) -> Iterator[Find
 def voters_of(
     controls: Mapping[int, Controls], sidecar_files: Mapping[int, SidecarFiles], folders: Sequence[int]
 ) -> tuple[tuple[int, ...], str]:
-    """Who votes, and what says so: the log, quorum-state, or nothing better than which folders are given."""
+    """Return the voters and their source: the log, quorum-state, or else the given folders."""
     sets = [each for found in controls.values() for each in found.voter_sets[-1:]]
     if sets:
         return max(sets).voters, "the voters' record in the log"

@@ -1,4 +1,4 @@
-"""The small files beside a copy of the log: whose folder it is, its vote, what it knew to be committed."""
+"""Reads the small files of a node: meta.properties, quorum-state and the high-watermark checkpoint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class SidecarFiles:
-    """What there is; None, or 0, for a file that is not there. `findings`: files that cannot be understood."""
+    """Content of the files; None or 0 for a missing file. `findings` has the unreadable ones."""
 
     node: int
     meta: MetaProperties | None = None
@@ -30,7 +30,7 @@ class SidecarFiles:
 
 
 def read_sidecar_files(folder: LogFolder) -> SidecarFiles:
-    """Of a data folder, or of a folder with copied files; a copy need not have any."""
+    """Read the files of a data folder, or of a folder of copied files, which need not have any."""
     disk = ReadOnlyDisk()
     path = Path(folder.path)
     data_folder = str(path.parent if path.name == PARTITION_FOLDER else path)

@@ -1,6 +1,6 @@
-"""Whether snapshots are what the log below them adds up to, from offset 0 or from the snapshot before.
+"""Compares snapshots with the result of replaying the log from offset 0 or from the previous snapshot.
 
-The records are applied to an image as a node does it, one after the other, in Python: up to a bound.
+Records are applied to an image one by one in Python, as a node applies them, up to a limit.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _PARTS = ("configs", "features", "brokers", "topics", "producer ids", "records k
 
 
 class Log(NamedTuple):
-    """The copies of a log, and how far they are the same."""
+    """The copies of a log and their comparisons."""
 
     folders: Mapping[int, LogFolder]
     copies: Mapping[int, Copy]
     pairs: Mapping[tuple[int, int], Pair]
 
     def holder(self, snapshot: SoundSnapshot, start: int) -> Copy | None:
-        """A copy that has, undamaged, what the node of the snapshot has or had from `start` to its end."""
+        """Return an undamaged copy equal to that of the snapshot's node from `start` to the snapshot's end."""
         node, end = snapshot.file.node, snapshot.file.end_offset
         own = self.copies[node]
         for copy in sorted(self.copies.values(), key=lambda copy: (copy.node != node, copy.node)):
@@ -47,19 +47,19 @@ class Log(NamedTuple):
 
 
 class _Image:
-    """What the log below `end` adds up to: nothing at first."""
+    """The image of the log below `end`; empty at first."""
 
     def __init__(self) -> None:
         self.image = ClusterImage()
         self.end = 0
 
     def load(self, snapshot: SoundSnapshot) -> None:
-        """Becomes what an empty image and the records of a snapshot make."""
+        """Load the records of a snapshot into an empty image."""
         self._apply(read_batches(ReadOnlyDisk(), snapshot.file.path, snapshot.id))
         self.end = snapshot.file.end_offset
 
     def read_log(self, folder: str, end: int) -> None:
-        """Goes on to what the log in a folder adds up to below `end`."""
+        """Apply the records of the log in a folder up to `end`."""
         self._apply(read_log(ReadOnlyDisk(), folder, self.end, end))
         self.end = end
 
@@ -73,8 +73,10 @@ class _Image:
 
 
 def fold_snapshots(log: Log, snapshots: Sequence[SoundSnapshot], most_records: int) -> Iterator[Finding]:
-    """Compare each snapshot that can be with the log; at most `most_records` are applied. Those that were not
-    compared are told as INFO."""
+    """Compare snapshots with the log, applying at most `most_records`.
+
+    Snapshots that could not be compared are reported as INFO.
+    """
     by_id: dict[OffsetAndEpoch, list[SoundSnapshot]] = {}
     for snapshot in snapshots:
         by_id.setdefault(snapshot.id, []).append(snapshot)

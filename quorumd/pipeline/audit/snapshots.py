@@ -1,4 +1,4 @@
-"""Whether snapshots are sound, and the same on all nodes that have them."""
+"""Checks that snapshots are valid, and equal on all nodes that have them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LEFT_OVER = (".checkpoint.part", ".building", ".checkpoint.corrupt", ".checkpoi
 
 
 class SoundSnapshot(NamedTuple):
-    """A snapshot without a fault of its own."""
+    """A valid snapshot."""
 
     file: SnapshotFile
     summary: SnapshotSummary
@@ -32,7 +32,7 @@ class SoundSnapshot(NamedTuple):
 
 
 def check_snapshots(folder: LogFolder) -> tuple[list[SoundSnapshot], list[Finding]]:
-    """The sound snapshots of a folder in order, and what is wrong with the others. Raises InputIncomplete."""
+    """Return the valid snapshots of a folder in order, and findings about the others. Raises InputIncomplete."""
     sound: list[SoundSnapshot] = []
     findings: list[Finding] = list(_left_over(folder))
     for file in folder.snapshots:
@@ -50,7 +50,7 @@ def check_snapshots(folder: LogFolder) -> tuple[list[SoundSnapshot], list[Findin
 
 
 def compare_snapshots(snapshots: Iterable[SoundSnapshot]) -> Iterator[Finding]:
-    """Snapshots of one id have the same records, in whatever order and batches their nodes wrote them."""
+    """Check that snapshots with the same id hold the same records, in any order and any batches."""
     by_id: defaultdict[OffsetAndEpoch, list[SoundSnapshot]] = defaultdict(list)
     for snapshot in snapshots:
         by_id[snapshot.id].append(snapshot)
@@ -99,7 +99,7 @@ def _crcs(snapshot: SoundSnapshot) -> list[tuple[int, int]]:
 
 
 def _records_digest(snapshot: SoundSnapshot) -> int:
-    """The sum of a hash of each data record: the order of the records does not matter."""
+    """Return the sum of the hashes of all data records, which is independent of their order."""
     total = 0
     for data, header in read_batches(ReadOnlyDisk(), snapshot.file.path, snapshot.id):
         if not header.is_control:

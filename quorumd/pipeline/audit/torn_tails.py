@@ -1,9 +1,8 @@
-"""What a crash leaves at the end of a log, and what it cannot have left.
+"""Distinguishes the torn tail that a crash leaves at the end of a log from other damage.
 
-What was not flushed when the power failed is lost in whole sectors, any of them, not only the last ones: zeros stand
-there instead, and sound batches may follow. A node cuts its log at the first such place when it starts; until then
-nothing behind it counts. Bits that are merely other ones, and whatever lies below what the node knew to be flushed,
-no crash explains.
+A power failure can lose any unflushed sectors, not only the last ones: they read as zeros, and valid batches may
+follow. A node truncates its log at the first such place when it starts; data after it does not count. A crash does
+not explain flipped bits, nor damage below the offsets that the node had flushed.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from quorumd.pipeline.audit.rereading import FolderReader
 
 SECTOR_BYTES: Final = 512
 _LEAST_ZEROS: Final = 16
-"""A header has no more of them at its beginning: base offset, then length."""
+"""More zeros than the base offset and length at the start of a header can have."""
 
 
 def cut_torn_tail(copy: Copy, durable: int, reader: FolderReader) -> None:
-    """If a crash explains the first damage at the end of a copy, let the copy end there, as the node will.
+    """Truncate the copy at the first damage of its end if a crash explains it, as the node will do.
 
-    What is below offset `durable` was flushed. Raises InputIncomplete.
+    Offsets below `durable` were flushed. Raises InputIncomplete.
     """
     last = copy.parts[-1].segment if copy.parts else ""
     at_end = [each for each in copy.damages if each.segment == last and each.offset_lo >= durable]

@@ -1,1 +1,1 @@
-"""The files of a node: which make up its copy of the log, read without changing them."""
+"""The files of a node's copy of the log, opened read-only."""

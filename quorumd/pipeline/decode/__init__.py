@@ -1,28 +1,28 @@
-"""Records as Arrow columns, decoded by numpy: no Python object a record.
+"""Records as Arrow columns, decoded by numpy without a Python object per record.
 
     decode_records(data, batches, node, segment, position, columns, packed) -> pyarrow.RecordBatch     (.records)
         The records of whole batches of a piece of a file (scan.Batches), as columns of schemas.RECORDS, those named
-        in `columns` and in that order. `position` is that of the piece in the file. Types and versions that are not
-        known give rows with `raw`, never an exception; records that cannot be told apart or read give `fault`.
+        in `columns` and in that order. `position` is that of the piece in the file. Unknown types and versions yield
+        rows with `raw`, never an exception; records that cannot be delimited or decoded yield rows with `fault`.
     plain_rows(data, batches, node, segment, position) -> list[dict]                                     (.plain)
-        The same rows by the node's own codec, a record at a time: the oracle of the tests, and what decodes the
-        types that are too rare to be worth arrays.
+        The same rows, decoded by the node's own codec one record at a time: the oracle of the tests, and the
+        decoder of rare types.
 
     fault_rows(faults, node, segment, columns, packed), with_faults(rows, faults, node, segment)         (.records)
-        Rows for the damaged places that a scan found.
+        Rows for the faults that a scan found.
     bad_records(rows) -> list[Fault]                                                                     (.records)
-        The other way round: what rows say could not be read.
+        The inverse: the faults that rows report.
     records_table(columns, packed) -> Table                                                              (.records)
-        Names and types of the columns that decode_records gives.
+        Names and types of the columns that decode_records returns.
 
-Everything a record says is in its row: in columns of their own, or whole in `data`.
+The row of a record holds all of its fields, either in their own columns or in `data`.
 
-    record_walk   where the records are, and which shape each has
-    shapes        what records have in common whose lengths, counts and tags are the same: where their fields are
-    layouts       the frequent types: their fields, and the columns these go to
+    record_walk   the position and the shape of each record
+    shapes        the positions of fields, shared by records with the same lengths, counts and tags
+    layouts       the frequent types: their fields and the columns of these
     configs       ConfigRecords, which have no columns, as JSON
     gather        numbers at many places of a buffer at once
-    cells         Arrow columns made of shapes and of what else was read
+    cells         Arrow columns, from records of all shapes
 """
 
 from quorumd.pipeline.decode.plain import plain_rows as plain_rows

@@ -1,7 +1,7 @@
-"""`history build`: a stream of the log into the folder of a history, to its end or on and on.
+"""`history build`: streams the log into the folder of a history, to its end or continuously.
 
-The history says itself up to where it has the log: each run is a new stream from there on. Spark's checkpoint, which
-no power failure is kept from, is of that run only.
+The history records the end offset it has reached, where the next run starts a new stream. Spark's checkpoint is not
+safe against power failures, and is used within one run only.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 OFFSETS_PER_MICRO_BATCH = 6_000_000
-"""What is put aside at a time: a gigabyte and a half."""
+"""Staged per micro-batch: about 1.5 GB."""
 TRIGGER = "1 second"
 _LOOK_S = 0.3
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a run added, and which offsets [begin, end) the history has now."""
+    """The result of a run; the history now covers the offsets [begin, end)."""
 
     records: int
     seconds: float
     begin: int
     end: int
     orphans: int
-    """Changes of partitions whose creation is nowhere: no snapshot reaches the beginning of the log."""
+    """Changes of partitions whose creation is neither in the log nor in a snapshot."""
 
 
 def build(
@@ -57,14 +57,15 @@ def build(
     stop: threading.Event | None = None,
     report: Callable[[str], None] = lambda text: None,
 ) -> Summary:
-    """Add to the history in `folder` what is in the log and not in it yet; with `follow` go on until the process is
-    told to end (SIGINT, SIGTERM), or until `stop` is set.
+    """Add new records of the log to the history in `folder`.
 
-    Where the log was deleted before it was read, up to a snapshot, the history goes on from that: the gap is in the
-    table gaps, and is told. So is a copy that is damaged, where another one is whole and read instead. `source`:
-    `path` or `bootstrap`, and other options of the source. Raises InputIncomplete where the log is not all there,
-    RequestFailed where a cluster does not answer, ConfigError for the history of another cluster and where another
-    build is writing it.
+    With `follow`, continue until SIGINT or SIGTERM, or until `stop` is set. If records were deleted before they were
+    read, the history continues with the next snapshot; the gap is recorded in the table gaps and passed to `report`.
+    A damaged copy is reported too, and an intact one read instead. `source` has `path` or `bootstrap`, and other
+    options of the source.
+
+    Raises InputIncomplete if the log is incomplete, RequestFailed if the cluster does not respond, ConfigError if the
+    history belongs to another cluster or another build is writing it.
     """
     started = time.monotonic()
     with only_writer(folder), _nothing_put_aside_behind(folder):
@@ -86,7 +87,7 @@ def build(
                 is_behind = False
             except PySparkException:
                 manifest = read_manifest(folder) or Manifest()
-                # Deleted while it was read, or since the last look at it.
+                # The log may have been deleted up to a snapshot since it was last checked.
                 found = find_seed(session, source, manifest.end, report)
                 if found is None:
                     whole = without_damaged(source, manifest.end, report)
@@ -102,7 +103,7 @@ def build(
 
 @contextmanager
 def _nothing_put_aside_behind(folder: Path) -> Iterator[None]:
-    """Whatever the block ends with: what workers put aside may be gigabytes, and is read again."""
+    """Delete staged files and the checkpoint on exit; they may be large and are not reused."""
     try:
         yield
     finally:
@@ -117,7 +118,7 @@ def _begin(
     found: tuple[Seed, dict[str, str]] | None,
     report: Callable[[str], None],
 ) -> HistoryWriter:
-    """A writer that has all up to where the log is to be read from."""
+    """Return a writer, with the seed snapshot loaded if there is one."""
     writer = HistoryWriter(folder, manifest)
     if found:
         seed, source = found
@@ -166,9 +167,9 @@ def _stream(
 
 
 def _ends_by_itself(query: StreamingQuery, adding: threading.Lock, reported: threading.Event) -> bool:
-    """Wait until the stream ends, or until the process is told to end: then the micro-batch under way is finished.
+    """Wait until the stream ends, or until a signal requests the end; the current micro-batch is completed.
 
-    Neither signal may strike within a conversation with Java.
+    Signals only set a flag, since they must not interrupt a call to Java.
     """
     is_main = threading.current_thread() is threading.main_thread()
     signals = (signal.SIGINT, signal.SIGTERM) if is_main else ()
@@ -178,7 +179,7 @@ def _ends_by_itself(query: StreamingQuery, adding: threading.Lock, reported: thr
             pass
         with adding:
             query.stop()
-        # Raises what the stream failed of.
+        # Raises the exception that failed the stream.
         query.awaitTermination()
         return not reported.is_set()
     finally:

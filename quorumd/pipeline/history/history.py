@@ -1,4 +1,4 @@
-"""A history that was built, open for questions: its files, and times relative to its end."""
+"""Opens a history for queries: its files, and times relative to its end."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ VIEWS = "churn", "leader_flaps", "under_min_isr", "reassignments"
 
 @dataclass(frozen=True)
 class History:
-    """What `history.json` said when it was opened; later micro-batches are not seen.
+    """A history as of the time it was opened; later micro-batches are not visible.
 
-    Whatever it answers has right times: those of leaders whose clocks were wrong are moved (see `clocks`).
+    All times in results are corrected for leaders with wrong clocks (see `clocks`).
     """
 
     folder: Path
@@ -34,17 +34,17 @@ class History:
 
     @property
     def end_ts(self) -> datetime:
-        """When the last record was written."""
+        """The corrected time of the last record."""
         micros = self.manifest.end_ts_us
         return as_time(micros + self.clocks.shift_us(self.manifest.end - 1))
 
     @cached_property
     def clocks(self) -> Clocks:
-        """How wrong the clocks were."""
+        """The corrections of clocks."""
         return clocks_of(self.folder, self.manifest)
 
     def moment(self, text: str) -> datetime:
-        """`1h`, `30m`, `2d` before the last record of the history, or a time as ISO 8601 has it (UTC unless said).
+        """Parse an age before the last record (`1h`, `30m`, `2d`) or an ISO 8601 time (UTC by default).
 
         Raises ConfigError.
         """
@@ -62,8 +62,10 @@ class History:
     def read(
         self, table: str, columns: list[str] | None = None, filters: Any = None, times: Any = None
     ) -> Any:
-        """Rows of a table as a pyarrow.Table. `filters` and `times` are expressions of pyarrow: `times` on times, and
-        `filters` on all else."""
+        """Return rows of a table as a pyarrow.Table.
+
+        `times` is a pyarrow expression on columns of times, `filters` one on other columns.
+        """
         return self._read(table, self.manifest.paths(table), columns, filters, times)
 
     def states(
@@ -73,7 +75,7 @@ class History:
         times: Any = None,
         bucket: int | None = None,
     ) -> Any:
-        """States that ended and states that last, as `read`; of one bucket only, where one is given."""
+        """Return ended and current states, as `read` does; only those of `bucket` if given."""
         paths = self.manifest.paths("partition_states") + self.manifest.paths("partition_current")
         if bucket is not None:
             paths = [path for path in paths if path.endswith(f"bucket-{bucket:02d}.parquet")]
@@ -94,7 +96,7 @@ class History:
 
 
 def open_history(folder: Path) -> History:
-    """Raises InputIncomplete where there is no history in the folder."""
+    """Open the history in a folder. Raises InputIncomplete if there is none."""
     manifest = read_manifest(folder)
     if manifest is None:
         raise InputIncomplete(
@@ -105,10 +107,9 @@ def open_history(folder: Path) -> History:
 
 
 def register_views(session: SparkSession, history: History) -> None:
-    """The tables, with the right times, and the queries in the folder `views` as temporary views of the session.
+    """Register the tables, with corrected times, and the queries in `views/` as temporary views of the session.
 
-    Each of those is one query on the tables, where partition_states has the states that last, too. In durations these
-    end with the history: history_end().
+    The view partition_states includes the current states; their durations end at history_end().
     """
     from pyspark.sql.functions import expr
 

@@ -1,4 +1,4 @@
-"""Questions that need no Spark: what became of a partition, and which partitions had the most trouble."""
+"""Queries without Spark: the states of a partition, and the partitions with the most changes."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _KEY = ["topic", "partition", "topic_id"]
 def partition_rows(
     history: History, topic: str | None, partition: int | None, since: datetime | None, until: datetime | None
 ) -> list[Row]:
-    """The states that overlap [since, until), in the order of topics, partitions and time; `lasted` is text.
+    """Return the states that overlap [since, until), ordered by topic, partition and offset; `lasted` is text.
 
-    Raises ConfigError for a topic or partition that never was.
+    Raises ConfigError for a topic or partition that never existed.
     """
     wanted, bucket = None, None
     if topic is not None:
@@ -64,11 +64,11 @@ _ORDER_AND_END = {
     "lag": ("ts", "ts"),
     "gaps": ("from_offset", "to_ts"),
 }
-"""Of the small tables: the column that orders them, and when a row ended, null while it lasts."""
+"""Per small table: the column to order by, and the column of a row's end, null for current rows."""
 
 
 def table_rows(history: History, table: str, since: datetime | None) -> list[Row]:
-    """Rows of one of the small tables in their order, without those that ended before `since`."""
+    """Return the rows of a small table in order, without those that ended before `since`."""
     order, end = _ORDER_AND_END[table]
     rows: list[Row] = history.read(table).drop_columns(["cluster_id"]).sort_by(order).to_pylist()
     if since is None:
@@ -81,7 +81,7 @@ def table_rows(history: History, table: str, since: datetime | None) -> list[Row
 
 
 def isr_churn(history: History, since: datetime | None, limit: int) -> list[Row]:
-    """Partitions whose ISR changed most often."""
+    """Return the partitions with the most ISR changes."""
     changed = (pc.field("isr_left") > 0) | (pc.field("isr_joined") > 0)
     states = history.states([*_KEY, "from_ts", "isr_left", "isr_joined"], changed, _begins(since))
     found = states.group_by(_KEY).aggregate(
@@ -97,7 +97,7 @@ def isr_churn(history: History, since: datetime | None, limit: int) -> list[Row]
 
 
 def leader_flaps(history: History, since: datetime | None, limit: int) -> list[Row]:
-    """Partitions that another broker came to lead, or none, most often."""
+    """Return the partitions with the most leader changes, including losses of the leader."""
     moved = (pc.field("leader") != pc.field("leader_before")) & ~pc.field("cause").isin(_NO_FLAPS)
     columns = [*_KEY, "from_ts", "leader", "leader_before", "cause"]
     states = history.states(columns, moved, _begins(since))
@@ -111,7 +111,7 @@ def leader_flaps(history: History, since: datetime | None, limit: int) -> list[R
 
 
 def under_min_isr(history: History, since: datetime | None, limit: int) -> list[Row]:
-    """Partitions that had too few in sync for the longest time, in seconds; only what is within the window counts."""
+    """Return the partitions that were under min ISR the longest, in seconds since `since`."""
     times = None if since is None else _lasts_at(since)
     states = history.states([*_KEY, "from_ts", "to_ts", "leader"], pc.field("under_min_isr"), times)
     start, end = _lifetimes(history, states)
@@ -142,7 +142,7 @@ def _and(one: Any, other: Any) -> Any:
 
 
 def _top(found: Any, names: dict[str, str], limit: int) -> list[Row]:
-    """The first rows by the first of `names`, with these names."""
+    """Rename columns to `names` and return the largest rows by the first of them."""
     ranked = found.select([*_KEY, *names]).rename_columns([*_KEY, *names.values()])
     first = next(iter(names.values()))
     order = [(first, "descending"), ("topic", "ascending"), ("partition", "ascending")]
@@ -151,7 +151,7 @@ def _top(found: Any, names: dict[str, str], limit: int) -> list[Row]:
 
 
 def _lifetimes(history: History, states: Any) -> tuple[Any, Any]:
-    """When each state began and ended in microseconds, or when the history ended."""
+    """Return the start and end of each state in microseconds; current states end with the history."""
     return _micros(states["from_ts"], history.end_ts), _micros(states["to_ts"], history.end_ts)
 
 
@@ -161,7 +161,7 @@ def _micros(times: Any, otherwise: datetime) -> Any:
 
 
 def duration_text(length: timedelta) -> str:
-    """Two units at most: `2d 3h`, `4m 10s`, `1.250s`."""
+    """Format a duration with at most two units: `2d 3h`, `4m 10s`, `1.250s`."""
     seconds = length.total_seconds()
     if seconds < 60:
         return f"{seconds:.3f}s"

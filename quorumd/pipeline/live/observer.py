@@ -1,13 +1,13 @@
 """Reads the log and the snapshots of a live cluster as an observer: blocking, one connection at a time.
 
     with Observer(parse_bootstrap("127.0.0.1:9093")) as observer:
-        extent = observer.extent()                      # offsets that are there and committed
+        extent = observer.extent()                      # the committed offsets
         fetched = observer.fetch(extent.start)          # whole batches
 
-It speaks what stock observers speak (Fetch, FetchSnapshot, DescribeQuorum, ApiVersions), to quorumd and to stock
-controllers alike, and asks for nothing above the high watermark. A consumer's replica id (-1) leaves no trace at the
-leader; only what is told to replicas alone (which snapshot is the newest, what is not committed) is asked for with an
-id of its own.
+It sends the requests of stock observers (Fetch, FetchSnapshot, DescribeQuorum, ApiVersions) to quorumd and to stock
+controllers alike, and by default reads only below the high watermark. It fetches with a consumer's replica id (-1),
+which leaves no state at the leader; only for data reserved to replicas (the newest snapshot, uncommitted records)
+does it use a replica id of its own.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _Endpoint = fetch_response.NodeEndpoint | fetch_snapshot_response.NodeEndpoint
 
 FETCH_BYTES = 4 * 1024 * 1024
 OBSERVER_ID = 2_147_000_595
-"""The replica id of an observer that is no broker: out of the way of ids that anybody gives."""
+"""The replica id of an observer that is not a broker, outside the usual range of ids."""
 DEFAULT_TIMEOUT_S = 30.0
 _ATTEMPT_TIMEOUT_S = 10.0
 _RECEIVE_BYTES = 1024 * 1024
@@ -60,11 +60,11 @@ _MOVED = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
-"""Errors that the leader, or the same node a moment later, does not have."""
+"""Errors after which to retry, with the leader or with the same node."""
 
 
 class Extent(NamedTuple):
-    """The offsets that a cluster has, from `start` to below `end`, and who leads."""
+    """The offsets [start, end) of a cluster's log, and its leader."""
 
     start: int
     end: int
@@ -72,9 +72,9 @@ class Extent(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """Whole batches up to `end_offset`, the first one holding the offset asked for; b"" at the end of the log.
+    """Complete batches up to `end_offset`, the first with the requested offset; b"" at the end of the log.
 
-    `node` is the leader that answered.
+    `node` is the leader that responded.
     """
 
     data: bytes
@@ -85,11 +85,11 @@ class Fetched(NamedTuple):
 
 
 class _Moved(Exception):
-    """Whoever was asked does not lead, or its answer was lost: ask again, whom the observer knows by now."""
+    """The node is not the leader, or its response is unusable: retry with the leader known by now."""
 
 
 class _NodeConnection:
-    """One blocking connection, with the versions of APIs that both sides speak."""
+    """A blocking connection, with the API versions that both sides support."""
 
     def __init__(self, address: Address, timeout_s: float) -> None:
         self.address = address
@@ -110,7 +110,7 @@ class _NodeConnection:
         self._socket.close()
 
     def version(self, api_key: int) -> int:
-        """Raises RequestFailed for an API that the node does not speak."""
+        """Return the version to use. Raises RequestFailed if the node does not support the API."""
         version = choose_version(api_key, self._ranges)
         if version is None:
             host, port = self.address
@@ -120,7 +120,7 @@ class _NodeConnection:
         return version
 
     def ask(self, request: Message) -> Message:
-        """Raises OSError and MalformedMessage, after which the connection is of no use."""
+        """Send a request and wait for its response. Raises OSError, MalformedMessage: then close the connection."""
         assert request.API_KEY is not None, f"{request.NAME} is no request"
         return self._exchange(self._client.request(request, self.version(request.API_KEY))[1])
 
@@ -135,9 +135,9 @@ class _NodeConnection:
 
 
 class Observer:
-    """Every call is tried again, at whoever leads by then, until `timeout_s` is over.
+    """Reads a live cluster; every call is retried with the current leader for up to `timeout_s`.
 
-    Raises RequestFailed when it is, or for an error that asking again cannot mend.
+    Raises RequestFailed after that, or for an error that a retry cannot resolve.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class Observer:
 
     @property
     def addresses(self) -> tuple[Address, ...]:
-        """Where the cluster is looked for: as it was given, and where its voters were by the last answer."""
+        """The bootstrap addresses, and those of the voters in the last response."""
         return tuple(dict.fromkeys((*self._bootstrap, *self._voters)))
 
     def __enter__(self) -> Self:
@@ -175,17 +175,17 @@ class Observer:
             self._node = None
 
     def extent(self) -> Extent:
-        """What there is to read at this moment."""
+        """Return the offsets that can be read now."""
         end = self._retried("the end of the log", self._end)
         fetched = self.fetch(end)
         return Extent(fetched.log_start, end, fetched.node)
 
     def fetch(self, offset: int, max_bytes: int = FETCH_BYTES) -> Fetched:
-        """Batches from the one that holds `offset`. Raises InputIncomplete where the log begins above it."""
+        """Fetch batches from the one with `offset`. Raises InputIncomplete if the log begins above it."""
         return self._retried(f"records from offset {offset}", lambda: self._fetch(offset, max_bytes))
 
     def read(self, start: int, end: int) -> Iterator[Fetched]:
-        """All batches with offsets from `start` to below `end`, which must be committed, some megabytes at a time."""
+        """Yield the batches of the offsets [start, end), which must be committed, some megabytes at a time."""
         deadline = time.monotonic() + self._timeout_s
         offset = start
         while offset < end:
@@ -195,7 +195,7 @@ class Observer:
                 offset = fetched.end_offset
                 deadline = time.monotonic() + self._timeout_s
             elif time.monotonic() > deadline:
-                # A leader that is new knows less of what is committed than the one before, for a moment.
+                # The high watermark of a new leader can be below that of the previous leader for a moment.
                 raise RequestFailed(
                     f"node {fetched.node} has no committed records from offset {offset}, where the cluster had some "
                     f"up to {end}; {self._timeout_s:g} s were waited for it"
@@ -204,11 +204,11 @@ class Observer:
                 time.sleep(_BACKOFF_MS / 1000)
 
     def newest_snapshot(self) -> OffsetAndEpoch | None:
-        """End offset and epoch of the newest one at the leader, None if there is none."""
+        """Return the end offset and epoch of the leader's newest snapshot; None if there is none."""
         return self._retried("the newest snapshot", self._newest_snapshot)
 
     def read_snapshot(self, snapshot: OffsetAndEpoch) -> Iterator[bytes]:
-        """The bytes of a snapshot in pieces of some megabytes."""
+        """Yield the bytes of a snapshot in pieces of some megabytes."""
         position, size = 0, 1
         while position < size:
             data, size = self._retried(
@@ -231,7 +231,7 @@ class Observer:
         self._check(answer.error_code, "DescribeQuorum")
         partition = answer.topics[0].partitions[0]
         if partition.error_code in _MOVED:
-            # Stock controllers say who leads in answers to Fetch only.
+            # Stock controllers include the leader only in responses to Fetch.
             self._fetched(self._replica_id, 0, self._epoch, 1)
             raise _Moved("the leader is new")
         self._check(partition.error_code, "DescribeQuorum")
@@ -245,10 +245,10 @@ class Observer:
         return partition.high_watermark
 
     def _fetch(self, offset: int, max_bytes: int) -> Fetched:
-        # Its own epoch is one that the leader's log surely has: the offset asked for is never taken for diverged.
+        # The leader's log has the current epoch, so the requested offset is never reported as diverging.
         partition, node = self._fetched(self._replica_id, offset, self._epoch, max_bytes)
         if offset == partition.log_start_offset == 0 and partition.snapshot_id.end_offset >= 0:
-            # A stock leader that has a snapshot answers offset 0 with it, though its log is whole.
+            # A stock leader responds to offset 0 with its snapshot even if its log begins there.
             return self._fetch(1, max_bytes)
         if partition.snapshot_id.end_offset >= 0 or partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             raise InputIncomplete(
@@ -296,7 +296,7 @@ class Observer:
     def _fetched(
         self, replica_id: int, offset: int, last_epoch: int, max_bytes: int
     ) -> tuple[fetch_response.PartitionData, int]:
-        """The partition of an answer of the leader, and the leader's id."""
+        """Fetch from the leader; return the partition of the response and the leader's id."""
         wire = fetch_request
         version = self._connected().version(ApiKey.FETCH)
         partition = wire.FetchPartition(
@@ -324,7 +324,7 @@ class Observer:
             self._moved(leader.leader_id, leader.leader_epoch, answer.node_endpoints)
         return found, leader.leader_id
 
-    # Finding whom to ask
+    # Finding the leader
 
     def _connected(self) -> _NodeConnection:
         if self._node is None:
@@ -338,7 +338,7 @@ class Observer:
         return self._leader or self.addresses[self._turn % len(self.addresses)]
 
     def _moved(self, leader: int, epoch: int, endpoints: Iterable[_Endpoint]) -> NoReturn:
-        """Note what an answer says of the leader, and ask again."""
+        """Record the leader in a response, and raise _Moved to retry."""
         self._epoch = max(self._epoch, epoch)
         address = self._connected().address
         self._leader = next(((e.host, e.port) for e in endpoints if e.node_id == leader), None)

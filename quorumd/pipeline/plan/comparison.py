@@ -1,4 +1,4 @@
-"""How far a state is with a plan: of each partition whether it is as planned, as before, or neither."""
+"""Compares a state with a plan: each partition is as planned, as before, or neither."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replicas that cannot stay: on brokers that leave, too many in a rack, or too many at all."""
+"""Releases replicas that cannot stay: on drained brokers, or too many in a rack or in total."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BLOCK = 65_536
 
 
 def release(placement: Placement, targets: Ints) -> None:
-    """Take away what cannot stay; where one of several has to go, from brokers that have more than their target."""
+    """Remove replicas that cannot stay; given a choice, from brokers above their target."""
     waiting = np.arange(len(placement.rows))
     while len(waiting):
         options = np.full((len(waiting), placement.rows.shape[1]), NONE, np.int32)
@@ -31,7 +31,7 @@ def release(placement: Placement, targets: Ints) -> None:
 
 
 def _surplus(placement: Placement, partitions: Ints) -> Mask:
-    """The replicas of which one has to go, none where all may stay: (partitions, columns)."""
+    """Mask of the replicas of which one has to move, per partition: (partitions, columns)."""
     rows = placement.rows[partitions]
     here = rows >= 0
     counts = placement.rack_counts(partitions)

@@ -1,10 +1,10 @@
 """The folder of a plan.
 
-plan.json               what it is for, and its figures
+plan.json               the origin of the plan, and its figures
 moves.parquet           schemas.PLAN_MOVES
 brokers.parquet         schemas.PLAN_BROKERS
-waves/0001.json ...     Kafka's reassignment JSON, to be executed one after the other
-rollback/0001.json ...  the same partitions as they were: takes wave 0001 back
+waves/0001.json ...     Kafka's reassignment JSON, to be executed in order
+rollback/0001.json ...  the previous replicas of the same partitions: undoes wave 0001
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SUMMARY, MOVES, BROKERS, WAVES, ROLLBACK = (
 
 
 class _Summary(BaseModel):
-    """What SUMMARY has besides its version."""
+    """The fields of SUMMARY except its version."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
@@ -53,7 +53,7 @@ class _Summary(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a plan does. `figures` as tables.figures gives them, `made_from` what it was told."""
+    """A plan. `figures` is the result of tables.figures, `made_from` the input of the plan."""
 
     moves: pa.Table
     brokers: pa.Table
@@ -65,13 +65,13 @@ class Plan:
         return int(self.figures["waves"])
 
     def of_wave(self, wave: int) -> pa.Table:
-        """The moves of a wave, from 1."""
+        """Return the moves of a wave; waves are numbered from 1."""
         low, high = np.searchsorted(self.moves["wave"].to_numpy(), (wave, wave + 1))
         return self.moves.slice(int(low), int(high - low))
 
 
 def write_plan(plan: Plan, folder: Path) -> None:
-    """Write a plan into a folder that is not there or empty. Raises ConfigError."""
+    """Write a plan to a new or empty folder. Raises ConfigError."""
     check_new(folder)
     (folder / WAVES).mkdir(parents=True)
     (folder / ROLLBACK).mkdir()
@@ -81,19 +81,19 @@ def write_plan(plan: Plan, folder: Path) -> None:
         part = plan.of_wave(wave)
         wave_file(folder, wave).write_text(reassignment_json(part, "new"), encoding="utf-8")
         rollback_file(folder, wave).write_text(reassignment_json(part, "old"), encoding="utf-8")
-    # Last: a folder with it is whole.
+    # Written last: a folder with a summary is complete.
     document = {"version": VERSION, "made_from": plan.made_from, **plan.figures}
     (folder / SUMMARY).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 
 
 def check_new(folder: Path) -> None:
-    """Raises ConfigError where something is in the folder already."""
+    """Raise ConfigError if the folder exists and is not empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} already exists: give a new folder for the plan")
 
 
 def read_plan_folder(folder: Path) -> Plan:
-    """Raises InputIncomplete for a folder that holds no plan, or a part of one."""
+    """Read the plan in a folder. Raises InputIncomplete if it is missing or incomplete."""
     try:
         document = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
         if document.pop("version", None) != VERSION:
@@ -117,17 +117,17 @@ def read_plan_folder(folder: Path) -> Plan:
 
 
 def wave_file(folder: Path, wave: int) -> Path:
-    """Kafka's JSON of a wave, from 1."""
+    """Return the path of a wave's reassignment JSON; waves are numbered from 1."""
     return folder / WAVES / f"{wave:04d}.json"
 
 
 def rollback_file(folder: Path, wave: int) -> Path:
-    """Kafka's JSON that takes a wave back."""
+    """Return the path of the reassignment JSON that undoes a wave."""
     return folder / ROLLBACK / f"{wave:04d}.json"
 
 
 def reassignment_json(moves: pa.Table, column: str) -> str:
-    """The replicas of a column of PLAN_MOVES as Kafka's tools take them, a line for each partition."""
+    """Format the replicas of a column of PLAN_MOVES as Kafka's reassignment JSON, a line per partition."""
     quoted: dict[str, str] = {}
     lines = []
     for topic, partition, replicas in zip(

@@ -1,4 +1,4 @@
-"""The order of replicas: the first one is the preferred leader, and each broker shall be that equally often."""
+"""Orders replicas so that each broker is the preferred (first) one equally often."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from quorumd.pipeline.plan.targets import even_shares, settled
 
 
 def leader_targets(leaders: Ints, replicas: Ints, alive: Ints) -> Ints:
-    """How many partitions each broker shall lead, as even as its replicas allow, with the fewest changes.
+    """Return the number of partitions each broker leads: as even as replicas allow, with the fewest changes.
 
-    `leaders` and `replicas` are what each has now; `alive` are the brokers that may lead.
+    `leaders` and `replicas` are the current numbers per broker; `alive` are the brokers that may lead.
     """
     found = np.zeros_like(leaders)
     shares = even_shares(replicas[alive], int(leaders.sum()))
@@ -24,7 +24,7 @@ def leader_targets(leaders: Ints, replicas: Ints, alive: Ints) -> Ints:
 
 
 def balanced_leaders(rows: Rows, alive: Ints) -> Rows:
-    """The same replicas in another order where that balances preferred leaders; rows are full from the left."""
+    """Reorder replicas to balance preferred leaders; rows are padded on the right."""
     if not len(rows):
         return rows
     brokers = int(max(rows.max(), alive.max(initial=0))) + 1
@@ -34,13 +34,13 @@ def balanced_leaders(rows: Rows, alive: Ints) -> Rows:
     first = balanced_choice(rows, np.zeros(len(rows), np.int64), limits)
     changed = np.flatnonzero(first)
     found = rows.copy()
-    # The old leader takes the place of the new one: the rest of the order stays.
+    # Swap the old and the new leader; the order of the others is unchanged.
     found[changed, first[changed]] = rows[changed, 0]
     found[changed, 0] = rows[changed, first[changed]]
     return found
 
 
 def packed(rows: Rows) -> Rows:
-    """The same rows with the empty places last, the order of the others kept."""
+    """Return the rows with empty places last, in otherwise unchanged order."""
     order = np.argsort(rows == NONE, axis=1, kind="stable")
     return np.take_along_axis(rows, order, axis=1)

@@ -1,4 +1,4 @@
-"""Where the state that a plan starts from is read: a history, folders of a log, a live cluster; and sizes."""
+"""Reads the initial state of a plan from a history, folders of a log or a live cluster, and sizes from files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from quorumd.client.admin import AdminClient
 
 _PLANNED_FROM = (*BROKER_TYPES, TOPIC, REMOVE_TOPIC, PARTITION_RECORD, PARTITION_CHANGE)
-"""Types of records without which a state is wrong."""
+"""Types of records that a correct state requires."""
 _BROKER_COLUMNS = ["broker_id", "rack", "event", "fenced", "to_offset", "log_dirs", "cordoned_log_dirs"]
 _SIZE_COLUMNS = ("topic", "partition", "bytes")
 
@@ -86,7 +86,7 @@ def _rows(column: pa.ChunkedArray) -> Rows:
 
 
 def _heading_for(replicas: Rows, adding: Rows, removing: Rows) -> Rows:
-    """Replicas after the reassignments under way: those that leave are taken out, order and width are kept."""
+    """Return replicas without those that ongoing reassignments remove; order and width are unchanged."""
     kept = replicas >= 0
     for column in range(removing.shape[1]):
         kept &= (replicas != removing[:, column : column + 1]) | (replicas < 0)
@@ -138,7 +138,7 @@ def _values(folder: LogFolder) -> Iterator[tuple[bytes, str]]:
 
 
 def _values_of_file(file: File, start: int) -> Iterator[tuple[bytes, str]]:
-    """Of the records from offset `start` on. Raises InputIncomplete for damage."""
+    """Yield the records from offset `start` on. Raises InputIncomplete for damage."""
     for read in read_piece(Piece(file, 0, file.size), Wanted()):
         for fault in read.faults:
             raise InputIncomplete(f"{file.path} at byte {fault.position}: {fault}")
@@ -151,7 +151,7 @@ def _values_of_file(file: File, start: int) -> Iterator[tuple[bytes, str]]:
 
 
 def state_of_image(image: ClusterImage) -> ClusterState:
-    """The state of a node's own image."""
+    """Return the state of an image."""
     topics, numbers, leaders, replicas = [], [], [], []
     for topic in image.topics.values():
         for number, partition in topic.partitions.items():
@@ -164,7 +164,7 @@ def state_of_image(image: ClusterImage) -> ClusterState:
 
 
 async def state_of_cluster(admin: AdminClient) -> ClusterState:
-    """What the leader says. Raises RequestFailed."""
+    """Read the state from the leader. Raises RequestFailed."""
     described = await admin.describe_topics()
     ongoing = await admin.list_reassignments()
     cluster = await admin.describe_brokers()

@@ -1,4 +1,4 @@
-"""Which replica goes where: from brokers that have too much to brokers that have room, a round after the other.
+"""Moves replicas in rounds from overloaded brokers to brokers with room.
 
 In a round many replicas are tried at once, each by a broker that its racks allow, chosen so that all of them together
 take what there is room for; those that collide are tried again. Few rounds place nearly all.
@@ -12,11 +12,11 @@ from quorumd.pipeline.plan.arrays import Ints, mixed
 from quorumd.pipeline.plan.placement import Placement
 
 _STALLED = 6
-"""Rounds without a move, one after the other, before giving up."""
+"""Consecutive rounds without a move before giving up."""
 
 
 def fill(placement: Placement, room: Ints, *, keep_spread: bool = True) -> None:
-    """Give partitions that lack replicas new ones, as far as `room` (by broker, used up) and racks allow."""
+    """Add missing replicas, as far as `room` (per broker, reduced in place) and racks allow."""
     stalled = salt = 0
     while stalled < _STALLED:
         missing = placement.wanted > (placement.rows >= 0).sum(1)
@@ -32,7 +32,7 @@ def fill(placement: Placement, room: Ints, *, keep_spread: bool = True) -> None:
 
 
 def shed(placement: Placement, surplus: Ints, room: Ints, *, keep_spread: bool = True) -> None:
-    """Move replicas from brokers with a surplus to brokers with room, both used up as far as racks allow.
+    """Move replicas from brokers with a surplus to brokers with room; both are reduced in place.
 
     The replicas that go are those of topics of which their broker has most; heavy ones before light ones.
     """
@@ -49,7 +49,7 @@ def shed(placement: Placement, surplus: Ints, room: Ints, *, keep_spread: bool =
 def _round(
     placement: Placement, waiting: list[Ints], surplus: Ints, room: Ints, salt: int, keep_spread: bool
 ) -> int:
-    """Try the first candidates of each broker, as many as its surplus, and take those tried from `waiting`."""
+    """Try the first candidates of each broker, up to its surplus, and remove them from `waiting`."""
     partitions, columns, brokers = waiting
     weights = placement.weights[partitions]
     useful = weights <= surplus[brokers]
@@ -78,7 +78,7 @@ def _round(
 
 
 def _candidates(placement: Placement, surplus: Ints, salt: int) -> list[Ints]:
-    """Places of replicas on brokers with a surplus, and these brokers; those to move first before others."""
+    """Return the places of replicas on brokers with a surplus, and these brokers, in order of preference."""
     rows = placement.rows
     wanted = np.r_[surplus > 0, False]
     partitions, columns = np.nonzero(wanted[rows])

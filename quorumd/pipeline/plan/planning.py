@@ -1,4 +1,4 @@
-"""From a state and what shall change to a plan: the one place where all steps of it follow each other."""
+"""Runs the steps of planning in order, from a state and changes to the new replicas."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from quorumd.pipeline.plan.targets import Bands, RackRules, bands, targets
 
 _FORCED_ROUNDS = 8
 _PROVABLE = 100_000_000
-"""Replicas times racks: with more, a proof that fewer moves will not do takes longer than the plan."""
+"""Replicas times racks, above which proving the minimum of moves takes longer than planning."""
 BYTES_TOLERANCE = 0.02
-"""Of a plan by bytes, unless said: replicas cannot be cut to make it even."""
+"""Default tolerance of a plan by bytes, since replicas cannot be divided to make it even."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What shall be other than it is.
+    """The requested changes.
 
-    remove      brokers that shall be empty
-    add         brokers that have nothing yet, with their racks
-    replace     brokers that shall be empty, each with the one that takes its place
-    racks       racks of brokers that say another one, or none
-    factors     replication factor by topic; that of "" is of all others
+    remove      brokers to drain
+    add         new brokers without replicas, with their racks
+    replace     brokers to drain, each with its replacement
+    racks       racks of brokers, instead of their registered ones
+    factors     replication factor by topic; "" stands for all other topics
     only        topics to plan for, balanced among themselves; all if empty
-    tolerance   how far from its share a broker may be, 0.02 is 2 %; None for as near as whole replicas are
+    tolerance   allowed deviation of a broker from its share, 0.02 is 2 %; None for as even as whole replicas permit
     sizes       bytes of a replica of each partition, to balance bytes instead of replicas
     """
 
@@ -54,7 +54,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class BrokerIndex:
-    """The brokers of a plan by index. `rack_of` is NONE for those that shall be empty."""
+    """The brokers of a plan by index. `rack_of` is NONE for those to drain."""
 
     ids: Ints
     racks: tuple[str | None, ...]
@@ -69,8 +69,10 @@ class BrokerIndex:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Rows of indexes of `cast`, for the partitions at `index` of the state. `bound`: moves that no plan that is as
-    even can avoid, in the unit of `weights`."""
+    """The planned replicas, as rows of indexes of `broker_index`, for the partitions at `index` of the state.
+
+    `bound` is a lower bound of the moves of any plan that is as even, in the unit of `weights`.
+    """
 
     state: ClusterState
     broker_index: BrokerIndex
@@ -89,7 +91,7 @@ class Outcome:
 def make_outcome(
     state: ClusterState, changes: Changes, *, shards: int = 1, runner: Runner = in_process
 ) -> Outcome:
-    """The new replicas of all partitions. Raises ConfigError for changes that cannot be."""
+    """Plan the new replicas of all partitions. Raises ConfigError for impossible changes."""
     broker_index = broker_index_of(state, changes)
     index = _planned(state, changes)
     old = _indexed(state.replicas[index], broker_index.ids)
@@ -133,7 +135,7 @@ def make_outcome(
 
 
 def _respect_present_spread(placement: Placement, old: Rows) -> None:
-    """What a broker has of a topic that leaves is no reason to spread it better: another one may have as much."""
+    """Allow each broker as many replicas of a topic as the fullest broker has now."""
     here = old >= 0
     topics = np.broadcast_to(placement.topics[:, None], old.shape)[here]
     counts = np.bincount(topics * placement.brokers + old[here], minlength=len(placement.of_topic))
@@ -149,8 +151,10 @@ def _finish(
     within: Bands,
     successors: Mapping[int, int],
 ) -> int:
-    """Place all that is to be placed, first by the rules of taste too, then by those of racks and loads only. Returns
-    what `_save_moves` does; `start` is what there was of it before."""
+    """Place all remaining replicas, first within the limits per topic, then within racks and loads only.
+
+    Return the bound of `_save_moves`; `start` is the placement before any move.
+    """
     alive = placement.rack_of >= 0
     for keep_spread in (True, False):
         surplus = np.where(alive, np.maximum(placement.loads - goal, 0), 0)
@@ -159,12 +163,12 @@ def _finish(
     heaviest = int(placement.weights.max(initial=1))
     if heaviest > 1:
         repair.fill()
-    # Where no broker that its racks allow has room, one gets too much, and gives something else.
+    # If no broker in an allowed rack has room, overload one, which then gives up another replica.
     for _ in range(_FORCED_ROUNDS):
         fill(placement, np.where(alive, heaviest, 0).astype(np.int64), keep_spread=False)
     repair.fill_anyhow()
     if heaviest == 1:
-        # With other weights a path would change the loads of all brokers on it.
+        # With different weights, a path would change the loads of all brokers on it.
         Exchanges(placement, old, within).balance()
     repair.run()
     bound = _save_moves(placement, start, old, within, repair)
@@ -173,12 +177,12 @@ def _finish(
 
 
 def _save_moves(placement: Placement, start: Placement, old: Rows, within: Bands, repair: Repair) -> int:
-    """Take back what need not move; returns what no plan that is as even needs less than."""
+    """Undo unnecessary moves; return a lower bound of the moves of any plan that is as even."""
     reached = within.reaching(placement.loads)
     bound = lower_bound(start, reached)
     if placement.moved_from(old) <= bound:
         return bound
-    # Exchanges of unlike weights would change loads.
+    # Exchanges of different weights would change loads.
     if int(placement.weights.max()) > 1 or placement.rows.size * placement.racks > _PROVABLE:
         repair.save_moves(bound)
         return lower_bound(start, within.reaching(placement.loads))
@@ -187,7 +191,7 @@ def _save_moves(placement: Placement, start: Placement, old: Rows, within: Bands
 
 
 def broker_index_of(state: ClusterState, changes: Changes) -> BrokerIndex:
-    """The brokers that there are, come and go. Raises ConfigError."""
+    """Return the existing, added and removed brokers. Raises ConfigError."""
     registered = {id for id, broker in state.brokers.items() if broker.registered}
     leaving = changes.remove | changes.replace.keys()
     coming = dict(changes.add)
@@ -246,7 +250,7 @@ def _check_brokers(
 
 
 def _without_a_rack(state: ClusterState, changes: Changes, staying: set[int]) -> int | None:
-    """A broker that comes and says no rack where all that stay say one."""
+    """Return an added broker without a rack if all remaining brokers have one."""
     if not staying or any(changes.racks.get(id) is None and state.brokers[id].rack is None for id in staying):
         return None
     silent = [id for id, rack in changes.add.items() if rack is None and changes.racks.get(id) is None]
@@ -260,7 +264,7 @@ def _listed(ids: set[int]) -> str:
 
 
 def _planned(state: ClusterState, changes: Changes) -> Ints:
-    """Indexes of the partitions that the plan is for. Raises ConfigError for a topic that is not there."""
+    """Return the indexes of the partitions to plan for. Raises ConfigError for an unknown topic."""
     missing = sorted((changes.only | (changes.factors.keys() - {""})) - set(state.names))
     if missing:
         raise ConfigError(f"topic {missing[0]!r} is not in this state, which has {len(state.names)} topics")
@@ -275,7 +279,7 @@ def _indexed(rows: Rows, ids: Ints) -> Rows:
 
 
 def _wanted(state: ClusterState, changes: Changes, index: Ints, old: Rows) -> Ints:
-    """Replicas that each partition shall have."""
+    """Return the target replication factor of each partition."""
     wanted = (old >= 0).sum(1).astype(np.int64)
     if changes.factors:
         by_topic = np.array(

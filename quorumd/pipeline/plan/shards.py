@@ -38,7 +38,7 @@ class Shard:
 
 
 Runner: TypeAlias = Callable[[Iterable[Shard]], Iterable[tuple[Ints, Rows]]]
-"""Works on shards and returns the new rows of each with their indexes, in any order."""
+"""Plans shards and returns their new rows with the indexes of these, in any order."""
 
 
 def in_process(shards: Iterable[Shard]) -> Iterable[tuple[Ints, Rows]]:

@@ -1,4 +1,4 @@
-"""Shards worked on by Spark: the same plan as in one process, on as many machines as there are."""
+"""Plans shards with Spark: the same plan as in one process, distributed over executors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def on_spark(session: SparkSession) -> Runner:
-    """A runner whose shards are rows of a DataFrame, each a task of its own."""
+    """Return a runner that plans each shard in its own Spark task."""
 
     def run(shards: Iterable[Shard]) -> Iterator[tuple[Ints, Rows]]:
         order = []

@@ -1,4 +1,4 @@
-"""Topics that got too many replicas on one broker: two replicas that are being moved anyway trade their places."""
+"""Swaps the targets of two moved replicas if a broker would have too many replicas of a topic."""
 
 from __future__ import annotations
 

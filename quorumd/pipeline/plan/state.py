@@ -1,4 +1,4 @@
-"""What a plan starts from: partitions with their replicas, and brokers with their racks."""
+"""The state that a plan starts from: partitions with their replicas, and brokers with their racks."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from quorumd.pipeline.plan.arrays import NONE, Ints, Rows
 
 @dataclass(frozen=True, slots=True)
 class BrokerState:
-    """`rack` is None where it says none; a broker that is not registered only appears in replicas. `cordoned`: all of
-    its log directories are, so no reassignment may name it (KIP-1066)."""
+    """A broker. `rack` is None if it has none; an unregistered broker appears only in replicas.
+
+    `cordoned` means that all of its log directories are, so no reassignment may name it (KIP-1066).
+    """
 
     id: int
     rack: str | None = None
@@ -24,9 +26,9 @@ class BrokerState:
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """Partitions by topic and number. Shapes: (P,), `replicas` (P, widest) with NONE behind the last.
+    """Partitions by topic and number. Shapes: (P,); `replicas` is (P, widest), padded with NONE.
 
-    A partition that is being reassigned counts as being where it goes.
+    A partition under reassignment has its target replicas.
     """
 
     names: tuple[str, ...]
@@ -45,7 +47,7 @@ class ClusterState:
         leaders: Sequence[int] | Ints,
         brokers: Iterable[BrokerState],
     ) -> ClusterState:
-        """From columns in any order, `topics` a name for each partition."""
+        """Build a state from columns in any order; `topics` has a name per partition."""
         names, index = np.unique(np.asarray(topics, dtype=object).astype(str), return_inverse=True)
         numbers = np.asarray(partitions, np.int64)
         order = np.lexsort((numbers, index))
@@ -66,14 +68,14 @@ class ClusterState:
 
 
 def padded_rows(lists: Sequence[Sequence[int]]) -> Rows:
-    """Lists of ids as rows of one width."""
+    """Return lists of ids as padded rows."""
     lengths = np.array([len(ids) for ids in lists], np.int64)
     flat = np.array([broker for ids in lists for broker in ids], np.int32)
     return rows_of(flat, np.r_[0, np.cumsum(lengths)])
 
 
 def rows_of(flat: Rows, offsets: Ints) -> Rows:
-    """Lists that lie one after the other as rows of one width: list i is flat[offsets[i]:offsets[i + 1]]."""
+    """Return concatenated lists as padded rows: list i is flat[offsets[i]:offsets[i + 1]]."""
     lengths = np.diff(offsets)
     rows = np.full((len(lengths), int(lengths.max(initial=0))), NONE, np.int32)
     row = np.repeat(np.arange(len(lengths)), lengths)

@@ -1,4 +1,4 @@
-"""A plan as tables: schemas.PLAN_MOVES, schemas.PLAN_BROKERS, and the figures that say how good it is."""
+"""Converts a plan to tables (schemas.PLAN_MOVES, schemas.PLAN_BROKERS) and computes its figures."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from quorumd.pipeline.plan.waves import waves
 from quorumd.pipeline.tables.schemas import PLAN_BROKERS, PLAN_MOVES
 
 REASONS = ("leaders", "balance", "rack", "replication factor", "broker leaves")
-"""Why a partition changes; of several reasons the last one here."""
+"""The reason for the change of a partition; the last one applies if there are several."""
 
 
 def moves_table(outcome: Outcome, limit: int | None) -> pa.Table:
-    """The partitions that change, by wave, topic and partition."""
+    """Return the changed partitions, ordered by wave, topic and partition."""
     old, new, ids = outcome.old, outcome.new, outcome.broker_index.ids
     leaving = _leaving(outcome)
     leaders = _leader_indexes(outcome)
@@ -47,7 +47,7 @@ def moves_table(outcome: Outcome, limit: int | None) -> pa.Table:
 
 
 def brokers_table(outcome: Outcome) -> pa.Table:
-    """What all brokers have before and after."""
+    """Return the load of all brokers before and after the plan."""
     broker_index = outcome.broker_index
     counts = [
         _held(rows, np.ones(len(rows), np.int64), broker_index.ids) for rows in (outcome.old, outcome.new)
@@ -69,7 +69,7 @@ def brokers_table(outcome: Outcome) -> pa.Table:
 
 
 def figures(outcome: Outcome, moves: pa.Table) -> dict[str, Any]:
-    """How much is moved, and how even it is before and after."""
+    """Return the amount of moves, and the balance before and after."""
     alive = outcome.broker_index.alive
     gets = not_in(outcome.new, outcome.old)
     found: dict[str, Any] = {

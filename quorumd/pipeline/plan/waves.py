@@ -1,4 +1,4 @@
-"""Moves in portions, one after the other, that Kafka's limits and the brokers bear.
+"""Divides moves into consecutive waves, within the limits of Kafka and of brokers.
 
 A wave is one AlterPartitionReassignments request. In it no broker gets more than `limit` replicas, loses more, or
 leads more partitions that are copied. What leaves a broker that is gone comes first; partitions of which only the
@@ -12,11 +12,11 @@ import numpy as np
 from quorumd.pipeline.plan.arrays import Ints, Mask, Rows, mixed, not_in
 
 RECORDS_OF_A_REQUEST = 10_000
-"""Kafka's controller refuses a request that would write more records (MAX_RECORDS_PER_USER_OP): one a partition."""
+"""Kafka's controller rejects requests that write more records (MAX_RECORDS_PER_USER_OP): one per partition."""
 
 
 def waves(old: Rows, new: Rows, leaders: Ints, first: Mask, limit: int | None) -> Ints:
-    """The wave of each partition, from 1; 0 for those that do not change.
+    """Return the wave of each partition, from 1; 0 for unchanged partitions.
 
     `leaders` are indexes of brokers as the rows are, negative for none. `first` are partitions that cannot wait.
     """

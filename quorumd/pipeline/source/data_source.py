@@ -1,4 +1,4 @@
-"""The class that Spark knows the source by."""
+"""The entry point of the source for Spark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 PUSH_DOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
-"""The module that asks for a reader in order to push filters to it."""
+"""The module of Spark's worker that creates a reader to push filters to it."""
 
 
 class QuorumdSource(DataSource):
@@ -29,7 +29,7 @@ class QuorumdSource(DataSource):
         return parse_options(self.options).table.ddl
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        # Spark starts a process that asks for the schema alone: it need not import what reads.
+        # Imported here: Spark starts a process only for the schema, which does not need the reader.
         from quorumd.pipeline.source.reader import PlainReader, Reader
 
         kind = Reader if _is_pushing() else PlainReader
@@ -51,7 +51,10 @@ class QuorumdSource(DataSource):
 
 
 def _is_pushing() -> bool:
-    """Whether Spark asks in order to push filters. With `spark.sql.python.filterPushdown.enabled` off it refuses
-    every reader that could take some, and it does not tell a source how it is set."""
+    """Return True if Spark creates the reader to push filters to it.
+
+    With `spark.sql.python.filterPushdown.enabled` off, Spark rejects readers that support push-down, and a source
+    cannot see the setting.
+    """
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     return PUSH_DOWN_WORKER in sys.modules or (spec is not None and spec.name == PUSH_DOWN_WORKER)

@@ -1,4 +1,4 @@
-"""The options of the source, read once on the driver; what says them is `quorumd.pipeline`."""
+"""Parses the options of the source on the driver; they are documented in `quorumd.pipeline`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Whole numbers from `low` to below `high`."""
+    """The integers in [low, high)."""
 
     low: int = 0
     high: int = MAX_OFFSET
@@ -39,19 +39,19 @@ class Interval:
         return self.low >= self.high
 
     def meets(self, low: int, high: int) -> bool:
-        """Whether it has numbers in common with those from `low` to below `high`."""
+        """Return True if it overlaps [low, high)."""
         return max(self.low, low) < min(self.high, high)
 
 
 EVERY_OFFSET = Interval()
 EVERY_EPOCH = Interval(-(2**31), 2**31)
 EVERY_TIME = Interval(-(2**63), 2**63)
-"""Batches may have times and epochs below zero: what nobody knew, as a rule -1."""
+"""Times and epochs of batches may be negative: usually -1, for unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which part of the logs is asked for: what is outside need not be read, and is not shown."""
+    """The requested part of the logs: data outside need not be read and is not returned."""
 
     nodes: frozenset[int] | None = None
     """None for all."""
@@ -74,7 +74,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """Checked options. `folders` by node, or `bootstrap` addresses; never both."""
+    """Validated options: either `folders` by node, or `bootstrap` addresses."""
 
     folders: dict[int, str]
     bootstrap: tuple[tuple[str, int], ...]
@@ -93,14 +93,14 @@ class SourceOptions:
 
     @property
     def table(self) -> Table:
-        """The columns that the source gives unless asked for fewer."""
+        """The columns that the source returns by default."""
         table = schemas.LEVELS[self.level]
         return table.packed() if self.packed else table
 
     def select(self, columns: Iterable[tuple[str, str]]) -> Table:
-        """The table of some columns, given by name and type in Spark's short form (`array<int>`).
+        """Return the table of some columns, given by name and type in Spark's short form (`array<int>`).
 
-        Raises ConfigError for a column that the level does not have, or has with another type.
+        Raises ConfigError for an unknown column or a different type.
         """
         table, found = self.table, []
         types = {column.name: column.type for column in table.columns}
@@ -110,7 +110,7 @@ class SourceOptions:
                 raise ConfigError(
                     f"level {self.level} has no column {name!r}; it has {', '.join(table.names)}"
                 )
-            # A struct's fields are told with a blank behind the colon in DDL, and without one by Spark.
+            # DDL has a blank after the colon in a struct's fields, Spark's short form has none.
             if expected.lower().replace(" ", "") != type_.lower().replace(" ", ""):
                 raise ConfigError(
                     f"column {name} of level {self.level} is {expected}, not {type_.upper()}; "
@@ -120,9 +120,9 @@ class SourceOptions:
         return table.select(tuple(found))
 
     def sizes(self, total_bytes: int) -> tuple[int, int]:
-        """Bytes up to which small pieces share a task, and above which a file is split.
+        """Return the bytes up to which small pieces share a task, and above which a file is split.
 
-        Unless said, as many as give every core of this machine a few tasks, within bounds.
+        The defaults give each core of this machine a few tasks, within bounds.
         """
         share = total_bytes // (4 * (os.cpu_count() or 1))
         usual = min(max(share, MIN_PACK), MAX_PACK)
@@ -131,7 +131,7 @@ class SourceOptions:
 
 
 def parse_options(given: Mapping[str, str]) -> SourceOptions:
-    """Raises ConfigError that names the option, what it is and what it may be."""
+    """Parse and validate options. Raises ConfigError with the option, its value and the valid values."""
     values = {}
     for name, value in given.items():
         if name.lower() not in _NAMES:
@@ -166,8 +166,8 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
 
 
 def parse_bootstrap(text: str) -> tuple[tuple[str, int], ...]:
-    """`host:port,...` as addresses; an IPv6 address stands in brackets. Raises ConfigError."""
-    # Pydantic, which that is written for, takes longer to import than most readers of a folder need to plan.
+    """Parse `host:port,...`; IPv6 addresses are in brackets. Raises ConfigError."""
+    # Imported here because it imports Pydantic, which takes longer than planning most reads.
     from quorumd.config.values import ADDRESSES
 
     found: list[tuple[str, int]] = []

@@ -1,7 +1,7 @@
-"""A piece of a file, or what was fetched, as batches that are wanted and faults that matter.
+"""Reads pieces of files, or fetched data, as requested batches and relevant faults.
 
-A fault is told where the offsets that it is about are asked for, by the task that has the first of them: a read of a
-range does not depend on how much is read around it, nor on how many tasks do it.
+A fault is reported if its offsets are requested, by the task with the first of them: the result for a range does not
+depend on how much is read around it, nor on the number of tasks.
 """
 
 from __future__ import annotations
@@ -21,42 +21,45 @@ from quorumd.protocol.record_batch import read_header, records
 
 
 class Origin(NamedTuple):
-    """Where bytes come from. `segment` is None when they were fetched from a live node."""
+    """The source of bytes. `segment` is None if they were fetched from a live node."""
 
     node: int
     segment: str | None
     path: str
-    """For people: the file, or the address."""
+    """The file or address, for messages."""
     snapshot: tuple[int, int] | None = None
 
 
 class Read(NamedTuple):
-    """Some megabytes of `origin`: those batches of them that are wanted, and what is wrong."""
+    """Some megabytes of `origin`, with their requested batches and faults."""
 
     origin: Origin
     data: bytes
     position: int
-    """Of `data` in the file; what was fetched has none, and counts from 0."""
+    """The position of `data` in the file; relative to the start of the fetch for fetched data."""
     batches: Batches
     faults: list[Fault]
 
 
 class Wanted(NamedTuple):
-    """What a task gives. `asked` is exact, `pushed` prunes: Spark filters what it leaves once more. `part` is the
-    task's own part of the offsets, where tasks share them."""
+    """The data that a task returns.
+
+    `requested` is exact. `pushed` only prunes, since Spark filters the result again. `part` is the task's part of the
+    offsets if several tasks divide them.
+    """
 
     requested: Selection = Selection()
     pushed: Selection = Selection()
     part: Interval = EVERY_OFFSET
     by_base_offset: bool = False
-    """A batch belongs to the range of offsets in which it begins; else to every range that it has offsets of."""
+    """A batch belongs only to the range that has its base offset; else to every range it overlaps."""
     with_torn_tail: bool = False
-    """What is behind the last whole batch of a copy is told too."""
+    """Report data after the last complete batch of a copy as a fault."""
 
     def mask(self, batches: Batches) -> npt.NDArray[np.bool_]:
         requested, pushed = self.requested, self.pushed
         low, high = self.offsets.low, self.offsets.high
-        # As if no batch went below its beginning.
+        # Treat each batch as its first offset only.
         ends = batches.base_offset + 1 if self.by_base_offset else batches.end_offset
         mask = (ends > low) & (batches.base_offset < high)
         mask &= within(batches.epoch, requested.epochs & pushed.epochs)
@@ -70,7 +73,7 @@ class Wanted(NamedTuple):
         return self.requested.offsets & self.pushed.offsets & self.part
 
     def matters(self, fault: Fault) -> bool:
-        """Whether this task has the first offset that a fault is about, of those that are asked for."""
+        """Return True if this task has the first requested offset of a fault."""
         first = fault.offset
         if first < 0:
             return True
@@ -86,7 +89,7 @@ def within(values: npt.NDArray[np.int64 | np.int32], interval: Interval) -> npt.
 
 
 def scan_piece(piece: Piece) -> Iterator[tuple[bytes, int, Scanned]]:
-    """As `scan.read_pieces`. Raises InputIncomplete where the file cannot be read."""
+    """Scan as `scan.read_pieces` does. Raises InputIncomplete if the file cannot be read."""
     file = piece.file
     stop = piece.end if piece.end < file.size else None
     base_offset = file.expected_offset if piece.start == 0 else -1
@@ -97,7 +100,7 @@ def scan_piece(piece: Piece) -> Iterator[tuple[bytes, int, Scanned]]:
 
 
 def read_piece(piece: Piece, wanted: Wanted) -> Iterator[Read]:
-    """The batches of a piece of a file. Raises InputIncomplete where it cannot be read."""
+    """Read the batches of a piece of a file. Raises InputIncomplete if it cannot be read."""
     file = piece.file
     origin = Origin(file.node, file.name, file.path, file.snapshot)
     place = Place(piece.start, file.expected_offset if piece.start == 0 else -1)
@@ -115,7 +118,7 @@ def read_piece(piece: Piece, wanted: Wanted) -> Iterator[Read]:
 
 
 def is_footer(data: bytes, position: int) -> bool:
-    """Whether a batch is that with which a snapshot ends (KIP-630)."""
+    """Return True if a batch is the footer of a snapshot (KIP-630)."""
     header = read_header(data, position)
     if not header.is_control:
         return False
@@ -127,14 +130,14 @@ def is_footer(data: bytes, position: int) -> bool:
 
 
 def lacking_footer(place: Place, is_finished: bool) -> Fault | None:
-    """A snapshot that ends between batches shows that it is cut by its last one only."""
+    """Return a fault for a snapshot without a footer: it was truncated between batches."""
     if is_finished or place.expected_offset < 0:
         return None
     return Fault("TORN_TAIL", place.position, place.expected_offset, "the snapshot ends without its footer")
 
 
 def _boundary_fault(file: File, place: Place) -> Fault | None:
-    """What is wrong between the end of a segment and the next one."""
+    """Return the gap or overlap between a segment and the next one, if any."""
     expected, following = place.expected_offset, file.next_offset
     if following is None or expected < 0 or expected == following:
         return None
@@ -148,7 +151,7 @@ def _boundary_fault(file: File, place: Place) -> Fault | None:
 def read_fetched(
     answers: Iterable[tuple[Origin, bytes]], wanted: Wanted, place: Place = START
 ) -> Iterator[Read]:
-    """What nodes gave of one log or snapshot from `place` on, piece by piece; a piece may end anywhere."""
+    """Read fetched pieces of one log or snapshot from `place` on; a piece may end within a batch."""
     rest = b""
     origin: Origin | None = None
     for origin, answer in answers:
@@ -170,7 +173,7 @@ def _selected(
 
 
 def describe(origin: Origin, fault: Fault) -> str:
-    """What is wrong, where, and what to do, in one line."""
+    """Describe a fault, its place and the remedy in one line."""
     return (
         f"{code_and_place(origin, fault)} (name the folder of another copy, which may be sound; the data source's "
         "option onCorrupt=skip reads on behind it)"
@@ -178,7 +181,7 @@ def describe(origin: Origin, fault: Fault) -> str:
 
 
 def code_and_place(origin: Origin, fault: Fault) -> str:
-    """File, position and offset, and what is wrong there; what was fetched has no position."""
+    """Describe a fault with its file, position and offset; fetched data has no position."""
     places = [f"position {fault.position}"] if origin.segment is not None else []
     places += [f"offset {fault.offset}"] if fault.offset >= 0 else []
     return f"{', '.join([origin.path, *places])}: {fault}"

@@ -1,4 +1,4 @@
-"""From options to tasks, on the driver: what needs a look at the folders, at indexes, or at a live cluster."""
+"""Plans tasks on the driver from options, folders, indexes or a live cluster."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from quorumd.pipeline.source.tasks import (
 from quorumd.protocol.record_batch import HEADER_SIZE
 
 INDEXED_BYTES = 1 << 20
-"""Smaller parts of files are read whole: looking at their index costs as much."""
+"""Smaller parts of files are read whole, which is as cheap as reading the index."""
 _LENGTH = Struct(">qi")
 _LEAST_RANGE = 50_000
-"""Offsets: a range of a live log that is worth a connection of its own."""
+"""The smallest range of offsets of a live log that is worth its own connection."""
 
 
 def plan_files(options: SourceOptions, wanted: Selection) -> list[tuple[Piece, ...]]:
-    """Pieces for one task each. Raises InputIncomplete for folders without a log."""
+    """Return the pieces of each task. Raises InputIncomplete for folders without a log."""
     folders = read_folders(options.folders)
     files = files_of(folders, options.level)
     if not files and options.level == "snapshot":
@@ -49,18 +49,18 @@ def plan_files(options: SourceOptions, wanted: Selection) -> list[tuple[Piece, .
 
 
 def plan_pieces(files: Iterable[File], options: SourceOptions, wanted: Selection) -> list[tuple[Piece, ...]]:
-    """These files, or the parts of them that can hold what is wanted, in portions."""
+    """Divide the parts of files that can hold requested data into tasks."""
     return plan_parts([(file, *segment_bounds(file, wanted.offsets)) for file in files], options)
 
 
 def plan_parts(parts: Sequence[tuple[File, int, int]], options: SourceOptions) -> list[tuple[Piece, ...]]:
-    """Bytes of files in portions."""
+    """Divide parts of files into tasks."""
     pack_bytes, split_bytes = options.sizes(sum(end - start for _, start, end in parts))
     return pack((piece for part in parts for piece in split(*part, split_bytes)), pack_bytes)
 
 
 def plan_live(options: SourceOptions, wanted: Selection) -> list[tuple[int, int]]:
-    """Ranges of offsets that the cluster has, one for each task. Raises InputIncomplete, RequestFailed."""
+    """Return a range of offsets per task. Raises InputIncomplete, RequestFailed."""
     with Observer(options.bootstrap, committed_only=options.committed_only) as observer:
         extent = observer.extent()
     requested = options.selection.offsets
@@ -78,7 +78,7 @@ def live_ranges(start: int, end: int) -> list[tuple[int, int]]:
 
 
 def newest_snapshot(options: SourceOptions) -> OffsetAndEpoch:
-    """Of a live cluster. Raises InputIncomplete if it has none, RequestFailed."""
+    """Return the newest snapshot of a live cluster. Raises InputIncomplete if it has none, RequestFailed."""
     with Observer(options.bootstrap) as observer:
         snapshot = observer.newest_snapshot()
     if snapshot is None:
@@ -87,7 +87,7 @@ def newest_snapshot(options: SourceOptions) -> OffsetAndEpoch:
 
 
 def _newest(file: File, wanted: Selection) -> int | None:
-    """The largest timestamp of a file; None where it is not known, or does not matter."""
+    """Return the largest timestamp of a file; None if unknown or not needed."""
     if wanted.times.low == EVERY_TIME.low or file.snapshot is not None:
         return None
     path = Path(file.path).with_suffix(".timeindex")
@@ -98,7 +98,7 @@ def _newest(file: File, wanted: Selection) -> int | None:
 
 
 def segment_bounds(file: File, offsets: Interval) -> tuple[int, int]:
-    """Between which positions all batches with some of `offsets` begin, as far as the index of a segment tells."""
+    """Return positions that enclose all batches with some of `offsets`, from the index of a segment."""
     within = file.expected_offset < offsets.low or file.next_offset is None or offsets.high < file.next_offset
     if file.snapshot is not None or not within or file.size < INDEXED_BYTES:
         return 0, file.size
@@ -108,7 +108,7 @@ def segment_bounds(file: File, offsets: Interval) -> tuple[int, int]:
     except OSError:
         index = OffsetIndex()
     start, end = index.bounds(offsets, file.size)
-    # An index is believed where the batches say the same.
+    # Use an entry of the index only if the batch at its position confirms it.
     if start and not -1 < _offset_at(file, start) < offsets.low:
         start = 0
     if end < file.size and _offset_at(file, end) < offsets.high:
@@ -117,7 +117,7 @@ def segment_bounds(file: File, offsets: Interval) -> tuple[int, int]:
 
 
 def _offset_at(file: File, position: int) -> int:
-    """The base offset of the sound batch at a position; -1 if there is none."""
+    """Return the base offset of the valid batch at a position; -1 if there is none."""
     try:
         with open(file.path, "rb") as stream:
             stream.seek(position)

@@ -1,12 +1,12 @@
-"""The streaming side of the source: over folders that grow, or a live cluster.
+"""The streaming reader of the source, over growing folders or a live cluster.
 
-A stream is one log, not several copies of it. Over a live cluster it ends at the high watermark. Over folders it
-follows, at each look, the copy that is most up to date; only whole batches with a matching CRC count, what is behind
-the last of them is still being written. A node may cut the end of its copy as long as it is not committed. So each
-offset of the stream has the epoch of the record before it: a copy that says something else there has lost what was
-streamed, and the stream fails. Equal epochs at equal offsets mean equal logs up to there (Raft paper, section 5.3).
+A stream reads one log, not several copies of it. Over a live cluster it ends at the high watermark. Over folders it
+follows the most up-to-date copy; only complete batches with a matching CRC count, data after the last of them is
+still being written. A node may truncate the uncommitted end of its copy. Each offset of the stream therefore has the
+epoch of the record before it: if a copy has another epoch there, streamed records were lost and the stream fails.
+Equal epochs at equal offsets mean equal logs up to there (Raft paper, section 5.3).
 
-Offsets are JSON with the same keys in the same order, all of them whole numbers: Spark compares their texts.
+Offsets are JSON objects of integers with a fixed order of keys, because Spark compares them as text.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Offset = dict[str, int]
-"""`node` whose copy was read, -1 when live; `offset`, exclusive; `epoch` of the record before it, -1 if not known."""
+"""`node`: owner of the copy, -1 if live; `offset`: exclusive; `epoch` of the record before it, -1 if unknown."""
 
 
 class StreamedLog(Protocol):
-    """What a stream follows. All of it raises InputIncomplete and RequestFailed."""
+    """The log that a stream follows. All methods raise InputIncomplete and RequestFailed."""
 
     def look(self) -> Reached:
-        """How far the log is now."""
+        """Return the current end of the log."""
 
     def start_offset(self) -> int:
-        """The first offset that can be read."""
+        """Return the first offset of the log."""
 
     def epoch_before(self, offset: int) -> int:
-        """Of the record before `offset` in what was looked at; -1 where it cannot be known."""
+        """Return the epoch of the record before `offset`; -1 if unknown."""
 
     def tasks(self, start: Reached, end: Reached) -> list[InputPartition]:
-        """Tasks for the offsets from `start` to below `end`, which were told before."""
+        """Return tasks for the offsets [start, end), both returned earlier by this log."""
 
     def close(self) -> None:
-        """Leave what it is read from."""
+        """Close connections."""
 
 
 class StreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -67,7 +67,7 @@ class StreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAvailableN
 
     @property
     def log(self) -> StreamedLog:
-        """Made where it is asked for: connections stay in the process that plans."""
+        """The log, opened on first use so that connections stay in the planning process."""
         if self._log is None:
             self._log = LiveLog(self.options) if self.options.is_live else FolderLog(self.options)
         return self._log
@@ -112,7 +112,7 @@ class StreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAvailableN
             self._log.close()
 
     def _check(self, began: Reached, reached: Reached) -> None:
-        """Whether the log still is the one that was streamed up to `began`."""
+        """Raise InputIncomplete if the log no longer has the records streamed up to `began`."""
         first = self.log.start_offset()
         if began.offset < first:
             raise InputIncomplete(
@@ -161,7 +161,7 @@ class FolderLog:
         return [PieceTask(pieces, offsets) for pieces in plan_parts(parts, self._options)]
 
     def close(self) -> None:
-        """Nothing stays open between two looks."""
+        """Do nothing: no file stays open between calls."""
 
     def _looked_at(self) -> FollowedCopy:
         if self._copy is None:
@@ -170,7 +170,7 @@ class FolderLog:
         return self._copy
 
     def _copy_with(self, end: Reached) -> FollowedCopy:
-        """A copy that has what was told before: that of the same node, else any."""
+        """Return a copy that still has the record before `end`, preferably of the same node."""
         copies = self._folders.copies
         for copy in sorted(copies.values(), key=lambda copy: copy.node != end.node):
             if copy.epoch_before(end.offset) == end.epoch:
@@ -182,7 +182,7 @@ class FolderLog:
 
 
 class LiveLog:
-    """The log of a cluster at work."""
+    """The log of a live cluster."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._observer = Observer(options.bootstrap, committed_only=options.committed_only)
@@ -197,7 +197,7 @@ class LiveLog:
         return self._start
 
     def epoch_before(self, offset: int) -> int:
-        """What is committed stays."""
+        """Return -1: committed records are never truncated, so no check is needed."""
         return -1
 
     def tasks(self, start: Reached, end: Reached) -> list[InputPartition]:

@@ -1,8 +1,8 @@
-"""What each task reads: files pruned by what is asked for, large ones split, small ones packed together.
+"""Divides the input into tasks: prunes files, splits large ones and packs small ones together.
 
-All of it is decided from sizes, names and indexes. A file may be split at any byte: of the two pieces that meet
-there, the second begins with the first sound batch at or behind it (`scan.read_pieces`), the first ends before that.
-So the rows do not depend on where files are split.
+All decisions are made from sizes, names and indexes. A file may be split at any byte: the second piece begins with
+the first valid batch at or after it (`scan.read_pieces`), and the first piece ends before that batch. The rows
+therefore do not depend on the splits.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _TIME_ENTRY = Struct(">qI")
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A segment, or a snapshot, to be read.
+    """A segment or a snapshot to read.
 
-    `expected_offset` is that of its first batch. `next_offset` is where the next segment begins, and so where this
-    one must end; None for the last one and for snapshots. Only the last segment may end in the middle of a batch:
-    a node that was killed, or that is writing, leaves it so.
+    `expected_offset` is the offset of its first batch. `next_offset` is the base offset of the next segment, where
+    this one must end; None for the last one and for snapshots. Only the last segment may end within a batch, if the
+    node was killed or is writing.
     """
 
     node: int
@@ -45,7 +45,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Bytes `start` to below `end` of a file."""
+    """The bytes [start, end) of a file."""
 
     file: File
     start: int
@@ -58,15 +58,16 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class OffsetIndex:
-    """A segment's `.index`: the last offsets of some batches, ascending, and where those batches begin."""
+    """A segment's `.index`: the last offsets of some batches, ascending, and the positions of these batches."""
 
     last_offsets: tuple[int, ...] = ()
     positions: tuple[int, ...] = ()
 
     def bounds(self, offsets: Interval, size: int) -> tuple[int, int]:
-        """Two positions where batches begin, with all batches between them that have some of `offsets`: the first
-        position, or the beginning, is that of a batch with lower ones, the second that of one with higher ones, or
-        the end."""
+        """Return two positions of batches that enclose all batches with some of `offsets`.
+
+        The first is that of a batch with lower offsets, or 0; the second that of one with higher offsets, or `size`.
+        """
         first = bisect_left(self.last_offsets, offsets.low) - 1
         last = bisect_left(self.last_offsets, offsets.high) + 1
         start = self.positions[first] if first >= 0 else 0
@@ -74,14 +75,14 @@ class OffsetIndex:
 
 
 def files_of(folders: Iterable[LogFolder], level: str) -> list[File]:
-    """The files that a level reads."""
+    """Return the files that a level reads."""
     if level == "snapshot":
         return [_snapshot(snapshot) for folder in folders for snapshot in folder.snapshots]
     return [file for folder in folders for file in segments_of(folder.segments)]
 
 
 def segments_of(segments: Sequence[SegmentFile]) -> list[File]:
-    """Segments of one copy, in order; a copy that is a snapshot has none."""
+    """Return the segments of one copy in order; a copy with only a snapshot has none."""
     ends = [segment.base_offset for segment in segments[1:]]
     return [
         File(segment.node, segment.path, segment.size, segment.base_offset, end, may_be_torn=end is None)
@@ -96,7 +97,7 @@ def _snapshot(snapshot: SnapshotFile) -> File:
 
 
 def may_hold(file: File, wanted: Selection, largest_timestamp: int | None) -> bool:
-    """Whether something that is asked for can be in a file. `largest_timestamp` is None where it is not known."""
+    """Return True if a file can hold requested data. `largest_timestamp` is None if unknown."""
     if not wanted.has_node(file.node) or wanted.offsets.is_empty or wanted.epochs.is_empty:
         return False
     if wanted.times.is_empty or (largest_timestamp is not None and largest_timestamp < wanted.times.low):
@@ -108,9 +109,9 @@ def may_hold(file: File, wanted: Selection, largest_timestamp: int | None) -> bo
 
 
 def read_index(data: bytes, base_offset: int, size: int) -> OffsetIndex:
-    """The entries of an `.index` up to the first that no index of a segment of `size` bytes can have.
+    """Read the entries of an `.index` up to the first that is invalid for a segment of `size` bytes.
 
-    Index files are made ahead of their content: zeros behind the entries end them.
+    Index files are preallocated: the zeros after the entries are invalid.
     """
     last_offsets: list[int] = []
     positions: list[int] = []
@@ -124,9 +125,9 @@ def read_index(data: bytes, base_offset: int, size: int) -> OffsetIndex:
 
 
 def largest_timestamp(data: bytes, base_offset: int, next_offset: int | None) -> int | None:
-    """What a `.timeindex` says of a segment that is written to no longer; None where it cannot be trusted.
+    """Return the largest timestamp in the `.timeindex` of a closed segment; None if the index is invalid.
 
-    Its entries ascend in both their parts and the last one is that of the end.
+    Timestamps and offsets of entries ascend, and the last entry is that of the end.
     """
     if next_offset is None or not data or len(data) % _TIME_ENTRY.size:
         return None
@@ -140,14 +141,14 @@ def largest_timestamp(data: bytes, base_offset: int, next_offset: int | None) ->
 
 
 def split(file: File, start: int, end: int, split_bytes: int) -> list[Piece]:
-    """Bytes `start` to below `end` in equal pieces of up to `split_bytes`."""
+    """Split the bytes [start, end) into equal pieces of at most `split_bytes`."""
     count = max(1, -(-(end - start) // split_bytes))
     bounds = [start + (end - start) * i // count for i in range(count + 1)]
     return [Piece(file, a, b) for a, b in pairwise(bounds)]
 
 
 def pack(pieces: Iterable[Piece], pack_bytes: int) -> list[tuple[Piece, ...]]:
-    """Pieces for one task each, in order, up to `pack_bytes` together; a larger one is alone."""
+    """Group pieces in order into tasks of at most `pack_bytes`; a larger piece is a task of its own."""
     tasks: list[tuple[Piece, ...]] = []
     together: list[Piece] = []
     size = 0
@@ -163,7 +164,7 @@ def pack(pieces: Iterable[Piece], pack_bytes: int) -> list[tuple[Piece, ...]]:
 
 
 def offset_ranges(start: int, end: int, tasks: int, least: int) -> list[tuple[int, int]]:
-    """Offsets from `start` to below `end` in up to `tasks` ranges of `least` or more."""
+    """Divide the offsets [start, end) into at most `tasks` ranges of at least `least`."""
     count = max(1, min(tasks, (end - start) // least))
     bounds = [start + (end - start) * i // count for i in range(count + 1)]
     return [(a, b) for a, b in pairwise(bounds) if a < b]

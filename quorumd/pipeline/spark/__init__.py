@@ -1,9 +1,9 @@
-"""Everything about Spark itself.
+"""Start, configure and observe Spark.
 
 session         a session: quiet, on loopback, quick to start
 settings        its settings
-java            finding a Java that Spark runs on, and naming what is missing
-failures        what Spark raises, as an error of quorumd in one line
+java            finds a Java that Spark supports, or reports what is missing
+failures        converts exceptions of Spark to one-line errors of quorumd
 progress        the progress of Spark's jobs
 class_archive   the class-data archive that halves the start of a session; `warm` makes it by a `rehearsal`
 """
