@@ -1,7 +1,7 @@
-"""What pushed filters leave to be read.
+"""Prunes the input by pushed filters.
 
-They prune and decide no row: Spark evaluates every filter again on what is left, so that a read gives the same rows
-with push-down switched off.
+Filters only prune: Spark evaluates each of them again on the rows, so that a read returns the same rows with
+push-down switched off.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _INTERVALS = {
     "epoch": _EPOCHS,
     "ts": _TIMES,
 }
-"""Columns by which batches can be told from each other; all of them ascend with the log, or nearly."""
+"""Columns that batches can be pruned by; all of them ascend, or nearly, along the log."""
 _WIDEST = {_OFFSETS: EVERY_OFFSET, _EPOCHS: EVERY_EPOCH, _TIMES: EVERY_TIME}
 _UNIX = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
 
 def selection_of(filters: Iterable[pushed.Filter], by_base_offset: bool) -> Selection:
-    """A part of the logs in which every row lies that passes all of `filters`.
+    """Return a part of the logs that has every row that passes all of `filters`.
 
     `by_base_offset`: the offsets of it are those at which batches begin, else those of records.
     """
@@ -56,13 +56,13 @@ def _selection_of(each: pushed.Filter, by_base_offset: bool) -> Selection:
 
 
 def _column(each: pushed.Filter) -> str:
-    """Of a comparison with a column, "" for other filters."""
+    """Return the column that a filter compares; "" for other filters."""
     attribute: tuple[str, ...] = getattr(each, "attribute", ())
     return attribute[0] if len(attribute) == 1 else ""
 
 
 def _values(each: pushed.Filter) -> list[Any] | None:
-    """What the column may be, None for anything."""
+    """Return the values that the filter allows; None for any."""
     if isinstance(each, pushed.EqualTo):
         return [] if each.value is None else [each.value]
     if isinstance(each, pushed.EqualNullSafe):

@@ -1,6 +1,6 @@
-"""Copies of a log in folders that grow: how far they are, and where in their files offsets are found.
+"""Follows copies of a log in growing folders: their end offsets, and the positions of offsets in files.
 
-Kept by the driver between looks: a segment that is being written to has no index, and is walked only once.
+The driver keeps this state between checks: the active segment has no index, and is scanned only once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from quorumd.protocol.record_batch import HEADER_SIZE
 
 
 class Reached(NamedTuple):
-    """How far a copy is: its end offset, and the epoch of its last batch, -1 for none."""
+    """The end offset of a copy, and the epoch of its last batch, -1 if it has none."""
 
     node: int
     offset: int
@@ -31,7 +31,7 @@ class Reached(NamedTuple):
 
 
 class FollowedSegment:
-    """The last segment of a copy, as far as it was walked."""
+    """The scanned part of the last segment of a copy."""
 
     def __init__(self, file: File) -> None:
         self.file = file
@@ -62,7 +62,7 @@ class FollowedSegment:
             raise InputIncomplete(f"{file.path} cannot be read: {error.strerror}") from None
 
     def bounds(self, offsets: Interval) -> tuple[int, int]:
-        """As `tasks.OffsetIndex.bounds`."""
+        """Return bounds as `tasks.OffsetIndex.bounds` does."""
         first = bisect_right(self._offsets, offsets.low) - 1
         last = bisect_left(self._offsets, offsets.high)
         start = self._positions[first] if first > 0 else 0
@@ -92,7 +92,7 @@ class FollowedSegment:
 
 
 class FollowedCopy:
-    """One node's copy, as of the last look."""
+    """One node's copy, as of the last check."""
 
     def __init__(self, node: int) -> None:
         self.node = node
@@ -117,13 +117,15 @@ class FollowedCopy:
         return Reached(self.node, self.start_offset, -1)
 
     def bounds(self, file: File, offsets: Interval) -> tuple[int, int]:
-        """Between which positions of a segment all batches with some of `offsets` begin."""
+        """Return positions in a segment that enclose all batches with some of `offsets`."""
         followed = self._followed.get(file.path)
         return followed.bounds(offsets) if followed is not None else segment_bounds(file, offsets)
 
     def epoch_before(self, offset: int) -> int:
-        """Of the batch with the record before `offset`; -1 where this copy does not have that. Raises InputIncomplete
-        where a file cannot be read."""
+        """Return the epoch of the record before `offset`; -1 if this copy does not have it.
+
+        Raises InputIncomplete if a file cannot be read.
+        """
         last = Interval(offset - 1, offset)
         for file in self.files:
             if may_hold(file, Selection(offsets=last), None):
@@ -144,12 +146,14 @@ class FollowedFolders:
         self.copies = {node: FollowedCopy(node) for node in sorted(folders)}
 
     def look(self) -> Reached:
-        """How far the copy is that is most up to date. Raises InputIncomplete where a folder holds no log, or cannot
-        be read."""
+        """Return the end of the most up-to-date copy.
+
+        Raises InputIncomplete if a folder has no log or cannot be read.
+        """
         return most_up_to_date(self.look_at_each())
 
     def look_at_each(self) -> list[Reached]:
-        """As `look`, of all copies."""
+        """Return the ends of all copies. Raises InputIncomplete."""
         return [
             self.copies[folder.node].look(segments_of(folder.segments))
             for folder in read_folders(self._folders)
@@ -157,5 +161,5 @@ class FollowedFolders:
 
 
 def most_up_to_date(reached: Iterable[Reached]) -> Reached:
-    """As Raft compares logs (paper, section 5.4.1): by the last epoch, then the end."""
+    """Return the most up-to-date end, by the last epoch, then the end offset (Raft paper 5.4.1)."""
     return max(reached, key=lambda each: (each.epoch, each.offset, -each.node))

@@ -1,4 +1,4 @@
-"""The batch side of the source: planned on the driver, read in workers."""
+"""The batch reader of the source: plans on the driver, reads in workers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class PieceTask(InputPartition):
-    """Pieces of files."""
+    """Pieces of files to read."""
 
     def __init__(self, pieces: tuple[Piece, ...], offsets: Interval = EVERY_OFFSET) -> None:
         self.pieces = pieces
@@ -30,7 +30,7 @@ class PieceTask(InputPartition):
 
 
 class LiveTask(InputPartition):
-    """A range of offsets of a live log, and where its nodes are by now."""
+    """A range of offsets of a live log, and the addresses of its nodes."""
 
     def __init__(self, offsets: Interval, addresses: tuple[Address, ...]) -> None:
         self.offsets = offsets
@@ -45,7 +45,7 @@ class SnapshotTask(InputPartition):
 
 
 class TaskReader:
-    """What readers of batches and of streams do in workers: a task to the rows of the columns asked for."""
+    """Reads tasks in workers, for batches and streams, as rows of the requested columns."""
 
     def __init__(self, options: SourceOptions, table: Table) -> None:
         self.options = options
@@ -53,10 +53,10 @@ class TaskReader:
         self.pushed = Selection()
 
     def rows(self, task: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Raises InputIncomplete for damage unless another policy was chosen, RequestFailed."""
+        """Yield the rows of a task. Raises RequestFailed, and InputIncomplete for damage if onCorrupt is fail."""
         options = self.options
         reads: Iterator[Read]
-        # Where Spark plans, Arrow and numpy are not needed: half a second of imports.
+        # Imported here: planning does not need Arrow and numpy, which take 0.5 s to import.
         if isinstance(task, PieceTask) and options.level == "audit":
             from quorumd.pipeline.source.audit_rows import audit_rows
 
@@ -75,7 +75,7 @@ class TaskReader:
             wanted = self.wanted(EVERY_OFFSET)
             reads = _read_live_snapshot(options, task.snapshot, wanted)
         else:
-            # Spark makes a task of its own where there is none.
+            # Spark creates an empty task if there are none.
             return
         exact = wanted.requested.offsets & wanted.part
         shape = RowShape(self.table, options.packed, options.on_corrupt, exact)
@@ -83,15 +83,15 @@ class TaskReader:
         yield from make(reads, shape)
 
     def wanted(self, part: Interval) -> Wanted:
-        """What is wanted of a part of the offsets."""
+        """Return the requested data within a part of the offsets."""
         return Wanted(self.options.selection, self.pushed, part, self.options.level == "batches")
 
 
 class Reader(TaskReader, DataSourceReader):
-    """Reads with filters pushed down, as far as they tell which files and batches cannot hold what passes them."""
+    """A reader with push-down of filters, which prune files and batches."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """All of them are evaluated again by Spark: what is read is a little more than what passes."""
+        """Use filters to prune, and return all of them: Spark evaluates them again on the rows."""
         self.pushed = selection_of(filters, self.options.level == "batches")
         return filters
 
@@ -111,7 +111,7 @@ class Reader(TaskReader, DataSourceReader):
 
 
 class PlainReader(Reader):
-    """Where push-down is switched off: Spark refuses readers that could do it."""
+    """A reader for push-down switched off, when Spark rejects readers that support it."""
 
     pushFilters = DataSourceReader.pushFilters
 

@@ -1,4 +1,4 @@
-"""What was read as the rows of a level: Arrow batches with just the columns of the schema asked for."""
+"""Converts read batches to the rows of a level, as Arrow batches with the requested columns."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from quorumd.protocol.record_batch import COMPRESSION_MASK, CONTROL_BIT
 
 _SNAPSHOT_COLUMNS = ("snapshot_offset", "snapshot_epoch")
 _PLACE = ("offset", "position", "fault")
-"""Columns that records are checked by, whether they are asked for or not."""
+"""Columns that checks of records need, requested or not."""
 
 
 class RowShape(NamedTuple):
-    """Of the rows to be made: the columns of a level, in their order."""
+    """The requested rows: columns of a level in order, and the policy for damage."""
 
     table: Table
     packed: bool
     on_corrupt: str
     offsets: Interval
-    """What is asked for: records outside are left out of a batch that lies across."""
+    """The requested offsets: records of a batch outside them are dropped."""
 
 
 def record_rows(reads: Iterable[Read], shape: RowShape) -> Iterator[pa.RecordBatch]:
-    """Levels `records` and `snapshot`. Raises InputIncomplete for damage, if it is to fail."""
+    """Yield rows of the levels `records` and `snapshot`. Raises InputIncomplete for damage if onCorrupt is fail."""
     schema = shape.table.arrow()
     columns = tuple(name for name in shape.table.names if name not in _SNAPSHOT_COLUMNS)
     decoded = (*columns, *(name for name in _PLACE if name not in columns))
     for read in reads:
         origin = read.origin
         yield from _fault_rows(read, read.faults, shape, schema)
-        # Of the others there is a fault already.
+        # A fault is already reported for the others.
         sound = read.batches.sound
         batches = read.batches if sound.all() else read.batches.select(sound)
         if not len(batches):
@@ -56,7 +56,7 @@ def record_rows(reads: Iterable[Read], shape: RowShape) -> Iterator[pa.RecordBat
 
 
 def batch_rows(reads: Iterable[Read], shape: RowShape) -> Iterator[pa.RecordBatch]:
-    """Level `batches`. Raises InputIncomplete for damage, if it is to fail."""
+    """Yield rows of the level `batches`. Raises InputIncomplete for damage if onCorrupt is fail."""
     schema = shape.table.arrow()
     for read in reads:
         batches = read.batches
@@ -94,7 +94,7 @@ def _batch_table(read: Read, batches: Batches, faults: Iterable[Fault], schema: 
 
 
 def _texts(read: Read, batches: Batches, faults: Iterable[Fault]) -> list[str | None]:
-    """Of each batch what is wrong with it."""
+    """Return the faults of each batch as text; None for a valid batch."""
     by_position: dict[int, str] = {}
     for fault in faults:
         before = by_position.get(fault.position)
@@ -105,7 +105,7 @@ def _texts(read: Read, batches: Batches, faults: Iterable[Fault]) -> list[str | 
 
 
 def _times(batches: Batches) -> pa.Array:
-    """Of the newest record of each batch; null where that does not fit the column."""
+    """Return the maximum timestamp of each batch; null if it does not fit the column."""
     times_ms = batches.max_timestamp
     fits = (times_ms >= -LATEST_MS) & (times_ms <= LATEST_MS)
     return pa.array(np.where(fits, times_ms, 0) * 1000, pa.timestamp("us", "UTC"), mask=~fits)
@@ -122,7 +122,7 @@ def _position(read: Read, batches: Batches) -> Any:
 
 
 def _cut(rows: pa.RecordBatch, batches: Batches, offsets: Interval) -> pa.RecordBatch:
-    """Without the records of the first and the last batch that are outside."""
+    """Drop records of the first and the last batch that are outside `offsets`."""
     if offsets.low <= int(batches.base_offset.min()) and int(batches.end_offset.max()) <= offsets.high:
         return rows
     column = rows.column("offset")
@@ -131,7 +131,7 @@ def _cut(rows: pa.RecordBatch, batches: Batches, offsets: Interval) -> pa.Record
 
 
 def _checked(rows: pa.RecordBatch, origin: Origin, on_corrupt: str) -> pa.RecordBatch:
-    """Records that could not be read are dealt with as the policy says."""
+    """Apply the policy for damage to records that could not be decoded."""
     faults = rows.column("fault")
     if faults.null_count == len(faults) or on_corrupt == REPORT:
         return rows
@@ -142,7 +142,7 @@ def _checked(rows: pa.RecordBatch, origin: Origin, on_corrupt: str) -> pa.Record
 
 
 def _with_columns(rows: pa.RecordBatch, origin: Origin, schema: pa.Schema) -> pa.RecordBatch:
-    """Just the columns of `schema`, in its order."""
+    """Return the columns of `schema`, in its order."""
     arrays = []
     for field in schema:
         if field.name in _SNAPSHOT_COLUMNS and origin.snapshot is not None:
@@ -156,7 +156,7 @@ def _with_columns(rows: pa.RecordBatch, origin: Origin, schema: pa.Schema) -> pa
 def _fault_rows(
     read: Read, faults: list[Fault], shape: RowShape, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """A row for each place that is damaged, with the place and nothing else."""
+    """Yield a row per damaged place, with only its position and fault."""
     if not faults:
         return
     if shape.on_corrupt == FAIL:

@@ -1,7 +1,7 @@
-"""What Spark raises, as one line and an error of quorumd.
+"""Converts exceptions of Spark to one-line errors of quorumd.
 
-An error of quorumd that was raised in a Python worker, or while Spark planned, comes back as text inside of Spark's
-own: it is given its class again.
+An error of quorumd raised in a Python worker or during planning arrives as text within an exception of Spark; its
+class is restored.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DEATH = re.compile(
 
 
 def failure_of(error: BaseException, log: Path | None, java_ended: bool = False) -> QuorumdError:
-    """The error of quorumd that stands for one of PySpark or Py4J: its cause in one line, and where the rest is."""
+    """Convert an exception of PySpark or Py4J: its cause in one line, and the path of Spark's log."""
     from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
     where = f" (Spark's log: {log})" if log is not None else ""
@@ -49,7 +49,7 @@ def failure_of(error: BaseException, log: Path | None, java_ended: bool = False)
 
 
 def raised_by_quorumd(lines: Iterable[str]) -> QuorumdError | None:
-    """The last error of quorumd that a text of Spark names, such as `InputIncomplete: /srv/n1 holds no log`."""
+    """Return the last error of quorumd in a text of Spark, such as `InputIncomplete: /srv/n1 holds no log`."""
     for line in reversed(list(lines)):
         match = _RAISED.match(line)
         kind = getattr(errors, match[1], None) if match else None
@@ -61,7 +61,7 @@ def raised_by_quorumd(lines: Iterable[str]) -> QuorumdError | None:
 
 
 def first_line(text: str) -> str:
-    """What a text of Spark says in one line: without Python's and Java's stack traces."""
+    """Return the first line of a text of Spark, without stack traces of Python and Java."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if any(line.startswith("Traceback") for line in lines):
         raised = [line for line in lines if _RAISED.match(line) and not _TRACEBACK.match(line)]
@@ -71,7 +71,7 @@ def first_line(text: str) -> str:
 
 
 def checked_query(session: SparkSession, query: str) -> DataFrame:
-    """What answers a query of the user. Raises ConfigError for one that is no SQL or names what is not there."""
+    """Analyze a query of the user. Raises ConfigError for invalid SQL or unknown names."""
     from pyspark.errors import AnalysisException
 
     try:

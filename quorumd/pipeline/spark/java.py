@@ -1,4 +1,4 @@
-"""Finding a Java that Spark runs on, and saying in one line what is missing."""
+"""Finds a Java that Spark supports, or reports in one line what is missing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REPORT_MODULES = ("altair", "jinja2", "numpy", "pyarrow", "vl_convert")
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java runtime: the folder that JAVA_HOME would name, its feature version (17) and all of it (17.0.15)."""
+    """A Java runtime: its JAVA_HOME, feature version (17) and full version (17.0.15)."""
 
     home: str
     feature: int
@@ -33,13 +33,13 @@ class Java:
 
 
 def find_java(environment: Mapping[str, str], system_folders: tuple[str, ...] | None = None) -> Java:
-    """The Java to run Spark on: of JAVA_HOME, of PATH, or the oldest in SYSTEM_FOLDERS that is new enough.
+    """Find a Java for Spark: from JAVA_HOME, PATH, or the oldest supported one in SYSTEM_FOLDERS.
 
-    Raises JobFailed, in one line, where there is none or all are older than OLDEST_JAVA.
+    Raises JobFailed if there is none, or all are older than OLDEST_JAVA.
     """
     too_old = None
     for home in _candidates(environment, SYSTEM_FOLDERS if system_folders is None else system_folders):
-        # One Java has many names, and should be the same one by whichever it was found.
+        # Resolve links, so that one Java has the same path however it was found.
         java = read_java(os.path.realpath(home))
         if java is None:
             continue
@@ -55,7 +55,7 @@ def find_java(environment: Mapping[str, str], system_folders: tuple[str, ...] | 
 
 
 def read_java(home: str) -> Java | None:
-    """What is installed in a folder; None if it is no Java, or does not say which."""
+    """Return the Java in a folder; None if there is none or its version is unknown."""
     if not os.access(Path(home, "bin", "java"), os.X_OK):
         return None
     try:
@@ -69,7 +69,7 @@ def read_java(home: str) -> Java | None:
 
 
 def feature_version(version: str) -> int:
-    """17 of `17.0.15`, 21 of `21-ea`, 8 of `1.8.0_452`."""
+    """Return the feature version: 17 for `17.0.15`, 21 for `21-ea`, 8 for `1.8.0_452`."""
     numbers = [int(number) for number in re.findall(r"\d+", version)]
     return numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]
 
@@ -82,7 +82,7 @@ def need_extra(modules: tuple[str, ...] | None = None) -> None:
 
 
 def why_no_spark(environment: Mapping[str, str]) -> str | None:
-    """What is missing for Spark, in one line; None when it can run."""
+    """Return what Spark lacks to run, in one line; None if nothing."""
     try:
         need_extra()
         find_java(environment)

@@ -1,9 +1,8 @@
-"""What Spark is set to, for a laptop as for a cluster. Pure: from master, profile and the user's own settings.
+"""Derives Spark's settings from the master, a profile and the user's settings. Pure.
 
-small   seconds of work: a quick compiler and a simple collector, two partitions a shuffle
-thin    Python workers do the work, however much it is: quick compiler and simple collector all the same, and no code
-        generated for the few rows that they hand over
-big     minutes of work: the full compiler, four partitions a core
+small   seconds of work: only the quick JIT compiler, the serial collector, two partitions per shuffle
+thin    any amount of work, done by Python workers: as small, and no code generation for the few rows they return
+big     minutes of work: all JIT compilers, four partitions per core
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ ALWAYS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
-    # Python tasks wait for the kernel's delayed acknowledgements on loopback TCP: 59 ms a task, 27 ms without.
+    # On loopback TCP, delayed acknowledgements slow Python tasks: 59 ms per task, 27 ms without TCP.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -38,9 +37,9 @@ ALWAYS = {
 }
 ON_LOOPBACK = {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
 TRUSTING_ARROW = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
-"""Java looks at every cell of every batch that Python gives, once whether it is null and once for what it is. A third
-of that is Arrow's checks whether the batch is still there and holds the cell: the batch is pyarrow's own, Spark has
-compared its schema, and asks for what is not null only."""
+"""Java reads every cell of every batch from Python twice, for null and for its value. A third of that time is
+spent in Arrow's checks of bounds and null, redundant here: pyarrow made the batch, and Spark has compared its
+schema and reads only values that are not null."""
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 NO_GENERATED_CODE = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -50,7 +49,7 @@ EXECUTOR_OPTIONS = "spark.executor.extraJavaOptions"
 def settings(
     master: str, profile: str, conf: Mapping[str, str], java_options: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Spark's configuration. What `conf` says goes before all else; its Java options come behind those here."""
+    """Return Spark's configuration. `conf` takes precedence; its Java options are appended."""
     found = dict(ALWAYS)
     if stays_here(master):
         found |= ON_LOOPBACK
@@ -75,7 +74,7 @@ def settings(
 
 
 def archive_options(archive: Path | None, record_to: Path | None) -> tuple[str, ...]:
-    """Java's options to use a class-data archive if there is one, or to make one."""
+    """Return Java options to use a class-data archive, if given, or to create one."""
     if record_to is not None:
         return (f"-XX:ArchiveClassesAtExit={record_to}",)
     return ("-Xshare:auto", f"-XX:SharedArchiveFile={archive}") if archive is not None else ()
@@ -84,10 +83,10 @@ def archive_options(archive: Path | None, record_to: Path | None) -> tuple[str, 
 def environment(
     present: Mapping[str, str], java: Java, master: str, conf: Mapping[str, str], local_python: Path
 ) -> dict[str, str]:
-    """Variables that Spark's scripts and its Java process must find.
+    """Return environment variables for Spark's scripts and its Java process.
 
-    Spark takes `python3` of PATH for its workers unless told otherwise: not the one with quorumd in it. Workers on
-    this machine run `local_python` (session.python_of_workers), others what the user says or what this process runs.
+    By default, Spark runs workers with `python3` from PATH, which may lack quorumd. Workers on this machine run
+    `local_python` (session.python_of_workers), others the user's choice or the Python of this process.
     """
     workers = str(local_python)
     if not is_local(master):
@@ -95,11 +94,11 @@ def environment(
     found = {
         "JAVA_HOME": java.home,
         "PYSPARK_PYTHON": workers,
-        # Spark starts it to look for data sources of other packages, which none of the jobs here needs.
+        # Spark runs it to discover data sources of other packages, which no job here needs.
         "PYSPARK_DRIVER_PYTHON": os.devnull,
-        # A thread for each core in each worker, though there is a worker for each core.
+        # By default, each worker starts a thread per core, although there is a worker per core.
         "OPENBLAS_NUM_THREADS": present.get("OPENBLAS_NUM_THREADS", "1"),
-        # The one that starts Spark's scripts: a small Java that prints a command line and ends.
+        # For the short-lived Java process with which Spark's scripts build a command line.
         "SPARK_LAUNCHER_OPTS": QUICK_JAVA,
     }
     if stays_here(master):
@@ -108,17 +107,17 @@ def environment(
 
 
 def is_local(master: str) -> bool:
-    """All of Spark in one process of this machine."""
+    """Return True if all of Spark runs in one process on this machine."""
     return _LOCAL.match(master) is not None
 
 
 def stays_here(master: str) -> bool:
-    """Nothing of it needs to be reached from another machine."""
+    """Return True if no other machine needs to connect to the driver."""
     return is_local(master) or _LOOPBACK_MASTER.match(master) is not None
 
 
 def cores(master: str) -> int:
-    """How many tasks a local master runs at a time: 2 of `local[2]`, all of this machine for `local[*]`."""
+    """Return the number of concurrent tasks of a local master: 2 for `local[2]`, all cores for `local[*]`."""
     match = re.match(r"local\[(\d+)", master)
     if match:
         return int(match[1])

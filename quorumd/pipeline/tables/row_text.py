@@ -1,4 +1,4 @@
-"""Arrow rows as lines of text, made a column at a time: JSON lines and CSV for scripts.
+"""Formats Arrow rows as JSON lines and CSV, one column at a time.
 
 Times are ISO 8601 in UTC, 16 bytes are an id as Kafka writes it, other bytes are hex, lists are JSON. JSON lines
 leave out what is null, and have the JSON in the column `data` as an object; CSV has nothing where null is.

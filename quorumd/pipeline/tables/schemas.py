@@ -1,4 +1,4 @@
-"""Every table of the pipeline and every level of its source, once: columns, types and what they mean.
+"""The tables of the pipeline and the levels of its source: columns, types and meaning.
 
 A type is Spark's DDL; `Table.arrow()` is the same for pyarrow, exactly as Spark demands it of a Python data source.
 This module imports neither Spark nor pyarrow before it is asked for their types.
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 INTS = "ARRAY<INT>"
 PACKED = "BINARY"
-"""A list of ids where it is only carried: 4 bytes an id, little-endian."""
+"""The type of packed lists of ids: 4 bytes per id, little-endian."""
 _ENDPOINTS = "ARRAY<STRUCT<name: STRING, host: STRING, port: INT, security: SMALLINT>>"
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`type` is Spark's DDL of what may be null."""
+    """A column; `type` is Spark's DDL of a nullable type."""
 
     name: str
     type: str
@@ -30,7 +30,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Columns in their order."""
+    """A table: its columns in order."""
 
     name: str
     doc: str
@@ -42,29 +42,29 @@ class Table:
 
     @property
     def ddl(self) -> str:
-        """For `.schema(...)` and `CREATE TABLE`."""
+        """The DDL for `.schema(...)` and `CREATE TABLE`."""
         return ", ".join(f"`{column.name}` {column.type}" for column in self.columns)
 
     def arrow(self) -> pa.Schema:
-        """The same columns for pyarrow."""
+        """Return the schema for pyarrow."""
         import pyarrow as pa
 
         return pa.schema([(column.name, arrow_type(column.type)) for column in self.columns])
 
     def select(self, names: tuple[str, ...]) -> Table:
-        """Only these columns, in this order. Raises KeyError for one that it does not have."""
+        """Return the table of only these columns, in this order. Raises KeyError for an unknown column."""
         by_name = {column.name: column for column in self.columns}
         return Table(self.name, self.doc, tuple(by_name[name] for name in names))
 
     def packed(self) -> Table:
-        """The same with packed lists of ids, see the option `lists` of the source."""
+        """Return the table with packed lists of ids, see the option `lists` of the source."""
         columns = (Column(c.name, PACKED if c.type == INTS else c.type, c.doc) for c in self.columns)
         return Table(self.name, self.doc, tuple(columns))
 
 
 @cache
 def arrow_type(ddl: str) -> pa.DataType:
-    """The Arrow type that Spark takes for a DDL type used in this module."""
+    """Return the Arrow type that Spark maps to a DDL type of this module."""
     import pyarrow as pa
 
     flat = {
