@@ -1,7 +1,7 @@
-"""AlterPartition: a leader proposes who is in sync with it (KIP-497, KIP-704, KIP-903).
+"""AlterPartition: a leader proposes an ISR (KIP-497, KIP-704, KIP-903).
 
-The order of the checks is load-bearing. A leader that is told INELIGIBLE_REPLICA takes its proposal back, so only a
-request that is current may be told so: the epochs come first (replication description, races R6 and R26).
+The order of the checks is load-bearing. A leader reverts its proposal on INELIGIBLE_REPLICA, so only a current
+request may get that error: the epochs are checked first (replication description, races R6 and R26).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _TOPIC_IDS_SINCE: Final = 2
 def plan_alter_partition(
     controller: Controller, message: AlterPartitionRequest, version: int
 ) -> ControllerResult:
-    """Each partition by itself; what is accepted is one atomic change."""
+    """Plan each partition separately; all accepted changes form one atomic batch."""
     broker = controller.image.brokers.get(message.broker_id)
     if broker is None or broker.epoch != message.broker_epoch:
         return ControllerResult((), wire.AlterPartitionResponse(0, int(ErrorCode.STALE_BROKER_EPOCH), []))
@@ -93,7 +93,7 @@ def _alter(
     records[tp] = record
     updated = partition.apply(record)
     if updated.leader != leader_id:
-        # It is committed; who asked must wait for the metadata, and lead no longer.
+        # Committed, but the sender no longer leads: it must wait for the metadata.
         newer = version >= _TOPIC_IDS_SINCE
         return _error_response(
             requested, ErrorCode.NEW_LEADER_ELECTED if newer else ErrorCode.FENCED_LEADER_EPOCH
@@ -102,7 +102,7 @@ def _alter(
 
 
 def _proposed_isr(requested: PartitionData, version: int) -> tuple[Replicas, Replicas]:
-    """Who is to be in sync, and the epoch that each was seen with."""
+    """The proposed ISR, and the broker epoch of each member."""
     if version >= 3:
         replicas = requested.new_isr_with_epochs
         return tuple(m.broker_id for m in replicas), tuple(m.broker_epoch for m in replicas)
@@ -112,12 +112,12 @@ def _proposed_isr(requested: PartitionData, version: int) -> tuple[Replicas, Rep
 def _validate_request(
     leader_id: int, partition: Partition, requested: PartitionData, isr: Replicas
 ) -> ErrorCode | None:
-    """Why a request is not current, or asks for what cannot be."""
+    """The error of a stale or invalid request, None if there is none."""
     if (
         requested.leader_epoch > partition.leader_epoch
         or requested.partition_epoch > partition.partition_epoch
     ):
-        # The leader knows more than this controller: there must be a newer one.
+        # The leader has newer metadata than this controller, so there is a newer controller.
         return ErrorCode.NOT_CONTROLLER
     if requested.leader_epoch < partition.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
@@ -137,7 +137,7 @@ def _validate_request(
 def _check_eligibility(
     controller: Controller, isr: Replicas, epochs: Replicas, version: int
 ) -> ErrorCode | None:
-    """Whether a member is not there, or has started anew since the leader saw it (KIP-903)."""
+    """The error if a member is inactive or restarted since the leader saw it (KIP-903)."""
     for replica_id, epoch in zip(isr, epochs, strict=True):
         broker = controller.image.brokers.get(replica_id)
         if broker is None or not broker.is_active or epoch not in (ANY_EPOCH, broker.epoch):

@@ -1,4 +1,4 @@
-"""One registered broker as the metadata log has it."""
+"""A registered broker in the metadata log."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Final, NamedTuple
 from quorumd.ids import ZERO_UUID, KafkaUuid
 
 MIGRATING: Final = ZERO_UUID
-"""Of a replica that is in a directory which nobody named yet (KIP-858: MIGRATING)."""
+"""The directory of a replica whose broker has not reported one yet (KIP-858)."""
 UNASSIGNED: Final = KafkaUuid(bytes(15) + b"\x01")
-"""Of a replica that is new: its broker chooses a directory, and says which."""
+"""The directory of a new replica: its broker chooses one and reports it."""
 LOST: Final = KafkaUuid(bytes(15) + b"\x02")
-"""Of a replica in a directory that its broker lost, whichever that was."""
+"""The directory of a replica whose broker lost its log directory."""
 
 
 class BrokerEndpoint(NamedTuple):
@@ -32,7 +32,7 @@ class BrokerFeature(NamedTuple):
 
 
 class Broker(NamedTuple):
-    """A value: a change makes a new one.
+    """An immutable value.
 
     `epoch` names one incarnation of the broker: one start of its process, which has `incarnation_id` (KIP-631,
     KIP-903). A fenced broker, and one in controlled shutdown, is in no ISR and leads nothing. `cordoned`: directories

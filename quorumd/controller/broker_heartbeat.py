@@ -1,7 +1,7 @@
-"""BrokerHeartbeat: a broker says that it is there, how far its metadata is, and what it wants to become (KIP-631).
+"""BrokerHeartbeat: a broker reports its liveness, metadata offset and requested state (KIP-631).
 
-Most heartbeats change nothing, cost no record, and are answered at once. A broker with very many partitions needs
-several to become what it wants.
+Most heartbeats need no record and are completed at once. The state change of a broker with very many partitions
+takes several heartbeats.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from quorumd.protocol.wire import Message
 
 
 class BrokerState(Enum):
-    """What a broker may do."""
+    """The states of a broker."""
 
     FENCED = auto()
     UNFENCED = auto()
     CONTROLLED_SHUTDOWN = auto()
-    """It still serves, and others take over from it."""
+    """Still serving while other brokers take over its leaderships."""
     SHUTDOWN_NOW = auto()
-    """Fenced, and told to stop: nothing depends on it."""
+    """Fenced, and directed to stop: no partition depends on it."""
 
 
 def plan_broker_heartbeat(
     controller: Controller, message: BrokerHeartbeatRequest, version: int
 ) -> ControllerResult:
-    """What the broker becomes by what it says; `record_heartbeat` comes first."""
+    """Plan the state change that the heartbeat requests; call `record_heartbeat` first."""
     del version
     broker = controller.image.brokers.get(message.broker_id)
     if broker is None or broker.epoch != message.broker_epoch:
@@ -97,7 +97,7 @@ def record_heartbeat(controller: Controller, message: BrokerHeartbeatRequest) ->
 
 
 def broker_state(broker: Broker) -> BrokerState:
-    """As the image has it."""
+    """The state of the broker in the image."""
     if broker.is_fenced:
         return BrokerState.FENCED
     return BrokerState.CONTROLLED_SHUTDOWN if broker.in_controlled_shutdown else BrokerState.UNFENCED
@@ -127,7 +127,7 @@ def _leads(controller: Controller, broker: Broker) -> bool:
 
 
 def _is_shutdown_known_to_all(controller: Controller, broker: Broker) -> bool:
-    """Whether every active broker has seen that this one drains, so that nobody relies on it."""
+    """Whether every active broker has the metadata in which this broker leads no partition."""
     sessions = controller.sessions
     this_session = sessions.get(broker.id)
     if this_session is None or this_session.controlled_shutdown_offset < 0:

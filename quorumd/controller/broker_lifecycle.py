@@ -52,13 +52,13 @@ def completes_fencing(records: Sequence[Message]) -> bool:
 
 
 def unfence(controller: Controller, broker: Broker, limit: int = NO_LIMIT) -> list[Message]:
-    """The broker is there: it leads where nobody does and it may. It joins no ISR by that."""
+    """Unfence the broker and elect it for leaderless partitions where it is electable. It joins no ISR."""
     change = BrokerRegistrationChangeRecord(broker.id, broker.epoch, UNFENCED)
     return [change, *elect_broker(controller, broker._replace(is_fenced=False), limit)]
 
 
 def elect_broker(controller: Controller, broker: Broker, limit: int = NO_LIMIT) -> list[Message]:
-    """The broker, as it is to be, leads where nobody does and it may."""
+    """Elect the broker, in its new state, for leaderless partitions where it is electable."""
 
     def is_active(broker_id: int) -> bool:
         return broker.is_active if broker_id == broker.id else controller.is_active(broker_id)
@@ -70,21 +70,21 @@ def elect_broker(controller: Controller, broker: Broker, limit: int = NO_LIMIT) 
 
 
 def drain(controller: Controller, broker: Broker, limit: int = NO_LIMIT) -> list[Message]:
-    """The broker is about to stop: others lead and are in sync from now on, while it still serves whoever did not
-    hear of it."""
+    """Begin a controlled shutdown: move leaderships and ISRs away while the broker still serves clients with older
+    metadata."""
     change = BrokerRegistrationChangeRecord(broker.id, broker.epoch, 0, DRAINING)
     return [change, *remove_from_isrs(controller, broker.id, limit)]
 
 
 def unregister(controller: Controller, broker: Broker) -> list[Message]:
-    """The broker is forgotten. What it has eligible for a leader stays so until it registers again."""
+    """Unregister the broker. It stays in the ELRs until it registers again."""
     records = remove_from_isrs(controller, broker.id)
     records.append(UnregisterBrokerRecord(broker.id, broker.epoch))
     return records
 
 
 def remove_from_isrs(controller: Controller, broker_id: int, limit: int = NO_LIMIT) -> list[Message]:
-    """The broker is in no ISR any more, and leads nothing."""
+    """Remove the broker from every ISR and every leadership."""
 
     def change(partition: Partition) -> PartitionChange | None:
         if broker_id not in partition.isr:
@@ -97,7 +97,7 @@ def remove_from_isrs(controller: Controller, broker_id: int, limit: int = NO_LIM
 
 
 def remove_after_unclean_shutdown(controller: Controller, broker_id: int) -> list[Message]:
-    """The broker may have lost what it had: it is neither in an ISR nor eligible for a leader any more."""
+    """Remove a broker that may have lost data from every ISR and ELR."""
 
     def change(partition: Partition) -> PartitionChange | None:
         return PartitionChange(isr=exclude(partition.isr, (broker_id,)), unclean=(broker_id,))
@@ -145,7 +145,7 @@ def _partition_changes(
     is_active: Callable[[int], bool] | None = None,
     limit: int = NO_LIMIT,
 ) -> list[Message]:
-    """The records that these partitions need for what is wished of each."""
+    """The change records of these partitions, at most `limit`."""
     topics = controller.image.topics
     rules: dict[KafkaUuid, PartitionRules] = {}
     records: list[Message] = []

@@ -24,9 +24,9 @@ from quorumd.protocol.wire import Message
 
 NO_EPOCH: Final = -1
 RESERVED_DIRECTORIES: Final = 100
-"""The first so many Uuids name no directory (KIP-858)."""
+"""The first 100 UUIDs are reserved and name no directory (KIP-858)."""
 MAX_NAME_LENGTH: Final = 255
-"""Characters of a host, listener, feature or rack. Every client is told them, in versions with short strings too."""
+"""Characters of a host, listener, feature or rack. Limited, as clients receive them as int16 strings too."""
 MAX_PORT: Final = 65_535
 
 
@@ -56,7 +56,7 @@ def plan_broker_registration(
 
 
 def renew_session(controller: Controller, message: BrokerRegistrationRequest) -> None:
-    """A start of a broker that asks again is alive."""
+    """Renew the session of a broker incarnation that repeats its registration."""
     broker = controller.image.brokers.get(message.broker_id)
     if broker is not None and broker.incarnation_id == message.incarnation_id:
         controller.sessions.touch(broker.id, broker.epoch, -1, controller.now_ms())
@@ -65,7 +65,7 @@ def renew_session(controller: Controller, message: BrokerRegistrationRequest) ->
 def plan_unregister_broker(
     controller: Controller, message: UnregisterBrokerRequest, version: int
 ) -> ControllerResult:
-    """Forget a broker, be it alive or not: one that is must start anew."""
+    """Unregister a broker, alive or not; a running broker must restart to register again."""
     del version
     broker = controller.image.brokers.get(message.broker_id)
     if broker is None:
@@ -79,7 +79,7 @@ def plan_unregister_broker(
 def _validate_request(
     controller: Controller, message: BrokerRegistrationRequest, previous: Broker | None
 ) -> ErrorCode | None:
-    """Why this broker cannot register, or not yet."""
+    """The error if the broker cannot register, or not yet; None otherwise."""
     if message.cluster_id != controller.cluster_id():
         return ErrorCode.INCONSISTENT_CLUSTER_ID
     if (
@@ -107,7 +107,7 @@ def _blocks_registration(controller: Controller, previous: Broker) -> bool:
 
 
 def _is_valid_request(message: BrokerRegistrationRequest) -> bool:
-    """Whether clients can be told of these listeners, features and this rack."""
+    """Whether the listeners, features and rack are valid and fit the responses to clients."""
     names = [listener.name for listener in message.listeners]
     features = [feature.name for feature in message.features]
     return (

@@ -35,7 +35,7 @@ class BrokerSessions:
         self._sessions: dict[int, BrokerSession] = {}
 
     def begin(self, brokers: Iterable[Broker], now_ms: float) -> None:
-        """This node leads from now on, and these brokers are not fenced."""
+        """Start the sessions of all unfenced brokers when this node becomes the leader."""
         self._sessions = {broker.id: BrokerSession(broker.epoch, now_ms) for broker in brokers}
 
     def get(self, broker_id: int) -> BrokerSession | None:
@@ -52,7 +52,7 @@ class BrokerSessions:
         return session
 
     def extend_all(self, duration_ms: float) -> None:
-        """This node did nothing for so long, and so heard nobody: that is no broker's fault."""
+        """Extend every session by a time in which this node was paused and received no heartbeats."""
         for session in self._sessions.values():
             session.contact_ms += duration_ms
 

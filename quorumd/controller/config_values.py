@@ -70,7 +70,7 @@ def split_list(text: str) -> list[str]:
 
 
 def split_like_java(text: str, separator: str) -> list[str]:
-    """The parts without empty ones at the end; of an empty text the one that it is."""
+    """Split like Java: without trailing empty parts; an empty text is one empty part."""
     parts = text.split(separator)
     if len(parts) == 1:
         return parts

@@ -1,4 +1,4 @@
-"""What is to be done for a request: records to append, and the answer to give once they are committed."""
+"""The result of a request: records to append, and the response once they are committed."""
 
 from __future__ import annotations
 

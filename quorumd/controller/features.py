@@ -41,7 +41,7 @@ class UpgradeType(IntEnum):
 
 
 class _UpdateError(Exception):
-    """Why a level is not set: the text of the answer."""
+    """The error message of a rejected update."""
 
 
 def plan_update_features(
@@ -80,7 +80,7 @@ def plan_update_features(
 def _plan_update(
     controller: Controller, update: FeatureUpdateKey, upgrade_type: UpgradeType, levels: Mapping[str, int]
 ) -> list[Message]:
-    """The records of one update. `levels`: all there are with all updates done. Raises _Refused."""
+    """The records of one update. `levels`: all there are with all updates done. Raises _UpdateError."""
     image, name, level = controller.image, update.feature, update.max_version_level
     current = finalized_level(image, name)
     if level == current:
@@ -107,7 +107,7 @@ def finalized_level(image: ClusterImage, name: str) -> int:
 
 
 def _upgrade_type(update: FeatureUpdateKey, version: int) -> UpgradeType:
-    """Version 0 can only say whether a downgrade is all right."""
+    """Version 0 has only a flag that allows a downgrade."""
     if version == 0:
         return UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else UpgradeType.UPGRADE
     try:

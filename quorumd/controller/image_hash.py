@@ -48,7 +48,7 @@ def broker_row(broker: Broker) -> int:
 
 
 def opaque_row(frame: bytes) -> int:
-    """The number of a record that is kept as it is."""
+    """The number of an opaque record."""
     return _row(crc32c(canonical_frame(frame), _OPAQUE))
 
 

@@ -24,7 +24,7 @@ MAX_PARTITIONS_PER_REQUEST = 10_000
 
 
 class TopicError(Exception):
-    """Why nothing is done for a topic. It becomes one answer among others of a request."""
+    """The error of one topic in a request."""
 
     def __init__(self, error: ErrorCode, text: str) -> None:
         super().__init__(text)
@@ -32,7 +32,7 @@ class TopicError(Exception):
 
 
 def free_space_for(partitions: int, replication_factor: int) -> int:
-    """Bytes that the records of so many new partitions have at most, framing included."""
+    """Upper bound of the bytes of the records of new partitions, framing included."""
     return partitions * (_PARTITION_BYTES + replication_factor * _REPLICA_BYTES)
 
 
@@ -71,7 +71,7 @@ def placement_of(controller: Controller, topic_id: KafkaUuid, replication_factor
 def validate_assignment(
     controller: Controller, number: int, broker_ids: Sequence[int], replication_factor: int | None
 ) -> Replicas:
-    """Replicas as somebody wants them. Raises TopicError for what no partition can have."""
+    """The replicas of a manual assignment. Raises TopicError if it is invalid."""
     problem: str | None = None
     unknown_brokers = [broker_id for broker_id in broker_ids if broker_id not in controller.image.brokers]
     if not broker_ids:
@@ -116,7 +116,7 @@ def record_for(controller: Controller, where: PartitionId, replicas: Replicas) -
 
 
 def _initial_partition(controller: Controller, replicas: Replicas) -> Partition:
-    """Nothing is in it, so whoever is active is in sync."""
+    """A new partition is empty, so every active replica is in sync."""
     isr = tuple([replica for replica in replicas if controller.is_active(replica)])
     directories = tuple([controller.directory_of(replica) for replica in replicas])
     return Partition(replicas, isr, isr[0], directories=directories)

@@ -105,6 +105,6 @@ def is_removal(record: object) -> bool:
 
 
 def check_removal(record: object) -> None:
-    """Raises MalformedMessage for a record that removes a key which is not there, where Kafka's readers halt too."""
+    """Raises MalformedMessage for a record that removes a missing key, where Kafka's readers halt too."""
     if isinstance(record, RemoveAccessControlEntryRecord):
         raise MalformedMessage(f"a record removes the access control entry {record.id}, which does not exist")

@@ -12,7 +12,7 @@ from quorumd.ids import KafkaUuid
 def by_topic(
     image: ClusterImage, partitions: Iterable[PartitionId], most: int
 ) -> Iterator[dict[str, list[int]] | None]:
-    """All of these, sorted, at most so many at once."""
+    """Yield these partitions, sorted, in chunks of at most `most`."""
     numbers: dict[KafkaUuid, list[int]] = {}
     for topic_id, number in partitions:
         if topic_id in numbers:

@@ -56,7 +56,7 @@ class Preparation:
         return not self._left
 
     def advance(self, count: int) -> None:
-        """Make so many partitions ready."""
+        """Prepare the next `count` partitions."""
         if not self._is_current:
             self._begin()
         prepared, controller = self._prepared, self._controller

@@ -25,7 +25,7 @@ from quorumd.protocol.messages.partition_change_record import PartitionChangeRec
 
 
 class ReassignmentError(Exception):
-    """Why a partition is not reassigned. Never leaves this package's callers: it becomes one answer among others."""
+    """The error of one partition in a request."""
 
     def __init__(self, error: ErrorCode, text: str) -> None:
         super().__init__(text)
@@ -35,7 +35,7 @@ class ReassignmentError(Exception):
 def plan_alter_partition_reassignments(
     controller: Controller, message: AlterPartitionReassignmentsRequest, version: int
 ) -> ControllerResult:
-    """Each partition by itself; all that are accepted become one atomic change. Replicas null: cancel."""
+    """Plan each partition separately; all accepted changes form one atomic batch. Null replicas cancel."""
     del version
     records: dict[PartitionId, PartitionChangeRecord | None] = {}
     responses: list[altered.ReassignableTopicResponse] = []

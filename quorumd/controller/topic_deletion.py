@@ -53,13 +53,13 @@ def as_named(requested: str | DeleteTopicState) -> TopicName:
 
 
 def named_topic(image: ClusterImage, requested: str | DeleteTopicState) -> Topic | None:
-    """The topic that is meant, None where there is none."""
+    """The named topic, None if it does not exist."""
     name, topic_id = as_named(requested)
     return image.topic_by_name(name) if name is not None else image.topics.get(topic_id)
 
 
 def _count_mentions(image: ClusterImage, named: list[TopicName]) -> dict[KafkaUuid, int]:
-    """How often each topic is meant, by name or id."""
+    """How often the request names each topic, by name or id."""
     mentions: dict[KafkaUuid, int] = {}
     for name, topic_id in named:
         topic_uuid = image.topic_ids.get(name) if name is not None else topic_id
