@@ -114,7 +114,7 @@ def _check_snapshot(cluster: Cluster) -> None:
     start = wait_for("a log that does not begin at 0", begins_above)
     with pytest.raises(InputIncomplete) as refused:
         read_table(None, bootstrap=cluster.bootstrap, startingOffset=1)
-    told = re.search(r"startingOffset is 1, and the log of the cluster begins at (\d+)", str(refused.value))
+    told = re.search(r"startingOffset is 1, but the log of the cluster starts at (\d+)", str(refused.value))
     assert told is not None
     assert int(told[1]) >= start
     live = read_table(None, bootstrap=cluster.bootstrap, level="snapshot").drop_columns(

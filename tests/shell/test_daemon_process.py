@@ -23,8 +23,8 @@ PROPERTIES = QUICK
 
 METRICS = {
     "current_state", "current_leader", "current_vote", "current_epoch", "high_watermark", "log_end_offset",
-    "log_end_epoch", "unknown_voter_connections", "commit_latency", "election_latency", "fetch_records",
-    "append_records", "event_loop_idle",
+    "log_end_epoch", "unknown_voter_connections", "commit_latency", "election_latency", "fetched_records",
+    "appended_records", "event_loop_idle",
 }  # fmt: skip
 
 

@@ -222,7 +222,7 @@ def test_a_second_signal_stops_at_once(stubborn: tuple[Daemon, StubbornNode]) ->
 def test_an_orderly_stop_does_not_take_forever(
     stubborn: tuple[Daemon, StubbornNode], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quorumd.runtime.daemon.SHUTDOWN_LIMIT_S", 0.01)
+    monkeypatch.setattr("quorumd.runtime.daemon.SHUTDOWN_TIMEOUT_S", 0.01)
     daemon, node = stubborn
     daemon._stop()
     assert daemon._loop.run_until_complete(daemon._exit_future) == 0
