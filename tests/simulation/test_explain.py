@@ -10,6 +10,7 @@ from itertools import pairwise
 import pytest
 
 from quorumd.cli.root import run
+from quorumd.node.consensus.commit_listeners import CommitListeners
 from quorumd.node.node import Node
 from quorumd.raft import election
 from quorumd.simulator.explain.diagram_page import LANE, LEFT
@@ -198,10 +199,10 @@ def test_messages_under_way_at_the_end_are_not_said_to_be_lost() -> None:
 
 
 def test_a_run_that_ends_in_mid_air_leaves_messages_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(node: Node, high_watermark: int) -> None:
+    def broken(listeners: CommitListeners, high_watermark: int) -> None:
         raise ValueError("planted")
 
-    monkeypatch.setattr(Node, "committed", broken)
+    monkeypatch.setattr(CommitListeners, "committed", broken)
     timeline = Timeline()
     assert not Simulation(SEED, timeline=timeline).run().ok
     assert "[under way at the end]" in "\n".join(map(str, timeline.entries))
