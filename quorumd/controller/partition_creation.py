@@ -47,11 +47,15 @@ class _TopicExpansion(NamedTuple):
         """Bytes that its records have at most."""
         return free_space_for(len(self.numbers), self.replication_factor)
 
-    def replicas_of(self, controller: Controller) -> Callable[[int], Replicas]:
-        """Where each partition goes. Raises TopicError."""
-        if self.manual_replicas:
-            return lambda number: self.manual_replicas[number - self.numbers.start]
-        return placement_of(controller, self.topic.id, self.replication_factor).replicas_of
+
+def _replicas_of(expansion: _TopicExpansion, controller: Controller) -> Callable[[int], Replicas]:
+    """Where each partition goes. Raises TopicError.
+
+    A function of the module: mypyc compiles no closure in a method of a tuple.
+    """
+    if expansion.manual_replicas:
+        return lambda number: expansion.manual_replicas[number - expansion.numbers.start]
+    return placement_of(controller, expansion.topic.id, expansion.replication_factor).replicas_of
 
 
 def requested_growth(controller: Controller, requested: CreatePartitionsTopic) -> int:
@@ -72,7 +76,7 @@ def prepare_growth(controller: Controller, message: CreatePartitionsRequest) -> 
     def wanted() -> Wanted | None:
         try:
             expansion = _plan_expansion(controller, message.topics[0])
-            replicas_of = expansion.replicas_of(controller)
+            replicas_of = _replicas_of(expansion, controller)
         except TopicError:
             return None
         is_too_large = expansion.estimated_bytes > controller.settings.max_batch_bytes
@@ -117,7 +121,7 @@ def plan_create_partitions(
                 raise too_many_partitions(count)
             if estimated_bytes > limit:
                 raise too_large(estimated_bytes, limit)
-            replicas_of = outcome.replicas_of(controller)
+            replicas_of = _replicas_of(outcome, controller)
             if prepared is not None and _is_of(prepared, outcome):
                 used = prepared
             elif not message.validate_only:
