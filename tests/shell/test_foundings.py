@@ -109,13 +109,15 @@ def test_two_wiped_disks_of_three_elect_nobody_and_everybody_says_why(cluster: C
     cluster.wait_until_level()
     for daemon in wiped:
         wipe(daemon)
-    for daemon in wiped:
-        daemon.start()
 
     def is_told(daemon: Daemon, *words: str) -> bool:
         code, text = readyz(daemon)
         return code == 503 and all(word in text for word in words)
 
+    # A survivor that still leads would serve them its log, and they would be observers of its epoch.
+    wait_for("the survivor to resign", lambda: is_told(survivor, "no leader can be elected"))
+    for daemon in wiped:
+        daemon.start()
     lost = [f"node {daemon.node_id} is blank, its vote was on the disk" for daemon in wiped]
     wait_for("the survivor to say why", lambda: is_told(survivor, "no leader can be elected", *lost))
     for daemon in wiped:

@@ -56,6 +56,6 @@ def test_file_of_properties_may_ask_for_faults_and_no_warning_names_them(tmp_pat
     assert (settings.clock_offset_ms, settings.fail_flush_after) == (-5000, 7)
     file.write_text("\n".join([*lines, "internal.fail.flush.aftr=7", "nonsense=1"]))
     told = "\n".join(load(str(file)).warnings())
-    assert "internal.fail.flush.aftr is known neither to quorumd nor to Kafka" in told
+    assert "internal.fail.flush.aftr is unknown to quorumd and Kafka" in told
     assert "internal.fail.flush.after" not in told
     assert "internal.clock" not in told
