@@ -12,7 +12,7 @@ from quorumd.errors import ExitCode
 from tests.chaos.cluster import ChaosCluster, ChaosDaemon
 from tests.chaos.links import State, Way
 from tests.chaos.voters import Reassignment, draw_voters
-from tests.support.daemons import wait_for
+from tests.support.processes.daemons import wait_for
 
 LEADER_SHARE = 0.6
 """How often a fault hurts the leader, if it hurts one node: there it does most."""

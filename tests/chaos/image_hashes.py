@@ -17,8 +17,8 @@ from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import decode_record
 from tests.chaos.fleet.history import FleetHistory, ToldIsr
-from tests.support.daemons import Daemon, wait_for
-from tests.support.log_files import batches, record_values
+from tests.support.log.log_files import batches, record_values
+from tests.support.processes.daemons import Daemon, wait_for
 
 FIGURES = re.compile(r"^quorumd_metadata_(applied_offset|image_hash)(?:\{.*\})? (\S+)$", re.MULTILINE)
 ASKED_S = 5.0

@@ -17,7 +17,7 @@ from tests.chaos.cluster import ChaosCluster
 from tests.chaos.faults import Anomaly, Deck
 from tests.chaos.history import Histories
 from tests.chaos.machine import MachineWatch, Patience
-from tests.support.requests import Quorum
+from tests.support.processes.requests import Quorum
 
 CLIENT_PROCESSES = 3
 START_S = 60.0

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.support import full_disk
+from tests.support.processes import full_disk
 
 ROOM_BYTES = 512 * 1024 * 1024
 """Of a tmpfs with room; it takes memory only for what is in it."""
@@ -18,7 +18,7 @@ LAST_BYTES = 96 * 1024
 class SmallDisk:
     """A tmpfs mounted at `folder`, shrunk to what is in it and grown again.
 
-    Where mounting is not allowed (not root, a container), the shim of `tests/support/full_disk` takes its
+    Where mounting is not allowed (not root, a container), the shim of `tests/support/processes/full_disk` takes its
     place: the node's own process then finds no room. `kind` says which of the two it is.
     """
 

@@ -34,8 +34,8 @@ from tests.chaos.image_hashes import (
     said_figures,
 )
 from tests.chaos.machine import MachineWatch, Patience
-from tests.support.daemons import Cluster, wait_for
-from tests.support.fake_node import FakeNode
+from tests.support.client.fake_node import FakeNode
+from tests.support.processes.daemons import Cluster, wait_for
 
 TOPIC = KafkaUuid(b"the id of orders")
 WHERE = PartitionId(TOPIC, 0)

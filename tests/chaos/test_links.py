@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.chaos.links import FRONT, Links, State, Way
-from tests.support.daemons import PATIENCE_S, free_port, wait_for
+from tests.support.processes.daemons import PATIENCE_S, free_port, wait_for
 
 TO, BACK = Way("1", "2"), Way("2", "1")
 GRACE_S = 0.3

@@ -22,7 +22,7 @@ from tests.chaos.image_hashes import (
     image_differences,
     said_figures,
 )
-from tests.support.log_files import batches, bytes_below, config_changes
+from tests.support.log.log_files import batches, bytes_below, config_changes
 
 LEVEL_S = 30.0
 LAST_READER = 9999

@@ -11,7 +11,7 @@ from typing import Any
 from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID, ZERO_UUID, KafkaUuid
 from quorumd.protocol.codec import encode
 from quorumd.protocol.wire import Message
-from tests.support.message_strategies import all_versions, message_class, schema
+from tests.support.protocol.message_strategies import all_versions, message_class, schema
 
 _BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 _SMALLEST: dict[str, Any] = {

@@ -5,9 +5,9 @@ from functools import partial
 
 import pytest
 
-from tests.support.daemons import Cluster, Daemon, wait_for
-from tests.support.fixtures import running_cluster
-from tests.support.requests import nodes_known
+from tests.support.processes.daemons import Cluster, Daemon, wait_for
+from tests.support.processes.fixtures import running_cluster
+from tests.support.processes.requests import nodes_known
 
 NO_IDLE_RECORDS = "metadata.max.idle.interval.ms=0\n"
 """Some tests compare the ends of logs."""

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.daemons import Cluster, Daemon, free_port, run_quorumd, wait_for
-from tests.support.fixtures import without_traceback
-from tests.support.kafka_python import describe_by_kafka_python
-from tests.support.requests import get_registers, set_register
+from tests.support.processes.daemons import Cluster, Daemon, free_port, run_quorumd, wait_for
+from tests.support.processes.fixtures import without_traceback
+from tests.support.processes.kafka_python import describe_by_kafka_python
+from tests.support.processes.requests import get_registers, set_register
 
 PATIENT = "quorum.fetch.timeout.ms=30000\n"
 """So that nobody takes over while the machine stands still; a leader that is gone is replaced at once."""

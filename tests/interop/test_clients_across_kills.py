@@ -29,9 +29,9 @@ from kafka.errors import (
     UnknownBrokerIdError,
 )
 
-from tests.support.daemons import PATIENCE_S, Cluster, Daemon, wait_for
-from tests.support.fake_broker import brokers
-from tests.support.kafka_python import PATIENT
+from tests.support.processes.daemons import PATIENCE_S, Cluster, Daemon, wait_for
+from tests.support.processes.fake_broker import brokers
+from tests.support.processes.kafka_python import PATIENT
 
 T = TypeVar("T")
 

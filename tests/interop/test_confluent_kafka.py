@@ -12,7 +12,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.support.daemons import Cluster, Daemon
+from tests.support.processes.daemons import Cluster, Daemon
 
 TIMEOUT = 120
 

@@ -13,9 +13,9 @@ from kafka.admin import ConfigResource, KafkaAdminClient
 from kafka.errors import KafkaConnectionError
 from kafka.protocol.api_key import ApiKey
 
-from tests.support.daemons import Cluster, Daemon, wait_for
-from tests.support.kafka_python import PATIENT
-from tests.support.requests import get_registers
+from tests.support.processes.daemons import Cluster, Daemon, wait_for
+from tests.support.processes.kafka_python import PATIENT
+from tests.support.processes.requests import get_registers
 
 
 @contextmanager

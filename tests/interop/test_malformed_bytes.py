@@ -8,8 +8,8 @@ import struct
 import pytest
 
 from quorumd.protocol.apis import APIS
-from tests.support.daemons import Cluster, wait_for
-from tests.support.requests import set_register
+from tests.support.processes.daemons import Cluster, wait_for
+from tests.support.processes.requests import set_register
 
 _HEADER = struct.Struct(">hhih")
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.daemons import Cluster, Daemon
-from tests.support.log_files import bytes_below
-from tests.support.observer import BROKER, VERSIONS, end_of, epoch_of, fetch, partition_of
-from tests.support.requests import set_register
-from tests.support.wire import Wire
+from tests.support.log.log_files import bytes_below
+from tests.support.processes.daemons import Cluster, Daemon
+from tests.support.processes.observer import BROKER, VERSIONS, end_of, epoch_of, fetch, partition_of
+from tests.support.processes.requests import set_register
+from tests.support.processes.wire import Wire
 
 NONE, NOT_LEADER, FENCED_EPOCH, UNKNOWN_EPOCH, UNKNOWN_TOPIC_ID = 0, 6, 74, 75, 100
 UNKNOWN_TOPIC, INVALID_REQUEST, INCONSISTENT_CLUSTER_ID = 3, 42, 104

@@ -15,11 +15,11 @@ from kio.schema.errors import ErrorCode
 from kio.schema.remove_raft_voter.v0 import request as remove_raft_voter
 from kio.static.primitive import i32, u16
 
-from tests.support.daemons import Cluster, Daemon, free_port, wait_for
-from tests.support.fixtures import running_cluster
-from tests.support.kafka_python import describe_by_kafka_python
-from tests.support.requests import get_registers, set_register
-from tests.support.wire import Wire
+from tests.support.processes.daemons import Cluster, Daemon, free_port, wait_for
+from tests.support.processes.fixtures import running_cluster
+from tests.support.processes.kafka_python import describe_by_kafka_python
+from tests.support.processes.requests import get_registers, set_register
+from tests.support.processes.wire import Wire
 
 NEWCOMER = 9
 RETRIED = (ErrorCode.request_timed_out, ErrorCode.not_leader_or_follower, ErrorCode.not_controller)

@@ -14,9 +14,9 @@ from confluent_kafka.admin import AdminClient
 from kafka import TopicPartition as Partition
 from kafka.admin import KafkaAdminClient
 
-from tests.support.daemons import PATIENCE_S, Cluster, wait_for
-from tests.support.fake_broker import brokers
-from tests.support.kafka_python import PATIENT
+from tests.support.processes.daemons import PATIENCE_S, Cluster, wait_for
+from tests.support.processes.fake_broker import brokers
+from tests.support.processes.kafka_python import PATIENT
 
 BROKERS = (101, 102, 103)
 PREFERRED = 0

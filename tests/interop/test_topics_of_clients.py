@@ -25,10 +25,10 @@ from kafka.errors import (
 from kio.schema.describe_cluster.v1 import request as describe_cluster
 from kio.static.primitive import i8
 
-from tests.support.daemons import PATIENCE_S, Cluster, wait_for
-from tests.support.fake_broker import brokers
-from tests.support.kafka_python import PATIENT
-from tests.support.wire import Wire
+from tests.support.processes.daemons import PATIENCE_S, Cluster, wait_for
+from tests.support.processes.fake_broker import brokers
+from tests.support.processes.kafka_python import PATIENT
+from tests.support.processes.wire import Wire
 
 BROKERS = (101, 102, 103)
 

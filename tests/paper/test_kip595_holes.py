@@ -23,8 +23,8 @@ from quorumd.raft.messages import EndEpochRequest, FetchRequest, VoteRequest
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.roles import Role
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
-from tests.support.raft_quorum import Batch, MemoryLog, Quorum, key, voter_set
-from tests.support.raft_single import EngineHarness, begin, end, fetch_error, granted, refused, vote
+from tests.support.raft.quorum import Batch, MemoryLog, Quorum, key, voter_set
+from tests.support.raft.single_engine import EngineHarness, begin, end, fetch_error, granted, refused, vote
 
 UNPINNED = VoterSet(tuple(Voter(ReplicaKey(n), ()) for n in (1, 2, 3)))
 

@@ -11,7 +11,7 @@ import pytest
 from quorumd.controller.partition import NO_LEADER, Partition
 from quorumd.controller.partition_change import PartitionChange
 from quorumd.errors import ErrorCode
-from tests.support.partition_harness import PartitionWorld
+from tests.support.controller.partition_harness import PartitionWorld
 
 
 def two_replicas(elr: bool = True) -> PartitionWorld:

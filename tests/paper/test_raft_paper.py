@@ -16,8 +16,8 @@ from quorumd.raft.messages import BeginEpochRequest, FetchRequest, VoteRequest
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.roles import Role
 from quorumd.raft.settings import RaftSettings
-from tests.support.raft_quorum import Quorum, key, voter_set
-from tests.support.raft_single import EngineHarness, begin, end, granted, vote
+from tests.support.raft.quorum import Quorum, key, voter_set
+from tests.support.raft.single_engine import EngineHarness, begin, end, granted, vote
 
 SEEDS = range(5)
 

@@ -14,8 +14,8 @@ from quorumd.raft.events import RemoveVoter, VoterChangeRequested
 from quorumd.raft.messages import VoteRequest
 from quorumd.raft.roles import Role
 from quorumd.raft.voters import VoterAssignment
-from tests.support.raft_quorum import Batch, Quorum, key, voter_set
-from tests.support.raft_single import EngineHarness, granted
+from tests.support.raft.quorum import Batch, Quorum, key, voter_set
+from tests.support.raft.single_engine import EngineHarness, granted
 
 ALL = voter_set(1, 2, 3)
 

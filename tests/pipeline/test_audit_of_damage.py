@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from quorumd.pipeline.audit.audit import audit_here, judge
 from quorumd.pipeline.copies.log_files import read_folders
 from scripts.log_generator import LogShape, generate
-from tests.support import damaged_logs
+from tests.support.log import damaged_logs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

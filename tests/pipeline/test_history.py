@@ -20,8 +20,8 @@ from quorumd.pipeline.history.history import History, open_history, register_vie
 from quorumd.pipeline.history.queries import isr_churn, leader_flaps, under_min_isr
 from quorumd.pipeline.history.tables import CHECKPOINT, Manifest, read_manifest
 from scripts.log_generator import GeneratedLog, LogShape, generate
-from tests.support.history_content import by, content
-from tests.support.history_logs import (
+from tests.support.history.content import by, content
+from tests.support.history.logs import (
     damage_middle,
     history,
     read_log,
@@ -29,9 +29,9 @@ from tests.support.history_logs import (
     write_segment,
     write_snapshot_of,
 )
-from tests.support.history_rows import plain_states
-from tests.support.history_writing import write, write_with_wrong_clock
-from tests.support.reference_history import NaiveHistory
+from tests.support.history.reference import NaiveHistory
+from tests.support.history.rows import plain_states
+from tests.support.history.writing import write, write_with_wrong_clock
 
 SHAPE = LogShape(records=6_000, segment_bytes=100_000, nodes=2, epoch_records=2_000, topics=6, partitions=8)
 KEY = "topic_id", "partition", "from_offset"

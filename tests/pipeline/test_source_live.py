@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 
 from quorumd.errors import InputIncomplete
 from quorumd.pipeline.tables.schemas import RECORDS
-from tests.support.daemons import Cluster, run_quorumd, wait_for
-from tests.support.fixtures import running_cluster
-from tests.support.source_rows import read_table, rows
+from tests.support.history.source_rows import read_table, rows
+from tests.support.processes.daemons import Cluster, run_quorumd, wait_for
+from tests.support.processes.fixtures import running_cluster
 
 NO_IDLE_RECORDS = "metadata.max.idle.interval.ms=0\n"
 """The end of a log is asked for before it is read."""

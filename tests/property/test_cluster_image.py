@@ -19,7 +19,7 @@ from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.partition_record import PartitionRecord
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.simulator.workload.kept_records import draw_kept_record
-from tests.support.random_records import BROKERS, Lots, partitions_of
+from tests.support.protocol.random_records import BROKERS, Lots, partitions_of
 
 METADATA_VERSION = 30
 """The first with all fields that there are."""

@@ -19,7 +19,7 @@ from quorumd.log.tail_cache import TailCache
 from quorumd.protocol.record_batch import BatchHeader, encode_batch, headers
 from quorumd.simulator.environment.disk import DEFAULT_CAPACITY_BYTES, PowerLost, SimulatedDisk
 from quorumd.simulator.environment.event_heap import EventHeap, Process
-from tests.support.snapshots import write_snapshot
+from tests.support.log.snapshots import write_snapshot
 
 FOLDER = "log"
 SETTINGS = LogSettings(

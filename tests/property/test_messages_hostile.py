@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from quorumd.errors import MalformedMessage
 from quorumd.protocol.codec import decode, decode_prefix, encode
-from tests.support.message_strategies import all_versions, message_class, message_values
+from tests.support.protocol.message_strategies import all_versions, message_class, message_values
 
 MEMORY_PER_BYTE = 400
 """The dearest byte is an element of no fields in a flexible version: one byte, one object of a slotted class."""

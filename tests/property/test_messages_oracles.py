@@ -33,7 +33,13 @@ from quorumd.protocol.messages.describe_quorum_response import (
     TopicData,
 )
 from quorumd.protocol.wire import MessageStruct
-from tests.support.message_strategies import all_versions, message_values, present_slots, schema, versions_of
+from tests.support.protocol.message_strategies import (
+    all_versions,
+    message_values,
+    present_slots,
+    schema,
+    versions_of,
+)
 
 EXAMPLES = settings(max_examples=12, suppress_health_check=list(HealthCheck))
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quorumd.protocol.codec import decode, decode_prefix, encode
-from tests.support.message_strategies import all_versions, message_class, message_values
+from tests.support.protocol.message_strategies import all_versions, message_class, message_values
 
 
 @pytest.mark.parametrize(("name", "version"), all_versions())

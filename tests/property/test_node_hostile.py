@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from quorumd.protocol.apis import APIS, ApiKey
 from quorumd.protocol.connection import ClientConnection
-from tests.support.nodes import Client, Cluster
-from tests.support.sample_requests import full_request
+from tests.support.node.nodes import Client, Cluster
+from tests.support.node.sample_requests import full_request
 
 VERSIONS = [
     (key, version) for key, api in APIS.items() for version in range(api.min_version, api.max_version + 1)

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from quorumd.controller.partition import NO_LEADER, RECOVERING, Partition
 from quorumd.controller.partition_change import Election
 from quorumd.errors import ErrorCode
-from tests.support.partition_harness import PartitionWorld
+from tests.support.controller.partition_harness import PartitionWorld
 
 BROKERS = list(range(6))
 BROKER = st.sampled_from(BROKERS)

@@ -24,8 +24,8 @@ from quorumd.protocol.messages.partition_record import PartitionRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import encode_record
 from scripts.log_generator import LogShape, chunks
-from tests.support.message_strategies import message_values, versions_of
-from tests.support.raw_batches import raw_batch, raw_record, resealed, varint
+from tests.support.log.raw_batches import raw_batch, raw_record, resealed, varint
+from tests.support.protocol.message_strategies import message_values, versions_of
 
 METADATA = [(name, version) for name in messages.RECORDS.values() for version in versions_of(name)]
 CONTROL = {

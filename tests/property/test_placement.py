@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from quorumd.controller.broker import Broker
 from quorumd.controller.placement import Placement
-from tests.support.topic_harness import a_broker
+from tests.support.controller.topic_harness import a_broker
 
 SEEDS = st.binary(min_size=16, max_size=16)
 ONE_RACK = st.just(None)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from quorumd.pipeline.plan.planning import Changes, Outcome, make_outcome
 from quorumd.pipeline.plan.state import ClusterState
 from scripts.skewed_states import skewed_state
-from tests.support.exhaustive_placement import every_placement, tiny_cluster
-from tests.support.minimum_moves import fewest_moves
-from tests.support.plan_checks import after, check, leads, loads, moves
+from tests.support.plan.checks import after, check, leads, loads, moves
+from tests.support.plan.exhaustive_placement import every_placement, tiny_cluster
+from tests.support.plan.minimum_moves import fewest_moves
 
 
 def drawn(seed: int, *, most: int = 120) -> tuple[ClusterState, Changes, Random]:

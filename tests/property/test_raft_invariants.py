@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from quorumd.raft.settings import RaftSettings
-from tests.support.raft_quorum import Quorum
+from tests.support.raft.quorum import Quorum
 
 
 class RaftInvariants:

@@ -11,7 +11,7 @@ from quorumd.ids import OffsetAndEpoch
 from quorumd.raft.follower import continuation
 from quorumd.raft.messages import FetchedBatch
 from quorumd.raft.voters import majority, majority_value
-from tests.support.raft_quorum import voter_set
+from tests.support.raft.quorum import voter_set
 
 offsets = st.lists(st.integers(-1, 20), min_size=1, max_size=7)
 

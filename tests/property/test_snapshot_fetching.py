@@ -15,8 +15,8 @@ from quorumd.ids import OffsetAndEpoch
 from quorumd.log.snapshot_store import SnapshotStore
 from quorumd.simulator.environment.disk import DEFAULT_CAPACITY_BYTES, PowerLost
 from quorumd.simulator.environment.event_heap import Process
-from tests.support.log_fixtures import fresh_disk, restart_after_power_loss
-from tests.support.snapshots import config, write_snapshot
+from tests.support.log.small_logs import fresh_disk, restart_after_power_loss
+from tests.support.log.snapshots import config, write_snapshot
 
 IDS = (OffsetAndEpoch(42, 7), OffsetAndEpoch(100, 8))
 

@@ -15,7 +15,7 @@ from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import AddVoter, RemoveVoter, SetTargetVoters, VoterChange, VoterChangeRequested
 from quorumd.raft.voters import Voter
 from tests.property.test_raft_invariants import RaftInvariants
-from tests.support.raft_quorum import endpoint, key
+from tests.support.raft.quorum import endpoint, key
 
 
 class VoterChangeInvariants(RaftInvariants):

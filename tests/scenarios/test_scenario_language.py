@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.scenario_language import ScenarioError, replay
+from tests.support.scenarios.language import ScenarioError, replay
 
 STORY = "# A claim.\n\n> cluster 3\n> quietly start\n> elect 1\n"
 

@@ -1,7 +1,7 @@
 """Every scenario in this folder, played again: its transcript is what its file says.
 
 A transcript is a claim. After a change that is meant, `REWRITE_SCENARIOS=1 pytest tests/scenarios` writes the new
-ones; read them like code before you commit them. The language is described in `tests.support.scenario_language`.
+ones; read them like code before you commit them. The language is described in `tests.support.scenarios.language`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.scenario_language import replay
+from tests.support.scenarios.language import replay
 
 FOLDER = Path(__file__).parent
 FILES = sorted(FOLDER.glob("*.txt"))

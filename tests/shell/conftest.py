@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.daemons import Cluster
-from tests.support.fixtures import running_cluster, without_traceback
+from tests.support.processes.daemons import Cluster
+from tests.support.processes.fixtures import running_cluster, without_traceback
 
 
 @pytest.fixture(scope="module")

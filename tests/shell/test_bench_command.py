@@ -13,8 +13,8 @@ from typing import Any
 from quorumd.cli.options import addresses
 from quorumd.client.admin import AdminClient, ResourceType
 from quorumd.client.load import WARM_UP_S, resource_name
-from tests.support.daemons import PATIENCE_S, QUICK, Cluster, wait_for
-from tests.support.requests import set_register
+from tests.support.processes.daemons import PATIENCE_S, QUICK, Cluster, wait_for
+from tests.support.processes.requests import set_register
 
 PROPERTIES = QUICK
 

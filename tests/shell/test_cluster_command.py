@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.daemons import run_quorumd, wait_for
+from tests.support.processes.daemons import run_quorumd, wait_for
 
 BASE_PORT = 10_000 + os.getpid() % 50 * 200
 """Nodes listen from there on, metrics are served a hundred above; below where other tests take their ports."""

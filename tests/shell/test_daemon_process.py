@@ -13,9 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.daemons import PATIENCE_S, QUICK, Cluster, Daemon, free_port, run_quorumd, wait_for
-from tests.support.log_files import batches
-from tests.support.requests import set_register
+from tests.support.log.log_files import batches
+from tests.support.processes.daemons import (
+    PATIENCE_S,
+    QUICK,
+    Cluster,
+    Daemon,
+    free_port,
+    run_quorumd,
+    wait_for,
+)
+from tests.support.processes.requests import set_register
 
 USAGE, ADDRESS_TAKEN = 2, 5
 # A leader whose followers are gone is to notice it soon.

@@ -20,7 +20,7 @@ from quorumd.config import load
 from quorumd.errors import ConfigError, CorruptLog, FlushFailed
 from quorumd.observability.metrics import METRICS
 from quorumd.runtime.daemon import Daemon, start_failure, with_remedy
-from tests.support.daemons import PATIENCE_S, wait_for
+from tests.support.processes.daemons import PATIENCE_S, wait_for
 
 Process = subprocess.Popen[str]
 

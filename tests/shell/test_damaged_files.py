@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.daemons import QUICK, Cluster, Daemon, free_port, run_quorumd, wait_for
-from tests.support.log_files import batches, bytes_below
-from tests.support.requests import Refused, set_register
+from tests.support.log.log_files import batches, bytes_below
+from tests.support.processes.daemons import QUICK, Cluster, Daemon, free_port, run_quorumd, wait_for
+from tests.support.processes.requests import Refused, set_register
 
 UNUSABLE = 3
 # A leader that has lost its majority is to notice it soon.

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from quorumd.cli.root import quorumd
-from tests.support.daemons import Cluster, Daemon, wait_for
-from tests.support.fake_broker import brokers
+from tests.support.processes.daemons import Cluster, Daemon, wait_for
+from tests.support.processes.fake_broker import brokers
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.daemons import QUICK, Cluster, Daemon, free_port, readyz, run_quorumd, wait_for
-from tests.support.requests import get_registers, set_register
+from tests.support.processes.daemons import QUICK, Cluster, Daemon, free_port, readyz, run_quorumd, wait_for
+from tests.support.processes.requests import get_registers, set_register
 
 
 @pytest.fixture

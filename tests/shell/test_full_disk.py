@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import full_disk
-from tests.support.daemons import Cluster, Daemon, wait_for
-from tests.support.log_files import bytes_below
-from tests.support.requests import get_registers
-from tests.support.workload import Workload, lost_writes
+from tests.support.log.log_files import bytes_below
+from tests.support.processes import full_disk
+from tests.support.processes.daemons import Cluster, Daemon, wait_for
+from tests.support.processes.requests import get_registers
+from tests.support.processes.workload import Workload, lost_writes
 
 SMALL_SEGMENTS = "metadata.log.segment.bytes=64KiB\nmetadata.log.reserve.bytes=1MiB\n"
 

@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import pytest
 
-from tests.support.daemons import Cluster, Daemon, wait_for
-from tests.support.log_files import bytes_below
-from tests.support.workload import Workload, lost_writes
+from tests.support.log.log_files import bytes_below
+from tests.support.processes.daemons import Cluster, Daemon, wait_for
+from tests.support.processes.workload import Workload, lost_writes
 
 KILLS = 20
 # Longer than anybody waits here: no fetch timeout elects anybody.

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.daemons import QUICK, Cluster, wait_for
-from tests.support.fixtures import running_cluster
-from tests.support.log_files import bytes_below
-from tests.support.requests import Refused, get_registers, set_register
-from tests.support.workload import Workload, lost_writes
+from tests.support.log.log_files import bytes_below
+from tests.support.processes.daemons import QUICK, Cluster, wait_for
+from tests.support.processes.fixtures import running_cluster
+from tests.support.processes.requests import Refused, get_registers, set_register
+from tests.support.processes.workload import Workload, lost_writes
 
 PROPERTIES = QUICK
 

@@ -13,10 +13,10 @@ import pytest
 
 from quorumd.client.admin import AdminClient
 from quorumd.pipeline.plan.loading import state_of_cluster, state_of_logs
-from tests.support.daemons import Cluster, run_quorumd
-from tests.support.fake_broker import BrokerStandIn, brokers
-from tests.support.placement import placed
-from tests.support.replicating_brokers import copying
+from tests.support.plan.placement import placed
+from tests.support.processes.daemons import Cluster, run_quorumd
+from tests.support.processes.fake_broker import BrokerStandIn, brokers
+from tests.support.processes.replicating_brokers import copying
 
 BROKERS = (101, 102, 103, 104, 105, 106)
 RACKS = ("a", "b", "c", "a", "b", "c")

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.shell.test_snapshots import EXTRA, PATIENT_S, configs, snapshots, write
-from tests.support.daemons import Cluster, Daemon, wait_for
-from tests.support.fixtures import without_traceback
-from tests.support.system_calls import allowed_calls, filter_of
+from tests.support.processes.daemons import Cluster, Daemon, wait_for
+from tests.support.processes.fixtures import without_traceback
+from tests.support.processes.system_calls import allowed_calls, filter_of
 
 UNIT = (Path(__file__).resolve().parents[2] / "config/quorumd.service").read_text()
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="systemd and its filters are Linux's")

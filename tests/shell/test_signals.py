@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from tests.support.daemons import Cluster, wait_for
+from tests.support.processes.daemons import Cluster, wait_for
 
 
 def _said(cluster: Cluster, text: str) -> int:

@@ -13,7 +13,7 @@ from itertools import islice
 
 import pytest
 
-from tests.support.daemons import PATIENCE_S
+from tests.support.processes.daemons import PATIENCE_S
 
 BETWEEN_S = 0.1
 

@@ -12,10 +12,10 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.support import full_disk
-from tests.support.daemons import Cluster, Daemon, run_quorumd, wait_for
-from tests.support.fixtures import running_cluster, without_traceback
-from tests.support.requests import get_registers, set_register
+from tests.support.processes import full_disk
+from tests.support.processes.daemons import Cluster, Daemon, run_quorumd, wait_for
+from tests.support.processes.fixtures import running_cluster, without_traceback
+from tests.support.processes.requests import get_registers, set_register
 
 EXTRA = (
     "metadata.log.segment.bytes=64KiB\n"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.daemons import QUICK, Cluster, readyz, run_quorumd, wait_for
+from tests.support.processes.daemons import QUICK, Cluster, readyz, run_quorumd, wait_for
 
 POLLS = 60
 

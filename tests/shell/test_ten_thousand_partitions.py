@@ -26,8 +26,8 @@ from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRe
 from quorumd.protocol.messages.describe_cluster_response import DescribeClusterResponse
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from quorumd.protocol.wire import Message
-from tests.support.daemons import PATIENCE_S, Cluster
-from tests.support.fake_broker import BrokerStandIn, brokers
+from tests.support.processes.daemons import PATIENCE_S, Cluster
+from tests.support.processes.fake_broker import BrokerStandIn, brokers
 
 T = TypeVar("T")
 

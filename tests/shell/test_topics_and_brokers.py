@@ -19,8 +19,8 @@ from quorumd.protocol.messages.alter_partition_request import (
     PartitionData,
     TopicData,
 )
-from tests.support.daemons import PATIENCE_S, Cluster, run_quorumd
-from tests.support.fake_broker import BrokerStandIn, brokers
+from tests.support.processes.daemons import PATIENCE_S, Cluster, run_quorumd
+from tests.support.processes.fake_broker import BrokerStandIn, brokers
 
 FIRST, SECOND, THIRD = BROKERS = (101, 102, 103)
 

@@ -27,8 +27,8 @@ from quorumd.pipeline.audit.audit import AuditReport, audit_here
 from quorumd.pipeline.audit.findings import Finding, Severity
 from quorumd.simulator.profiles.draw import draw_options
 from quorumd.simulator.simulation import Simulation
-from tests.support import damaged_logs
-from tests.support.log_files import Batch, batches
+from tests.support.log import damaged_logs
+from tests.support.log.log_files import Batch, batches
 
 DATA_FOLDER = "/data/"
 FAULTS: dict[str, tuple[Callable[[Path, int], Batch], set[str]]] = {

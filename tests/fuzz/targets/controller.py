@@ -15,9 +15,9 @@ from quorumd.protocol.codec import decode, encode
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import decode_record, encode_record
 from tests.fuzz.target import Parse, Target
-from tests.support.controller_requests import BROKER, TOPIC_ID
-from tests.support.sample_requests import full_request
-from tests.support.topic_harness import TopicWorld, a_broker
+from tests.support.controller.requests import BROKER, TOPIC_ID
+from tests.support.controller.topic_harness import TopicWorld, a_broker
+from tests.support.node.sample_requests import full_request
 
 KEYS = sorted(CONTROLLER_APIS)
 BROKERS = (BROKER, BROKER + 1, BROKER + 2, 901)

@@ -46,8 +46,8 @@ from quorumd.simulator.environment.disk import SimulatedDisk
 from quorumd.simulator.environment.event_heap import EventHeap, Process
 from tests.fuzz.target import Parse, Target
 from tests.fuzz.targets.wire import batches, mend_batches, metadata_records
-from tests.support.nodes import FOLDER, Cluster
-from tests.support.snapshots import voters_record, write_snapshot
+from tests.support.log.snapshots import voters_record, write_snapshot
+from tests.support.node.nodes import FOLDER, Cluster
 
 CONFIG = Path(__file__).parents[3] / "config"
 TEXT_TOKENS = (

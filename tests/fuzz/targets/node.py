@@ -11,8 +11,8 @@ from quorumd.protocol.codec import encode
 from quorumd.protocol.framing import FrameReader
 from tests.fuzz.target import Parse, Target
 from tests.fuzz.targets.wire import MAX_FRAME, framed, request_frames
-from tests.support.nodes import Client, Cluster
-from tests.support.sample_requests import full_request
+from tests.support.node.nodes import Client, Cluster
+from tests.support.node.sample_requests import full_request
 
 TURN_MS = 5.0
 """What a node has for one input before the next one comes."""

@@ -38,8 +38,8 @@ from tests.interop.stock_tools.speed import Speed
 from tests.interop.stock_tools.stock_plan import StockPlan
 from tests.interop.stock_tools.tools import StockTools, ToolsMissing, stock_tools
 from tests.interop.stock_tools.traffic import Traffic
-from tests.support.daemons import QUICK
-from tests.support.fixtures import running_cluster
+from tests.support.processes.daemons import QUICK
+from tests.support.processes.fixtures import running_cluster
 
 JARS = Path("build/stock-tools")
 BROKERS = (101, 102, 103, 104)

@@ -12,8 +12,8 @@ from tests.interop.stock_tools.claims import Step, expect
 from tests.interop.stock_tools.kafka_brokers import KafkaBroker
 from tests.interop.stock_tools.tools import FEATURES, LEADER_ELECTION, TOPICS, StockTools
 from tests.interop.stock_tools.traffic import Traffic
-from tests.support.daemons import Cluster, run_quorumd, wait_for
-from tests.support.placement import partitions
+from tests.support.plan.placement import partitions
+from tests.support.processes.daemons import Cluster, run_quorumd, wait_for
 
 ORDERS = "orders"
 CROWDED = ("101:102:103", "102:103:101", "103:101:102", "101:103:102", "102:101:103", "103:102:101")

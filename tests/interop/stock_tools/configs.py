@@ -26,9 +26,9 @@ from kio.schema.incremental_alter_configs.v1 import request as alter
 from tests.interop.stock_tools.claims import ClaimBroken, Step
 from tests.interop.stock_tools.kafka_controller import HEAP
 from tests.interop.stock_tools.tools import KAFKA, STORAGE, StockTools, stock_tools
-from tests.support.config_cases import CREATE, DATA, REPLACE, TOPIC, Case, cases, recorded
-from tests.support.daemons import free_port, wait_for
-from tests.support.wire import Wire
+from tests.support.controller.config_cases import CREATE, DATA, REPLACE, TOPIC, Case, cases, recorded
+from tests.support.processes.daemons import free_port, wait_for
+from tests.support.processes.wire import Wire
 
 RELEASE = "4.4.0"
 """Whose configs are in the table of quorumd."""

@@ -18,9 +18,9 @@ from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.record_batch import BatchHeader, records, scan
 from tests.interop.stock_tools.claims import ClaimBroken, Step, expect
 from tests.interop.stock_tools.kafka_controller import KafkaController
-from tests.support.daemons import ASKED_S, Cluster, Daemon, run_quorumd, wait_for
-from tests.support.requests import Quorum, quorum
-from tests.support.wire import Wire
+from tests.support.processes.daemons import ASKED_S, Cluster, Daemon, run_quorumd, wait_for
+from tests.support.processes.requests import Quorum, quorum
+from tests.support.processes.wire import Wire
 
 BROKER = 4
 SECONDS_A_LEAD = 60

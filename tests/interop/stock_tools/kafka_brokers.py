@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.interop.stock_tools.tools import KAFKA, StockTools
-from tests.support.daemons import PATIENCE_S, Cluster, free_port
+from tests.support.processes.daemons import PATIENCE_S, Cluster, free_port
 
 HEAP = ("-Xms64M", "-Xmx256M", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 SETTINGS = {

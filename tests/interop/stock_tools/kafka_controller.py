@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from tests.interop.stock_tools.tools import KAFKA, STORAGE, StockTools
-from tests.support.daemons import LOG_FOLDER, PATIENCE_S, Cluster, free_port
+from tests.support.processes.daemons import LOG_FOLDER, PATIENCE_S, Cluster, free_port
 
 HEAP = ("-Xms64M", "-Xmx256M", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 

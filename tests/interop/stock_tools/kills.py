@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.interop.stock_tools.claims import Step, expect
 from tests.interop.stock_tools.kafka_brokers import KafkaBroker
 from tests.interop.stock_tools.tools import CONSUMER, OFFSETS, QUICK, TOPICS, StockTools
-from tests.support.daemons import PATIENCE_S, Cluster, Daemon, run_quorumd, wait_for
+from tests.support.processes.daemons import PATIENCE_S, Cluster, Daemon, run_quorumd, wait_for
 
 PRODUCER = "org.apache.kafka.tools.VerifiableProducer"
 TOPIC = "verified"

@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.interop.stock_tools.claims import ClaimBroken, Step, expect
 from tests.interop.stock_tools.tools import StockTools, without_false_alarms
-from tests.support.daemons import Cluster, run_quorumd
+from tests.support.processes.daemons import Cluster, run_quorumd
 
 CONTROL_RECORDS = {
     "LeaderChange": "LeaderChangeMessage",

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from tests.interop.stock_tools.claims import ClaimBroken, Step, expect
 from tests.interop.stock_tools.stock_plan import Assignment, StockPlan, assignment, named
 from tests.interop.stock_tools.traffic import Traffic
-from tests.support.daemons import Cluster, wait_for
-from tests.support.placement import placed
+from tests.support.plan.placement import placed
+from tests.support.processes.daemons import Cluster, wait_for
 
 LEAVES = "103"
 MOVE_LIMIT = "40"

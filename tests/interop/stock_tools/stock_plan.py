@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.interop.stock_tools.claims import expect
 from tests.interop.stock_tools.tools import REASSIGN, TOPICS, StockTools
-from tests.support.daemons import Cluster, run_quorumd, wait_for
+from tests.support.processes.daemons import Cluster, run_quorumd, wait_for
 
 Assignment = dict[str, list[int]]
 """Replicas by partition, the preferred leader first."""

@@ -21,7 +21,7 @@ from quorumd.pipeline.spark.session import spark_session
 from quorumd.pipeline.spark.settings import is_local
 from scripts.log_generator import LogShape, generate
 from tests.pipeline.standalone.commands import Commands, write_logs
-from tests.support.standalone_spark import standalone_spark
+from tests.support.processes.standalone_spark import standalone_spark
 
 SHAPE = LogShape(records=100_000, segment_bytes=1_000_000, nodes=2)
 QUESTIONS = {

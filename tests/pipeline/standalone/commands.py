@@ -16,8 +16,8 @@ from quorumd.pipeline.history.history import open_history
 from quorumd.pipeline.spark.settings import QUICK_JAVA
 from quorumd.pipeline.tables.schemas import HISTORY_TABLES
 from scripts.log_generator import LogShape, generate
-from tests.support.daemons import run_quorumd, wait_for
-from tests.support.fixtures import running_cluster
+from tests.support.processes.daemons import run_quorumd, wait_for
+from tests.support.processes.fixtures import running_cluster
 
 SHAPE = LogShape(records=200_000, segment_bytes=4_000_000, nodes=3)
 TIMEOUT_S = 120

@@ -13,7 +13,7 @@ from quorumd.protocol.messages.describe_cluster_response import (
     DescribeClusterResponse,
     Listener,
 )
-from tests.support.fake_admin import SERVER, FakeAdmin
+from tests.support.client.fake_admin import SERVER, FakeAdmin
 
 LISTENERS = [Listener("PLAINTEXT", "ten", 9092, 0), Listener("SSL", "::1", 9093, 1)]
 QUORUM_NODE = DescribeClusterBroker(1, "one", 9192)

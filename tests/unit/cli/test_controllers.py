@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from quorumd.cli import controllers as module
 from quorumd.errors import ErrorCode, RequestFailed
 from quorumd.protocol.messages.describe_cluster_response import DescribeClusterBroker
-from tests.support.fake_admin import SERVER
+from tests.support.client.fake_admin import SERVER
 
 
 class Admin:

@@ -11,7 +11,7 @@ from quorumd.cli import features
 from quorumd.cli.root import run
 from quorumd.client.admin import Features
 from quorumd.controller.metadata_versions import default_levels
-from tests.support.fake_admin import SERVER, FakeAdmin
+from tests.support.client.fake_admin import SERVER, FakeAdmin
 
 
 class Admin(FakeAdmin):

@@ -31,8 +31,8 @@ from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.messages.voters_record import TargetVoter
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch, encode_control_batch
-from tests.support.log_fixtures import fresh_disk
-from tests.support.snapshots import CLUSTER_ID, TIMESTAMP_MS, voters_record, write_snapshot
+from tests.support.log.small_logs import fresh_disk
+from tests.support.log.snapshots import CLUSTER_ID, TIMESTAMP_MS, voters_record, write_snapshot
 
 NOON_MS = 1_800_014_400_000
 LEADER = encode_control_batch(

@@ -11,7 +11,7 @@ from quorumd.cli import partitions_elect
 from quorumd.cli.root import run
 from quorumd.client.admin import ElectionType, ItemError, TopicPartition
 from quorumd.errors import ErrorCode
-from tests.support.fake_admin import SERVER, FakeAdmin, partition
+from tests.support.client.fake_admin import SERVER, FakeAdmin, partition
 
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
 NOT_NEEDED = ItemError(ErrorCode.ELECTION_NOT_NEEDED, "Broker 1 leads.")

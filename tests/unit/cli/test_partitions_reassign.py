@@ -12,7 +12,7 @@ from quorumd.cli.partitions_reassign import wait_until_done
 from quorumd.cli.reassignment_progress import State
 from quorumd.cli.root import run
 from quorumd.client.admin import ItemError, TopicPartition
-from tests.support.fake_admin import SERVER, FakeAdmin, partition
+from tests.support.client.fake_admin import SERVER, FakeAdmin, partition
 
 FIRST, SECOND, THIRD = (TopicPartition("orders", number) for number in range(3))
 PLAN = {FIRST: (4, 2), SECOND: (5, 4), THIRD: (1, 2)}

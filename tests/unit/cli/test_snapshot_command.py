@@ -14,7 +14,7 @@ from quorumd.ids import KafkaUuid
 from quorumd.log import LogSettings
 from quorumd.log.meta_properties import format_folder, partition_folder
 from quorumd.runtime.disk import OsDisk
-from tests.support.config_logs import ConfigLog
+from tests.support.log.config_logs import ConfigLog
 
 
 class Node:

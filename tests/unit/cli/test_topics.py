@@ -13,7 +13,7 @@ from quorumd.client.admin import TopicPartition
 from quorumd.errors import ErrorCode, RequestFailed
 from quorumd.protocol.messages.create_topics_response import CreatableTopicResult
 from quorumd.protocol.messages.describe_configs_response import DescribeConfigsResourceResult
-from tests.support.fake_admin import SERVER, TOPIC_ID, FakeAdmin, partition
+from tests.support.client.fake_admin import SERVER, TOPIC_ID, FakeAdmin, partition
 
 EXISTS = RequestFailed("topic 'orders': it is there", ErrorCode.TOPIC_ALREADY_EXISTS)
 UNKNOWN = RequestFailed("topic 'orders': it is not there", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest_asyncio
 
-from tests.support.event_loop_patience import be_patient
+from tests.support.client.event_loop_patience import be_patient
 
 
 @pytest_asyncio.fixture

@@ -39,7 +39,7 @@ from quorumd.protocol.messages.incremental_alter_configs_response import (
 )
 from quorumd.protocol.messages.metadata_response import MetadataResponse, MetadataResponseBroker
 from quorumd.protocol.wire import Message
-from tests.support.fake_node import ALL_APIS, ByteServer, FakeNode
+from tests.support.client.fake_node import ALL_APIS, ByteServer, FakeNode
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("patient_time")]
 

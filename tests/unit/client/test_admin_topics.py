@@ -30,7 +30,7 @@ from quorumd.protocol.messages.describe_cluster_response import (
 from quorumd.protocol.messages.metadata_response import MetadataResponse, MetadataResponseBroker
 from quorumd.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
 from quorumd.protocol.wire import Message
-from tests.support.fake_node import FakeNode
+from tests.support.client.fake_node import FakeNode
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("patient_time")]
 

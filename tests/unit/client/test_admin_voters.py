@@ -19,7 +19,7 @@ from quorumd.protocol.messages.add_raft_voter_response import AddRaftVoterRespon
 from quorumd.protocol.messages.metadata_response import MetadataResponse, MetadataResponseBroker
 from quorumd.protocol.messages.remove_raft_voter_response import RemoveRaftVoterResponse
 from quorumd.protocol.wire import Message
-from tests.support.fake_node import FakeNode
+from tests.support.client.fake_node import FakeNode
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("patient_time")]
 

@@ -12,7 +12,7 @@ from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from quorumd.protocol.messages.describe_cluster_response import DescribeClusterResponse
 from quorumd.protocol.wire import Message
-from tests.support.fake_node import ALL_APIS, ByteServer, FakeNode
+from tests.support.client.fake_node import ALL_APIS, ByteServer, FakeNode
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("patient_time")]
 

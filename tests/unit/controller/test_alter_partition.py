@@ -16,7 +16,7 @@ from quorumd.protocol.messages.alter_partition_request import (
     PartitionData,
     TopicData,
 )
-from tests.support.partition_harness import TOPIC, TOPIC_ID, PartitionWorld
+from tests.support.controller.partition_harness import TOPIC, TOPIC_ID, PartitionWorld
 
 STRANGER = KafkaUuid(b"nobody's topic..")
 

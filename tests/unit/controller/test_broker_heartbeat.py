@@ -9,8 +9,8 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
-from tests.support.broker_harness import BrokerWorld, directory
-from tests.support.partition_harness import broker_epoch
+from tests.support.controller.broker_harness import BrokerWorld, directory
+from tests.support.controller.partition_harness import broker_epoch
 
 OTHER = KafkaUuid(b"of another topic")
 

@@ -10,8 +10,8 @@ from quorumd.controller.broker_lifecycle import elect_broker, fence, unfence
 from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, partition_record
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.topic_record import TopicRecord
-from tests.support.broker_harness import BrokerWorld
-from tests.support.partition_harness import TOPIC_ID
+from tests.support.controller.broker_harness import BrokerWorld
+from tests.support.controller.partition_harness import TOPIC_ID
 
 
 class Seen(NamedTuple):

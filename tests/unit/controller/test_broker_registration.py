@@ -11,8 +11,8 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.messages.broker_registration_request import Feature, Listener
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
-from tests.support.broker_harness import EVERYTHING, BrokerWorld, directory, incarnation
-from tests.support.partition_harness import broker_epoch
+from tests.support.controller.broker_harness import EVERYTHING, BrokerWorld, directory, incarnation
+from tests.support.controller.partition_harness import broker_epoch
 
 SESSION_MS = 9000.0
 

@@ -14,7 +14,7 @@ from quorumd.controller.configs import ApiError, plan_incremental, plan_operatio
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.topic_record import TopicRecord
-from tests.support.config_cases import (
+from tests.support.controller.config_cases import (
     APPEND,
     CLIENT_METRICS,
     CREATE,

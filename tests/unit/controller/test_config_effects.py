@@ -8,7 +8,7 @@ from quorumd.controller.partition import NO_LEADER, RECOVERING, Partition
 from quorumd.controller.partition_change import PartitionChange
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
-from tests.support.partition_harness import TOPIC, WHERE, PartitionWorld
+from tests.support.controller.partition_harness import TOPIC, WHERE, PartitionWorld
 
 OF_TOPIC = (int(ResourceType.TOPIC), TOPIC)
 

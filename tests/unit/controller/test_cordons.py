@@ -8,8 +8,8 @@ from quorumd.controller.cluster_image import METADATA_VERSION
 from quorumd.controller.partition import Partition
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
-from tests.support.broker_harness import BrokerWorld, directory
-from tests.support.topic_harness import TopicWorld, a_broker, directory_of, wanted
+from tests.support.controller.broker_harness import BrokerWorld, directory
+from tests.support.controller.topic_harness import TopicWorld, a_broker, directory_of, wanted
 
 ONE, OTHER = directory(8), directory(9)
 

@@ -16,7 +16,7 @@ from quorumd.protocol.messages.assign_replicas_to_dirs_request import (
     PartitionData,
     TopicData,
 )
-from tests.support.partition_harness import TOPIC_ID, PartitionWorld, broker_epoch
+from tests.support.controller.partition_harness import TOPIC_ID, PartitionWorld, broker_epoch
 
 STRANGER = KafkaUuid(b"nobody's topic..")
 FIRST, SECOND, GONE = (KafkaUuid(bytes([number]) * 16) for number in (101, 102, 103))

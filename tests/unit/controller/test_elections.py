@@ -11,7 +11,7 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from quorumd.protocol.messages.topic_record import TopicRecord
-from tests.support.partition_harness import TOPIC, TOPIC_ID, PartitionWorld
+from tests.support.controller.partition_harness import TOPIC, TOPIC_ID, PartitionWorld
 
 PREFERRED, UNCLEAN = 0, 1
 LED_BY_ANOTHER = Partition((1, 2, 3), (1, 2, 3), 2, leader_epoch=5)

@@ -23,7 +23,7 @@ from quorumd.protocol.messages.register_controller_record import ControllerFeatu
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.messages.unregister_controller_request import UnregisterControllerRequest
 from quorumd.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
-from tests.support.partition_harness import TOPIC_ID, PartitionWorld
+from tests.support.controller.partition_harness import TOPIC_ID, PartitionWorld
 
 INCARNATION = KafkaUuid(b"some incarnation")
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3

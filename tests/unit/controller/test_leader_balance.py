@@ -9,7 +9,7 @@ from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, part
 from quorumd.controller.undo_log import UndoEntry, undo
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
-from tests.support.partition_harness import TOPIC_ID, PartitionWorld
+from tests.support.controller.partition_harness import TOPIC_ID, PartitionWorld
 
 BALANCED = Partition((1, 2, 3), (1, 2, 3), 1)
 LED_BY_ANOTHER = Partition((1, 2, 3), (2, 1, 3), 2, leader_epoch=5)

@@ -13,7 +13,7 @@ from quorumd.controller.record_versions import record_version
 from quorumd.ids import ZERO_UUID
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import encode_record
-from tests.support.topic_harness import TopicWorld, a_broker
+from tests.support.controller.topic_harness import TopicWorld, a_broker
 
 
 @pytest.mark.parametrize("replication_factor", [1, 3, 20, 200])

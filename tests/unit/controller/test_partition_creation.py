@@ -7,7 +7,7 @@ import pytest
 from quorumd.controller.controller import ControllerSettings
 from quorumd.controller.partition import Partition
 from quorumd.errors import ErrorCode
-from tests.support.topic_harness import TopicWorld, a_broker, directory_of, wanted
+from tests.support.controller.topic_harness import TopicWorld, a_broker, directory_of, wanted
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 from quorumd.controller.partition import NO_LEADER, Partition
 from quorumd.controller.partition_change import Election
 from quorumd.ids import KafkaUuid
-from tests.support.partition_harness import PartitionWorld
+from tests.support.controller.partition_harness import PartitionWorld
 
 CASES = [
     json.loads(line)

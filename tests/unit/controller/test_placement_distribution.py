@@ -11,7 +11,7 @@ import pytest
 
 from quorumd.controller.broker import Broker
 from quorumd.controller.placement import Placement
-from tests.support.topic_harness import a_broker
+from tests.support.controller.topic_harness import a_broker
 
 TOPICS = 800
 Z_OF_ONE_IN_A_MILLION = 4.75

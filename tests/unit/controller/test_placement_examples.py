@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from quorumd.controller.placement import Placement
-from tests.support.topic_harness import a_broker
+from tests.support.controller.topic_harness import a_broker
 
 SEED = b"the topic's id.."
 

@@ -10,7 +10,7 @@ from quorumd.controller.producer_ids import BLOCK_SIZE, MAX_PRODUCER_ID, plan_al
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from quorumd.protocol.messages.producer_ids_record import ProducerIdsRecord
-from tests.support.partition_harness import PartitionWorld, broker_epoch
+from tests.support.controller.partition_harness import PartitionWorld, broker_epoch
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from quorumd.protocol.messages.list_partition_reassignments_request import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
-from tests.support.partition_harness import TOPIC, PartitionWorld
+from tests.support.controller.partition_harness import TOPIC, PartitionWorld
 
 
 def world_with(

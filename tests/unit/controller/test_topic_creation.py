@@ -11,7 +11,7 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC, ZERO_UUID
 from quorumd.protocol.codec import encode
 from quorumd.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
-from tests.support.topic_harness import TopicWorld, a_broker, directory_of, wanted
+from tests.support.controller.topic_harness import TopicWorld, a_broker, directory_of, wanted
 
 BROKERS = (a_broker(1), a_broker(2), a_broker(3), a_broker(4, fenced=True), a_broker(5, draining=True))
 

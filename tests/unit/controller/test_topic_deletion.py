@@ -8,7 +8,7 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.codec import encode
 from quorumd.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
-from tests.support.topic_harness import TopicWorld, a_broker, wanted
+from tests.support.controller.topic_harness import TopicWorld, a_broker, wanted
 
 UNKNOWN = KafkaUuid(b"\x77" * 16)
 

@@ -10,7 +10,7 @@ from quorumd.log.bootstrap_file import encode_bootstrap, load_bootstrap, load_bo
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import headers
 from quorumd.simulator.environment.disk import SimulatedDisk
-from tests.support import stock_folder
+from tests.support.log import stock_folder
 
 ARGUMENTS = (
     'SCRAM-SHA-256=[name=alice,password=alice-secret,salt="N3E="]',

@@ -11,7 +11,7 @@ from quorumd.log.atomic_file import read_whole
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.ports import Disk, File
 from quorumd.simulator.environment.disk import SimulatedDisk
-from tests.support.log_fixtures import (
+from tests.support.log.small_logs import (
     SMALL,
     fail_with_io_error,
     fill,

@@ -9,7 +9,7 @@ from quorumd.log import LogSettings
 from quorumd.log.atomic_file import read_whole
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.simulator.environment.disk import SimulatedDisk
-from tests.support.log_fixtures import (
+from tests.support.log.small_logs import (
     batch,
     fail_with_disk_full,
     fail_with_io_error,

@@ -9,7 +9,7 @@ from quorumd.log import LogSettings
 from quorumd.log.log_reader import read_log
 from quorumd.protocol.record_batch import encode_batch
 from quorumd.simulator.environment.disk import SimulatedDisk
-from tests.support.log_fixtures import BATCH_SIZE, batch, fill, fresh_disk, open_log
+from tests.support.log.small_logs import BATCH_SIZE, batch, fill, fresh_disk, open_log
 
 END = 30
 

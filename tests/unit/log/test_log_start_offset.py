@@ -13,7 +13,7 @@ from quorumd.log.recovery import RecoveryReport
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.log.snapshot_file import file_name
 from quorumd.simulator.environment.disk import PowerLost, SimulatedDisk
-from tests.support.log_fixtures import (
+from tests.support.log.small_logs import (
     SMALL,
     batch,
     fill,
@@ -23,7 +23,7 @@ from tests.support.log_fixtures import (
     restart_after_power_loss,
     without_cache,
 )
-from tests.support.snapshots import write_snapshot
+from tests.support.log.snapshots import write_snapshot
 
 EARLY, LATE = OffsetAndEpoch(15, 1), OffsetAndEpoch(30, 2)
 AHEAD = OffsetAndEpoch(100, 5)

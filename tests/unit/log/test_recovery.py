@@ -16,7 +16,7 @@ from quorumd.ports import Disk
 from quorumd.protocol.record_batch import encode_batch
 from quorumd.simulator.environment.disk import PowerLost, SimulatedDisk
 from quorumd.simulator.environment.event_heap import EventHeap, Process
-from tests.support.snapshots import write_snapshot
+from tests.support.log.snapshots import write_snapshot
 
 SETTINGS = LogSettings(segment_bytes=1000, index_interval_bytes=150, allocate_bytes=300)
 EPOCHS = (1, 1, 2, 4, 4)

@@ -15,7 +15,7 @@ from quorumd.log.segmented_log import SegmentedLog
 from quorumd.ports import Disk
 from quorumd.protocol.record_batch import headers
 from quorumd.simulator.environment.disk import SimulatedDisk
-from tests.support.log_fixtures import (
+from tests.support.log.small_logs import (
     BATCH_SIZE,
     NO_LIMIT,
     SMALL,

@@ -20,8 +20,8 @@ from quorumd.ports import Disk
 from quorumd.protocol.control_record import ControlType, control_type
 from quorumd.protocol.record_batch import encode_batch, headers, records
 from quorumd.simulator.environment.disk import OpenFile
-from tests.support.log_fixtures import fail_with_disk_full, fail_with_io_error, fresh_disk
-from tests.support.snapshots import TIMESTAMP_MS, config, voters_record, write_snapshot
+from tests.support.log.small_logs import fail_with_disk_full, fail_with_io_error, fresh_disk
+from tests.support.log.snapshots import TIMESTAMP_MS, config, voters_record, write_snapshot
 
 ID = OffsetAndEpoch(42, 7)
 PATH = f"log/{file_name(ID)}"

@@ -13,13 +13,13 @@ from quorumd.log.snapshot_file import SnapshotWriter, file_name
 from quorumd.log.snapshot_store import SnapshotStore
 from quorumd.ports import Disk
 from quorumd.simulator.environment.disk import OpenFile, PowerLost, SimulatedDisk
-from tests.support.log_fixtures import (
+from tests.support.log.small_logs import (
     fail_with_disk_full,
     fail_with_io_error,
     fresh_disk,
     restart_after_power_loss,
 )
-from tests.support.snapshots import TIMESTAMP_MS, write_snapshot
+from tests.support.log.snapshots import TIMESTAMP_MS, write_snapshot
 
 OLD, NEW = OffsetAndEpoch(42, 7), OffsetAndEpoch(100, 8)
 

@@ -6,7 +6,7 @@ import pytest
 
 from quorumd.errors import CorruptLog, DiskFull, ExitCode, FlushFailed, StorageError
 from quorumd.node.lifecycle import Lifecycle
-from tests.support.virtual_time import VirtualTime
+from tests.support.node.virtual_time import VirtualTime
 
 
 class Harness:

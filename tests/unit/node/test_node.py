@@ -26,7 +26,7 @@ from quorumd.protocol.messages.discover_brokers_request import DiscoverBrokersRe
 from quorumd.protocol.messages.metadata_request import MetadataRequest
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.record_batch import encode_batch, headers, values
-from tests.support.nodes import FOLDER, Client, Closed, Cluster
+from tests.support.node.nodes import FOLDER, Client, Closed, Cluster
 
 BROKER = 4
 OF_ONE_BROKER = 2

@@ -9,9 +9,9 @@ from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, part
 from quorumd.controller.undo_log import UndoEntry, undo
 from quorumd.observability.image_statistics import EMPTY_STATISTICS, collect_image_statistics
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
-from tests.support.broker_harness import BrokerWorld
-from tests.support.nodes import NO_IDLE_RECORDS, Cluster
-from tests.support.partition_harness import TOPIC_ID
+from tests.support.controller.broker_harness import BrokerWorld
+from tests.support.controller.partition_harness import TOPIC_ID
+from tests.support.node.nodes import NO_IDLE_RECORDS, Cluster
 
 
 def node_of(world: BrokerWorld, is_ahead: bool = False, is_active: bool = True) -> Any:

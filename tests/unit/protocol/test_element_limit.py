@@ -18,7 +18,7 @@ from quorumd.protocol.messages.vote_request import TopicData, VoteRequest
 from quorumd.protocol.primitives import ALWAYS_ALLOWED_MEMORY
 from quorumd.protocol.wire import Message
 from tests.fuzz.messages import crowded
-from tests.support.message_strategies import all_versions, message_class
+from tests.support.protocol.message_strategies import all_versions, message_class
 
 LATEST_VERSION = dict(all_versions())
 VOTE_TOPIC_BYTES = 185

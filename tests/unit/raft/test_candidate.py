@@ -13,8 +13,8 @@ from quorumd.raft.events import (
 from quorumd.raft.messages import FetchRequest, VoteRequest, VoteResponse
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.roles import Role
-from tests.support.raft_quorum import key, voter_set
-from tests.support.raft_single import EngineHarness, begin, granted, refused, vote
+from tests.support.raft.quorum import key, voter_set
+from tests.support.raft.single_engine import EngineHarness, begin, granted, refused, vote
 
 
 def test_pre_votes_are_asked_of_all_others_at_the_current_epoch() -> None:

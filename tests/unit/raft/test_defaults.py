@@ -9,8 +9,8 @@ from quorumd.raft.messages import VoteRequest
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.roles import Role
 from quorumd.raft.settings import RaftSettings
-from tests.support.raft_quorum import Batch, voter_set
-from tests.support.raft_single import EngineHarness
+from tests.support.raft.quorum import Batch, voter_set
+from tests.support.raft.single_engine import EngineHarness
 
 TIMEOUT = RaftSettings().fetch_timeout_ms
 

@@ -6,8 +6,8 @@ from quorumd.ids import ReplicaKey
 from quorumd.raft.description import QuorumDescription, ReplicaDescription
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.voters import Voter, VoterSet
-from tests.support.raft_quorum import key
-from tests.support.raft_single import EngineHarness
+from tests.support.raft.quorum import key
+from tests.support.raft.single_engine import EngineHarness
 
 
 def test_leader_describes_all() -> None:

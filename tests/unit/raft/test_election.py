@@ -15,8 +15,8 @@ from quorumd.raft.messages import VoteRequest, VoteResponse
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.roles import Role
 from quorumd.raft.voters import Voter, VoterSet
-from tests.support.raft_quorum import key, voter_set
-from tests.support.raft_single import EngineHarness, vote
+from tests.support.raft.quorum import key, voter_set
+from tests.support.raft.single_engine import EngineHarness, vote
 
 
 @dataclass

@@ -18,8 +18,8 @@ from quorumd.raft.messages import Request
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.roles import Role
 from quorumd.raft.voters import VoterAssignment, VoterSet
-from tests.support.raft_quorum import key
-from tests.support.raft_single import EngineHarness, begin, vote
+from tests.support.raft.quorum import key
+from tests.support.raft.single_engine import EngineHarness, begin, vote
 
 
 def test_the_table_has_a_handler_for_every_event_in_every_role() -> None:

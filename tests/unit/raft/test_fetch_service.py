@@ -10,8 +10,8 @@ from quorumd.raft.effects import Effects
 from quorumd.raft.events import RequestReceived
 from quorumd.raft.messages import FetchRequest
 from quorumd.raft.roles import Leader, Role
-from tests.support.raft_quorum import key
-from tests.support.raft_single import EngineHarness
+from tests.support.raft.quorum import key
+from tests.support.raft.single_engine import EngineHarness
 
 CONSUMER = ReplicaKey(NO_NODE)
 

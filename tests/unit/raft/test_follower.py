@@ -11,8 +11,8 @@ from quorumd.raft.messages import FetchedBatch, FetchRequest, LeaderResponse, Vo
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.roles import Role
 from quorumd.raft.voters import VoterAssignment
-from tests.support.raft_quorum import Batch, key, voter_set
-from tests.support.raft_single import EngineHarness, begin, end, fetch_error, vote
+from tests.support.raft.quorum import Batch, key, voter_set
+from tests.support.raft.single_engine import EngineHarness, begin, end, fetch_error, vote
 
 
 def follower(*epochs: int, epoch: int = 5) -> EngineHarness:

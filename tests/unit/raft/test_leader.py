@@ -21,8 +21,8 @@ from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.replica import InvariantViolation
 from quorumd.raft.roles import Role
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
-from tests.support.raft_quorum import endpoint, key, voter_set
-from tests.support.raft_single import EngineHarness, accepted, granted, refused, vote
+from tests.support.raft.quorum import endpoint, key, voter_set
+from tests.support.raft.single_engine import EngineHarness, accepted, granted, refused, vote
 
 UNPINNED = VoterSet(tuple(Voter(ReplicaKey(n), ()) for n in (1, 2, 3)))
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from quorumd.ids import ZERO_UUID, ReplicaKey
 from quorumd.raft.membership import assignment_toward, count_changed_voters, next_assignment
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet, majority
-from tests.support.raft_quorum import endpoint, key, voter_set
+from tests.support.raft.quorum import endpoint, key, voter_set
 
 
 def ready(*ids: int) -> dict[int, Voter]:

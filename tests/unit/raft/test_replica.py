@@ -11,7 +11,7 @@ from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.replica import Peer, Replica
 from quorumd.raft.settings import RaftSettings
 from quorumd.raft.voters import VoterAssignment, VoterHistory
-from tests.support.raft_quorum import MemoryLog, endpoint, key, voter_set
+from tests.support.raft.quorum import MemoryLog, endpoint, key, voter_set
 
 
 def replica(*, me: ReplicaKey = key(1), seed: int = 1, history: VoterHistory | None = None) -> Replica:  # noqa: B008 (a value)

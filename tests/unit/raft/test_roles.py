@@ -24,7 +24,7 @@ from quorumd.raft.roles import (
 )
 from quorumd.raft.settings import RaftSettings
 from quorumd.raft.voters import VoterHistory
-from tests.support.raft_quorum import MemoryLog, key
+from tests.support.raft.quorum import MemoryLog, key
 
 STATES: dict[Role, RoleState] = {
     Role.UNATTACHED: Unattached(5.0, inf),

@@ -14,8 +14,8 @@ from quorumd.raft.messages import FetchRequest, FetchResponse, SnapshotRequest, 
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.roles import Role
 from quorumd.raft.voters import VoterAssignment
-from tests.support.raft_quorum import Batch, key, voter_set
-from tests.support.raft_single import ME, EngineHarness
+from tests.support.raft.quorum import Batch, key, voter_set
+from tests.support.raft.single_engine import ME, EngineHarness
 
 SNAPSHOT = OffsetAndEpoch(100, 3)
 VOTERS = VoterAssignment(voter_set(1, 2, 3))

@@ -8,8 +8,8 @@ from quorumd.ids import NO_NODE
 from quorumd.raft.messages import EndEpochRequest, FetchRequest
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.roles import Role
-from tests.support.raft_quorum import key
-from tests.support.raft_single import EngineHarness
+from tests.support.raft.quorum import key
+from tests.support.raft.single_engine import EngineHarness
 
 
 @pytest.mark.parametrize(

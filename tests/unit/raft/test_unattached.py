@@ -10,8 +10,8 @@ from quorumd.raft.messages import FetchRequest
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.roles import Role
 from quorumd.raft.voters import VoterSet
-from tests.support.raft_quorum import key, voter_set
-from tests.support.raft_single import EngineHarness, fetch_error
+from tests.support.raft.quorum import key, voter_set
+from tests.support.raft.single_engine import EngineHarness, fetch_error
 
 
 def test_fetches_from_any_peer_to_find_leader() -> None:

@@ -21,8 +21,8 @@ from quorumd.raft.events import (
 from quorumd.raft.messages import BeginEpochRequest, EndEpochRequest, FetchRequest
 from quorumd.raft.roles import Role
 from quorumd.raft.voters import Voter, VoterAssignment
-from tests.support.raft_quorum import Batch, Quorum, directory, endpoint, key, voter_set
-from tests.support.raft_single import ME, EngineHarness
+from tests.support.raft.quorum import Batch, Quorum, directory, endpoint, key, voter_set
+from tests.support.raft.single_engine import ME, EngineHarness
 
 ALL = voter_set(1, 2, 3)
 

@@ -11,7 +11,7 @@ from quorumd.raft.voters import (
     majority,
     majority_value,
 )
-from tests.support.raft_quorum import key, voter_set
+from tests.support.raft.quorum import key, voter_set
 
 
 @pytest.mark.parametrize(("voters", "needed"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 4)])

@@ -18,7 +18,7 @@ import pytest
 from quorumd.errors import CorruptSnapshot
 from quorumd.ports import Disk
 from quorumd.runtime.disk import OsDisk
-from tests.support import subprocess_jobs
+from tests.support.processes import subprocess_jobs
 
 PATIENCE_S = 300.0
 
@@ -120,7 +120,7 @@ def test_it_ends_when_the_node_is_killed(tmp_path: Path) -> None:
         "import sys, time\n"
         "from functools import partial\n"
         "from quorumd.runtime.disk import OsDisk\n"
-        "from tests.support.subprocess_jobs import wait_for_ever\n"
+        "from tests.support.processes.subprocess_jobs import wait_for_ever\n"
         "OsDisk(print).run_in_subprocess(partial(wait_for_ever, sys.argv[1]), print)\n"
         "time.sleep(600)\n"
     )

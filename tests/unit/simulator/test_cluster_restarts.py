@@ -10,7 +10,7 @@ from quorumd.protocol.messages.no_op_record import NoOpRecord
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.simulator.data_folders import DATA_FOLDER
 from quorumd.simulator.environment.disk import PowerLost
-from tests.support.simulated_cluster import elect, make_cluster, run
+from tests.support.simulator.simulated_cluster import elect, make_cluster, run
 
 NEVER_COMMITTED = encode_record(NoOpRecord(), 0)
 

@@ -15,7 +15,7 @@ from quorumd.cli.pipeline.options import SparkOptions
 from quorumd.cli.root import run
 from quorumd.pipeline.audit import audit
 from scripts.log_generator import LogShape, generate
-from tests.support import damaged_logs
+from tests.support.log import damaged_logs
 
 CLEAN, FINDINGS, USAGE, JOB_FAILED, INCOMPLETE = 0, 1, 2, 7, 8
 

@@ -16,9 +16,9 @@ from quorumd.cli import root
 from quorumd.cli.pipeline.options import SparkOptions
 from quorumd.pipeline.report.history_sections import about_history, span_of_history
 from quorumd.pipeline.report.report import read_history
-from tests.support.history_logs import history
-from tests.support.history_writing import write
-from tests.support.reference_history import NaiveHistory
+from tests.support.history.logs import history
+from tests.support.history.reference import NaiveHistory
+from tests.support.history.writing import write
 
 DAY_US = 86_400_000_000
 

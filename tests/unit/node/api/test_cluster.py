@@ -31,8 +31,8 @@ from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 from quorumd.simulator.environment.entropy import SimulatedEntropy
-from tests.support.recording_session import RecordingSession, request_of
-from tests.support.topic_harness import a_broker
+from tests.support.controller.topic_harness import a_broker
+from tests.support.node.recording_session import RecordingSession, request_of
 
 CLUSTER = "c" * 22
 

@@ -8,8 +8,8 @@ from quorumd.errors import ErrorCode
 from quorumd.node.api.error_responses import FORWARDABLE, SUPPORTED, error_response, message_of
 from quorumd.protocol.apis import APIS, ApiKey
 from quorumd.protocol.connection import encode_response
-from tests.support.recording_session import request_of
-from tests.support.sample_requests import full_request
+from tests.support.node.recording_session import request_of
+from tests.support.node.sample_requests import full_request
 
 VERSIONS = [
     (key, version)

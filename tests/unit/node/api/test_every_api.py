@@ -9,8 +9,8 @@ from quorumd.protocol.messages import describe_configs_request
 from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.discover_brokers_request import DiscoverBrokersRequest
 from quorumd.protocol.messages.metadata_request import MetadataRequest
-from tests.support.nodes import Cluster
-from tests.support.sample_requests import full_request
+from tests.support.node.nodes import Cluster
+from tests.support.node.sample_requests import full_request
 
 VERSIONS = [
     (key, version) for key, api in APIS.items() for version in range(api.min_version, api.max_version + 1)

@@ -40,9 +40,9 @@ from quorumd.raft.messages import (
 )
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 from quorumd.simulator.environment.entropy import SimulatedEntropy
-from tests.support.recording_session import RecordingSession, request_of
-from tests.support.scripted_role import ScriptedRole
-from tests.support.virtual_time import VirtualTime
+from tests.support.node.recording_session import RecordingSession, request_of
+from tests.support.node.scripted_role import ScriptedRole
+from tests.support.node.virtual_time import VirtualTime
 
 OURS, THEIRS = "o" * 22, "t" * 22
 DIRECTORY = KafkaUuid(bytes(15) + b"\x42")

@@ -20,11 +20,11 @@ from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import Event, RequestReceived
 from quorumd.raft.messages import LeaderResponse, SnapshotRequest, SnapshotResponse
 from quorumd.simulator.environment.entropy import SimulatedEntropy
-from tests.support.log_fixtures import fresh_disk, open_log
-from tests.support.recording_session import RecordingSession, request_of
-from tests.support.scripted_role import ScriptedRole
-from tests.support.snapshots import write_snapshot
-from tests.support.virtual_time import VirtualTime
+from tests.support.log.small_logs import fresh_disk, open_log
+from tests.support.log.snapshots import write_snapshot
+from tests.support.node.recording_session import RecordingSession, request_of
+from tests.support.node.scripted_role import ScriptedRole
+from tests.support.node.virtual_time import VirtualTime
 
 CLUSTER = "c" * 22
 LEADER = Endpoint("CONTROLLER", "host-2", 9092)

@@ -14,7 +14,7 @@ from quorumd.protocol.messages import alter_quorum_request as alter
 from quorumd.protocol.messages import describe_quorum_request
 from quorumd.protocol.messages import update_raft_voter_request as update
 from quorumd.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
-from tests.support.nodes import PORT, Client, Cluster, host_of
+from tests.support.node.nodes import PORT, Client, Cluster, host_of
 
 
 def grown(cluster: Cluster, *newcomers: int) -> None:

@@ -13,7 +13,7 @@ from quorumd.node.node import Node
 from quorumd.node.snapshots.builder import build_snapshot
 from quorumd.protocol.messages import incremental_alter_configs_request
 from quorumd.raft.settings import RaftSettings
-from tests.support.nodes import FOLDER, NO_IDLE_RECORDS, Cluster, host_of
+from tests.support.node.nodes import FOLDER, NO_IDLE_RECORDS, Cluster, host_of
 
 SMALL = LogSettings(segment_bytes=1000, allocate_bytes=0)
 PIECES = RaftSettings(snapshot_max_bytes=300)

@@ -24,7 +24,7 @@ from quorumd.raft.effects import Effects, Respond, Send, SnapshotChunk
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import PeerRequestFailed, SnapshotChecked
 from quorumd.simulator.environment.disk import SimulatedDisk
-from tests.support.log_fixtures import (
+from tests.support.log.small_logs import (
     batch,
     fail_with_disk_full,
     fail_with_io_error,
@@ -32,8 +32,8 @@ from tests.support.log_fixtures import (
     fresh_disk,
     open_log,
 )
-from tests.support.snapshots import voters_record, write_snapshot
-from tests.support.virtual_time import VirtualTime
+from tests.support.log.snapshots import voters_record, write_snapshot
+from tests.support.node.virtual_time import VirtualTime
 from tests.unit.node.consensus.test_raft_runner import (
     ANSWER,
     ASKED,

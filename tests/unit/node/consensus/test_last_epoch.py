@@ -10,7 +10,7 @@ from quorumd.ids import METADATA_TOPIC, ZERO_UUID
 from quorumd.protocol.messages import begin_quorum_epoch_request, end_quorum_epoch_request, vote_request
 from quorumd.protocol.wire import Message
 from quorumd.raft.replica import MAX_EPOCH
-from tests.support.nodes import Cluster
+from tests.support.node.nodes import Cluster
 
 
 def vote(epoch: int, pre_vote: bool) -> Message:

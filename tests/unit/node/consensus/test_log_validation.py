@@ -9,8 +9,8 @@ from quorumd.node.consensus.log_validation import validate_fetched
 from quorumd.node.state.snapshot_loader import find_start_snapshot
 from quorumd.protocol.record_batch import encode_batch
 from quorumd.simulator.environment.disk import SimulatedDisk
-from tests.support.config_logs import ConfigLog
-from tests.support.log_fixtures import fresh_disk
+from tests.support.log.config_logs import ConfigLog
+from tests.support.log.small_logs import fresh_disk
 
 FUTURE = b"\1\x63\0\0"
 

@@ -29,7 +29,7 @@ from quorumd.raft.events import (
 )
 from quorumd.raft.messages import FetchRequest, LeaderResponse, VoteRequest
 from quorumd.raft.quorum_state import QuorumState
-from tests.support.virtual_time import VirtualTime
+from tests.support.node.virtual_time import VirtualTime
 
 VOTE = Send(2, VoteRequest(2, ReplicaKey(1), ReplicaKey(2), OffsetAndEpoch(0, 0), False))
 ANSWER = Respond("asked", LeaderResponse(ErrorCode.NONE, 1, 1))

@@ -11,7 +11,7 @@ from quorumd.log.meta_properties import partition_folder
 from quorumd.node.node import Node
 from quorumd.node.settings import MAINTENANCE_INTERVAL_MS
 from quorumd.protocol.messages import incremental_alter_configs_request as wire
-from tests.support.nodes import FOLDER, NO_IDLE_RECORDS, Cluster
+from tests.support.node.nodes import FOLDER, NO_IDLE_RECORDS, Cluster
 
 BROKER = 4
 FIRST_SEGMENT = f"{partition_folder(FOLDER)}/{0:020d}.log"

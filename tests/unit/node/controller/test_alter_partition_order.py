@@ -16,9 +16,9 @@ from quorumd.protocol.messages.alter_partition_request import (
     TopicData,
 )
 from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
-from tests.support.broker_harness import registration
-from tests.support.controller_harness import TOPIC_ID, ControllerWorld
-from tests.support.recording_session import RecordingSession
+from tests.support.controller.broker_harness import registration
+from tests.support.node.controller_harness import TOPIC_ID, ControllerWorld
+from tests.support.node.recording_session import RecordingSession
 
 
 class World(ControllerWorld):

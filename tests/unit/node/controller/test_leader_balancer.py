@@ -10,8 +10,8 @@ from quorumd.ids import KafkaUuid
 from quorumd.node.node import Node
 from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from quorumd.protocol.messages.topic_record import TopicRecord
-from tests.support.broker_harness import registration
-from tests.support.nodes import Cluster
+from tests.support.controller.broker_harness import registration
+from tests.support.node.nodes import Cluster
 
 INTERVAL_MS = 5000.0
 TOPIC_ID = KafkaUuid(b"the topic's id..")

@@ -10,7 +10,7 @@ from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.no_op_record import NoOpRecord
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.record_batch import headers, values
-from tests.support.nodes import NO_IDLE_RECORDS, Cluster
+from tests.support.node.nodes import NO_IDLE_RECORDS, Cluster
 
 INTERVAL_MS = 500.0
 

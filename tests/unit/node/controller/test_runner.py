@@ -19,8 +19,8 @@ from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from quorumd.protocol.wire import Message
-from tests.support.broker_harness import directory, registration
-from tests.support.nodes import Client, Closed, Cluster
+from tests.support.controller.broker_harness import directory, registration
+from tests.support.node.nodes import Client, Closed, Cluster
 
 SESSION_MS = 4000.0
 TOPIC_ID = KafkaUuid(b"the topic's id..")

@@ -15,7 +15,7 @@ from quorumd.node.settings import NodeSettings
 from quorumd.raft.description import QuorumDescription, ReplicaDescription
 from quorumd.raft.effects import VoteRefused
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
-from tests.support.virtual_time import VirtualTime
+from tests.support.node.virtual_time import VirtualTime
 
 
 def key(node_id: int, disk: int = 1) -> ReplicaKey:

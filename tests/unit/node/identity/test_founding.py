@@ -11,8 +11,8 @@ from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, ReplicaKey
 from quorumd.log.meta_properties import format_folder, partition_folder
 from quorumd.protocol.messages import alter_quorum_request as wire
 from quorumd.simulator.environment.disk import SimulatedDisk
-from tests.support import stock_folder
-from tests.support.nodes import FOLDER, Cluster, directory_of
+from tests.support.log import stock_folder
+from tests.support.node.nodes import FOLDER, Cluster, directory_of
 
 
 def test_member_of_a_quorum_has_no_obstacle() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quorumd.log.meta_properties import partition_folder
 from quorumd.log.quorum_state_file import QuorumStateFile, SavedState
-from tests.support.nodes import FOLDER, Cluster
+from tests.support.node.nodes import FOLDER, Cluster
 
 
 def saved(cluster: Cluster, node_id: int) -> SavedState:

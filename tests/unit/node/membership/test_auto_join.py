@@ -6,7 +6,7 @@ from typing import Any
 
 from quorumd.ids import ReplicaKey
 from quorumd.node.node import Node
-from tests.support.nodes import PORT, Cluster, directory_of, host_of
+from tests.support.node.nodes import PORT, Cluster, directory_of, host_of
 
 
 def voters(node: Node) -> list[tuple[int, int]]:

@@ -15,7 +15,7 @@ from quorumd.protocol.messages.controller_registration_request import Controller
 from quorumd.protocol.messages.unregister_controller_request import UnregisterControllerRequest
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.record_batch import headers, values
-from tests.support.nodes import Cluster, host_of
+from tests.support.node.nodes import Cluster, host_of
 
 DEAD = KafkaUuid(b"dead incarnation")
 

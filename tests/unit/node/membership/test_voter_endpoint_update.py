@@ -15,7 +15,7 @@ from quorumd.protocol.codec import decode, encode
 from quorumd.protocol.messages.update_raft_voter_response import UpdateRaftVoterResponse
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 from quorumd.simulator.environment.entropy import SimulatedEntropy
-from tests.support.virtual_time import VirtualTime
+from tests.support.node.virtual_time import VirtualTime
 
 OWN = ReplicaKey(1, KafkaUuid(bytes(15) + b"\x41"))
 CLUSTER = "c" * 22

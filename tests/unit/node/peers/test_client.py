@@ -37,9 +37,9 @@ from quorumd.raft.messages import (
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 from quorumd.simulator.environment.entropy import SimulatedEntropy
 from quorumd.simulator.environment.network import SimulatedNetwork
-from tests.support.nodes import EVEN_LINKS
-from tests.support.scripted_peer import ALL_APIS, ScriptedPeer
-from tests.support.virtual_time import VirtualTime
+from tests.support.node.nodes import EVEN_LINKS
+from tests.support.node.scripted_peer import ALL_APIS, ScriptedPeer
+from tests.support.node.virtual_time import VirtualTime
 
 CLUSTER = "c" * 22
 OWN = Endpoint("CONTROLLER", "me", 9092)

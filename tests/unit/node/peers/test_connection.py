@@ -12,9 +12,9 @@ from quorumd.protocol.messages.describe_cluster_response import DescribeClusterR
 from quorumd.protocol.messages.metadata_request import MetadataRequest
 from quorumd.protocol.messages.metadata_response import MetadataResponse
 from quorumd.simulator.environment.network import SimulatedNetwork
-from tests.support.nodes import EVEN_LINKS
-from tests.support.scripted_peer import ScriptedPeer
-from tests.support.virtual_time import VirtualTime
+from tests.support.node.nodes import EVEN_LINKS
+from tests.support.node.scripted_peer import ScriptedPeer
+from tests.support.node.virtual_time import VirtualTime
 
 TIMEOUT_MS = 500.0
 

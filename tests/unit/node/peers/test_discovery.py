@@ -25,8 +25,8 @@ from quorumd.raft.events import Event, LeaderReported, PeerDiscovered
 from quorumd.raft.messages import BeginEpochRequest
 from quorumd.raft.voters import Voter
 from quorumd.simulator.environment.entropy import SimulatedEntropy
-from tests.support.raft_single import EngineHarness
-from tests.support.virtual_time import VirtualTime
+from tests.support.node.virtual_time import VirtualTime
+from tests.support.raft.single_engine import EngineHarness
 
 OURS, THEIRS = "o" * 22, "t" * 22
 DIRECTORY = KafkaUuid(bytes(15) + b"\x42")

@@ -22,8 +22,8 @@ from quorumd.protocol.messages.create_topics_request import CreatableTopic, Crea
 from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecord
 from quorumd.protocol.messages.unfence_broker_record import UnfenceBrokerRecord
 from quorumd.protocol.wire import Message
-from tests.support.controller_harness import TOPIC_ID, ControllerWorld
-from tests.support.recording_session import RecordingSession, request_of
+from tests.support.node.controller_harness import TOPIC_ID, ControllerWorld
+from tests.support.node.recording_session import RecordingSession, request_of
 
 BROKER = 101
 COUNT = 3 * MAX_PARTITIONS_PER_PART + 1

@@ -6,7 +6,7 @@ from quorumd.node.sessions.router import RequestRouter
 from quorumd.protocol.apis import APIS, ApiKey
 from quorumd.protocol.messages.metadata_request import MetadataRequest
 from quorumd.protocol.messages.vote_request import VoteRequest
-from tests.support.recording_session import RecordingSession, request_of
+from tests.support.node.recording_session import RecordingSession, request_of
 
 
 def test_private_apis_can_be_left_out() -> None:

@@ -16,7 +16,7 @@ from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import ClientConnection, Request
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from quorumd.protocol.messages.metadata_response import MetadataResponse
-from tests.support.virtual_time import VirtualTime
+from tests.support.node.virtual_time import VirtualTime
 
 SLICE = 100
 SPOKEN = {int(ApiKey.API_VERSIONS): (0, 4), int(ApiKey.METADATA): (0, 13)}

@@ -28,9 +28,9 @@ from quorumd.protocol.record_batch import headers, values
 from quorumd.protocol.wire import Message
 from quorumd.simulator.environment.disk import PowerLost, SimulatedDisk
 from quorumd.simulator.environment.event_heap import Process
-from tests.support.config_logs import FOLDER, ConfigLog, config_values
-from tests.support.log_fixtures import fresh_disk
-from tests.support.snapshots import voters_record
+from tests.support.log.config_logs import FOLDER, ConfigLog, config_values
+from tests.support.log.small_logs import fresh_disk
+from tests.support.log.snapshots import voters_record
 
 DIRECTORY = partition_folder(FOLDER)
 

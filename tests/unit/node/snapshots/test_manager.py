@@ -25,9 +25,9 @@ from quorumd.node.snapshots.manager import (
 from quorumd.node.statistics import NodeStatistics
 from quorumd.ports import MIN_DUTY_CYCLE
 from quorumd.simulator.environment.disk import JOB_START_MS, SimulatedDisk
-from tests.support.config_logs import FOLDER, SMALL_SEGMENTS, ConfigLog
-from tests.support.snapshots import write_snapshot
-from tests.support.virtual_time import VirtualTime
+from tests.support.log.config_logs import FOLDER, SMALL_SEGMENTS, ConfigLog
+from tests.support.log.snapshots import write_snapshot
+from tests.support.node.virtual_time import VirtualTime
 
 DIRECTORY = partition_folder(FOLDER)
 HOUR_MS = 3600_000.0

@@ -16,7 +16,7 @@ from quorumd.node.settings import MAINTENANCE_INTERVAL_MS
 from quorumd.protocol.messages import incremental_alter_configs_request as wire
 from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.metadata_request import MetadataRequest
-from tests.support.nodes import FOLDER, Cluster
+from tests.support.node.nodes import FOLDER, Cluster
 
 DIRECTORY = partition_folder(FOLDER)
 SMALL = LogSettings(

@@ -19,9 +19,9 @@ from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.wire import Message
 from quorumd.simulator.environment.clock import SimulatedClock
 from quorumd.simulator.environment.event_heap import EventHeap, Process
-from tests.support.config_logs import FOLDER, ConfigLog, config_values
-from tests.support.log_fixtures import fresh_disk
-from tests.support.snapshots import CLUSTER_ID, write_snapshot
+from tests.support.log.config_logs import FOLDER, ConfigLog, config_values
+from tests.support.log.small_logs import fresh_disk
+from tests.support.log.snapshots import CLUSTER_ID, write_snapshot
 
 DIRECTORY = partition_folder(FOLDER)
 

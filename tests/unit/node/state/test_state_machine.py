@@ -23,7 +23,7 @@ from quorumd.protocol.wire import Message
 from quorumd.simulator.environment.clock import SimulatedClock
 from quorumd.simulator.environment.disk import SimulatedDisk
 from quorumd.simulator.environment.event_heap import EventHeap, Process
-from tests.support.snapshots import write_snapshot
+from tests.support.log.snapshots import write_snapshot
 
 GROUP = (int(ResourceType.GROUP), "g")
 

@@ -23,7 +23,7 @@ from quorumd.node.state.snapshot_loader import load_image
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.record_batch import values
 from quorumd.simulator.environment.disk import SimulatedDisk
-from tests.support.log_fixtures import fresh_disk
+from tests.support.log.small_logs import fresh_disk
 
 ARCHIVE = Path(__file__).parents[3] / "support" / "data" / "kafka_4.3.1_records.zip"
 DIRECTORY = partition_folder("1")

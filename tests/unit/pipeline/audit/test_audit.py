@@ -13,9 +13,9 @@ from quorumd.errors import InputIncomplete
 from quorumd.pipeline.audit.audit import AuditReport, audit_here
 from quorumd.pipeline.audit.findings import Finding, Severity
 from scripts.log_generator import LogShape, generate
-from tests.support import damaged_logs
-from tests.support.damaged_logs import segments
-from tests.support.log_files import batches
+from tests.support.log import damaged_logs
+from tests.support.log.damaged_logs import segments
+from tests.support.log.log_files import batches
 
 VOTERS = (1, 2, 3)
 RECORDS = 150_000

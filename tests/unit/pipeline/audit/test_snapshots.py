@@ -16,10 +16,10 @@ from quorumd.node.snapshots.builder import build_snapshot
 from quorumd.pipeline.audit.audit import AuditReport, audit_here
 from quorumd.pipeline.audit.findings import Finding, Severity
 from quorumd.runtime.disk import OsDisk
-from tests.support.config_logs import ConfigLog
-from tests.support.damaged_logs import log_folder, save_state, segments
-from tests.support.log_files import Batch, batches
-from tests.support.snapshots import config, write_snapshot
+from tests.support.log.config_logs import ConfigLog
+from tests.support.log.damaged_logs import log_folder, save_state, segments
+from tests.support.log.log_files import Batch, batches
+from tests.support.log.snapshots import config, write_snapshot
 
 SETTINGS = LogSettings(segment_bytes=8192, allocate_bytes=0)
 

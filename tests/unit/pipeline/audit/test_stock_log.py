@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from quorumd.pipeline.audit.audit import audit_here
-from tests.support.damaged_logs import change_silently, flip_bit
+from tests.support.log.damaged_logs import change_silently, flip_bit
 
 DATA = Path(__file__).parents[3] / "support" / "data"
 ARCHIVE = DATA / "stock_kafka_4.1.0.zip"

@@ -10,9 +10,9 @@ import pytest
 from quorumd.pipeline.audit.audit import AuditReport, audit_here
 from quorumd.pipeline.audit.findings import Severity
 from scripts.log_generator import LogShape, generate
-from tests.support import damaged_logs
-from tests.support.damaged_logs import segments
-from tests.support.log_files import Batch, batches
+from tests.support.log import damaged_logs
+from tests.support.log.damaged_logs import segments
+from tests.support.log.log_files import Batch, batches
 
 SECTOR = 512
 

@@ -16,7 +16,7 @@ from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch
 from quorumd.protocol.wire import Message
-from tests.support.raw_batches import raw_record
+from tests.support.log.raw_batches import raw_record
 
 ID = KafkaUuid(bytes(range(16)))
 OTHER = KafkaUuid(bytes(range(50, 66)))

@@ -12,8 +12,8 @@ from quorumd.errors import ConfigError, InputIncomplete
 from quorumd.pipeline.history.build import build
 from quorumd.pipeline.history.staging_source import Staging, StagingSource, staging_options
 from quorumd.pipeline.history.tables import STAGING, Manifest, only_writer, read_manifest, write_manifest
-from tests.support.history_logs import history, write_segment
-from tests.support.history_writing import write
+from tests.support.history.logs import history, write_segment
+from tests.support.history.writing import write
 
 NO_SPARK: Any = None
 

@@ -21,9 +21,9 @@ from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.messages.unfence_broker_record import UnfenceBrokerRecord
 from quorumd.protocol.messages.unregister_broker_record import UnregisterBrokerRecord
 from quorumd.protocol.messages.voters_record import TargetVoter
-from tests.support.history_rows import cluster_rows, surroundings
-from tests.support.reference_history import Logged
-from tests.support.snapshots import CLUSTER_ID, voters_record
+from tests.support.history.reference import Logged
+from tests.support.history.rows import cluster_rows, surroundings
+from tests.support.log.snapshots import CLUSTER_ID, voters_record
 
 ONE, TWO = KafkaUuid(bytes(15) + b"\x11"), KafkaUuid(bytes(15) + b"\x12")
 

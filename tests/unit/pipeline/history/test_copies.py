@@ -9,7 +9,7 @@ import pytest
 from quorumd.errors import InputIncomplete
 from quorumd.pipeline.history.copies import describe_input, without_damaged
 from quorumd.pipeline.history.seed import _snapshot_of_folders
-from tests.support.history_logs import damage_middle, history, write_segment, write_snapshot_of
+from tests.support.history.logs import damage_middle, history, write_segment, write_snapshot_of
 
 LOG, IMAGE = history(5, 120)
 END = LOG[-1].offset + 1

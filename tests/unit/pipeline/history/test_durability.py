@@ -12,10 +12,10 @@ from quorumd.pipeline.history import merging, writer
 from quorumd.pipeline.history.jobs import Done, EventsJob, FoldJob, run_jobs
 from quorumd.pipeline.history.tables import Manifest, only_writer, write_manifest
 from quorumd.pipeline.history.writer import HistoryWriter
-from tests.support.history_content import content
-from tests.support.history_logs import history
-from tests.support.history_writing import add, write_seed
-from tests.support.power_failure import flushed_disk
+from tests.support.history.content import content
+from tests.support.history.logs import history
+from tests.support.history.writing import add, write_seed
+from tests.support.log.power_failure import flushed_disk
 
 
 def test_what_a_manifest_names_is_on_the_disk_before_it_is(

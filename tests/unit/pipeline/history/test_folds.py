@@ -18,10 +18,10 @@ from quorumd.protocol.messages.partition_change_record import PartitionChangeRec
 from quorumd.protocol.messages.partition_record import PartitionRecord
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
-from tests.support.history_logs import history, reassigned
-from tests.support.history_rows import no_states, partition_records, plain_states, surroundings
-from tests.support.random_records import partitions_of
-from tests.support.reference_history import Logged, NaiveHistory
+from tests.support.history.logs import history, reassigned
+from tests.support.history.reference import Logged, NaiveHistory
+from tests.support.history.rows import no_states, partition_records, plain_states, surroundings
+from tests.support.protocol.random_records import partitions_of
 
 
 def by_time(states: list[dict[str, Any]]) -> list[dict[str, Any]]:

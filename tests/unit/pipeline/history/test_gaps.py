@@ -13,10 +13,10 @@ from quorumd.pipeline.history.jobs import run_job
 from quorumd.pipeline.history.seed import Seed
 from quorumd.pipeline.history.tables import as_time
 from quorumd.pipeline.history.writer import HistoryWriter
-from tests.support.history_logs import history
-from tests.support.history_rows import plain_states
-from tests.support.history_writing import write, write_seed
-from tests.support.reference_history import NaiveHistory
+from tests.support.history.logs import history
+from tests.support.history.reference import NaiveHistory
+from tests.support.history.rows import plain_states
+from tests.support.history.writing import write, write_seed
 
 FACTS = (
     "leader",

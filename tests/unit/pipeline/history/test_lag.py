@@ -15,8 +15,8 @@ from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import describe_quorum_response as describe
 from quorumd.protocol.messages.metadata_response import MetadataResponse, MetadataResponseBroker
 from quorumd.protocol.wire import Message
-from tests.support.fake_node import FakeNode
-from tests.support.history_logs import history, write_segment
+from tests.support.client.fake_node import FakeNode
+from tests.support.history.logs import history, write_segment
 
 NOW = as_time(5)
 

@@ -11,8 +11,8 @@ from quorumd.errors import ConfigError, InputIncomplete
 from quorumd.pipeline.history.history import History, open_history
 from quorumd.pipeline.history.queries import isr_churn, partition_rows, table_rows
 from quorumd.pipeline.history.tables import as_time, read_files
-from tests.support.history_logs import reassigned
-from tests.support.history_writing import write, write_with_wrong_clock
+from tests.support.history.logs import reassigned
+from tests.support.history.writing import write, write_with_wrong_clock
 
 WRONG_EPOCH, WRONG_BY = 3, timedelta(days=1)
 """Of eight epochs of fifty offsets and fifty milliseconds each."""

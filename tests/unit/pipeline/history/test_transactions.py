@@ -16,11 +16,11 @@ from quorumd.pipeline.tables.schemas import HISTORY_TABLES
 from quorumd.protocol.messages.abort_transaction_record import AbortTransactionRecord
 from quorumd.protocol.messages.begin_transaction_record import BeginTransactionRecord
 from quorumd.protocol.messages.end_transaction_record import EndTransactionRecord
-from tests.support.history_content import by, content
-from tests.support.history_logs import history
-from tests.support.history_rows import plain_states
-from tests.support.history_writing import add, write
-from tests.support.reference_history import Logged, NaiveHistory
+from tests.support.history.content import by, content
+from tests.support.history.logs import history
+from tests.support.history.reference import Logged, NaiveHistory
+from tests.support.history.rows import plain_states
+from tests.support.history.writing import add, write
 
 KEY = "topic_id", "partition", "from_offset"
 

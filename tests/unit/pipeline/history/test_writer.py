@@ -25,11 +25,11 @@ from quorumd.protocol import messages
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch
-from tests.support.history_content import by, content
-from tests.support.history_logs import history
-from tests.support.history_rows import batches, plain_states
-from tests.support.history_writing import add, write
-from tests.support.reference_history import NaiveHistory
+from tests.support.history.content import by, content
+from tests.support.history.logs import history
+from tests.support.history.reference import NaiveHistory
+from tests.support.history.rows import batches, plain_states
+from tests.support.history.writing import add, write
 
 
 class Killed(BaseException):

@@ -24,7 +24,7 @@ from quorumd.protocol.messages import fetch_response as fetch
 from quorumd.protocol.messages import fetch_snapshot_response as snapshot
 from quorumd.protocol.record_batch import encode_batch
 from quorumd.protocol.wire import Message
-from tests.support.fake_node import ALL_APIS, FakeNode
+from tests.support.client.fake_node import ALL_APIS, FakeNode
 
 T = TypeVar("T")
 BATCHES = [encode_batch(offset, 4, 1_000, [b"x"] * 3) for offset in (0, 3, 6)]

@@ -17,7 +17,7 @@ from quorumd.pipeline.plan.planning import Changes, make_outcome
 from quorumd.pipeline.plan.state import ClusterState
 from quorumd.pipeline.tables.schemas import PLAN_BROKERS, PLAN_MOVES
 from scripts.skewed_states import skewed_state
-from tests.support.plan_checks import after
+from tests.support.plan.checks import after
 
 STATE = skewed_state(60, [f"r{n % 3}" for n in range(6)], skew=1)
 CHANGES = Changes(frozenset({1}), {6: "r1"})

@@ -32,8 +32,8 @@ from quorumd.protocol.messages.describe_configs_response import DescribeConfigsR
 from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecord
 from quorumd.protocol.record_batch import encode_batch, headers
 from scripts.skewed_states import skewed_state
-from tests.support.history_logs import history, write_segment, write_snapshot_of
-from tests.support.reference_history import Logged
+from tests.support.history.logs import history, write_segment, write_snapshot_of
+from tests.support.history.reference import Logged
 
 STATE = skewed_state(30, ["a", "b", "c", "a"])
 

@@ -14,7 +14,7 @@ from quorumd.pipeline.plan.planning import Changes, make_outcome
 from quorumd.pipeline.plan.repair import Repair
 from quorumd.pipeline.plan.state import BrokerState, ClusterState, padded_rows
 from scripts.skewed_states import skewed_state
-from tests.support.plan_checks import after, check, leads, loads, moves, rack_counts
+from tests.support.plan.checks import after, check, leads, loads, moves, rack_counts
 
 RACKS = [f"r{n % 3}" for n in range(9)]
 EVEN = after(make_outcome(skewed_state(300, RACKS), Changes()))

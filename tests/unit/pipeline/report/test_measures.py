@@ -8,7 +8,7 @@ import numpy as np
 
 from quorumd.pipeline.report import measures
 from quorumd.pipeline.tables.schemas import BROKERS, EPOCHS, LAG
-from tests.support.report_data import MORNING, a_day, state, states, table
+from tests.support.plan.report_data import MORNING, a_day, state, states, table
 
 T0 = MORNING.timestamp()
 SPAN = (T0, T0 + 100)

@@ -31,9 +31,9 @@ from quorumd.pipeline.report.report import (
 )
 from quorumd.pipeline.report.vega import vega_script
 from quorumd.pipeline.tables.schemas import HISTORY_TABLES
-from tests.support.history_logs import history as happened
-from tests.support.history_writing import write, write_seed
-from tests.support.report_data import MORNING, a_day, a_plan, history, state, table
+from tests.support.history.logs import history as happened
+from tests.support.history.writing import write, write_seed
+from tests.support.plan.report_data import MORNING, a_day, a_plan, history, state, table
 
 NOW = datetime(2026, 3, 16, 12, tzinfo=UTC)
 NODE = {"node": 1, "segments": 2, "batches": 30, "records": 1200, "bytes": 9000, "startOffset": 0}

@@ -26,9 +26,9 @@ from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch
 from quorumd.runtime.disk import OsDisk
 from scripts.log_generator import GeneratedLog, LogShape, generate
-from tests.support.raw_batches import raw_batch, raw_record
-from tests.support.snapshots import config, write_snapshot
-from tests.support.source_rows import read_table, rows
+from tests.support.history.source_rows import read_table, rows
+from tests.support.log.raw_batches import raw_batch, raw_record
+from tests.support.log.snapshots import config, write_snapshot
 
 SHAPE = LogShape(records=3_000, segment_bytes=60_000, epoch_records=700, batch_records=12)
 COLUMNS = ("segment", "position", "offset", "type", "fault")

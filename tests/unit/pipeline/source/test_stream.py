@@ -17,7 +17,7 @@ from quorumd.pipeline.source.options import Interval
 from quorumd.pipeline.source.stream import LiveLog, Offset, StreamReader
 from quorumd.pipeline.source.tasks import File
 from quorumd.protocol.record_batch import encode_batch
-from tests.support.source_rows import options_of, read_micro_batch
+from tests.support.history.source_rows import options_of, read_micro_batch
 
 ALL = ReadAllAvailable()
 

@@ -8,7 +8,7 @@ from quorumd.simulator.brokers import directories
 from quorumd.simulator.brokers.broker_disk import Disk
 from quorumd.simulator.brokers.data_log import DataLog
 from quorumd.simulator.brokers.replica import Replica
-from tests.support.broker_views import row
+from tests.support.simulator.broker_views import row
 
 TOPIC, OTHER_TOPIC = KafkaUuid(bytes([9]) * 16), KafkaUuid(bytes([8]) * 16)
 IDS = [KafkaUuid(bytes([number]) * 16) for number in (1, 2, 3)]

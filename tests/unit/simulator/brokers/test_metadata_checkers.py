@@ -10,7 +10,7 @@ from quorumd.controller.partition import NO_LEADER, RECOVERING
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.simulator.brokers.checkers import all_checkers, metadata
 from quorumd.simulator.brokers.cluster_view import Registration
-from tests.support.broker_views import (
+from tests.support.simulator.broker_views import (
     NAME,
     WHERE,
     batch,

@@ -9,7 +9,7 @@ from quorumd.controller.placement import Placement
 from quorumd.ids import KafkaUuid
 from quorumd.simulator.brokers.checkers.placement import CordonedBrokersGetNoReplicas, FirstLeadersAreSpread
 from quorumd.simulator.brokers.cluster_view import ClusterView, PartitionChange
-from tests.support.broker_views import WHERE, breaks, broker, row, view_with
+from tests.support.simulator.broker_views import WHERE, breaks, broker, row, view_with
 
 
 def three_racks() -> ClusterView:

@@ -8,7 +8,7 @@ from quorumd.simulator.brokers.checkers import replicas
 from quorumd.simulator.brokers.cluster_view import PartitionChange
 from quorumd.simulator.brokers.data_log import DataLog, Record
 from quorumd.simulator.brokers.replica import Outcome, Proposal
-from tests.support.broker_views import (
+from tests.support.simulator.broker_views import (
     WHERE,
     breaks,
     commit,

@@ -31,7 +31,7 @@ from quorumd.protocol.messages.metadata_response import (
 from quorumd.simulator.brokers.checkers import liveness, responses
 from quorumd.simulator.brokers.cluster_view import ClusterView, PartitionChange
 from quorumd.simulator.brokers.replica import Proposal, Replica
-from tests.support.broker_views import (
+from tests.support.simulator.broker_views import (
     NAME,
     TOPIC,
     WHERE,

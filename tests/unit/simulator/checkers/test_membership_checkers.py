@@ -25,8 +25,8 @@ from quorumd.simulator.checkers import (
     SnapshotsEqualTheLog,
 )
 from quorumd.simulator.inspection.log_mirror import Batch, batches_in
-from tests.support.log_fixtures import fresh_disk
-from tests.support.snapshots import config, write_snapshot
+from tests.support.log.small_logs import fresh_disk
+from tests.support.log.snapshots import config, write_snapshot
 
 
 def voters_of(*ids: int) -> VotersRecord:

@@ -13,7 +13,7 @@ from quorumd.simulator.brokers.options import BrokerOptions
 from quorumd.simulator.checkers import InvariantViolation
 from quorumd.simulator.cluster import Cluster, Machine
 from quorumd.simulator.faults.data_folders import CopiedFolder, ReplacedDisk, SwappedFolders, WrongClusterId
-from tests.support.simulated_cluster import elect, leader_of, make_cluster, run
+from tests.support.simulator.simulated_cluster import elect, leader_of, make_cluster, run
 
 
 def settled(voters: int = 3, observers: int = 0) -> Cluster:

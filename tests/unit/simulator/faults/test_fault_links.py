@@ -7,7 +7,7 @@ from random import Random
 
 from quorumd.simulator.cluster import Cluster
 from quorumd.simulator.faults.links import DelayedConnection, Replay, ReplayedConnection, RingPartition
-from tests.support.simulated_cluster import elect, make_cluster, run
+from tests.support.simulator.simulated_cluster import elect, make_cluster, run
 
 
 def test_in_a_ring_everybody_reaches_two_neighbours_or_only_the_next() -> None:

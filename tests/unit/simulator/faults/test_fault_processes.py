@@ -5,7 +5,7 @@ from random import Random
 from quorumd.simulator.cluster import Machine
 from quorumd.simulator.faults.clocks import ClockJump
 from quorumd.simulator.faults.processes import PausedProcess, SlowProcess
-from tests.support.simulated_cluster import elect, leader_of, make_cluster, run
+from tests.support.simulator.simulated_cluster import elect, leader_of, make_cluster, run
 
 
 def pause(machine: Machine, until_ms: float) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from quorumd.simulator.cluster import Cluster, Machine
 from quorumd.simulator.faults.voters import RemovalWithoutMajority
-from tests.support.simulated_cluster import elect, leader_of, make_cluster, run
+from tests.support.simulator.simulated_cluster import elect, leader_of, make_cluster, run
 
 
 def voters_of(machine: Machine) -> tuple[int, ...]:

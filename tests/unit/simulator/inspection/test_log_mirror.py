@@ -8,8 +8,8 @@ from quorumd.ids import OffsetAndEpoch
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.simulator.environment.disk import SimulatedDisk
 from quorumd.simulator.inspection.log_mirror import Batch, DurableLog, LogMirror, batches_below, batches_in
-from tests.support.log_fixtures import fill, fresh_disk, open_log
-from tests.support.snapshots import write_snapshot
+from tests.support.log.small_logs import fill, fresh_disk, open_log
+from tests.support.log.snapshots import write_snapshot
 
 SNAPSHOT = OffsetAndEpoch(15, 1)
 

@@ -17,7 +17,7 @@ from quorumd.simulator.liveness.convergence import (
     require_checkpoints,
     require_idle_records,
 )
-from tests.support.simulated_cluster import elect, leader_of, make_cluster, run
+from tests.support.simulator.simulated_cluster import elect, leader_of, make_cluster, run
 
 TAKES_BOTH = next(seed for seed in range(99) if Random(seed).randrange(2) == 1)
 """A seed that draws two of two nodes."""

@@ -19,7 +19,7 @@ from quorumd.simulator.liveness.membership import (
     unregistered,
 )
 from quorumd.simulator.workload.feature_options import FeatureOptions
-from tests.support.simulated_cluster import elect, make_cluster, run
+from tests.support.simulator.simulated_cluster import elect, make_cluster, run
 
 
 def registered_cluster(metadata_version: int) -> Cluster:

@@ -5,7 +5,7 @@ import pytest
 from quorumd.simulator.checkers import InvariantViolation
 from quorumd.simulator.cluster import Cluster
 from quorumd.simulator.liveness.stable_leadership import TIMEOUTS_WITHOUT_LEADER, StableLeadership
-from tests.support.simulated_cluster import elect, leader_of, make_cluster, run
+from tests.support.simulator.simulated_cluster import elect, leader_of, make_cluster, run
 
 PAUSE_MS = 60_000.0
 

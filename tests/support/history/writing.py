@@ -16,9 +16,9 @@ from quorumd.pipeline.history.seed import Seed
 from quorumd.pipeline.history.staging import Staged, stage
 from quorumd.pipeline.history.tables import Manifest, as_time, read_manifest
 from quorumd.pipeline.history.writer import HistoryWriter, Run
-from tests.support.history_logs import history
-from tests.support.history_rows import batches
-from tests.support.reference_history import Logged
+from tests.support.history.logs import history
+from tests.support.history.reference import Logged
+from tests.support.history.rows import batches
 
 
 def write(folder: Path, log: list[Logged], tasks: int = 1) -> None:

@@ -16,8 +16,8 @@ from urllib.request import urlopen
 
 from quorumd.cli.initial_features import bootstrap_content
 from quorumd.cli.local_cluster import format_nodes
-from tests.support.requests import Quorum, Refused, leader_known, quorum
-from tests.support.wire import Wire
+from tests.support.processes.requests import Quorum, Refused, leader_known, quorum
+from tests.support.processes.wire import Wire
 
 T = TypeVar("T")
 

@@ -30,9 +30,9 @@ from quorumd.errors import QuorumdError
 from quorumd.ids import NO_NODE
 from quorumd.raft.events import ShutdownRequested
 from quorumd.raft.quorum_state import QuorumState
-from tests.support.raft_quorum import key
-from tests.support.scenario_cluster import Link, ScenarioQuorum
-from tests.support.scenario_words import describe_node, describe_role
+from tests.support.raft.quorum import key
+from tests.support.scenarios.cluster import Link, ScenarioQuorum
+from tests.support.scenarios.words import describe_node, describe_role
 
 TIMEOUT_MS = 30_000
 COMMANDS = (

@@ -31,8 +31,8 @@ from quorumd.raft.events import (
 from quorumd.raft.messages import FetchResponse, Response
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.settings import RaftSettings
-from tests.support.raft_quorum import REQUEST_TIMEOUT_MS, Node, Quorum, encode, endpoint, key, voter_set
-from tests.support.scenario_words import (
+from tests.support.raft.quorum import REQUEST_TIMEOUT_MS, Node, Quorum, encode, endpoint, key, voter_set
+from tests.support.scenarios.words import (
     describe_request,
     describe_response,
     describe_role,

@@ -17,8 +17,8 @@ from quorumd.protocol.messages.alter_partition_request import (
 )
 from quorumd.protocol.messages.alter_partition_response import AlterPartitionResponse
 from quorumd.protocol.messages.describe_topic_partitions_response import DescribeTopicPartitionsResponseTopic
-from tests.support.daemons import Cluster
-from tests.support.fake_broker import BrokerStandIn
+from tests.support.processes.daemons import Cluster
+from tests.support.processes.fake_broker import BrokerStandIn
 
 ROUND_S = 0.05
 

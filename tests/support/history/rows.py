@@ -24,7 +24,7 @@ from quorumd.protocol.messages.snapshot_header_record import SnapshotHeaderRecor
 from quorumd.protocol.messages.voters_record import VotersRecord
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch, encode_control_batch
-from tests.support.reference_history import LISTS, Logged
+from tests.support.history.reference import LISTS, Logged
 
 CONTROL = LeaderChangeMessage | KRaftVersionRecord | VotersRecord | SnapshotHeaderRecord
 OF_PARTITIONS = PartitionRecord | PartitionChangeRecord

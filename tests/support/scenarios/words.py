@@ -22,7 +22,7 @@ from quorumd.raft.messages import (
 )
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.voters import VoterAssignment
-from tests.support.raft_quorum import Batch, MemoryLog, Node
+from tests.support.raft.quorum import Batch, MemoryLog, Node
 
 
 def position(at: OffsetAndEpoch) -> str:

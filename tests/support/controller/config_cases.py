@@ -22,7 +22,7 @@ from quorumd.controller.config_table import (
     ConfigType,
 )
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 SET, DELETE, APPEND, SUBTRACT = range(4)
 TOPIC, BROKER, CLIENT_METRICS, GROUP = (
     int(kind)

@@ -25,7 +25,7 @@ from quorumd.protocol.messages.broker_registration_request import (
 )
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
-from tests.support.partition_harness import PartitionWorld
+from tests.support.controller.partition_harness import PartitionWorld
 
 EVERYTHING = ((METADATA_VERSION, 1, 33), *SUPPORTED_FEATURES[1:])
 

@@ -62,7 +62,7 @@ def _start(folder: Path, log: Path, kind: str, *arguments: str) -> subprocess.Po
     home = Path(pyspark.__file__).parent
     scratch = folder / "scratch"
     scratch.mkdir(exist_ok=True)
-    root = str(Path(__file__).parents[2])
+    root = str(Path(__file__).parents[3])
     environment = os.environ | {
         "SPARK_HOME": str(home),
         "JAVA_HOME": find_java(os.environ).home,

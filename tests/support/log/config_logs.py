@@ -15,7 +15,7 @@ from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch, encode_control_batch
 from quorumd.protocol.wire import Message
-from tests.support.snapshots import voters_record
+from tests.support.log.snapshots import voters_record
 
 FOLDER = "data"
 SMALL_SEGMENTS = LogSettings(segment_bytes=4096, allocate_bytes=1024, index_interval_bytes=200)

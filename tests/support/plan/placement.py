@@ -8,7 +8,7 @@ from quorumd.client.admin import AdminClient
 from quorumd.protocol.messages.describe_topic_partitions_response import (
     DescribeTopicPartitionsResponsePartition,
 )
-from tests.support.daemons import Cluster
+from tests.support.processes.daemons import Cluster
 
 
 def partitions(cluster: Cluster) -> dict[str, DescribeTopicPartitionsResponsePartition]:

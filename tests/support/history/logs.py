@@ -21,10 +21,10 @@ from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.record_batch import headers, records
 from quorumd.runtime.disk import OsDisk
-from tests.support.history_rows import log_bytes
-from tests.support.random_records import NAMES, Lots
-from tests.support.reference_history import Logged
-from tests.support.snapshots import voters_record
+from tests.support.history.reference import Logged
+from tests.support.history.rows import log_bytes
+from tests.support.log.snapshots import voters_record
+from tests.support.protocol.random_records import NAMES, Lots
 
 RECORDS = 400
 

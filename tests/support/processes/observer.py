@@ -8,7 +8,7 @@ import uuid
 from importlib import import_module
 from typing import Any
 
-from tests.support.wire import Wire
+from tests.support.processes.wire import Wire
 
 VERSIONS = range(12, 19)
 BROKER = 4711

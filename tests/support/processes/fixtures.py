@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.daemons import Cluster
+from tests.support.processes.daemons import Cluster
 
 
 @contextmanager

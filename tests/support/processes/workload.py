@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from tests.support.log_files import config_changes
-from tests.support.requests import Refused, set_register
-from tests.support.wire import Wire
+from tests.support.log.log_files import config_changes
+from tests.support.processes.requests import Refused, set_register
+from tests.support.processes.wire import Wire
 
 LOAD = "load-"
 _numbers = count(1)

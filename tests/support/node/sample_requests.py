@@ -22,7 +22,7 @@ from quorumd.protocol.messages import (
 )
 from quorumd.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 from quorumd.protocol.wire import Message
-from tests.support.controller_requests import CONTROLLER_REQUESTS
+from tests.support.controller.requests import CONTROLLER_REQUESTS
 
 
 def full_request(key: int, version: int) -> Message:

@@ -35,7 +35,7 @@ from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.roles import Role
 from quorumd.raft.settings import RaftSettings
 from quorumd.raft.voters import VoterAssignment, VoterHistory, VoterSet
-from tests.support.raft_quorum import Batch, MemoryLog, decode, encode, endpoint, key, unpinned, voter_set
+from tests.support.raft.quorum import Batch, MemoryLog, decode, encode, endpoint, key, unpinned, voter_set
 
 ME = key(1)
 

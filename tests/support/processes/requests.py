@@ -10,7 +10,7 @@ from kio.schema.describe_quorum.v2 import request as describe_quorum
 from kio.schema.incremental_alter_configs.v1 import request as alter_configs
 from kio.schema.metadata.v12 import request as metadata
 
-from tests.support.wire import Wire
+from tests.support.processes.wire import Wire
 
 CLIENT_METRICS = 16
 REGISTER = "metrics"

@@ -15,7 +15,7 @@ from quorumd.protocol.messages.leader_change_message import LeaderChangeMessage,
 from quorumd.protocol.messages.no_op_record import NoOpRecord
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch, encode_control_batch
-from tests.support.log_files import HEADER, Batch, batches
+from tests.support.log.log_files import HEADER, Batch, batches
 
 CRC_AT = 17
 BODY_AT = 21

@@ -15,7 +15,7 @@ from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol import messages
 from quorumd.protocol.wire import Message
 
-SCHEMAS = Path(__file__).parents[2] / "schemas"
+SCHEMAS = Path(__file__).parents[3] / "schemas"
 FIRST_PRIVATE_TAG = 10000
 
 _ERROR_CODES = st.sampled_from([0, -1, 6, 41, 74])

@@ -18,8 +18,8 @@ from kio.schema.unregister_broker.v0 import request as unregister_broker
 from kio.static.primitive import i16, i64, u16
 
 from quorumd.controller.metadata_versions import SUPPORTED_FEATURES
-from tests.support.daemons import Cluster, wait_for
-from tests.support.wire import Wire
+from tests.support.processes.daemons import Cluster, wait_for
+from tests.support.processes.wire import Wire
 
 Address = tuple[str, int]
 
