@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from random import Random
+from collections.abc import Sequence
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quorumd.controller.cluster_image import ClusterImage, ResourceType
+from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.undo_log import UndoEntry
-from quorumd.log import LogSettings
-from quorumd.log.segmented_log import SegmentedLog
-from quorumd.node.state.proposals import Proposals
-from quorumd.node.state.state_machine import StateMachine
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.metadata_record import decode_record, encode_record
-from quorumd.protocol.record_batch import encode_batch, headers, values
-from quorumd.simulator.environment.clock import SimulatedClock
-from quorumd.simulator.environment.disk import SimulatedDisk
-from quorumd.simulator.environment.event_heap import EventHeap, Process
-
-GROUP = (int(ResourceType.GROUP), "g")
+from quorumd.protocol.record_batch import headers, values
+from tests.support.node.parts import GROUP, NodeParts
 
 keys = st.sampled_from("abc")
 texts = st.one_of(st.none(), st.sampled_from("123"))
@@ -36,24 +27,17 @@ operations = st.one_of(
 )
 
 
-class World:
-    """One node's log, image and proposals. `committed` is what a majority has, in batches that end there."""
+class Replica(NodeParts):
+    """Log, image and proposals of one node. `committed` is the high watermark, at the end of a batch."""
 
     def __init__(self, record_ms: float = 0.0) -> None:
-        disk = SimulatedDisk(EventHeap(), Random(1))
-        disk.make_directory("/log")
-        self.log, _ = SegmentedLog.open(disk, "/log", LogSettings(allocate_bytes=0))
-        self.turns: list[Callable[[], None]] = []
-        clock = SimulatedClock(EventHeap(), Process("node"), record_ms=record_ms)
-        self.machine = StateMachine(self.log, clock, self.turns.append, self.turns.append)
-        self.proposals = Proposals(
-            self._append, self.turns.append, lambda: True, lambda: 0.0, lambda ms, count: None
-        )
+        super().__init__()
+        self.machine = self.make_machine(record_ms)
         self.epoch = 1
         self.leads = self.is_active = False
         self.committed = 0
         self.outcomes: list[tuple[int, bool]] = []
-        self.promised: list[int] = []
+        self.proposed: list[int] = []
 
     def propose(self, pairs: Sequence[tuple[str, str | None]]) -> None:
         """What a request does: change the image, and ask for the records of it."""
@@ -62,19 +46,14 @@ class World:
         undo: list[UndoEntry] = []
         for key, value in pairs:
             self.machine.image.set_config(GROUP, key, value, undo)
-        number = len(self.promised)
-        self.promised.append(number)
+        number = len(self.proposed)
+        self.proposed.append(number)
         records = [encode_record(ConfigRecord(*GROUP, key, value), 0) for key, value in pairs]
         self.proposals.propose(records, undo, lambda ok: self.outcomes.append((number, ok)))
 
     def fetch(self, pairs: Sequence[tuple[str, str | None]]) -> None:
         if not self.leads:
-            self._write([encode_record(ConfigRecord(*GROUP, key, value), 0) for key, value in pairs])
-
-    def end_turn(self) -> None:
-        turns, self.turns[:] = list(self.turns), []
-        for turn in turns:
-            turn()
+            self.append(*pairs, epoch=self.epoch)
 
     def commit(self, batches: int) -> None:
         for header in list(headers(self.log.read(self.committed, 1 << 20)))[:batches]:
@@ -107,20 +86,15 @@ class World:
                 image.apply(decode_record(value), [])
         return image
 
-    def _append(self, records: Sequence[bytes]) -> int | None:
+    def append_values(self, values: Sequence[bytes]) -> int | None:
         if not self.leads:
             return None
-        self._write(records)
-        self.machine.appended(self.log.end_offset)
+        self.machine.appended(self.write_values(values, self.epoch))
         return self.log.end_offset
 
-    def _write(self, records: Sequence[bytes]) -> None:
-        base_offset = self.log.end_offset
-        self.log.append(encode_batch(base_offset, self.epoch, 1000, records), base_offset + len(records))
 
-
-def perform(world: World, name: str, argument: object) -> None:
-    operation = getattr(world, name.replace(" ", "_"))
+def perform(replica: Replica, name: str, argument: object) -> None:
+    operation = getattr(replica, name.replace(" ", "_"))
     if argument is None:
         operation()
     else:
@@ -130,16 +104,18 @@ def perform(world: World, name: str, argument: object) -> None:
 @settings(max_examples=150)
 @given(st.lists(operations, min_size=8, max_size=40), st.sampled_from([0.0, 2.5, 5.0]))
 def test_the_image_is_that_of_the_log(script: list[tuple[str, object]], record_ms: float) -> None:
-    world = World(record_ms)
+    replica = Replica(record_ms)
     for name, argument in script:
-        perform(world, name, argument)
-    while world.leads and not world.is_active:
-        world.end_turn()
-    if world.leads:
-        world.proposals.append_pending()
-        assert world.machine.image.fingerprint() == world.image_of_log(world.log.end_offset).fingerprint()
-        world.lose(cuts=False)
-    while world.turns:
-        world.end_turn()
-    assert world.machine.image.fingerprint() == world.image_of_log(world.committed).fingerprint()
-    assert sorted(number for number, _ in world.outcomes) == world.promised, "each is told once"
+        perform(replica, name, argument)
+    while replica.leads and not replica.is_active:
+        replica.end_turn()
+    if replica.leads:
+        replica.proposals.append_pending()
+        assert (
+            replica.machine.image.fingerprint() == replica.image_of_log(replica.log.end_offset).fingerprint()
+        )
+        replica.lose(cuts=False)
+    while replica.turns:
+        replica.end_turn()
+    assert replica.machine.image.fingerprint() == replica.image_of_log(replica.committed).fingerprint()
+    assert sorted(number for number, _ in replica.outcomes) == replica.proposed, "each is told once"

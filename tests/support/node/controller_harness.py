@@ -25,9 +25,9 @@ from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.wire import Message
+from tests.support.node.parts import state_machine_of
 from tests.support.node.recording_session import DecodingSession, RecordingSession, request_of
 from tests.support.node.scripted_role import ScriptedRole
-from tests.support.node.state_machines import state_machine_of
 
 TOPIC_ID = KafkaUuid(b"the topic's id..")
 FIRST_OFFSET = 1000

@@ -31,9 +31,9 @@ from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import decode_record
+from tests.support.node.parts import state_machine_of
 from tests.support.node.recording_session import DecodingSession, RecordingSession, request_of
 from tests.support.node.scripted_role import ScriptedRole
-from tests.support.node.state_machines import state_machine_of
 
 BROKER, TOPIC = int(ResourceType.BROKER), int(ResourceType.TOPIC)
 SET, DELETE, APPEND = 0, 1, 2

@@ -11,8 +11,6 @@ from quorumd.ids import OffsetAndEpoch, ReplicaKey
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node.consensus.raft_runner import FREE_SPACE_CHECK_MS, RaftRunner, RunnerOutputs
 from quorumd.node.consensus.voter_records import VoterRecord
-from quorumd.node.statistics import NodeStatistics
-from quorumd.node.tick import Tick
 from quorumd.ports import Disk
 from quorumd.protocol.record_batch import encode_batch
 from quorumd.raft.effects import ControlBatch, Effects, KRaftVersion, ReadReady, Respond, Send, VoteRefused
@@ -29,7 +27,7 @@ from quorumd.raft.events import (
 )
 from quorumd.raft.messages import FetchRequest, LeaderResponse, VoteRequest
 from quorumd.raft.quorum_state import QuorumState
-from tests.support.node.virtual_time import VirtualTime
+from tests.support.node.parts import NodeParts
 
 VOTE = Send(2, VoteRequest(2, ReplicaKey(1), ReplicaKey(2), OffsetAndEpoch(0, 0), False))
 ANSWER = Respond("asked", LeaderResponse(ErrorCode.NONE, 1, 1))
@@ -122,24 +120,24 @@ def outputs_of(harness: Any) -> RunnerOutputs:
     )
 
 
-class World:
-    """A runner and what it calls: everything that is done is recorded in `seen`."""
+class RunnerHarness(NodeParts):
+    """A runner on a scripted engine, log and disk; records every call of the runner in `seen`."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.seen: list[str] = []
         self.prepared: list[Send] = []
-        self.time = VirtualTime()
         self.engine = ScriptedEngine()
-        self.log = ScriptedLog(self.seen)
-        self.disk = ManualDisk()
+        self.scripted_log = ScriptedLog(self.seen)
+        self.manual_disk = ManualDisk()
         self.broken_by: list[BaseException | str] = []
         self.runner = RaftRunner(
             cast(RaftEngine, self.engine),
-            cast(SegmentedLog, self.log),
-            cast(Disk, self.disk),
+            cast(SegmentedLog, self.scripted_log),
+            cast(Disk, self.manual_disk),
             self.time.clock,
-            NodeStatistics(),
-            Tick(self.time.clock.call_soon),
+            self.statistics,
+            self.tick,
             self.save,
             self.on_fatal_error,
         )
@@ -151,7 +149,7 @@ class World:
         self.runner.step(ASKED)
 
     def done(self) -> list[str]:
-        """What was done since this was asked last."""
+        """The calls since the last `done`."""
         seen, self.seen[:] = list(self.seen), []
         return seen
 
@@ -159,7 +157,7 @@ class World:
         events, self.engine.events[:] = list(self.engine.events), []
         return events
 
-    # What the runner calls
+    # Called by the runner
 
     def respond(self, answer: Respond) -> None:
         self.seen.append(f"answer {answer.reply}")
@@ -207,18 +205,18 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def harness() -> RunnerHarness:
+    return RunnerHarness()
 
 
 def test_what_recovery_found_is_reported_as_durable() -> None:
-    world = World()
-    world.step()
-    assert world.runner.durable_offset == 10
+    harness = RunnerHarness()
+    harness.step()
+    assert harness.runner.durable_offset == 10
 
 
-def test_effects_are_performed_in_the_order_of_the_contract(world: World) -> None:
-    world.step(
+def test_effects_are_performed_in_the_order_of_the_contract(harness: RunnerHarness) -> None:
+    harness.step(
         Effects(
             save=STATE,
             truncate_to=8,
@@ -226,11 +224,11 @@ def test_effects_are_performed_in_the_order_of_the_contract(world: World) -> Non
             append_end_offset=12,
             leadership_changed=True,
             new_high_watermark=8,
-            reads_ready=[ReadReady(world.read_token("r1"), 8)],
-            reads_failed=[world.read_token("r2")],
+            reads_ready=[ReadReady(harness.read_token("r1"), 8)],
+            reads_failed=[harness.read_token("r2")],
         )
     )
-    assert world.done() == [
+    assert harness.done() == [
         "save 2",
         "truncate 8",
         "truncated 8",
@@ -243,162 +241,162 @@ def test_effects_are_performed_in_the_order_of_the_contract(world: World) -> Non
     ]
 
 
-def test_hole_38_nothing_leaves_before_an_earlier_save_is_durable(world: World) -> None:
-    world.step(Effects(save=STATE, send_after_flush=[ANSWER]))
-    world.step(Effects(send=[VOTE]))
-    assert world.done() == ["save 2"]
-    world.disk.finish()
-    assert world.done() == ["saved 2", "answer asked", "send VoteRequest"]
+def test_hole_38_nothing_leaves_before_an_earlier_save_is_durable(harness: RunnerHarness) -> None:
+    harness.step(Effects(save=STATE, send_after_flush=[ANSWER]))
+    harness.step(Effects(send=[VOTE]))
+    assert harness.done() == ["save 2"]
+    harness.manual_disk.finish()
+    assert harness.done() == ["saved 2", "answer asked", "send VoteRequest"]
 
 
-def test_a_fetch_leaves_when_the_log_up_to_its_offset_is_durable(world: World) -> None:
-    world.step(Effects(append=b"batch", append_end_offset=12, send_after_flush=[fetch(12)]))
-    assert world.done() == ["append b'batch'", "flush 12"]
-    world.disk.finish()
-    assert world.done() == ["send FetchRequest", "flush done"]
-    assert world.events() == [ASKED, FlushCompleted(12)]
+def test_a_fetch_leaves_when_the_log_up_to_its_offset_is_durable(harness: RunnerHarness) -> None:
+    harness.step(Effects(append=b"batch", append_end_offset=12, send_after_flush=[fetch(12)]))
+    assert harness.done() == ["append b'batch'", "flush 12"]
+    harness.manual_disk.finish()
+    assert harness.done() == ["send FetchRequest", "flush done"]
+    assert harness.events() == [ASKED, FlushCompleted(12)]
 
 
-def test_flushes_gather_what_came_while_one_was_running(world: World) -> None:
+def test_flushes_gather_what_came_while_one_was_running(harness: RunnerHarness) -> None:
     for end_offset in (11, 12, 13):
-        world.step(Effects(append=b"batch", append_end_offset=end_offset))
-    assert [line for line in world.done() if line.startswith("flush")] == ["flush 11"]
-    world.disk.finish()
-    assert world.done() == ["flush 13", "flush done"]
-    assert world.runner.is_flushing
-    world.disk.finish()
-    assert world.events()[-2:] == [FlushCompleted(11), FlushCompleted(13)]
-    assert not world.runner.is_flushing
+        harness.step(Effects(append=b"batch", append_end_offset=end_offset))
+    assert [line for line in harness.done() if line.startswith("flush")] == ["flush 11"]
+    harness.manual_disk.finish()
+    assert harness.done() == ["flush 13", "flush done"]
+    assert harness.runner.is_flushing
+    harness.manual_disk.finish()
+    assert harness.events()[-2:] == [FlushCompleted(11), FlushCompleted(13)]
+    assert not harness.runner.is_flushing
 
 
-def test_a_flush_that_was_overtaken_by_a_truncation_counts_up_to_the_cut_only(world: World) -> None:
+def test_a_flush_that_was_overtaken_by_a_truncation_counts_up_to_the_cut_only(harness: RunnerHarness) -> None:
     """What stands above the cut now is not what that flush made durable."""
-    world.step(Effects(append=b"old", append_end_offset=15))
-    world.step(Effects(truncate_to=11))
-    world.step(Effects(append=b"new", append_end_offset=15, send_after_flush=[fetch(15)]))
-    world.done()
-    world.disk.finish()
-    assert world.events()[-1] == FlushCompleted(11)
-    assert "send FetchRequest" not in world.done()
-    world.disk.finish()
-    assert world.events()[-1] == FlushCompleted(15)
-    assert "send FetchRequest" in world.done()
+    harness.step(Effects(append=b"old", append_end_offset=15))
+    harness.step(Effects(truncate_to=11))
+    harness.step(Effects(append=b"new", append_end_offset=15, send_after_flush=[fetch(15)]))
+    harness.done()
+    harness.manual_disk.finish()
+    assert harness.events()[-1] == FlushCompleted(11)
+    assert "send FetchRequest" not in harness.done()
+    harness.manual_disk.finish()
+    assert harness.events()[-1] == FlushCompleted(15)
+    assert "send FetchRequest" in harness.done()
 
 
-def test_a_fetch_for_records_that_were_cut_comes_back_as_failed(world: World) -> None:
+def test_a_fetch_for_records_that_were_cut_comes_back_as_failed(harness: RunnerHarness) -> None:
     held = fetch(15)
-    world.step(Effects(append=b"old", append_end_offset=15, send_after_flush=[held]))
-    world.step(Effects(truncate_to=11))
-    world.time.end_turn()
-    assert world.events()[-1] == PeerRequestFailed(2, held.request)
+    harness.step(Effects(append=b"old", append_end_offset=15, send_after_flush=[held]))
+    harness.step(Effects(truncate_to=11))
+    harness.time.end_turn()
+    assert harness.events()[-1] == PeerRequestFailed(2, held.request)
 
 
-def test_control_records_are_encoded_at_the_end_of_the_log(world: World) -> None:
-    world.step(Effects(append=ControlBatch((KRaftVersion(1),)), append_end_offset=11))
-    assert world.done() == ["append b'control 10 4'", "flush 11"]
+def test_control_records_are_encoded_at_the_end_of_the_log(harness: RunnerHarness) -> None:
+    harness.step(Effects(append=ControlBatch((KRaftVersion(1),)), append_end_offset=11))
+    assert harness.done() == ["append b'control 10 4'", "flush 11"]
 
 
-def test_a_leader_is_told_of_its_flush_only_once_the_epoch_is_saved(world: World) -> None:
+def test_a_leader_is_told_of_its_flush_only_once_the_epoch_is_saved(harness: RunnerHarness) -> None:
     """Counted before, a record could commit in an epoch that this node forgets in a crash."""
-    world.step(Effects(save=STATE, append=b"batch", append_end_offset=11))
-    (save, flush), world.disk.queue[:] = list(world.disk.queue), []
-    world.disk.queue += [flush, save]
-    world.events()
-    world.disk.finish()
-    assert world.events() == []
-    world.disk.finish()
-    assert world.events() == [FlushCompleted(11)]
+    harness.step(Effects(save=STATE, append=b"batch", append_end_offset=11))
+    (save, flush), harness.manual_disk.queue[:] = list(harness.manual_disk.queue), []
+    harness.manual_disk.queue += [flush, save]
+    harness.events()
+    harness.manual_disk.finish()
+    assert harness.events() == []
+    harness.manual_disk.finish()
+    assert harness.events() == [FlushCompleted(11)]
 
 
 # A full disk
 
 
 def test_a_refused_append_is_told_and_nothing_of_it_is_promised(
-    world: World, caplog: pytest.LogCaptureFixture
+    harness: RunnerHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world.log.append_error = DiskFull("no room")
+    harness.scripted_log.append_error = DiskFull("no room")
     held = fetch(12)
-    world.step(Effects(append=b"batch", append_end_offset=12, send_after_flush=[held, ANSWER]))
-    assert world.done() == ["truncated 10", "answer asked"]
+    harness.step(Effects(append=b"batch", append_end_offset=12, send_after_flush=[held, ANSWER]))
+    assert harness.done() == ["truncated 10", "answer asked"]
     assert "no room on the disk of /data/log" in caplog.text
-    assert world.events() == [ASKED, StorageFull()]
-    world.time.end_turn()
-    assert world.events() == [PeerRequestFailed(2, held.request)]
-    assert not world.runner.propose(b"batch", 12)
+    assert harness.events() == [ASKED, StorageFull()]
+    harness.time.end_turn()
+    assert harness.events() == [PeerRequestFailed(2, held.request)]
+    assert not harness.runner.propose(b"batch", 12)
 
 
-def test_nothing_counts_as_committed_that_was_refused(world: World) -> None:
-    world.log.append_error = DiskFull("no room")
-    world.step(Effects(append=b"batch", append_end_offset=12, new_high_watermark=12))
-    assert "committed 10" in world.done()
+def test_nothing_counts_as_committed_that_was_refused(harness: RunnerHarness) -> None:
+    harness.scripted_log.append_error = DiskFull("no room")
+    harness.step(Effects(append=b"batch", append_end_offset=12, new_high_watermark=12))
+    assert "committed 10" in harness.done()
 
 
-def test_the_engine_hears_when_there_is_room_again(world: World) -> None:
-    world.log.append_error, world.log.is_roomy = DiskFull("no room"), False
-    world.step(Effects(append=b"batch", append_end_offset=12))
-    world.step(Effects(append=b"batch", append_end_offset=12))
-    world.time.pass_ms(3 * FREE_SPACE_CHECK_MS)
-    assert StorageAvailable() not in world.events()
-    world.log.is_roomy = True
-    world.time.pass_ms(3 * FREE_SPACE_CHECK_MS)
-    assert world.events() == [StorageAvailable()]
+def test_the_engine_hears_when_there_is_room_again(harness: RunnerHarness) -> None:
+    harness.scripted_log.append_error, harness.scripted_log.is_roomy = DiskFull("no room"), False
+    harness.step(Effects(append=b"batch", append_end_offset=12))
+    harness.step(Effects(append=b"batch", append_end_offset=12))
+    harness.time.pass_ms(3 * FREE_SPACE_CHECK_MS)
+    assert StorageAvailable() not in harness.events()
+    harness.scripted_log.is_roomy = True
+    harness.time.pass_ms(3 * FREE_SPACE_CHECK_MS)
+    assert harness.events() == [StorageAvailable()]
 
 
 def test_a_refused_save_holds_everything_back_until_there_is_room(
-    world: World, caplog: pytest.LogCaptureFixture
+    harness: RunnerHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world.step(Effects(save=STATE, send_after_flush=[ANSWER]))
-    world.disk.finish(DiskFull("no room"))
-    assert world.done() == ["save 2"]
+    harness.step(Effects(save=STATE, send_after_flush=[ANSWER]))
+    harness.manual_disk.finish(DiskFull("no room"))
+    assert harness.done() == ["save 2"]
     assert "no room on the disk of /data/log" in caplog.text
-    world.step(Effects(send=[VOTE]))
-    world.time.pass_ms(FREE_SPACE_CHECK_MS)
-    world.disk.finish()
-    assert world.done() == ["save 2", "saved 2", "answer asked", "send VoteRequest"]
-    assert world.broken_by == []
+    harness.step(Effects(send=[VOTE]))
+    harness.time.pass_ms(FREE_SPACE_CHECK_MS)
+    harness.manual_disk.finish()
+    assert harness.done() == ["save 2", "saved 2", "answer asked", "send VoteRequest"]
+    assert harness.broken_by == []
 
 
-def test_a_refused_save_is_repeated_with_what_is_newest(world: World) -> None:
-    world.step(Effects(save=STATE, send_after_flush=[ANSWER]))
-    world.disk.finish(DiskFull("no room"))
-    world.step(Effects(save=NEWER, send_after_flush=[VOTE]))
-    world.disk.finish()
-    assert world.done()[-1] == "answer asked", "a newer state keeps the promise of the older one"
-    world.time.pass_ms(FREE_SPACE_CHECK_MS)
-    world.disk.finish()
-    assert world.done() == ["save 3", "saved 3", "send VoteRequest"]
+def test_a_refused_save_is_repeated_with_what_is_newest(harness: RunnerHarness) -> None:
+    harness.step(Effects(save=STATE, send_after_flush=[ANSWER]))
+    harness.manual_disk.finish(DiskFull("no room"))
+    harness.step(Effects(save=NEWER, send_after_flush=[VOTE]))
+    harness.manual_disk.finish()
+    assert harness.done()[-1] == "answer asked", "a newer state keeps the promise of the older one"
+    harness.time.pass_ms(FREE_SPACE_CHECK_MS)
+    harness.manual_disk.finish()
+    assert harness.done() == ["save 3", "saved 3", "send VoteRequest"]
 
 
-def test_a_shutdown_does_not_wait_for_a_save_that_was_refused(world: World) -> None:
-    world.step(Effects(save=STATE))
-    assert world.runner.is_saving
-    world.disk.finish(DiskFull("no room"))
-    assert not world.runner.is_saving
-    world.time.pass_ms(FREE_SPACE_CHECK_MS)
-    assert world.runner.is_saving
+def test_a_shutdown_does_not_wait_for_a_save_that_was_refused(harness: RunnerHarness) -> None:
+    harness.step(Effects(save=STATE))
+    assert harness.runner.is_saving
+    harness.manual_disk.finish(DiskFull("no room"))
+    assert not harness.runner.is_saving
+    harness.time.pass_ms(FREE_SPACE_CHECK_MS)
+    assert harness.runner.is_saving
 
 
 # The end
 
 
 @pytest.mark.parametrize("error", [FlushFailed("EIO"), OSError(5, "EIO"), ValueError("closed")])
-def test_a_failed_flush_stops_the_node(world: World, error: BaseException) -> None:
-    world.step(Effects(append=b"batch", append_end_offset=12, send_after_flush=[ANSWER]))
-    world.done()
-    world.disk.finish(error)
-    (broken_by,) = world.broken_by
+def test_a_failed_flush_stops_the_node(harness: RunnerHarness, error: BaseException) -> None:
+    harness.step(Effects(append=b"batch", append_end_offset=12, send_after_flush=[ANSWER]))
+    harness.done()
+    harness.manual_disk.finish(error)
+    (broken_by,) = harness.broken_by
     assert isinstance(broken_by, FlushFailed)
-    assert world.done() == []
-    world.events()
-    world.step(Effects(send=[VOTE]))
-    assert (world.events(), world.done()) == ([], [])
+    assert harness.done() == []
+    harness.events()
+    harness.step(Effects(send=[VOTE]))
+    assert (harness.events(), harness.done()) == ([], [])
 
 
-def test_a_failed_save_stops_the_node(world: World) -> None:
-    world.step(Effects(save=STATE, send_after_flush=[ANSWER]))
-    world.disk.finish(StorageError("EIO"))
-    assert [str(error) for error in world.broken_by] == ["EIO"]
-    assert "answer asked" not in world.done()
+def test_a_failed_save_stops_the_node(harness: RunnerHarness) -> None:
+    harness.step(Effects(save=STATE, send_after_flush=[ANSWER]))
+    harness.manual_disk.finish(StorageError("EIO"))
+    assert [str(error) for error in harness.broken_by] == ["EIO"]
+    assert "answer asked" not in harness.done()
 
 
 @pytest.mark.parametrize(
@@ -409,79 +407,79 @@ def test_a_failed_save_stops_the_node(world: World) -> None:
     ],
 )
 def test_a_log_that_breaks_inside_a_step_stops_the_node_before_anything_leaves(
-    world: World, errors: str, effects: Effects
+    harness: RunnerHarness, errors: str, effects: Effects
 ) -> None:
-    setattr(world.log, errors, FlushFailed("EIO"))
-    world.step(effects)
-    (broken_by,) = world.broken_by
+    setattr(harness.scripted_log, errors, FlushFailed("EIO"))
+    harness.step(effects)
+    (broken_by,) = harness.broken_by
     assert isinstance(broken_by, FlushFailed)
-    assert "answer asked" not in world.done()
+    assert "answer asked" not in harness.done()
 
 
-def test_a_broken_promise_stops_the_node(world: World) -> None:
-    world.step(Effects(fatal="two leaders"))
-    assert world.broken_by == ["two leaders"]
+def test_a_broken_promise_stops_the_node(harness: RunnerHarness) -> None:
+    harness.step(Effects(fatal="two leaders"))
+    assert harness.broken_by == ["two leaders"]
 
 
-def test_nothing_comes_after_the_end(world: World) -> None:
-    world.engine.deadline = world.time.clock.now_ms() + 10
-    world.step(Effects(save=STATE, append=b"batch", append_end_offset=12))
-    world.runner.stop()
-    world.events()
-    world.done()
-    world.disk.finish()
-    world.disk.finish()
-    world.time.pass_ms(1000)
-    world.step(Effects(send=[VOTE]))
-    assert world.events() == []
-    assert [line for line in world.done() if line != "saved 2"] == []
+def test_nothing_comes_after_the_end(harness: RunnerHarness) -> None:
+    harness.engine.deadline = harness.time.clock.now_ms() + 10
+    harness.step(Effects(save=STATE, append=b"batch", append_end_offset=12))
+    harness.runner.stop()
+    harness.events()
+    harness.done()
+    harness.manual_disk.finish()
+    harness.manual_disk.finish()
+    harness.time.pass_ms(1000)
+    harness.step(Effects(send=[VOTE]))
+    assert harness.events() == []
+    assert [line for line in harness.done() if line != "saved 2"] == []
 
 
-def test_a_node_that_stops_inside_a_step_arms_no_timer(world: World) -> None:
+def test_a_node_that_stops_inside_a_step_arms_no_timer(harness: RunnerHarness) -> None:
     """A deadline that nobody handles any more would fire for ever."""
 
     def stop(high_watermark: int) -> None:
-        world.runner.stop()
+        harness.runner.stop()
 
-    world.committed = stop  # type: ignore[method-assign]  # the owner's part of this one test
-    world.engine.deadline = world.time.clock.now_ms()
-    world.step(Effects(new_high_watermark=5))
-    assert not any(world.time.heap.step(world.time.heap.now_ms + 10) for _ in range(5))
+    harness.committed = stop  # type: ignore[method-assign]  # the owner's part of this one test
+    harness.engine.deadline = harness.time.clock.now_ms()
+    harness.step(Effects(new_high_watermark=5))
+    assert not any(harness.time.heap.step(harness.time.heap.now_ms + 10) for _ in range(5))
 
 
 # Time
 
 
-def test_one_timer_for_the_deadline_of_the_engine(world: World) -> None:
-    now = world.time.clock.now_ms()
-    world.engine.deadline = now + 100
-    world.step()
-    world.engine.deadline = now + 50
-    world.step()
-    world.events()
-    world.time.pass_ms(49)
-    assert world.events() == []
-    world.engine.deadline = now + 200
-    world.time.pass_ms(1)
-    assert world.events() == [TimerFired()], "early is harmless"
-    world.engine.deadline = inf
-    world.time.pass_ms(150)
-    assert world.events() == [TimerFired()]
-    world.time.pass_ms(10_000)
-    assert world.events() == []
+def test_one_timer_for_the_deadline_of_the_engine(harness: RunnerHarness) -> None:
+    now = harness.time.clock.now_ms()
+    harness.engine.deadline = now + 100
+    harness.step()
+    harness.engine.deadline = now + 50
+    harness.step()
+    harness.events()
+    harness.time.pass_ms(49)
+    assert harness.events() == []
+    harness.engine.deadline = now + 200
+    harness.time.pass_ms(1)
+    assert harness.events() == [TimerFired()], "early is harmless"
+    harness.engine.deadline = inf
+    harness.time.pass_ms(150)
+    assert harness.events() == [TimerFired()]
+    harness.time.pass_ms(10_000)
+    assert harness.events() == []
 
 
-def test_propose_says_whether_the_log_took_it(world: World) -> None:
-    world.engine.script.append(Effects(append=b"batch", append_end_offset=12))
-    assert world.runner.propose(b"batch", 12)
-    assert isinstance(world.events()[0], Propose)
-    world.runner.stop()
-    assert not world.runner.propose(b"batch", 14)
+def test_propose_says_whether_the_log_took_it(harness: RunnerHarness) -> None:
+    harness.engine.script.append(Effects(append=b"batch", append_end_offset=12))
+    assert harness.runner.propose(b"batch", 12)
+    assert isinstance(harness.events()[0], Propose)
+    harness.runner.stop()
+    assert not harness.runner.propose(b"batch", 14)
 
 
-def test_a_follower_stops_before_it_writes_a_record_of_a_later_version(world: World) -> None:
-    world.engine.is_leader = False
-    world.step(Effects(append=encode_batch(0, 1, 0, [b"\1\x63\0\0"]), append_end_offset=1))
-    (broken_by,) = world.broken_by
+def test_a_follower_stops_before_it_writes_a_record_of_a_later_version(harness: RunnerHarness) -> None:
+    harness.engine.is_leader = False
+    harness.step(Effects(append=encode_batch(0, 1, 0, [b"\1\x63\0\0"]), append_end_offset=1))
+    (broken_by,) = harness.broken_by
     assert isinstance(broken_by, UnknownRecord)
-    assert world.done() == []
+    assert harness.done() == []

@@ -21,7 +21,7 @@ from tests.support.node.controller_harness import TOPIC_ID, ControllerWorld
 from tests.support.node.recording_session import RecordingSession
 
 
-class World(ControllerWorld):
+class RejoiningBrokers(ControllerWorld):
     """Brokers 1, 2 and 3 of R25: 1 leads [1, 2] at partition epoch 5, and 3 has caught up."""
 
     def __init__(self) -> None:
@@ -48,74 +48,74 @@ class World(ControllerWorld):
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def brokers() -> RejoiningBrokers:
+    return RejoiningBrokers()
 
 
 def error_of(answer: Any) -> int:
     return int(answer.error_code or answer.topics[0].partitions[0].error_code)
 
 
-def test_a_late_copy_of_what_was_taken_back_is_never_applied(world: World) -> None:
+def test_a_late_copy_of_what_was_taken_back_is_never_applied(brokers: RejoiningBrokers) -> None:
     given_up, newer = RecordingSession(number=10), RecordingSession(number=11)
-    first = world.proposal(1, 2, 3)
+    first = brokers.proposal(1, 2, 3)
     # The first copy is still on its way; the leader gives the connection up and connects again.
-    world.heartbeat(3, want_fence=True)
-    assert world.partition().partition_epoch == 5, "3 was in no ISR"
-    assert error_of(world.answer(first, newer)) == ErrorCode.INELIGIBLE_REPLICA
+    brokers.heartbeat(3, want_fence=True)
+    assert brokers.partition().partition_epoch == 5, "3 was in no ISR"
+    assert error_of(brokers.answer(first, newer)) == ErrorCode.INELIGIBLE_REPLICA
     # The leader takes it back, and acknowledges records that 3 does not have. Then 3 is heard of again.
-    world.heartbeat(3, want_fence=False)
-    before = world.log_end
-    world.ask(first, given_up)
+    brokers.heartbeat(3, want_fence=False)
+    before = brokers.log_end
+    brokers.ask(first, given_up)
     assert given_up.is_closed
     assert given_up.answers == []
-    assert world.log_end == before
-    assert world.partition().isr == (1, 2)
+    assert brokers.log_end == before
+    assert brokers.partition().isr == (1, 2)
 
 
-def test_the_same_request_would_do_on_the_newer_connection(world: World) -> None:
+def test_the_same_request_would_do_on_the_newer_connection(brokers: RejoiningBrokers) -> None:
     """What is refused above is the connection and nothing else."""
     newer = RecordingSession(number=11)
-    world.heartbeat(3, want_fence=True)
-    world.answer(world.proposal(1, 2, 3), newer)
-    world.heartbeat(3, want_fence=False)
-    assert error_of(world.answer(world.proposal(1, 2, 3), newer)) == 0
-    assert world.partition().isr == (1, 2, 3)
+    brokers.heartbeat(3, want_fence=True)
+    brokers.answer(brokers.proposal(1, 2, 3), newer)
+    brokers.heartbeat(3, want_fence=False)
+    assert error_of(brokers.answer(brokers.proposal(1, 2, 3), newer)) == 0
+    assert brokers.partition().isr == (1, 2, 3)
 
 
-def test_what_comes_in_order_counts(world: World) -> None:
+def test_what_comes_in_order_counts(brokers: RejoiningBrokers) -> None:
     """A first copy that arrives first is applied; the second finds that the partition has moved on."""
-    assert error_of(world.answer(world.proposal(1, 2, 3), RecordingSession(number=10))) == 0
-    retried = world.answer(world.proposal(1, 2, 3), RecordingSession(number=11))
+    assert error_of(brokers.answer(brokers.proposal(1, 2, 3), RecordingSession(number=10))) == 0
+    retried = brokers.answer(brokers.proposal(1, 2, 3), RecordingSession(number=11))
     assert error_of(retried) == ErrorCode.INVALID_UPDATE_VERSION
 
 
-def test_a_connection_of_before_is_sent_away_and_a_new_one_is_heard(world: World) -> None:
+def test_a_connection_of_before_is_sent_away_and_a_new_one_is_heard(brokers: RejoiningBrokers) -> None:
     """The leader may have asked another controller since, and been refused there."""
     old = RecordingSession(number=10)
-    world.order.begin(12)
-    assert world.answer(world.proposal(1, 2, 3), old).error_code == ErrorCode.NOT_CONTROLLER
+    brokers.order.begin(12)
+    assert brokers.answer(brokers.proposal(1, 2, 3), old).error_code == ErrorCode.NOT_CONTROLLER
     assert old.refusals == 1
-    assert world.partition().isr == (1, 2)
-    assert error_of(world.answer(world.proposal(1, 2, 3), RecordingSession(number=12))) == 0
+    assert brokers.partition().isr == (1, 2)
+    assert error_of(brokers.answer(brokers.proposal(1, 2, 3), RecordingSession(number=12))) == 0
 
 
-def test_a_start_that_is_over_does_not_stand_in_the_way_of_the_next(world: World) -> None:
+def test_a_start_that_is_over_does_not_stand_in_the_way_of_the_next(brokers: RejoiningBrokers) -> None:
     """Another process on the same host: its connections are its own."""
-    world.answer(world.proposal(1, 2), RecordingSession(number=20))
-    world.now_ms = 9000.0
-    world.start(1, start=1)
-    answer = world.answer(world.proposal(1, 2), RecordingSession(number=15))
+    brokers.answer(brokers.proposal(1, 2), RecordingSession(number=20))
+    brokers.now_ms = 9000.0
+    brokers.start(1, start=1)
+    answer = brokers.answer(brokers.proposal(1, 2), RecordingSession(number=15))
     assert error_of(answer) not in (ErrorCode.NOT_CONTROLLER, ErrorCode.STALE_BROKER_EPOCH)
 
 
-def test_a_start_that_is_not_registered_does_not_count(world: World) -> None:
+def test_a_start_that_is_not_registered_does_not_count(brokers: RejoiningBrokers) -> None:
     """A stranger cannot make the connections of a broker count for nothing."""
-    stranger = world.proposal(1, 2, 3)
+    stranger = brokers.proposal(1, 2, 3)
     stranger.broker_epoch += 1
-    answer = world.answer(stranger, RecordingSession(number=99))
+    answer = brokers.answer(stranger, RecordingSession(number=99))
     assert answer.error_code == ErrorCode.STALE_BROKER_EPOCH
-    assert error_of(world.answer(world.proposal(1, 2, 3), RecordingSession(number=10))) == 0
+    assert error_of(brokers.answer(brokers.proposal(1, 2, 3), RecordingSession(number=10))) == 0
 
 
 def test_brokers_do_not_stand_in_each_others_way() -> None:

@@ -1,30 +1,26 @@
 from __future__ import annotations
 
-from random import Random
 from typing import Any
 
 import pytest
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import Endpoint, KafkaUuid, ReplicaKey
-from quorumd.node.identity.cluster_identity import ClusterIdentity
 from quorumd.node.membership.voter_endpoint_update import VoterEndpointUpdate
 from quorumd.node.peers.connection import Call, Failure
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.codec import decode, encode
 from quorumd.protocol.messages.update_raft_voter_response import UpdateRaftVoterResponse
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
-from quorumd.simulator.environment.entropy import SimulatedEntropy
-from tests.support.node.virtual_time import VirtualTime
+from tests.support.node.parts import CLUSTER_ID, NodeParts
 
 OWN = ReplicaKey(1, KafkaUuid(bytes(15) + b"\x41"))
-CLUSTER = "c" * 22
 OLD, NEW = Endpoint("CONTROLLER", "host", 9092), Endpoint("CONTROLLER", "host", 9192)
 OTHER = Endpoint("BROKER", "host", 9093)
 
 
 class Engine:
-    """What is asked of the real one."""
+    """The part of RaftEngine that the update reads."""
 
     epoch = 7
 
@@ -32,14 +28,17 @@ class Engine:
         self.voters = VoterAssignment(VoterSet((Voter(key, endpoints or (OLD,)),)))
 
 
-class World:
+class EndpointHarness(NodeParts):
+    """The endpoint update of replica OWN; records the calls to the leader while there is one."""
+
     def __init__(self, engine: Engine) -> None:
+        super().__init__()
         self.calls: list[Call] = []
         self.has_leader = True
         self.own_voter = VoterEndpointUpdate(
             engine,  # type: ignore[arg-type]  # a part of it
-            VirtualTime().clock,
-            ClusterIdentity(CLUSTER, SimulatedEntropy(Random(1))),
+            self.time.clock,
+            self.identity,
             OWN,
             self._call_leader,
             500.0,
@@ -52,13 +51,13 @@ class World:
 
 
 def test_a_voter_that_has_moved_tells_the_leader_all_its_listeners() -> None:
-    world = World(Engine(OWN, OTHER, OLD))
-    world.own_voter.update(NEW)
-    (call,) = world.calls
+    harness = EndpointHarness(Engine(OWN, OTHER, OLD))
+    harness.own_voter.update(NEW)
+    (call,) = harness.calls
     assert call.api_key == ApiKey.UPDATE_RAFT_VOTER
     message: Any = call.build(0)
     message = decode(type(message), 0, encode(message, 0))
-    assert (message.cluster_id, message.current_leader_epoch) == (CLUSTER, 7)
+    assert (message.cluster_id, message.current_leader_epoch) == (CLUSTER_ID, 7)
     assert (message.voter_id, message.voter_directory_id) == OWN
     assert [(e.name, e.host, e.port) for e in message.listeners] == [OTHER, NEW]
     versions = message.kraft_version_feature
@@ -71,27 +70,27 @@ def test_a_voter_that_has_moved_tells_the_leader_all_its_listeners() -> None:
     ids=["recorded", "no voter", "another replica", "a listener that is not in the record"],
 )
 def test_nothing_is_told_otherwise(engine: Engine) -> None:
-    world = World(engine)
-    world.own_voter.update(NEW)
-    assert world.calls == []
+    harness = EndpointHarness(engine)
+    harness.own_voter.update(NEW)
+    assert harness.calls == []
 
 
 def test_tells_one_at_a_time_and_again_while_the_record_is_not_changed() -> None:
-    world = World(Engine())
-    world.own_voter.update(NEW)
-    world.own_voter.update(NEW)
-    assert len(world.calls) == 1
-    world.calls[0].on_response(UpdateRaftVoterResponse(0, int(ErrorCode.REQUEST_TIMED_OUT)))
-    world.own_voter.update(NEW)
-    world.calls[1].on_failure(Failure("connection lost"))
-    world.own_voter.update(NEW)
-    assert len(world.calls) == 3
+    harness = EndpointHarness(Engine())
+    harness.own_voter.update(NEW)
+    harness.own_voter.update(NEW)
+    assert len(harness.calls) == 1
+    harness.calls[0].on_response(UpdateRaftVoterResponse(0, int(ErrorCode.REQUEST_TIMED_OUT)))
+    harness.own_voter.update(NEW)
+    harness.calls[1].on_failure(Failure("connection lost"))
+    harness.own_voter.update(NEW)
+    assert len(harness.calls) == 3
 
 
 def test_waits_for_a_leader() -> None:
-    world = World(Engine())
-    world.has_leader = False
-    world.own_voter.update(NEW)
-    world.has_leader = True
-    world.own_voter.update(NEW)
-    assert len(world.calls) == 1
+    harness = EndpointHarness(Engine())
+    harness.has_leader = False
+    harness.own_voter.update(NEW)
+    harness.has_leader = True
+    harness.own_voter.update(NEW)
+    assert len(harness.calls) == 1

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from random import Random
 from typing import Any, cast
 
 import pytest
@@ -9,12 +8,10 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC, Endpoint, KafkaUuid, OffsetAndEpoch, ReplicaKey
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node.consensus.voter_records import VoterRecord, encode_control_records
-from quorumd.node.identity.cluster_identity import ClusterIdentity
 from quorumd.node.peers.address_book import Address
 from quorumd.node.peers.client import PeerClient
 from quorumd.node.peers.connection import Call, Failure, Purpose
 from quorumd.node.peers.discovery import Discovery
-from quorumd.node.statistics import NodeStatistics
 from quorumd.node.wire import fetch_messages, quorum_messages, snapshot_messages
 from quorumd.protocol.apis import APIS, ApiKey
 from quorumd.protocol.messages import begin_quorum_epoch_response, end_quorum_epoch_response, vote_response
@@ -35,13 +32,9 @@ from quorumd.raft.messages import (
     VoteResponse,
 )
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
-from quorumd.simulator.environment.entropy import SimulatedEntropy
-from quorumd.simulator.environment.network import SimulatedNetwork
-from tests.support.node.nodes import EVEN_LINKS
+from tests.support.node.parts import CLUSTER_ID, NodeParts
 from tests.support.node.scripted_peer import ALL_APIS, ScriptedPeer
-from tests.support.node.virtual_time import VirtualTime
 
-CLUSTER = "c" * 22
 OWN = Endpoint("CONTROLLER", "me", 9092)
 DIRECTORY = KafkaUuid(bytes(15) + b"\x42")
 ASSIGNMENT = VoterAssignment(VoterSet((Voter(ReplicaKey(2, DIRECTORY), ()),)))
@@ -80,25 +73,23 @@ class Log:
     end_offset = 0
 
 
-class World:
-    """Node 1 and the scripted node 2. The engine's log takes what it is told of, up to `takes` records."""
+class ClientHarness(NodeParts):
+    """The peer client of node 1 and the scripted node 2. The engine's log takes at most `takes` records."""
 
     def __init__(self, spoken: dict[int, tuple[int, int]] = ALL_APIS, *, private_apis: bool = True) -> None:
-        self.time = VirtualTime()
-        network = SimulatedNetwork(self.time.heap, Random(1), EVEN_LINKS)
-        self.peer = ScriptedPeer(network, spoken=spoken)
+        super().__init__()
+        self.peer = ScriptedPeer(self.network, spoken=spoken)
         self.events: list[Event] = []
         self.voter_records: list[VoterRecord] = []
-        self.statistics = NodeStatistics()
-        self.log = Log()
+        self.received_log = Log()
         self.takes = 1000
         self.addresses = Addresses()
         self.requests = PeerClient(
             "quorumd-1",
-            network.host("me"),
+            self.network.host("me"),
             self.time.clock,
-            cast(SegmentedLog, self.log),
-            ClusterIdentity(CLUSTER, SimulatedEntropy(Random(2))),
+            cast(SegmentedLog, self.received_log),
+            self.identity,
             self.statistics,
             self._step,
             self.voter_records.extend,
@@ -121,147 +112,147 @@ class World:
         self.events.append(event)
         if isinstance(event, ResponseReceived) and isinstance(event.response, FetchResponse):
             ends = [batch.end_offset for batch in event.response.batches]
-            self.log.end_offset = min(self.takes, max(ends, default=self.log.end_offset))
+            self.received_log.end_offset = min(self.takes, max(ends, default=self.received_log.end_offset))
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def harness() -> ClientHarness:
+    return ClientHarness()
 
 
 def fetched(records: bytes) -> Any:
     return fetch_messages.fetch_response_to_wire(FetchResponse(ErrorCode.NONE, 2, 5, 0), records, None)
 
 
-def test_a_piece_of_a_snapshot_and_its_answer(world: World) -> None:
+def test_a_piece_of_a_snapshot_and_its_answer(harness: ClientHarness) -> None:
     """Over the connection of fetches: a vote does not wait behind a megabyte."""
     snapshot = OffsetAndEpoch(100, 3)
     request = SnapshotRequest(ReplicaKey(1), 5, snapshot, 17, 1000)
-    world.send(vote())
-    world.send(request)
-    ours, asked = world.peer.asked
+    harness.send(vote())
+    harness.send(request)
+    ours, asked = harness.peer.asked
     assert ours.connection is not asked.connection
     message: Any = asked.message
-    assert (asked.api_key, asked.api_version, message.cluster_id) == (ApiKey.FETCH_SNAPSHOT, 1, CLUSTER)
+    assert (asked.api_key, asked.api_version, message.cluster_id) == (ApiKey.FETCH_SNAPSHOT, 1, CLUSTER_ID)
     response = SnapshotResponse(ErrorCode.NONE, 2, 5, snapshot, 17)
-    world.peer.answer(
+    harness.peer.answer(
         snapshot_messages.snapshot_response_to_wire(response, ErrorCode.NONE, 1000, b"bytes", None, 1), 1
     )
-    world.time.pass_ms(10)
-    (event,) = world.events
+    harness.time.pass_ms(10)
+    (event,) = harness.events
     expected = SnapshotResponse(ErrorCode.NONE, -1, 5, snapshot, 17, size=1000, data=b"bytes")
     assert event == ResponseReceived(2, request, expected)
     assert event.request is request, "the engine knows its requests by identity"
 
 
 @pytest.mark.parametrize("pre_vote", [False, True])
-def test_a_vote_and_its_answer(world: World, pre_vote: bool) -> None:
+def test_a_vote_and_its_answer(harness: ClientHarness, pre_vote: bool) -> None:
     request = vote(pre_vote)
-    world.send(request)
-    (asked,) = world.peer.asked
+    harness.send(request)
+    (asked,) = harness.peer.asked
     message: Any = asked.message
-    assert (asked.api_key, asked.api_version, message.cluster_id) == (ApiKey.VOTE, 2, CLUSTER)
+    assert (asked.api_key, asked.api_version, message.cluster_id) == (ApiKey.VOTE, 2, CLUSTER_ID)
     response = VoteResponse(ErrorCode.NONE, 2, 5, True)
-    world.answer(quorum_messages.vote_response_to_wire(response, None))
-    (event,) = world.events
+    harness.answer(quorum_messages.vote_response_to_wire(response, None))
+    (event,) = harness.events
     assert event == ResponseReceived(2, request, response)
     assert event.request is request, "the engine knows its requests by identity"
 
 
 def test_hole_11_a_pre_vote_to_a_peer_that_knows_none_comes_back_as_not_supported() -> None:
-    world = World(ALL_APIS | {int(ApiKey.VOTE): (0, 1)})
+    harness = ClientHarness(ALL_APIS | {int(ApiKey.VOTE): (0, 1)})
     request = vote(pre_vote=True)
-    world.send(request)
-    assert world.events == [PeerRequestFailed(2, request, unsupported=True)]
-    assert world.peer.asked == []
+    harness.send(request)
+    assert harness.events == [PeerRequestFailed(2, request, unsupported=True)]
+    assert harness.peer.asked == []
 
 
 @pytest.mark.parametrize("kind", [BeginEpochRequest, EndEpochRequest])
-def test_an_announcement_tells_where_this_node_is(world: World, kind: type[Any]) -> None:
+def test_an_announcement_tells_where_this_node_is(harness: ClientHarness, kind: type[Any]) -> None:
     request = (
         BeginEpochRequest(1, 5, ReplicaKey(2)) if kind is BeginEpochRequest else EndEpochRequest(1, 5, 1, ())
     )
-    world.send(request)
-    message: Any = world.peer.asked[0].message
+    harness.send(request)
+    message: Any = harness.peer.asked[0].message
     assert [(e.name, e.host, e.port) for e in message.leader_endpoints] == [tuple(OWN)]
     assert kind is EndEpochRequest or message.boot_timestamp == 77
     module: Any = begin_quorum_epoch_response if kind is BeginEpochRequest else end_quorum_epoch_response
     response = LeaderResponse(ErrorCode.FENCED_LEADER_EPOCH, 3, 6)
-    world.answer(quorum_messages.leader_response_to_wire(module, response, None, 1))
-    assert world.events == [ResponseReceived(2, request, response)]
+    harness.answer(quorum_messages.leader_response_to_wire(module, response, None, 1))
+    assert harness.events == [ResponseReceived(2, request, response)]
 
 
-def test_a_fetch_may_be_held_back_as_long_as_it_allows(world: World) -> None:
-    world.send(fetch())
-    world.time.pass_ms(980)
-    assert world.events == [], "500 ms to wait and 500 ms to answer"
-    world.time.pass_ms(20)
-    assert [type(event) for event in world.events] == [PeerRequestFailed]
+def test_a_fetch_may_be_held_back_as_long_as_it_allows(harness: ClientHarness) -> None:
+    harness.send(fetch())
+    harness.time.pass_ms(980)
+    assert harness.events == [], "500 ms to wait and 500 ms to answer"
+    harness.time.pass_ms(20)
+    assert [type(event) for event in harness.events] == [PeerRequestFailed]
 
 
-def test_purposes_do_not_wait_for_each_other(world: World) -> None:
-    world.send(fetch())
-    world.send(vote())
-    assert len(world.peer.links) == 2
+def test_purposes_do_not_wait_for_each_other(harness: ClientHarness) -> None:
+    harness.send(fetch())
+    harness.send(vote())
+    assert len(harness.peer.links) == 2
 
 
-def test_a_node_without_address_fails_later(world: World) -> None:
+def test_a_node_without_address_fails_later(harness: ClientHarness) -> None:
     request = vote()
-    world.send(request, peer=3)
-    assert world.events == [PeerRequestFailed(3, request)]
-    assert not world.requests.call_node(3, discovery(world), Purpose.FORWARD)
+    harness.send(request, peer=3)
+    assert harness.events == [PeerRequestFailed(3, request)]
+    assert not harness.requests.call_node(3, discovery(harness), Purpose.FORWARD)
 
 
-def test_a_refused_connection_is_told_and_the_node_is_not_shown_to_clients(world: World) -> None:
-    world.peer.listener.close()
+def test_a_refused_connection_is_told_and_the_node_is_not_shown_to_clients(harness: ClientHarness) -> None:
+    harness.peer.listener.close()
     request = vote()
-    world.send(request)
-    assert world.events == [PeerRequestFailed(2, request, refused=True)]
-    assert world.addresses.reachable == [(2, False)]
+    harness.send(request)
+    assert harness.events == [PeerRequestFailed(2, request, refused=True)]
+    assert harness.addresses.reachable == [(2, False)]
 
 
-def test_an_answer_shows_that_a_node_is_reachable(world: World) -> None:
-    world.addresses.reachable.append((2, False))
-    world.send(vote())
-    world.answer(quorum_messages.vote_response_to_wire(VoteResponse(ErrorCode.NONE, 2, 5, True), None))
-    assert world.addresses.reachable[-1] == (2, True)
+def test_an_answer_shows_that_a_node_is_reachable(harness: ClientHarness) -> None:
+    harness.addresses.reachable.append((2, False))
+    harness.send(vote())
+    harness.answer(quorum_messages.vote_response_to_wire(VoteResponse(ErrorCode.NONE, 2, 5, True), None))
+    assert harness.addresses.reachable[-1] == (2, True)
 
 
 def test_a_refusal_of_the_whole_request_is_a_failure_and_one_line(
-    world: World, caplog: pytest.LogCaptureFixture
+    harness: ClientHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(3):
-        world.send(vote())
-        world.answer(WireVoteResponse(int(ErrorCode.INCONSISTENT_CLUSTER_ID)))
-        assert [type(event) for event in world.events] == [PeerRequestFailed]
-        world.events.clear()
+        harness.send(vote())
+        harness.answer(WireVoteResponse(int(ErrorCode.INCONSISTENT_CLUSTER_ID)))
+        assert [type(event) for event in harness.events] == [PeerRequestFailed]
+        harness.events.clear()
     assert caplog.text.count("INCONSISTENT_CLUSTER_ID") == 1
 
 
-def test_an_answer_about_another_topic_is_a_failure(world: World) -> None:
-    world.send(vote())
+def test_an_answer_about_another_topic_is_a_failure(harness: ClientHarness) -> None:
+    harness.send(vote())
     topic = vote_response.TopicData("another", [vote_response.PartitionData(0)])
-    world.answer(WireVoteResponse(0, [topic]))
-    assert [type(event) for event in world.events] == [PeerRequestFailed]
+    harness.answer(WireVoteResponse(0, [topic]))
+    assert [type(event) for event in harness.events] == [PeerRequestFailed]
 
 
 # Records
 
 
-def test_records_come_with_their_headers(world: World) -> None:
+def test_records_come_with_their_headers(harness: ClientHarness) -> None:
     request = fetch()
-    world.send(request)
+    harness.send(request)
     first = encode_batch(0, 4, 1000, [b"a", b"b"])
     second = encode_batch(2, 5, 1000, [b"c"])
-    world.answer(fetched(first + second))
-    (event,) = world.events
+    harness.answer(fetched(first + second))
+    (event,) = harness.events
     assert isinstance(event, ResponseReceived)
     assert isinstance(event.response, FetchResponse)
     assert [(b.base_offset, b.end_offset, b.epoch, b.position) for b in event.response.batches] == [
         (0, 2, 4, 0),
         (2, 3, 5, len(first)),
     ]
-    assert world.statistics.fetched_records == 3
+    assert harness.statistics.fetched_records == 3
 
 
 @pytest.mark.parametrize(
@@ -272,97 +263,97 @@ def test_records_come_with_their_headers(world: World) -> None:
         encode_batch(0, 4, 1000, [b"a"]) + encode_batch(5, 4, 1000, [b"a"]),
         b"no batch at all",
         bytes(100),
-        encode_control_records(ControlBatch((VoterAssignment(VoterSet()),)), 0, 4, 1000, CLUSTER),
+        encode_control_records(ControlBatch((VoterAssignment(VoterSet()),)), 0, 4, 1000, CLUSTER_ID),
     ],
     ids=["cut off", "CRC", "gap", "garbage", "zeros", "voters"],
 )
-def test_records_that_are_not_sound_never_reach_the_engine(world: World, records: bytes) -> None:
+def test_records_that_are_not_sound_never_reach_the_engine(harness: ClientHarness, records: bytes) -> None:
     request = fetch()
-    world.send(request)
-    world.answer(fetched(records))
-    assert world.events == [PeerRequestFailed(2, request)]
-    assert world.voter_records == []
+    harness.send(request)
+    harness.answer(fetched(records))
+    assert harness.events == [PeerRequestFailed(2, request)]
+    assert harness.voter_records == []
 
 
 @pytest.mark.parametrize("takes", [0, 1000])
-def test_voter_records_count_only_once_they_are_in_the_log(world: World, takes: int) -> None:
+def test_voter_records_count_only_once_they_are_in_the_log(harness: ClientHarness, takes: int) -> None:
     """The engine may refuse what came, or the disk."""
-    world.takes = takes
-    world.send(fetch())
-    world.answer(fetched(encode_control_records(ControlBatch((ASSIGNMENT,)), 0, 5, 1000, CLUSTER)))
-    (event,) = world.events
+    harness.takes = takes
+    harness.send(fetch())
+    harness.answer(fetched(encode_control_records(ControlBatch((ASSIGNMENT,)), 0, 5, 1000, CLUSTER_ID)))
+    (event,) = harness.events
     assert isinstance(event, ResponseReceived)
     assert isinstance(event.response, FetchResponse)
     assert event.response.batches[0].voters == ((0, ASSIGNMENT),)
-    expected = [VoterRecord(0, ASSIGNMENT, CLUSTER)] if takes else []
-    assert world.voter_records == expected
+    expected = [VoterRecord(0, ASSIGNMENT, CLUSTER_ID)] if takes else []
+    assert harness.voter_records == expected
 
 
 STOCK = {key: versions for key, versions in ALL_APIS.items() if not APIS[key].private}
 
 
 def test_a_leader_without_the_private_fetch_is_fetched_from_as_stock_kafka_does() -> None:
-    world = World(STOCK)
+    harness = ClientHarness(STOCK)
     for request in (fetch(), FetchRequest(ReplicaKey(1), 5, 3, 5, 500, 1000)):
         send = Send(2, request)
-        world.requests.prepare(send)
-        world.requests.send(send)
-        world.time.pass_ms(10)
-        (asked,) = world.peer.asked
+        harness.requests.prepare(send)
+        harness.requests.send(send)
+        harness.time.pass_ms(10)
+        (asked,) = harness.peer.asked
         assert (asked.api_key, asked.api_version) == (ApiKey.FETCH, 18)
         batch = encode_batch(request.offset, 5, 1000, [b"a", b"b", b"c"])
         response = FetchResponse(ErrorCode.NONE, 2, 5, 3)
-        world.answer(fetch_messages.stock_fetch_response_to_wire(response, batch, OWN, 18))
-        event = world.events.pop()
+        harness.answer(fetch_messages.stock_fetch_response_to_wire(response, batch, OWN, 18))
+        event = harness.events.pop()
         assert isinstance(event, ResponseReceived)
         assert isinstance(event.response, FetchResponse)
         assert event.request is request
         assert [found.base_offset for found in event.response.batches] == [request.offset]
-        assert world.events == []
+        assert harness.events == []
 
 
 def test_a_stock_fetch_may_be_held_back_as_long_as_it_allows() -> None:
-    world = World(STOCK)
-    world.send(fetch())
-    world.time.pass_ms(900)
-    assert world.events == []
-    world.time.pass_ms(200)
-    assert [type(event) for event in world.events] == [PeerRequestFailed]
+    harness = ClientHarness(STOCK)
+    harness.send(fetch())
+    harness.time.pass_ms(900)
+    assert harness.events == []
+    harness.time.pass_ms(200)
+    assert [type(event) for event in harness.events] == [PeerRequestFailed]
 
 
 def test_a_leader_that_cannot_be_followed_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    world = World(STOCK | {int(ApiKey.FETCH): (4, 16)})
+    harness = ClientHarness(STOCK | {int(ApiKey.FETCH): (4, 16)})
     for _ in range(2):
         request = fetch()
-        world.send(request)
-        assert world.events.pop() == PeerRequestFailed(2, request, unsupported=True)
+        harness.send(request)
+        assert harness.events.pop() == PeerRequestFailed(2, request, unsupported=True)
     (line,) = caplog.messages
     assert line.startswith("node 2 cannot be followed: it speaks neither FetchQuorumRecords nor Fetch v17")
 
 
 def test_who_speaks_nothing_private_asks_nothing_private() -> None:
-    world = World(private_apis=False)
-    world.send(fetch())
-    assert world.peer.asked[0].api_key == ApiKey.FETCH
+    harness = ClientHarness(private_apis=False)
+    harness.send(fetch())
+    assert harness.peer.asked[0].api_key == ApiKey.FETCH
 
 
-def test_close_ends_all_connections(world: World) -> None:
-    world.send(fetch())
-    world.send(vote())
-    world.requests.close()
-    world.time.pass_ms(5000)
-    assert [link.is_closed for link in world.peer.links] == [True, True]
-    assert world.events == []
+def test_close_ends_all_connections(harness: ClientHarness) -> None:
+    harness.send(fetch())
+    harness.send(vote())
+    harness.requests.close()
+    harness.time.pass_ms(5000)
+    assert [link.is_closed for link in harness.peer.links] == [True, True]
+    assert harness.events == []
 
 
-def test_addresses_that_are_left_leave_no_connection_behind(world: World) -> None:
+def test_addresses_that_are_left_leave_no_connection_behind(harness: ClientHarness) -> None:
     for port in range(1, 30):
-        world.requests.call("gone", port, discovery(world))
-        world.time.pass_ms(100)
-    assert len(world.requests._connections) == 1
+        harness.requests.call("gone", port, discovery(harness))
+        harness.time.pass_ms(100)
+    assert len(harness.requests._connections) == 1
 
 
-def discovery(world: World) -> Call:
+def discovery(harness: ClientHarness) -> Call:
     def ignore(failure: Failure) -> None:
         pass
 
@@ -371,11 +362,11 @@ def discovery(world: World) -> Call:
         lambda version: DiscoverBrokersRequest(),
         lambda answer: None,
         ignore,
-        world.time.clock.now_ms() + 500,
+        harness.time.clock.now_ms() + 500,
     )
 
 
-def test_the_topic_asked_for_is_the_metadata_log(world: World) -> None:
-    world.send(vote())
-    message: Any = world.peer.asked[0].message
+def test_the_topic_asked_for_is_the_metadata_log(harness: ClientHarness) -> None:
+    harness.send(vote())
+    message: Any = harness.peer.asked[0].message
     assert [topic.topic_name for topic in message.topics] == [METADATA_TOPIC]

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from quorumd.ids import METADATA_TOPIC, ZERO_UUID, Endpoint, KafkaUuid, ReplicaKey
-from quorumd.node.identity.cluster_identity import ClusterIdentity
 from quorumd.node.identity.founding import Founding
 from quorumd.node.peers.address_book import Address
 from quorumd.node.peers.connection import Call, Failure
@@ -25,7 +24,7 @@ from quorumd.raft.events import Event, LeaderReported, PeerDiscovered
 from quorumd.raft.messages import BeginEpochRequest
 from quorumd.raft.voters import Voter
 from quorumd.simulator.environment.entropy import SimulatedEntropy
-from tests.support.node.virtual_time import VirtualTime
+from tests.support.node.parts import NodeParts
 from tests.support.raft.single_engine import EngineHarness
 
 OURS, THEIRS = "o" * 22, "t" * 22
@@ -33,11 +32,11 @@ DIRECTORY = KafkaUuid(bytes(15) + b"\x42")
 OWN = Address("me", 9092, 77, DIRECTORY)
 
 
-class World:
+class DiscoveryHarness(NodeParts):
     """Node 1 of voters 1 to 3, which knows the address of node 2 and one bootstrap server."""
 
     def __init__(self, cluster_id: str | None = OURS) -> None:
-        self.time = VirtualTime()
+        super().__init__(cluster_id)
         self.calls: list[tuple[str, int, Call]] = []
         self.events: list[Event] = []
         self.needs_leader = False
@@ -45,19 +44,18 @@ class World:
         own, endpoint = ReplicaKey(1, DIRECTORY), Endpoint("CONTROLLER", "me", 9092)
         settings = NodeSettings(1, "/data", endpoint, endpoint)
         engine = EngineHarness((1,), me=own).engine
-        identity = ClusterIdentity(cluster_id, SimulatedEntropy(Random(2)))
         self.discovery = Discovery(
             own,
             "CONTROLLER",
             [("seed", 1)],
             self.time.clock,
             SimulatedEntropy(Random(1)),
-            identity,
+            self.identity,
             lambda host, port, call: self.calls.append((host, port, call)),
             self.events.append,
             lambda: self.needs_leader,
             lambda: self.voter_ids,
-            Founding(own, settings, engine, identity, None),
+            Founding(own, settings, engine, self.identity, None),
             500.0,
         )
         self.discovery.start(OWN, [(2, "two", 9092)])
@@ -101,59 +99,63 @@ class Answers:
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def harness() -> DiscoveryHarness:
+    return DiscoveryHarness()
 
 
-def test_hole_25_addresses_of_the_configuration_seed_the_book_and_give_way_to_gossip(world: World) -> None:
-    assert world.discovery.endpoint_of(2) == Endpoint("CONTROLLER", "two", 9092)
-    assert PeerDiscovered(ReplicaKey(2), Endpoint("CONTROLLER", "two", 9092)) in world.events
-    world.tell(Broker(2, 1, "elsewhere", 1, DIRECTORY))
-    assert world.discovery.endpoint_of(2) == Endpoint("CONTROLLER", "elsewhere", 1)
-    assert world.events[-1] == PeerDiscovered(
+def test_hole_25_addresses_of_the_configuration_seed_the_book_and_give_way_to_gossip(
+    harness: DiscoveryHarness,
+) -> None:
+    assert harness.discovery.endpoint_of(2) == Endpoint("CONTROLLER", "two", 9092)
+    assert PeerDiscovered(ReplicaKey(2), Endpoint("CONTROLLER", "two", 9092)) in harness.events
+    harness.tell(Broker(2, 1, "elsewhere", 1, DIRECTORY))
+    assert harness.discovery.endpoint_of(2) == Endpoint("CONTROLLER", "elsewhere", 1)
+    assert harness.events[-1] == PeerDiscovered(
         ReplicaKey(2, DIRECTORY), Endpoint("CONTROLLER", "elsewhere", 1)
     )
 
 
-def test_asks_with_its_own_address(world: World) -> None:
-    message = world.calls[0][2].build(0)
+def test_asks_with_its_own_address(harness: DiscoveryHarness) -> None:
+    message = harness.calls[0][2].build(0)
     assert isinstance(message, DiscoverBrokersRequest)
     assert (message.replica_id, message.boot_timestamp, message.host, message.port) == (1, 77, "me", 9092)
     assert message.replica_directory_id == DIRECTORY
 
 
-def test_tells_everybody_at_the_start_that_it_is_there(world: World) -> None:
+def test_tells_everybody_at_the_start_that_it_is_there(harness: DiscoveryHarness) -> None:
     """Whoever found it gone would otherwise hear of its return when chance picks the right pair."""
-    assert world.asked(ApiKey.DISCOVER_BROKERS) == [("seed", 1), ("two", 9092)]
+    assert harness.asked(ApiKey.DISCOVER_BROKERS) == [("seed", 1), ("two", 9092)]
 
 
-def test_asks_bootstrap_servers_and_known_nodes_while_a_voter_has_no_address(world: World) -> None:
-    assert world.discovery.missing_voters() == [3]
-    world.time.pass_ms(30_000)
-    assert set(world.asked(ApiKey.DISCOVER_BROKERS)) == {("seed", 1), ("two", 9092)}
-    assert len(world.calls) > 30
+def test_asks_bootstrap_servers_and_known_nodes_while_a_voter_has_no_address(
+    harness: DiscoveryHarness,
+) -> None:
+    assert harness.discovery.missing_voters() == [3]
+    harness.time.pass_ms(30_000)
+    assert set(harness.asked(ApiKey.DISCOVER_BROKERS)) == {("seed", 1), ("two", 9092)}
+    assert len(harness.calls) > 30
 
 
-def test_asks_seldom_once_all_is_known(world: World) -> None:
-    world.settle()
-    world.time.pass_ms(10 * STABLE_INTERVAL_MS)
-    assert 9 <= len(world.asked(ApiKey.DISCOVER_BROKERS)) <= 10
-    assert world.asked(ApiKey.METADATA) == []
+def test_asks_seldom_once_all_is_known(harness: DiscoveryHarness) -> None:
+    harness.settle()
+    harness.time.pass_ms(10 * STABLE_INTERVAL_MS)
+    assert 9 <= len(harness.asked(ApiKey.DISCOVER_BROKERS)) <= 10
+    assert harness.asked(ApiKey.METADATA) == []
 
 
-def test_hole_14_looks_for_the_leader_soon_after_it_is_needed(world: World) -> None:
+def test_hole_14_looks_for_the_leader_soon_after_it_is_needed(harness: DiscoveryHarness) -> None:
     """Also from the middle of a long pause: a leader cut off from its majority is a zombie by then."""
-    world.settle()
-    world.needs_leader = True
-    world.time.pass_ms(SEARCH_INTERVAL_MS)
-    assert world.asked(ApiKey.METADATA)
+    harness.settle()
+    harness.needs_leader = True
+    harness.time.pass_ms(SEARCH_INTERVAL_MS)
+    assert harness.asked(ApiKey.METADATA)
 
 
-def test_hole_2_every_node_is_stored_and_told(world: World) -> None:
+def test_hole_2_every_node_is_stored_and_told(harness: DiscoveryHarness) -> None:
     """Not only voters: an observer must be reachable to become one."""
     session = Answers()
     asked = DiscoverBrokersRequest(9, 4, "nine", 9092, DIRECTORY)
-    world.discovery.discover_brokers(session, request_of(asked))
+    harness.discovery.discover_brokers(session, request_of(asked))
     (answer,) = session.messages
     assert [(b.voter_id, b.boot_timestamp, b.host, b.port) for b in answer.brokers] == [
         (1, 77, "me", 9092),
@@ -163,169 +165,173 @@ def test_hole_2_every_node_is_stored_and_told(world: World) -> None:
     assert answer.cluster_id == OURS
 
 
-def test_hole_1_an_admin_client_asks_and_is_not_stored(world: World) -> None:
+def test_hole_1_an_admin_client_asks_and_is_not_stored(harness: DiscoveryHarness) -> None:
     session = Answers()
-    world.discovery.discover_brokers(session, request_of(DiscoverBrokersRequest(-1, 0, "", 0)))
+    harness.discovery.discover_brokers(session, request_of(DiscoverBrokersRequest(-1, 0, "", 0)))
     assert [b.voter_id for b in session.messages[0].brokers] == [1, 2]
 
 
 def test_hole_3_a_node_without_cluster_tells_the_empty_id_and_addresses_of_other_clusters_are_ignored() -> (
     None
 ):
-    world = World(cluster_id=None)
+    harness = DiscoveryHarness(cluster_id=None)
     session = Answers()
-    world.discovery.discover_brokers(session, request_of(DiscoverBrokersRequest(-1)))
+    harness.discovery.discover_brokers(session, request_of(DiscoverBrokersRequest(-1)))
     assert session.messages[0].cluster_id == ""
-    world = World()
-    world.tell(Broker(3, 5, "three", 9092, ZERO_UUID), cluster_id=THEIRS)
-    assert world.discovery.missing_voters() == [3]
-    world.tell(Broker(3, 5, "three", 9092, ZERO_UUID), cluster_id=OURS)
-    assert world.discovery.missing_voters() == []
+    harness = DiscoveryHarness()
+    harness.tell(Broker(3, 5, "three", 9092, ZERO_UUID), cluster_id=THEIRS)
+    assert harness.discovery.missing_voters() == [3]
+    harness.tell(Broker(3, 5, "three", 9092, ZERO_UUID), cluster_id=OURS)
+    assert harness.discovery.missing_voters() == []
 
 
-def test_nobody_else_says_where_this_node_is(world: World) -> None:
-    world.tell(Broker(1, 1 << 60, "impostor", 9092, ZERO_UUID))
-    assert world.discovery.address_of(1) == OWN
+def test_nobody_else_says_where_this_node_is(harness: DiscoveryHarness) -> None:
+    harness.tell(Broker(1, 1 << 60, "impostor", 9092, ZERO_UUID))
+    assert harness.discovery.address_of(1) == OWN
 
 
-def test_hole_27_gossip_is_no_sign_of_life(world: World) -> None:
-    world.discovery.mark_reachable(2, False)
-    world.tell(Broker(2, 0, "two", 9092, ZERO_UUID))
-    assert not world.discovery.is_reachable(2)
+def test_hole_27_gossip_is_no_sign_of_life(harness: DiscoveryHarness) -> None:
+    harness.discovery.mark_reachable(2, False)
+    harness.tell(Broker(2, 0, "two", 9092, ZERO_UUID))
+    assert not harness.discovery.is_reachable(2)
 
 
-def test_a_leader_that_metadata_names_is_passed_on_if_its_address_is_known(world: World) -> None:
-    world.needs_leader = True
-    world.time.pass_ms(SEARCH_INTERVAL_MS)
-    world.events.clear()
-    world.answer(ApiKey.METADATA, metadata(leader_id=3))
-    assert world.events == [], "nobody can fetch from a leader without address"
-    world.answer(ApiKey.METADATA, metadata(leader_id=-1))
-    assert world.events == []
-    world.answer(ApiKey.METADATA, metadata(leader_id=2, cluster_id=THEIRS))
-    assert world.events == []
-    world.answer(ApiKey.METADATA, metadata(leader_id=2))
-    assert world.events == [LeaderReported(2, 6)]
+def test_a_leader_that_metadata_names_is_passed_on_if_its_address_is_known(harness: DiscoveryHarness) -> None:
+    harness.needs_leader = True
+    harness.time.pass_ms(SEARCH_INTERVAL_MS)
+    harness.events.clear()
+    harness.answer(ApiKey.METADATA, metadata(leader_id=3))
+    assert harness.events == [], "nobody can fetch from a leader without address"
+    harness.answer(ApiKey.METADATA, metadata(leader_id=-1))
+    assert harness.events == []
+    harness.answer(ApiKey.METADATA, metadata(leader_id=2, cluster_id=THEIRS))
+    assert harness.events == []
+    harness.answer(ApiKey.METADATA, metadata(leader_id=2))
+    assert harness.events == [LeaderReported(2, 6)]
 
 
 def voter(node_id: int, host: str) -> Voter:
     return Voter(ReplicaKey(node_id, DIRECTORY), (Endpoint("CONTROLLER", host, 9092),))
 
 
-def test_newest_voter_record_wins_over_older_ones_and_over_the_configuration(world: World) -> None:
+def test_newest_voter_record_wins_over_older_ones_and_over_the_configuration(
+    harness: DiscoveryHarness,
+) -> None:
     """Three voters moved, one after the other: of their addresses only the newest record has all."""
     for offset, host in ((1, "two"), (50, "moved"), (90, "moved-again")):
-        world.discovery.learn_voters([voter(2, host)], offset)
-    assert world.discovery.address_of(2) == Address("moved-again", 9092, 0, DIRECTORY, 90)
-    world.discovery.learn_voters([voter(2, "moved")], 50)
-    assert world.discovery.address_of(2) == Address("moved-again", 9092, 0, DIRECTORY, 90)
+        harness.discovery.learn_voters([voter(2, host)], offset)
+    assert harness.discovery.address_of(2) == Address("moved-again", 9092, 0, DIRECTORY, 90)
+    harness.discovery.learn_voters([voter(2, "moved")], 50)
+    assert harness.discovery.address_of(2) == Address("moved-again", 9092, 0, DIRECTORY, 90)
 
 
-def test_what_a_node_states_itself_wins_over_every_record(world: World) -> None:
-    world.tell(Broker(2, 1, "stated", 9092, DIRECTORY))
-    world.discovery.learn_voters([voter(2, "recorded")], 90)
-    assert world.discovery.endpoint_of(2) == Endpoint("CONTROLLER", "stated", 9092)
+def test_what_a_node_states_itself_wins_over_every_record(harness: DiscoveryHarness) -> None:
+    harness.tell(Broker(2, 1, "stated", 9092, DIRECTORY))
+    harness.discovery.learn_voters([voter(2, "recorded")], 90)
+    assert harness.discovery.endpoint_of(2) == Endpoint("CONTROLLER", "stated", 9092)
 
 
 @pytest.mark.parametrize("boot_timestamp", [0, 9])
-def test_new_leader_is_where_it_announces_itself(world: World, boot_timestamp: int) -> None:
+def test_new_leader_is_where_it_announces_itself(harness: DiscoveryHarness, boot_timestamp: int) -> None:
     """Whether it says since when or, as a stock leader, does not: records and earlier statements are older."""
     if boot_timestamp:
-        world.discovery.learn(3, Address("stated", 9092, boot_timestamp - 1, DIRECTORY))
+        harness.discovery.learn(3, Address("stated", 9092, boot_timestamp - 1, DIRECTORY))
     else:
-        world.discovery.learn_voters([voter(3, "recorded")], 4)
+        harness.discovery.learn_voters([voter(3, "recorded")], 4)
     announced = BeginEpochRequest(
         3, 5, ReplicaKey(1), (Endpoint("CONTROLLER", "moved", 9093),), boot_timestamp
     )
-    world.discovery.learn_leader(announced, 12)
-    address = world.discovery.address_of(3)
+    harness.discovery.learn_leader(announced, 12)
+    address = harness.discovery.address_of(3)
     assert address is not None
     assert (address.host, address.port, address.directory_id) == ("moved", 9093, DIRECTORY)
-    assert world.events[-1] == PeerDiscovered(ReplicaKey(3, DIRECTORY), Endpoint("CONTROLLER", "moved", 9093))
+    assert harness.events[-1] == PeerDiscovered(
+        ReplicaKey(3, DIRECTORY), Endpoint("CONTROLLER", "moved", 9093)
+    )
 
 
-def test_announcement_gives_way_to_what_is_newer(world: World) -> None:
+def test_announcement_gives_way_to_what_is_newer(harness: DiscoveryHarness) -> None:
     """To a later voter record that of a stock leader, to a later start that of any other."""
     host_port = (Endpoint("CONTROLLER", "moved", 9093),)
-    world.discovery.learn_leader(BeginEpochRequest(3, 5, ReplicaKey(1), host_port), 12)
-    world.discovery.learn_voters([voter(3, "recorded")], 12)
-    assert world.discovery.address_of(3) == Address("moved", 9093, 0, ZERO_UUID, 12)
-    world.discovery.learn_voters([voter(3, "recorded")], 13)
-    assert world.discovery.address_of(3) == Address("recorded", 9092, 0, DIRECTORY, 13)
+    harness.discovery.learn_leader(BeginEpochRequest(3, 5, ReplicaKey(1), host_port), 12)
+    harness.discovery.learn_voters([voter(3, "recorded")], 12)
+    assert harness.discovery.address_of(3) == Address("moved", 9093, 0, ZERO_UUID, 12)
+    harness.discovery.learn_voters([voter(3, "recorded")], 13)
+    assert harness.discovery.address_of(3) == Address("recorded", 9092, 0, DIRECTORY, 13)
     stated = Address("stated", 9092, 10, DIRECTORY)
-    world.discovery.learn(3, stated)
-    world.discovery.learn_leader(BeginEpochRequest(3, 5, ReplicaKey(1), host_port, 9), 14)
-    assert world.discovery.address_of(3) == stated
+    harness.discovery.learn(3, stated)
+    harness.discovery.learn_leader(BeginEpochRequest(3, 5, ReplicaKey(1), host_port, 9), 14)
+    assert harness.discovery.address_of(3) == stated
 
 
-def test_a_truncated_voter_record_gives_way_to_the_one_before_it(world: World) -> None:
-    world.discovery.learn_voters([voter(2, "committed")], 50)
-    world.discovery.learn_voters([voter(2, "truncated")], 90)
-    world.discovery.log_truncated(80)
-    world.discovery.learn_voters([voter(2, "committed")], 50)
-    assert world.discovery.endpoint_of(2) == Endpoint("CONTROLLER", "committed", 9092)
+def test_a_truncated_voter_record_gives_way_to_the_one_before_it(harness: DiscoveryHarness) -> None:
+    harness.discovery.learn_voters([voter(2, "committed")], 50)
+    harness.discovery.learn_voters([voter(2, "truncated")], 90)
+    harness.discovery.log_truncated(80)
+    harness.discovery.learn_voters([voter(2, "committed")], 50)
+    assert harness.discovery.endpoint_of(2) == Endpoint("CONTROLLER", "committed", 9092)
 
 
-def test_configured_addresses_are_asked_although_the_log_names_others(world: World) -> None:
+def test_configured_addresses_are_asked_although_the_log_names_others(harness: DiscoveryHarness) -> None:
     """All nodes were moved while they were down: the records are old, the properties are new."""
-    world.discovery.learn_voters([voter(2, "before"), voter(3, "before-3")], 50)
-    world.calls.clear()
-    world.needs_leader = True
-    world.time.pass_ms(30_000)
-    assert {("two", 9092), ("before", 9092), ("seed", 1)} <= set(world.asked(ApiKey.DISCOVER_BROKERS))
+    harness.discovery.learn_voters([voter(2, "before"), voter(3, "before-3")], 50)
+    harness.calls.clear()
+    harness.needs_leader = True
+    harness.time.pass_ms(30_000)
+    assert {("two", 9092), ("before", 9092), ("seed", 1)} <= set(harness.asked(ApiKey.DISCOVER_BROKERS))
 
 
 def test_a_voter_that_moved_is_asked_where_the_newest_record_says_whatever_it_stated_before(
-    world: World,
+    harness: DiscoveryHarness,
 ) -> None:
-    world.tell(Broker(2, 1, "stated", 9092, DIRECTORY))
-    world.discovery.learn_voters([voter(2, "moved")], 90)
-    world.calls.clear()
-    world.needs_leader = True
-    world.time.pass_ms(30_000)
-    assert {("stated", 9092), ("moved", 9092)} <= set(world.asked(ApiKey.DISCOVER_BROKERS))
+    harness.tell(Broker(2, 1, "stated", 9092, DIRECTORY))
+    harness.discovery.learn_voters([voter(2, "moved")], 90)
+    harness.calls.clear()
+    harness.needs_leader = True
+    harness.time.pass_ms(30_000)
+    assert {("stated", 9092), ("moved", 9092)} <= set(harness.asked(ApiKey.DISCOVER_BROKERS))
 
 
-def test_removed_voters_are_forgotten_unless_they_state_where_they_are(world: World) -> None:
-    world.discovery.learn_voters([voter(2, "two"), voter(3, "three"), voter(4, "four")], 50)
-    world.tell(Broker(4, 9, "four", 9092, DIRECTORY))
-    world.voter_ids = (2,)
-    world.discovery.learn_voters([voter(2, "two")], 60)
-    assert [node_id for node_id, _ in world.discovery.addresses()] == [1, 2, 4]
+def test_removed_voters_are_forgotten_unless_they_state_where_they_are(harness: DiscoveryHarness) -> None:
+    harness.discovery.learn_voters([voter(2, "two"), voter(3, "three"), voter(4, "four")], 50)
+    harness.tell(Broker(4, 9, "four", 9092, DIRECTORY))
+    harness.voter_ids = (2,)
+    harness.discovery.learn_voters([voter(2, "two")], 60)
+    assert [node_id for node_id, _ in harness.discovery.addresses()] == [1, 2, 4]
 
 
-def test_voters_without_address_are_counted_among_the_voters_of_now(world: World) -> None:
-    assert world.discovery.missing_voters() == [3]
-    world.voter_ids = (1, 2)
-    assert world.discovery.missing_voters() == []
-    world.voter_ids = (1, 2, 7)
-    assert world.discovery.missing_voters() == [7]
+def test_voters_without_address_are_counted_among_the_voters_of_now(harness: DiscoveryHarness) -> None:
+    assert harness.discovery.missing_voters() == [3]
+    harness.voter_ids = (1, 2)
+    assert harness.discovery.missing_voters() == []
+    harness.voter_ids = (1, 2, 7)
+    assert harness.discovery.missing_voters() == [7]
 
 
-def test_an_observer_that_does_not_answer_is_not_told_to_clients(world: World) -> None:
-    world.settle()
-    world.discovery.learn(9, Address("nine", 9092, 4))
-    world.needs_leader = True
-    while ("nine", 9092) not in world.asked(ApiKey.DISCOVER_BROKERS):
-        world.time.pass_ms(SEARCH_INTERVAL_MS)
-    call = next(call for host, _, call in world.calls if host == "nine")
+def test_an_observer_that_does_not_answer_is_not_told_to_clients(harness: DiscoveryHarness) -> None:
+    harness.settle()
+    harness.discovery.learn(9, Address("nine", 9092, 4))
+    harness.needs_leader = True
+    while ("nine", 9092) not in harness.asked(ApiKey.DISCOVER_BROKERS):
+        harness.time.pass_ms(SEARCH_INTERVAL_MS)
+    call = next(call for host, _, call in harness.calls if host == "nine")
     call.on_failure(Failure("refused", refused=True))
-    assert not world.discovery.is_reachable(9)
+    assert not harness.discovery.is_reachable(9)
     call.on_response(DiscoverBrokersResponse(0, "", []))
-    assert world.discovery.is_reachable(9)
+    assert harness.discovery.is_reachable(9)
 
 
-def test_a_node_that_does_not_answer_is_no_trouble(world: World) -> None:
-    world.calls[0][2].on_failure(Failure("gone"))
-    world.time.pass_ms(1000)
-    assert len(world.calls) > 1
+def test_a_node_that_does_not_answer_is_no_trouble(harness: DiscoveryHarness) -> None:
+    harness.calls[0][2].on_failure(Failure("gone"))
+    harness.time.pass_ms(1000)
+    assert len(harness.calls) > 1
 
 
-def test_stops_asking(world: World) -> None:
-    world.discovery.stop()
-    world.calls.clear()
-    world.time.pass_ms(10 * STABLE_INTERVAL_MS)
-    assert world.calls == []
+def test_stops_asking(harness: DiscoveryHarness) -> None:
+    harness.discovery.stop()
+    harness.calls.clear()
+    harness.time.pass_ms(10 * STABLE_INTERVAL_MS)
+    assert harness.calls == []
 
 
 def metadata(leader_id: int, cluster_id: str = OURS) -> MetadataResponse:
@@ -341,52 +347,52 @@ def request_of(message: DiscoverBrokersRequest) -> Request:
 
 def test_a_new_leader_is_told_until_it_answers() -> None:
     """It may not be reached when it becomes known, and makes no voter of a node whose address it does not know."""
-    world = settled_world()
-    world.discovery.announce_to(2)
-    assert world.asked(ApiKey.DISCOVER_BROKERS) == [("two", 9092)]
-    world.fail()
+    harness = settled_world()
+    harness.discovery.announce_to(2)
+    assert harness.asked(ApiKey.DISCOVER_BROKERS) == [("two", 9092)]
+    harness.fail()
     for asked in (2, 3):
-        world.time.pass_ms(SEARCH_INTERVAL_MS)
-        assert world.asked(ApiKey.DISCOVER_BROKERS) == [("two", 9092)] * asked
-    world.tell()
-    world.time.pass_ms(3 * SEARCH_INTERVAL_MS)
-    assert len(world.asked(ApiKey.DISCOVER_BROKERS)) == 3
+        harness.time.pass_ms(SEARCH_INTERVAL_MS)
+        assert harness.asked(ApiKey.DISCOVER_BROKERS) == [("two", 9092)] * asked
+    harness.tell()
+    harness.time.pass_ms(3 * SEARCH_INTERVAL_MS)
+    assert len(harness.asked(ApiKey.DISCOVER_BROKERS)) == 3
 
 
 def test_whose_address_comes_later_is_told_then() -> None:
-    world = settled_world()
-    world.discovery.announce_to(4)
-    assert world.asked(ApiKey.DISCOVER_BROKERS) == []
-    world.discovery.learn(4, Address("four", 9092, 1))
-    world.time.pass_ms(SEARCH_INTERVAL_MS)
-    assert world.asked(ApiKey.DISCOVER_BROKERS) == [("four", 9092)]
+    harness = settled_world()
+    harness.discovery.announce_to(4)
+    assert harness.asked(ApiKey.DISCOVER_BROKERS) == []
+    harness.discovery.learn(4, Address("four", 9092, 1))
+    harness.time.pass_ms(SEARCH_INTERVAL_MS)
+    assert harness.asked(ApiKey.DISCOVER_BROKERS) == [("four", 9092)]
 
 
 def test_an_answer_of_another_node_says_nothing_of_the_leader() -> None:
-    world = settled_world()
-    world.discovery.announce_to(2)
-    (_, _, introduction), answer = world.calls[0], DiscoverBrokersResponse(0, "", [])
-    world.discovery.learn(5, Address("five", 9092, 1))
-    world.time.pass_ms(2 * STABLE_INTERVAL_MS)
+    harness = settled_world()
+    harness.discovery.announce_to(2)
+    (_, _, introduction), answer = harness.calls[0], DiscoverBrokersResponse(0, "", [])
+    harness.discovery.learn(5, Address("five", 9092, 1))
+    harness.time.pass_ms(2 * STABLE_INTERVAL_MS)
     others = [
-        call for host, _, call in world.calls if host != "two" and call.api_key == ApiKey.DISCOVER_BROKERS
+        call for host, _, call in harness.calls if host != "two" and call.api_key == ApiKey.DISCOVER_BROKERS
     ]
     assert others
     for call in others:
         call.on_response(answer)
-    world.calls.clear()
-    world.time.pass_ms(SEARCH_INTERVAL_MS)
-    assert ("two", 9092) in world.asked(ApiKey.DISCOVER_BROKERS)
+    harness.calls.clear()
+    harness.time.pass_ms(SEARCH_INTERVAL_MS)
+    assert ("two", 9092) in harness.asked(ApiKey.DISCOVER_BROKERS)
     introduction.on_response(answer)
-    world.calls.clear()
-    world.time.pass_ms(5 * SEARCH_INTERVAL_MS)
-    assert ("two", 9092) not in world.asked(ApiKey.DISCOVER_BROKERS)
+    harness.calls.clear()
+    harness.time.pass_ms(5 * SEARCH_INTERVAL_MS)
+    assert ("two", 9092) not in harness.asked(ApiKey.DISCOVER_BROKERS)
 
 
-def settled_world() -> World:
+def settled_world() -> DiscoveryHarness:
     """Just after it has asked somebody as it does every half minute."""
-    world = World()
-    world.settle()
-    world.time.pass_ms(2 * SEARCH_INTERVAL_MS)
-    world.calls.clear()
-    return world
+    harness = DiscoveryHarness()
+    harness.settle()
+    harness.time.pass_ms(2 * SEARCH_INTERVAL_MS)
+    harness.calls.clear()
+    return harness

@@ -22,7 +22,7 @@ from quorumd.protocol.wire import Message
 from quorumd.simulator.environment.disk import SimulatedDisk
 from quorumd.simulator.environment.event_heap import EventHeap, Process
 from tests.support.log import stock_folder
-from tests.support.node.state_machines import state_machine_of
+from tests.support.node.parts import state_machine_of
 
 LEVELS = {METADATA_VERSION: 25, ELR_VERSION: 1, "group.version": 1}
 ALICE = UserScramCredentialRecord("alice", 1, b"salt", b"stored", b"server", 4096)

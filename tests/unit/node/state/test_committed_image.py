@@ -1,23 +1,17 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from quorumd.node.state.committed_image import CommittedImage
-from quorumd.node.state.proposals import Proposals
-from tests.unit.node.state.test_state_machine import World as StateWorld
+from tests.support.node.parts import NodeParts
 
 
-class World(StateWorld):
-    """A node of which the log holds two batches more than are committed, a record of which takes half a slice."""
+class ImageHarness(NodeParts):
+    """A log with ten batches above the high watermark; a slice of the state machine applies two records."""
 
     def __init__(self) -> None:
         super().__init__()
         self.machine = self.make_machine(record_ms=2.5)
-        self.proposals = Proposals(
-            lambda values: None, lambda turn: None, lambda: True, lambda: 0.0, _nothing
-        )
         self.image = CommittedImage(self.machine, self.proposals)
         self.outcomes: list[tuple[bool, dict[str, str]]] = []
         self.machine.committed(self.append(("a", "1")))
@@ -25,7 +19,7 @@ class World(StateWorld):
             self.append((f"k{number}", "v"))
 
     def ask(self) -> None:
-        self.image.when_committed(lambda committed: self.outcomes.append((committed, dict(self.configs()))))
+        self.image.when_committed(lambda committed: self.outcomes.append((committed, self.config().copy())))
 
     def take_office(self) -> None:
         self.proposals.await_inherited(self.log.end_offset)
@@ -38,69 +32,67 @@ class World(StateWorld):
         self.machine.on_leadership_lost()
 
 
-def _nothing(*arguments: Any) -> None:
-    del arguments
-
-
 @pytest.fixture
-def world() -> World:
-    return World()
+def harness() -> ImageHarness:
+    return ImageHarness()
 
 
-def test_the_image_of_a_leader_is_committed_with_the_last_record_of_it(world: World) -> None:
-    world.take_office()
-    world.ask()
-    assert world.outcomes == []
-    world.machine.committed(world.log.end_offset)
-    world.proposals.committed(world.log.end_offset)
-    ((committed, configs),) = world.outcomes
+def test_the_image_of_a_leader_is_committed_with_the_last_record_of_it(harness: ImageHarness) -> None:
+    harness.take_office()
+    harness.ask()
+    assert harness.outcomes == []
+    harness.machine.committed(harness.log.end_offset)
+    harness.proposals.committed(harness.log.end_offset)
+    ((committed, configs),) = harness.outcomes
     assert (committed, len(configs)) == (True, 11)
 
 
-def test_who_asked_a_leader_that_was_replaced_hears_of_it_when_all_is_taken_back(world: World) -> None:
-    world.take_office()
-    world.ask()
-    world.leave_office()
-    assert not world.machine.is_readable
-    world.run_turns()
-    assert world.outcomes == [(False, {"a": "1"})]
+def test_who_asked_a_leader_that_was_replaced_hears_of_it_when_all_is_taken_back(
+    harness: ImageHarness,
+) -> None:
+    harness.take_office()
+    harness.ask()
+    harness.leave_office()
+    assert not harness.machine.is_readable
+    harness.run_turns()
+    assert harness.outcomes == [(False, {"a": "1"})]
 
 
-def test_an_image_that_is_being_taken_back_is_not_committed(world: World) -> None:
-    world.take_office()
-    world.leave_office()
-    world.ask()
-    assert world.outcomes == []
-    world.run_turns()
-    assert world.outcomes == [(False, {"a": "1"})]
+def test_an_image_that_is_being_taken_back_is_not_committed(harness: ImageHarness) -> None:
+    harness.take_office()
+    harness.leave_office()
+    harness.ask()
+    assert harness.outcomes == []
+    harness.run_turns()
+    assert harness.outcomes == [(False, {"a": "1"})]
 
 
-def test_nor_is_it_when_the_node_leads_again_meanwhile(world: World) -> None:
-    world.take_office()
-    world.leave_office()
-    world.proposals.await_inherited(world.log.end_offset)
-    world.lead()
-    world.ask()
-    world.run_turns()
-    world.proposals.committed(world.log.end_offset)
-    assert [committed for committed, _ in world.outcomes] == [False]
+def test_nor_is_it_when_the_node_leads_again_meanwhile(harness: ImageHarness) -> None:
+    harness.take_office()
+    harness.leave_office()
+    harness.proposals.await_inherited(harness.log.end_offset)
+    harness.lead()
+    harness.ask()
+    harness.run_turns()
+    harness.proposals.committed(harness.log.end_offset)
+    assert [committed for committed, _ in harness.outcomes] == [False]
 
 
-def test_the_image_of_a_follower_is_committed(world: World) -> None:
-    world.run_turns()
-    world.ask()
-    assert world.outcomes == [(True, {"a": "1"})]
+def test_the_image_of_a_follower_is_committed(harness: ImageHarness) -> None:
+    harness.run_turns()
+    harness.ask()
+    assert harness.outcomes == [(True, {"a": "1"})]
 
 
-def test_an_image_with_a_part_of_a_batch_is_asked_again_when_it_has_all_of_it(world: World) -> None:
-    world.run_turns()
-    world.machine = world.make_machine(record_ms=1.0)
-    world.image = CommittedImage(world.machine, world.proposals)
-    world.machine.committed(world.append(*((f"n{number}", "v") for number in range(250))))
-    while world.machine.is_readable:
-        world.turns.pop(0)()
-    world.ask()
-    assert world.outcomes == []
-    world.run_turns()
-    ((committed, configs),) = world.outcomes
+def test_an_image_with_a_part_of_a_batch_is_asked_again_when_it_has_all_of_it(harness: ImageHarness) -> None:
+    harness.run_turns()
+    harness.machine = harness.make_machine(record_ms=1.0)
+    harness.image = CommittedImage(harness.machine, harness.proposals)
+    harness.machine.committed(harness.append(*((f"n{number}", "v") for number in range(250))))
+    while harness.machine.is_readable:
+        harness.turns.pop(0)()
+    harness.ask()
+    assert harness.outcomes == []
+    harness.run_turns()
+    ((committed, configs),) = harness.outcomes
     assert (committed, len(configs)) == (False, 261)

@@ -22,16 +22,16 @@ from quorumd.simulator.environment.event_heap import EventHeap, Process
 from tests.support.log.config_logs import FOLDER, ConfigLog, config_values
 from tests.support.log.small_logs import fresh_disk
 from tests.support.log.snapshots import CLUSTER_ID, write_snapshot
+from tests.support.node.parts import NodeParts
 
 DIRECTORY = partition_folder(FOLDER)
 
 
-class World:
-    """A log with two snapshots of it, 101 and 202 records in."""
+class SnapshottedLog(NodeParts):
+    """A log with two snapshots of it, at offsets 101 and 202."""
 
     def __init__(self) -> None:
-        self.disk = fresh_disk(1)
-        self.configs = ConfigLog(self.disk)
+        super().__init__()
         self.configs.set_configs(0, 99)
         self.older = self.build()
         self.configs.append_voters(1, 2, 4)
@@ -55,8 +55,8 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def node() -> SnapshottedLog:
+    return SnapshottedLog()
 
 
 def test_a_log_without_snapshots_is_read_from_its_beginning() -> None:
@@ -65,10 +65,10 @@ def test_a_log_without_snapshots_is_read_from_its_beginning() -> None:
     assert StartSnapshot().offset == 0
 
 
-def test_the_newest_snapshot_is_taken_and_says_who_votes(world: World) -> None:
-    start_snapshot = find_start_snapshot(world.configs.log)
-    assert start_snapshot.snapshot == world.newer.snapshot
-    assert start_snapshot.offset == world.newer.snapshot.offset
+def test_the_newest_snapshot_is_taken_and_says_who_votes(node: SnapshottedLog) -> None:
+    start_snapshot = find_start_snapshot(node.configs.log)
+    assert start_snapshot.snapshot == node.newer.snapshot
+    assert start_snapshot.offset == node.newer.snapshot.offset
     assert start_snapshot.voters is not None
     assert start_snapshot.voters.offset == start_snapshot.offset - 1
     assert start_snapshot.voters.assignment.current.ids == (1, 2, 4)
@@ -76,57 +76,57 @@ def test_the_newest_snapshot_is_taken_and_says_who_votes(world: World) -> None:
 
 
 def test_a_damaged_one_is_set_aside_and_the_one_before_is_taken(
-    world: World, caplog: pytest.LogCaptureFixture
+    node: SnapshottedLog, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world.damage(world.newer)
+    node.damage(node.newer)
     with caplog.at_level(logging.WARNING):
-        assert find_start_snapshot(world.configs.log).snapshot == world.older.snapshot
-    set_aside = file_name(world.newer.snapshot) + ".corrupt"
+        assert find_start_snapshot(node.configs.log).snapshot == node.older.snapshot
+    set_aside = file_name(node.newer.snapshot) + ".corrupt"
     assert "is corrupt" in caplog.text
     assert set_aside in caplog.text
-    assert world.names() == [file_name(world.older.snapshot), set_aside]
+    assert node.names() == [file_name(node.older.snapshot), set_aside]
 
 
-def test_without_a_sound_one_the_whole_log_is_read(world: World) -> None:
-    world.damage(world.newer)
-    world.damage(world.older)
-    assert find_start_snapshot(world.configs.log).snapshot is None
+def test_without_a_sound_one_the_whole_log_is_read(node: SnapshottedLog) -> None:
+    node.damage(node.newer)
+    node.damage(node.older)
+    assert find_start_snapshot(node.configs.log).snapshot is None
 
 
-def test_a_log_whose_beginning_is_gone_needs_one(world: World) -> None:
-    world.configs.log.delete_before(world.newer.snapshot)
-    assert world.configs.log.start_offset == world.newer.snapshot.offset
-    world.damage(world.newer)
+def test_a_log_whose_beginning_is_gone_needs_one(node: SnapshottedLog) -> None:
+    node.configs.log.delete_before(node.newer.snapshot)
+    assert node.configs.log.start_offset == node.newer.snapshot.offset
+    node.damage(node.newer)
     with pytest.raises(
         StorageError, match=r"begins at offset 202, and no sound snapshot .*\.corrupt\): restore"
     ):
-        find_start_snapshot(world.configs.log)
+        find_start_snapshot(node.configs.log)
 
 
-def test_one_that_is_ahead_of_the_log_or_behind_its_start_is_left_alone(world: World) -> None:
-    write_snapshot(world.disk, DIRECTORY, world.newer.snapshot._replace(offset=10_000))
-    world.configs.log.snapshots.rescan()
-    assert find_start_snapshot(world.configs.log).snapshot == world.newer.snapshot
+def test_one_that_is_ahead_of_the_log_or_behind_its_start_is_left_alone(node: SnapshottedLog) -> None:
+    write_snapshot(node.disk, DIRECTORY, node.newer.snapshot._replace(offset=10_000))
+    node.configs.log.snapshots.rescan()
+    assert find_start_snapshot(node.configs.log).snapshot == node.newer.snapshot
 
 
-def test_one_of_a_newer_version_is_not_damaged(world: World) -> None:
+def test_one_of_a_newer_version_is_not_damaged(node: SnapshottedLog) -> None:
     """After a downgrade: whoever runs the newer version again finds it in its place."""
-    snapshot = world.newer.snapshot
-    world.disk.remove(f"{DIRECTORY}/{file_name(snapshot)}")
-    write_snapshot(world.disk, DIRECTORY, snapshot, [b"\x01\x7f\x00"])
+    snapshot = node.newer.snapshot
+    node.disk.remove(f"{DIRECTORY}/{file_name(snapshot)}")
+    write_snapshot(node.disk, DIRECTORY, snapshot, [b"\x01\x7f\x00"])
     with pytest.raises(StorageError, match="is not known; run the version that wrote it"):
-        find_start_snapshot(world.configs.log)
-    assert file_name(snapshot) in world.names()
+        find_start_snapshot(node.configs.log)
+    assert file_name(snapshot) in node.names()
 
 
-def test_loading_pauses_after_every_so_many_records(world: World) -> None:
+def test_loading_pauses_after_every_so_many_records(node: SnapshottedLog) -> None:
     image = ClusterImage()
-    path = f"{DIRECTORY}/{file_name(world.newer.snapshot)}"
-    counts = list(load_steps(world.disk, path, world.newer.snapshot, image, 40))
+    path = f"{DIRECTORY}/{file_name(node.newer.snapshot)}"
+    counts = list(load_steps(node.disk, path, node.newer.snapshot, image, 40))
     assert counts == [40, 40, 40, 31]
     assert len(config_values(image.configs)) == 150
     assert image.config((32, "g2"))["c149"] == "w"
-    assert image.fingerprint() == load_image(world.disk, path, world.newer.snapshot).fingerprint()
+    assert image.fingerprint() == load_image(node.disk, path, node.newer.snapshot).fingerprint()
 
 
 @pytest.mark.parametrize(
@@ -138,16 +138,16 @@ def test_loading_pauses_after_every_so_many_records(world: World) -> None:
     ids=["contradicts", "transaction"],
 )
 def test_one_that_no_log_adds_up_to_stops_the_node_which_starts_without_it(
-    world: World, record: Message, told: str
+    node: SnapshottedLog, record: Message, told: str
 ) -> None:
-    snapshot = world.newer.snapshot
-    world.disk.remove(f"{DIRECTORY}/{file_name(snapshot)}")
-    write_snapshot(world.disk, DIRECTORY, snapshot, [encode_record(record, 0)])
-    log = world.configs.log
+    snapshot = node.newer.snapshot
+    node.disk.remove(f"{DIRECTORY}/{file_name(snapshot)}")
+    write_snapshot(node.disk, DIRECTORY, snapshot, [encode_record(record, 0)])
+    log = node.configs.log
     assert find_start_snapshot(log).snapshot == snapshot
     clock = SimulatedClock(EventHeap(), Process("node"))
     machine = StateMachine(log, clock, lambda callback: None, lambda callback: None)
     with pytest.raises(StorageError, match=rf"{told}.* set aside as .*\.corrupt: start the node again"):
-        machine.start(snapshot, log.end_offset, world.disk, lambda: None)
-    assert file_name(snapshot) + ".corrupt" in world.names()
-    assert find_start_snapshot(log).snapshot == world.older.snapshot
+        machine.start(snapshot, log.end_offset, node.disk, lambda: None)
+    assert file_name(snapshot) + ".corrupt" in node.names()
+    assert find_start_snapshot(log).snapshot == node.older.snapshot

@@ -30,8 +30,8 @@ METADATA_VERSION, ELR_VERSION = "metadata.version", "eligible.leader.replicas.ve
 AT_22, AT_25, AT_30 = (FeatureLevelRecord(METADATA_VERSION, level) for level in (22, 25, 30))
 
 
-class World:
-    """What is committed together is a batch."""
+class ObservedLog:
+    """A committed log that the checker observes; each `commit` is a batch."""
 
     def __init__(self, *begins_with: Message) -> None:
         self._committed = CommittedDataIsImmutable()
@@ -55,85 +55,87 @@ def broker(highest: int) -> RegisterBrokerRecord:
 
 
 def test_levels_that_an_operator_wants_are_in_order() -> None:
-    world = World(AT_25)
-    number = world.checker.asked({METADATA_VERSION: 30})
-    world.commit(AT_30)
-    world.checker.answered(number, ErrorCode.NONE)
-    assert world.checker.levels == {METADATA_VERSION: 30}
-    assert world.checker.changes == 1
+    observed_log = ObservedLog(AT_25)
+    number = observed_log.checker.asked({METADATA_VERSION: 30})
+    observed_log.commit(AT_30)
+    observed_log.checker.answered(number, ErrorCode.NONE)
+    assert observed_log.checker.levels == {METADATA_VERSION: 30}
+    assert observed_log.checker.changes == 1
 
 
 @pytest.mark.parametrize("wanted", [{}, {METADATA_VERSION: 29}, {ELR_VERSION: 1}])
 def test_a_level_that_nobody_wants_is_told(wanted: dict[str, int]) -> None:
-    world = World(AT_25)
-    world.checker.asked(wanted)
+    observed_log = ObservedLog(AT_25)
+    observed_log.checker.asked(wanted)
     with pytest.raises(InvariantViolation, match="which no request asked for"):
-        world.commit(AT_30)
+        observed_log.commit(AT_30)
 
 
 def test_requests_under_way_may_be_carried_out_together() -> None:
     both = (AT_30, FeatureLevelRecord(ELR_VERSION, 1))
     for answer in (None, ErrorCode.NOT_CONTROLLER, ErrorCode.INVALID_UPDATE_VERSION):
-        world = World(AT_25)
-        first = world.checker.asked({METADATA_VERSION: 30})
-        world.checker.asked({ELR_VERSION: 1})
+        observed_log = ObservedLog(AT_25)
+        first = observed_log.checker.asked({METADATA_VERSION: 30})
+        observed_log.checker.asked({ELR_VERSION: 1})
         if answer is not None:
-            world.checker.answered(first, answer)
+            observed_log.checker.answered(first, answer)
         if answer is not ErrorCode.INVALID_UPDATE_VERSION:
-            world.commit(*both)
+            observed_log.commit(*both)
             continue
         with pytest.raises(InvariantViolation, match="which no request asked for"):
-            world.commit(*both)
+            observed_log.commit(*both)
 
 
 def test_a_level_that_was_refused_is_not_wanted() -> None:
-    world = World(AT_25)
-    world.checker.answered(world.checker.asked({METADATA_VERSION: 30}), ErrorCode.INVALID_UPDATE_VERSION)
+    observed_log = ObservedLog(AT_25)
+    observed_log.checker.answered(
+        observed_log.checker.asked({METADATA_VERSION: 30}), ErrorCode.INVALID_UPDATE_VERSION
+    )
     with pytest.raises(InvariantViolation, match="which no request asked for"):
-        world.commit(AT_30)
+        observed_log.commit(AT_30)
 
 
 def test_an_acknowledged_level_is_committed() -> None:
-    world = World(AT_25)
-    number = world.checker.asked({METADATA_VERSION: 30})
+    observed_log = ObservedLog(AT_25)
+    number = observed_log.checker.asked({METADATA_VERSION: 30})
     with pytest.raises(InvariantViolation, match="were acknowledged"):
-        world.checker.answered(number, ErrorCode.NONE)
+        observed_log.checker.answered(number, ErrorCode.NONE)
 
 
 @pytest.mark.parametrize("lower", [AT_22, AT_25])
 def test_a_downgrade_that_could_lose_records_is_told(lower: FeatureLevelRecord) -> None:
-    world = World(AT_30)
-    world.checker.asked({METADATA_VERSION: lower.feature_level})
+    observed_log = ObservedLog(AT_30)
+    observed_log.checker.asked({METADATA_VERSION: lower.feature_level})
     with pytest.raises(InvariantViolation, match=f"from 30 down to {lower.feature_level}"):
-        world.commit(lower)
+        observed_log.commit(lower)
 
 
 def test_an_elr_that_no_record_can_hold_is_told() -> None:
-    world = World(AT_22)
-    world.checker.asked({ELR_VERSION: 1})
+    observed_log = ObservedLog(AT_22)
+    observed_log.checker.asked({ELR_VERSION: 1})
     with pytest.raises(InvariantViolation, match="leaves the ELR on"):
-        world.commit(FeatureLevelRecord(ELR_VERSION, 1))
+        observed_log.commit(FeatureLevelRecord(ELR_VERSION, 1))
 
 
 def test_a_record_above_the_level_is_told_in_the_log_and_in_a_snapshot() -> None:
     row = PartitionRecord(0, KafkaUuid(bytes(16)), [1], [1], leader=1)
-    world = World(AT_22)
-    world.commit(row, version=1)
+    observed_log = ObservedLog(AT_22)
+    observed_log.commit(row, version=1)
     with pytest.raises(InvariantViolation, match="PartitionRecord in version 2"):
-        world.commit(row, version=2)
+        observed_log.commit(row, version=2)
     frames = [encode_record(AT_22, 0), encode_record(broker(30), 4)]
     snapshot = encode_batch(0, 1, 0, frames)
     with pytest.raises(InvariantViolation, match=r"the snapshot .* has RegisterBrokerRecord in version 4"):
-        World(AT_30).checker.snapshot_seen(1, OffsetAndEpoch(5, 1), snapshot)
+        ObservedLog(AT_30).checker.snapshot_seen(1, OffsetAndEpoch(5, 1), snapshot)
 
 
 def test_a_broker_that_lacks_a_level_is_told() -> None:
-    world = World(AT_25, broker(27))
-    world.checker.asked({METADATA_VERSION: 30})
+    observed_log = ObservedLog(AT_25, broker(27))
+    observed_log.checker.asked({METADATA_VERSION: 30})
     with pytest.raises(InvariantViolation, match="broker 7 is registered"):
-        world.commit(AT_30)
+        observed_log.commit(AT_30)
     with pytest.raises(InvariantViolation, match="not 25"):
-        World(AT_25, broker(24))
+        ObservedLog(AT_25, broker(24))
 
 
 def test_seeds_draw_levels_of_all_kinds() -> None:

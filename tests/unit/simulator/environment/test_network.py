@@ -5,10 +5,11 @@ from random import Random
 import pytest
 
 from quorumd.ports import Transport
-from quorumd.simulator.environment.event_heap import EventHeap, Process
+from quorumd.simulator.environment.event_heap import Process
 from quorumd.simulator.environment.link_conditions import LinkConditions
 from quorumd.simulator.environment.network import SimulatedNetwork
 from quorumd.simulator.environment.stream import WINDOW_BYTES
+from tests.support.node.virtual_time import VirtualTime
 
 SEEDS = range(30)
 
@@ -39,10 +40,12 @@ class End:
         self.closings.append((reason, refused))
 
 
-class World:
+class TwoHosts:
+    """Host a, from which `connect` connects to host b, which records what it accepts."""
+
     def __init__(self, seed: int = 0, conditions: LinkConditions | None = None) -> None:
-        self.heap = EventHeap()
-        self.network = SimulatedNetwork(self.heap, Random(seed), conditions)
+        self.time = VirtualTime()
+        self.network = SimulatedNetwork(self.time.heap, Random(seed), conditions)
         self.server_process = Process("b", 2, 1)
         self.server = self.network.host("b", self.server_process)
         self.client = self.network.host("a", Process("a", 1, 1))
@@ -54,9 +57,7 @@ class World:
         return self.accepted[-1]
 
     def run(self, duration_ms: float = 30_000.0) -> None:
-        until = self.heap.now_ms + duration_ms
-        while self.heap.step(until):
-            pass
+        self.time.pass_ms(duration_ms)
 
     def connect(self, greeting: bytes = b"") -> End:
         end = End(greeting)
@@ -71,193 +72,193 @@ def transport_of(end: End) -> Transport:
 
 def test_bytes_arrive_in_order_however_they_are_cut_and_delayed() -> None:
     for seed in SEEDS:
-        world = World(seed, LinkConditions(slow_probability=0.3, split_probability=0.5))
-        near = world.connect()
-        world.run(1000.0)
+        hosts = TwoHosts(seed, LinkConditions(slow_probability=0.3, split_probability=0.5))
+        near = hosts.connect()
+        hosts.run(1000.0)
         sent = Random(seed).randbytes(3000)
         for at in range(0, 3000, 100):
             transport_of(near).write(sent[at : at + 100])
-        world.run()
-        assert bytes(world.accepted[0].data) == sent
-        assert world.accepted[0].pieces > 30
+        hosts.run()
+        assert bytes(hosts.accepted[0].data) == sent
+        assert hosts.accepted[0].pieces > 30
 
 
 def test_both_directions_work_and_a_close_is_orderly_after_all_bytes() -> None:
-    world = World()
-    near = world.connect(greeting=b"question")
-    world.run(1000.0)
-    far = transport_of(world.accepted[0])
+    hosts = TwoHosts()
+    near = hosts.connect(greeting=b"question")
+    hosts.run(1000.0)
+    far = transport_of(hosts.accepted[0])
     far.write(b"answer")
     far.close()
     far.write(b"too late")
-    world.run()
+    hosts.run()
     assert bytes(near.data) == b"answer"
     assert near.closings == [("", False)]
-    assert world.accepted[0].closings == [("", False)]
-    assert world.network.links == {}
+    assert hosts.accepted[0].closings == [("", False)]
+    assert hosts.network.links == {}
 
 
 def test_refused_where_the_machine_is_up_and_nobody_listens() -> None:
-    world = World()
-    world.listener.close()
-    near = world.connect()
-    world.run()
+    hosts = TwoHosts()
+    hosts.listener.close()
+    near = hosts.connect()
+    hosts.run()
     assert near.closings == [("connection refused", True)]
 
 
 def test_silence_and_a_time_out_where_the_machine_has_no_power() -> None:
-    world = World()
-    world.server_process.alive = False
-    world.network.process_ended(world.server_process, silently=True)
-    world.network.power_off("b")
-    near = world.connect()
-    world.run()
+    hosts = TwoHosts()
+    hosts.server_process.alive = False
+    hosts.network.process_ended(hosts.server_process, silently=True)
+    hosts.network.power_off("b")
+    near = hosts.connect()
+    hosts.run()
     assert near.closings == [("timed out", False)]
 
 
 def test_a_connection_over_a_blocked_way_times_out_or_comes_with_a_later_attempt() -> None:
     for direction in (("a", "b"), ("b", "a")):
-        world = World()
-        world.network.block(*direction)
-        near = world.connect()
-        world.run()
+        hosts = TwoHosts()
+        hosts.network.block(*direction)
+        near = hosts.connect()
+        hosts.run()
         assert near.closings == [("timed out", False)]
         assert near.transport is None
 
-    world = World()
-    world.network.block("a", "b")
-    near = world.connect()
-    world.run(2000.0)
-    world.network.heal()
-    world.run()
+    hosts = TwoHosts()
+    hosts.network.block("a", "b")
+    near = hosts.connect()
+    hosts.run(2000.0)
+    hosts.network.heal()
+    hosts.run()
     assert near.transport is not None
     assert near.closings == []
 
 
 def test_a_one_way_partition_stalls_one_direction_in_order_and_loses_nothing() -> None:
     for seed in SEEDS:
-        world = World(seed)
-        near = world.connect()
-        world.run(1000.0)
-        far = world.accepted[0]
+        hosts = TwoHosts(seed)
+        near = hosts.connect()
+        hosts.run(1000.0)
+        far = hosts.accepted[0]
         transport_of(near).write(b"0")
-        world.network.block("a", "b")
+        hosts.network.block("a", "b")
         for piece in (b"1", b"2", b"3"):
             transport_of(near).write(piece)
         transport_of(far).write(b"other way")
-        world.run(5000.0)
+        hosts.run(5000.0)
         assert bytes(near.data) == b"other way"
         assert bytes(far.data) == b""
-        world.network.unblock("a", "b")
+        hosts.network.unblock("a", "b")
         transport_of(near).write(b"4")
-        world.run(5.0)
+        hosts.run(5.0)
         transport_of(near).write(b"5")
-        world.run()
+        hosts.run()
         assert bytes(far.data) == b"012345"
         assert near.closings == far.closings == []
 
 
 def test_blocks_of_several_faults_add_up() -> None:
-    world = World()
-    world.network.block("a", "b")
-    world.network.block("a", "b")
-    world.network.unblock("a", "b")
-    assert not world.network.is_reachable("a", "b")
-    world.network.unblock("a", "b")
-    assert world.network.is_reachable("a", "b")
+    hosts = TwoHosts()
+    hosts.network.block("a", "b")
+    hosts.network.block("a", "b")
+    hosts.network.unblock("a", "b")
+    assert not hosts.network.is_reachable("a", "b")
+    hosts.network.unblock("a", "b")
+    assert hosts.network.is_reachable("a", "b")
 
 
 def test_a_killed_process_resets_its_connections_after_what_is_under_way() -> None:
-    world = World()
-    near = world.connect()
-    world.run(1000.0)
-    transport_of(world.accepted[0]).write(b"last words")
-    world.server_process.alive = False
-    world.network.process_ended(world.server_process)
-    world.run()
+    hosts = TwoHosts()
+    near = hosts.connect()
+    hosts.run(1000.0)
+    transport_of(hosts.accepted[0]).write(b"last words")
+    hosts.server_process.alive = False
+    hosts.network.process_ended(hosts.server_process)
+    hosts.run()
     assert bytes(near.data) == b"last words"
     assert near.closings == [("connection reset by peer", False)]
-    refused = world.connect()
-    world.run()
+    refused = hosts.connect()
+    hosts.run()
     assert refused.closings == [("connection refused", True)]
 
 
 def test_a_power_loss_is_noticed_only_by_who_writes_after_the_machine_is_back() -> None:
-    world = World()
-    near = world.connect()
-    idle = world.connect()
-    world.run(1000.0)
-    world.server_process.alive = False
-    world.network.process_ended(world.server_process, silently=True)
-    world.network.power_off("b")
+    hosts = TwoHosts()
+    near = hosts.connect()
+    idle = hosts.connect()
+    hosts.run(1000.0)
+    hosts.server_process.alive = False
+    hosts.network.process_ended(hosts.server_process, silently=True)
+    hosts.network.power_off("b")
     transport_of(near).write(b"anybody there?")
-    world.run(20_000.0)
+    hosts.run(20_000.0)
     assert near.closings == []
-    world.network.power_on("b")
-    world.run()
+    hosts.network.power_on("b")
+    hosts.run()
     assert near.closings == [("connection reset by peer", False)]
     assert idle.closings == []
 
 
 def test_bytes_of_a_writer_that_is_gone_still_arrive_when_the_way_opens() -> None:
-    world = World()
-    near = world.connect()
-    world.run(1000.0)
-    world.network.block("a", "b")
+    hosts = TwoHosts()
+    near = hosts.connect()
+    hosts.run(1000.0)
+    hosts.network.block("a", "b")
     transport_of(near).write(b"late")
     transport_of(near).close()
-    world.run(10_000.0)
+    hosts.run(10_000.0)
     assert near.closings == [("", False)]
-    world.network.heal()
-    world.run()
-    assert bytes(world.accepted[0].data) == b"late"
-    assert world.accepted[0].closings == [("", False)]
+    hosts.network.heal()
+    hosts.run()
+    assert bytes(hosts.accepted[0].data) == b"late"
+    assert hosts.accepted[0].closings == [("", False)]
 
 
 def test_a_reader_that_pauses_makes_the_writer_wait() -> None:
-    world = World()
-    near = world.connect()
-    world.run(1000.0)
-    far = world.accepted[0]
+    hosts = TwoHosts()
+    near = hosts.connect()
+    hosts.run(1000.0)
+    far = hosts.accepted[0]
     transport_of(far).pause_reading()
     block = bytes(WINDOW_BYTES // 4)
     for _ in range(10):
         transport_of(near).write(block)
-    world.run(5000.0)
+    hosts.run(5000.0)
     assert transport_of(near).unsent_bytes >= 5 * len(block)
     assert len(far.data) == 0
     transport_of(far).resume_reading()
-    world.run()
+    hosts.run()
     assert transport_of(near).unsent_bytes == 0
     assert len(far.data) == 10 * len(block)
 
 
 def test_a_broken_link_is_told_to_both_ends_once() -> None:
-    world = World()
-    near = world.connect()
-    world.run(1000.0)
-    (link,) = world.network.links
-    world.network.break_link(link)
-    world.run()
-    assert near.closings == world.accepted[0].closings == [("connection reset by peer", False)]
-    assert world.network.links == {}
+    hosts = TwoHosts()
+    near = hosts.connect()
+    hosts.run(1000.0)
+    (link,) = hosts.network.links
+    hosts.network.break_link(link)
+    hosts.run()
+    assert near.closings == hosts.accepted[0].closings == [("connection reset by peer", False)]
+    assert hosts.network.links == {}
 
 
 def test_an_address_is_taken_once_and_port_0_takes_a_free_one() -> None:
-    world = World()
+    hosts = TwoHosts()
     with pytest.raises(OSError, match="b:9092"):
-        world.server.listen("b", 9092, world.accept)
-    free = world.server.listen("b", 0, world.accept)
+        hosts.server.listen("b", 9092, hosts.accept)
+    free = hosts.server.listen("b", 0, hosts.accept)
     assert free.port not in (0, 9092)
 
 
 def test_a_dead_process_hears_nothing() -> None:
-    world = World()
-    near = world.connect(greeting=b"x")
-    world.run(1000.0)
-    world.server_process.alive = False
-    world.network.process_ended(world.server_process, silently=True)
+    hosts = TwoHosts()
+    near = hosts.connect(greeting=b"x")
+    hosts.run(1000.0)
+    hosts.server_process.alive = False
+    hosts.network.process_ended(hosts.server_process, silently=True)
     transport_of(near).write(b"y")
-    world.run()
-    assert bytes(world.accepted[0].data) == b"x"
-    assert world.accepted[0].closings == []
+    hosts.run()
+    assert bytes(hosts.accepted[0].data) == b"x"
+    assert hosts.accepted[0].closings == []

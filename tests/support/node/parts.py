@@ -1,0 +1,150 @@
+"""Parts of one node on the simulator's ports, without the node: each is built when a test first uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from random import Random
+
+from quorumd.controller.cluster_image import ClusterImage, ResourceType
+from quorumd.log import LogSettings
+from quorumd.log.segmented_log import SegmentedLog
+from quorumd.node.identity.cluster_identity import ClusterIdentity
+from quorumd.node.state.proposals import Proposals
+from quorumd.node.state.state_machine import StateMachine
+from quorumd.node.statistics import NodeStatistics
+from quorumd.node.tick import Tick
+from quorumd.protocol.messages.config_record import ConfigRecord
+from quorumd.protocol.metadata_record import encode_record
+from quorumd.protocol.record_batch import encode_batch
+from quorumd.protocol.wire import Message
+from quorumd.simulator.environment.clock import SimulatedClock
+from quorumd.simulator.environment.disk import SimulatedDisk
+from quorumd.simulator.environment.entropy import SimulatedEntropy
+from quorumd.simulator.environment.event_heap import Process
+from quorumd.simulator.environment.network import SimulatedNetwork
+from tests.support.log.config_logs import ConfigLog
+from tests.support.node.nodes import EVEN_LINKS
+from tests.support.node.virtual_time import VirtualTime
+
+CLUSTER_ID = "c" * 22
+GROUP = (int(ResourceType.GROUP), "g")
+"""The resource whose configs `append` writes."""
+
+
+class NodeParts:
+    """Clock, disk, network, log, state machine and proposals of one node, wired as a node wires them.
+
+    A test's own harness derives from it, assigns or overrides what it scripts, and adds what it observes. What the
+    parts schedule for a later turn of the event loop gathers in `turns`."""
+
+    def __init__(self, cluster_id: str | None = CLUSTER_ID) -> None:
+        self.cluster_id = cluster_id
+        self.statistics = NodeStatistics()
+        self.turns: list[Callable[[], None]] = []
+        self.is_flushing = False
+        self.latencies: list[tuple[float, int]] = []
+        """Latency and number of the records of each committed batch of proposals."""
+        self.activations = 0
+        """How often the state machine was complete as leader."""
+
+    @cached_property
+    def time(self) -> VirtualTime:
+        return VirtualTime()
+
+    @cached_property
+    def tick(self) -> Tick:
+        return Tick(self.time.clock.call_soon)
+
+    @cached_property
+    def network(self) -> SimulatedNetwork:
+        return SimulatedNetwork(self.time.heap, Random(1), EVEN_LINKS)
+
+    @cached_property
+    def disk(self) -> SimulatedDisk:
+        return SimulatedDisk(self.time.heap, Random(1))
+
+    @cached_property
+    def log(self) -> SegmentedLog:
+        """An empty log."""
+        self.disk.make_directory("/log")
+        log, _ = SegmentedLog.open(self.disk, "/log", LogSettings(allocate_bytes=0))
+        return log
+
+    @cached_property
+    def configs(self) -> ConfigLog:
+        """A data folder with a log of voters, a feature and configs; independent of `log`."""
+        return ConfigLog(self.disk)
+
+    @cached_property
+    def identity(self) -> ClusterIdentity:
+        return ClusterIdentity(self.cluster_id, SimulatedEntropy(Random(2)))
+
+    @cached_property
+    def machine(self) -> StateMachine:
+        return self.make_machine()
+
+    @cached_property
+    def proposals(self) -> Proposals:
+        return Proposals(
+            self.append_values,
+            self.turns.append,
+            lambda: not self.is_flushing,
+            lambda: self.time.clock.now_ms(),
+            lambda ms, count: self.latencies.append((ms, count)),
+        )
+
+    def make_machine(self, record_ms: float = 0.0) -> StateMachine:
+        """A state machine of `log` that needs `record_ms` of processor time per record."""
+        clock = SimulatedClock(self.time.heap, Process("node"), record_ms=record_ms)
+        return StateMachine(self.log, clock, self.turns.append, self.turns.append)
+
+    def lead(self) -> None:
+        """Let the state machine apply the whole log as leader; counted in `activations` when it has."""
+        self.machine.lead(self.activate)
+
+    def activate(self) -> None:
+        self.activations += 1
+
+    def append(self, *pairs: tuple[str, str | None], epoch: int = 1) -> int:
+        """Append a batch of config records of GROUP; returns the log end offset."""
+        return self.write(*(ConfigRecord(*GROUP, key, value) for key, value in pairs), epoch=epoch)
+
+    def write(self, *records: Message, epoch: int = 1) -> int:
+        """Append a batch of records; returns the log end offset."""
+        return self.write_values([encode_record(record, 0) for record in records], epoch)
+
+    def write_values(self, values: Sequence[bytes], epoch: int = 1) -> int:
+        """Append a batch of encoded records; returns the log end offset."""
+        base_offset = self.log.end_offset
+        self.log.append(encode_batch(base_offset, epoch, 1000, values), base_offset + len(values))
+        return self.log.end_offset
+
+    def append_values(self, values: Sequence[bytes]) -> int | None:
+        """Append a batch of proposals; None if the log does not take it."""
+        return self.write_values(values)
+
+    def config(self) -> dict[str, str]:
+        """The configs of GROUP in the image."""
+        return self.machine.image.config(GROUP)
+
+    def end_turn(self) -> None:
+        """Run the callbacks of one turn of the event loop."""
+        turns, self.turns[:] = list(self.turns), []
+        for turn in turns:
+            turn()
+
+    def run_turns(self) -> int:
+        """Run callbacks until none is left; returns how many ran."""
+        count = 0
+        while self.turns:
+            self.turns.pop(0)()
+            count += 1
+        return count
+
+
+def state_machine_of(image: ClusterImage) -> StateMachine:
+    """A state machine with an empty log around an image."""
+    machine = NodeParts().machine
+    machine.image = image
+    return machine
