@@ -1,47 +1,66 @@
-"""The mutants: bugs as data, each a small patch to the code that ships. They are in the `.toml` files beside this.
+"""The mutants: bugs as data, each a small change of the code that ships. They are in the `.toml` files beside this.
 
     [[mutant]]
     name = "votes-twice-in-an-epoch"
-    breaks = "what does not hold any more, in a sentence"
-    source = "where the rule that it breaks is from, or where the bug was met"
+    breaks = "the rule that no longer holds, in one sentence"
+    source = "the paper, KIP or defect that the rule comes from"
+    profile = "elections"                   options of the simulator that make it likely; may be left out
     [[mutant.edit]]
-    file = "raft/election.py"        under quorumd/
-    find = '''exact text, there once'''
-    replace = '''what stands there instead'''
+    in = "quorumd.raft.election.refusal"    module, class or function
+    replace = "request.last.is_at_least(replica.end)"
+    with = "True"                           empty to remove statements
 
-Nothing here imports quorumd: whoever plants a mutant must do so before that.
+`replace` is an expression or statements, compared as a syntax tree (see `code_edit`). It must occur once in `in`;
+otherwise `occurrence = 2` names the second one.
+
+This module imports nothing of quorumd: a mutant must be planted before that.
 """
 
 from __future__ import annotations
 
+import ast
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.mutants.code_edit import NotFound, replace_code
 
 FOLDER = Path(__file__).resolve().parent
 PACKAGE = FOLDER.parent.parent / "quorumd"
 
 
 class DoesNotApply(Exception):
-    """The code has moved away from under a mutant: its patch must be written anew."""
+    """The code of a mutant has changed or moved, so that its edit must be rewritten."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One replacement in one file; `file` is relative to the package."""
+    """One replacement in `place`, the dotted name of a module, class or function."""
 
-    file: str
-    find: str
-    replace: str
+    place: str
+    old: str
+    new: str
+    occurrence: int | None = None
 
     @property
     def module(self) -> str:
-        return "quorumd." + self.file.removesuffix(".py").replace("/", ".")
+        """The module that `place` is in. Raises DoesNotApply if there is none."""
+        name = self.place
+        while name:
+            if _path(name).is_file():
+                return name
+            name = name.rpartition(".")[0]
+        raise DoesNotApply(f"{self.place} is in no module of quorumd")
+
+    def apply(self, tree: ast.Module) -> None:
+        """Change the tree of its module. Raises NotFound."""
+        path = [part for part in self.place.removeprefix(self.module).split(".") if part]
+        replace_code(tree, path, self.old, self.new, self.occurrence)
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One bug. `profile` names the simulator's profile that makes what it needs frequent, "" for any options."""
+    """One bug. `profile` names the simulator's profile that makes it likely, "" for any options."""
 
     name: str
     breaks: str
@@ -52,21 +71,19 @@ class Mutant:
     @property
     def modules(self) -> dict[str, Path]:
         """The modules that it changes, with their files."""
-        return {edit.module: PACKAGE / edit.file for edit in self.edits}
+        return {edit.module: _path(edit.module) for edit in self.edits}
 
-    def patched(self, module: str, source: str) -> str:
-        """The source of a module with this bug in it. Raises DoesNotApply."""
+    def planted(self, module: str, source: str) -> ast.Module:
+        """The syntax tree of a module with this bug in it. Raises DoesNotApply."""
+        tree = ast.parse(source)
         for edit in self.edits:
             if edit.module != module:
                 continue
-            found = source.count(edit.find)
-            if found != 1:
-                raise DoesNotApply(
-                    f"mutant {self.name}: its text to find is {found} times in quorumd/{edit.file}, and must be "
-                    f"there once:\n{edit.find}"
-                )
-            source = source.replace(edit.find, edit.replace)
-        return source
+            try:
+                edit.apply(tree)
+            except NotFound as cause:
+                raise DoesNotApply(f"mutant {self.name}: {edit.place}: {cause}:\n{edit.old}") from cause
+        return tree
 
 
 def load_mutants() -> list[Mutant]:
@@ -76,6 +93,13 @@ def load_mutants() -> list[Mutant]:
         with path.open("rb") as file:
             entries = tomllib.load(file)["mutant"]
         for entry in entries:
-            edits = tuple(Edit(**edit) for edit in entry.pop("edit"))
+            edits = tuple(
+                Edit(edit["in"], edit["replace"], edit["with"], edit.get("occurrence"))
+                for edit in entry.pop("edit")
+            )
             mutants.append(Mutant(edits=edits, **entry))
     return mutants
+
+
+def _path(module: str) -> Path:
+    return PACKAGE.parent.joinpath(*module.split(".")).with_suffix(".py")

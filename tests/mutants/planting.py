@@ -1,7 +1,7 @@
-"""Plants a mutant into this process: its modules are compiled from patched source when they are imported.
+"""Plants a mutant into this process: its modules are compiled with the bug when they are imported.
 
-No file is written and no compiled file is read, so that neither the working tree nor another process sees it. The
-rest of quorumd comes from its sources too, also where it is compiled to machine code: that would not see the patch.
+No file is written and no compiled file is read, so that neither the working tree nor another process sees the bug.
+The rest of quorumd is loaded from its sources too, because machine code would not see the changed modules.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from tests.mutants.catalogue import PACKAGE, Mutant
 
 
 def plant(mutant: Mutant) -> None:
-    """From now on quorumd has this bug. Before any of it is imported."""
+    """Give quorumd this bug in this process. Raises RuntimeError if any of it is imported already."""
     imported = sorted(name for name in sys.modules if name.partition(".")[0] == PACKAGE.name)
     if imported:
-        raise RuntimeError(f"{mutant.name} comes too late: {imported[-1]} is imported already")
+        raise RuntimeError(f"mutant {mutant.name} must be planted before {imported[-1]} is imported")
     sys.meta_path.insert(0, _Finder(mutant))
 
 
@@ -46,6 +46,6 @@ class _Patched(SourceFileLoader):
         self._mutant = mutant
 
     def get_code(self, fullname: str) -> CodeType:
-        """Compile what the file says now, with the bug."""
-        source = self._mutant.patched(fullname, self.get_data(self.path).decode())
-        return compile(source, self.path, "exec", dont_inherit=True)
+        """Compile the present source with the bug in it."""
+        tree = self._mutant.planted(fullname, self.get_data(self.path).decode())
+        return compile(tree, self.path, "exec", dont_inherit=True)

@@ -1,7 +1,8 @@
-"""The mutants fit the code: each patch applies, compiles and changes something, and is in the table."""
+"""Each mutant applies to the present code, compiles and changes it, and is in the table."""
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,29 +15,32 @@ from tests.mutants.table import BEGIN, END, HEADER, NOT_CAUGHT, replace_rows, ro
 
 MUTANTS = load_mutants()
 README = Path(__file__).resolve().parent.parent / "README.md"
-EXAMPLE = Mutant("example", "nothing", "nowhere", (Edit("ids.py", "x = 1", "x = 2"),))
+EXAMPLE = Mutant("example", "nothing", "nowhere", (Edit("quorumd.ids.Id", "1", "2"),))
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_it_applies_once_and_compiles(mutant: Mutant) -> None:
+def test_applies_compiles_and_changes_the_code(mutant: Mutant) -> None:
     for module, file in mutant.modules.items():
         source = file.read_text()
-        patched = mutant.patched(module, source)
-        assert compile(patched, str(file), "exec") != compile(source, str(file), "exec")
+        planted = mutant.planted(module, source)
+        assert ast.dump(planted) != ast.dump(ast.parse(source))
+        compile(planted, str(file), "exec")
 
 
-def test_code_that_moved_away_is_told_with_mutant_and_file() -> None:
-    for source in ("y = 1", "x = 1; x = 1"):
-        with pytest.raises(DoesNotApply, match=r"mutant example: .* in quorumd/ids\.py"):
-            EXAMPLE.patched("quorumd.ids", source)
-    assert EXAMPLE.patched("quorumd.ids", "x = 1") == "x = 2"
-    assert EXAMPLE.patched("quorumd.errors", "x = 1") == "x = 1"
+def test_code_that_has_changed_is_reported_with_mutant_and_place() -> None:
+    for source in ("class Id: x = 2", "class Id: x = 1 + 1", "class Other: x = 1"):
+        with pytest.raises(DoesNotApply, match=r"mutant example: quorumd\.ids\.Id: "):
+            EXAMPLE.planted("quorumd.ids", source)
+    assert ast.unparse(EXAMPLE.planted("quorumd.ids", "class Id: x = 1")) == "class Id:\n    x = 2"
+    assert ast.unparse(EXAMPLE.planted("quorumd.errors", "class Id: x = 1")) == "class Id:\n    x = 1"
+    with pytest.raises(DoesNotApply, match="no module"):
+        _ = Edit("quorumd.gone.Id", "1", "2").module
 
 
-def test_planting_too_late_is_an_error() -> None:
+def test_planting_after_an_import_is_an_error() -> None:
     import quorumd.ids  # noqa: F401 - only that it is imported matters
 
-    with pytest.raises(RuntimeError, match="example comes too late"):
+    with pytest.raises(RuntimeError, match="mutant example must be planted before"):
         plant(EXAMPLE)
 
 

@@ -1,0 +1,266 @@
+"""Replaces code in a syntax tree: one statement, several in a row, or one expression, found by what they say.
+
+Layout, comments and quotes do not count, nor do the names of a function's locals: a name in the old code that the
+function does not know stands for any local there, and for the same one in the new code. `...` as a statement or as
+the only argument of a call stands for any statements or arguments; in the new code it repeats them.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from textwrap import dedent
+from typing import Any
+
+_Body = list[Any]
+"""A list of statements in the tree."""
+_NAMED_BY = {ast.Name: "id", ast.arg: "arg", ast.ExceptHandler: "name"}
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_LAYOUT_FIELDS = frozenset({"kind", "type_comment"})
+
+
+class NotFound(Exception):
+    """The code to replace is not there, or several times."""
+
+
+def replace_code(tree: ast.Module, path: Sequence[str], old: str, new: str, occurrence: int | None) -> None:
+    """Replace `old` by `new` in the definition that `path` names, the module if it is empty.
+
+    `occurrence` counts from 1 in the order of lines; None means that `old` occurs once. Raises NotFound.
+    """
+    scopes = definitions(tree, path)
+    if not scopes:
+        raise NotFound(f"there is no {'.'.join(path)}")
+    known = _Names(tree, _outermost_function(tree, path))
+    old_expression, new_expression = _expression(old), _expression(new)
+    if old_expression is not None and new_expression is not None:
+        matches = [match for scope in scopes for match in _expressions(scope, old_expression, known)]
+        _choose(matches, occurrence).replace([new_expression])
+    else:
+        statements = ast.parse(dedent(old)).body
+        matches = [match for scope in scopes for match in _statements(scope, statements, known)]
+        _choose(matches, occurrence).replace(ast.parse(dedent(new)).body)
+    ast.fix_missing_locations(tree)
+
+
+def definitions(tree: ast.AST, path: Sequence[str]) -> list[ast.AST]:
+    """The definitions with this dotted name; a property and its setter are two."""
+    scopes = [tree]
+    for name in path:
+        scopes = [each for scope in scopes for each in _inner_definitions(scope) if each.name == name]
+    return scopes
+
+
+def _outermost_function(tree: ast.Module, path: Sequence[str]) -> list[ast.AST]:
+    """The definition `path`, or the function around it, which has its locals too."""
+    scopes: list[ast.AST] = [tree]
+    for depth in range(1, len(path) + 1):
+        scopes = definitions(tree, path[:depth])
+        if not isinstance(scopes[0], ast.ClassDef):
+            break
+    return scopes
+
+
+def _inner_definitions(
+    scope: ast.AST,
+) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    for child in ast.iter_child_nodes(scope):
+        if isinstance(child, _DEFINITIONS):
+            yield child
+        else:
+            yield from _inner_definitions(child)
+
+
+def _expression(code: str) -> ast.expr | None:
+    try:
+        return ast.parse(f"(\n{code}\n)", mode="eval").body if code.strip() else None
+    except SyntaxError:
+        return None
+
+
+class _Names:
+    """The names that a definition and its module know, and those of them that are the definition's locals."""
+
+    def __init__(self, tree: ast.Module, scopes: Sequence[ast.AST]) -> None:
+        self.all = set(dir(builtins)) | set(_global_names(tree))
+        self.locals: set[str] = set()
+        for node in (node for scope in scopes for node in ast.walk(scope)):
+            name = getattr(node, _NAMED_BY.get(type(node), ""), None)
+            if name is None:
+                continue
+            self.all.add(name)
+            if not isinstance(node, ast.Name) or isinstance(node.ctx, ast.Store):
+                self.locals.add(name)
+
+
+def _global_names(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.alias):
+            yield (node.asname or node.name).partition(".")[0]
+    for statement in tree.body:
+        if isinstance(statement, _DEFINITIONS):
+            yield statement.name
+        else:
+            yield from (node.id for node in ast.walk(statement) if isinstance(node, ast.Name))
+
+
+@dataclass(slots=True)
+class _Match:
+    """Where the old code is, with the locals and statements that its names and `...` stand for."""
+
+    known: _Names
+    place: _Body | tuple[ast.AST, str, int | None]
+    start: int = 0
+    stop: int = 0
+    locals: dict[str, str] = field(default_factory=dict)
+    repeated: list[list[ast.AST]] = field(default_factory=list)
+
+    def same(self, old: object, code: object) -> bool:
+        if isinstance(old, list):
+            return isinstance(code, list) and self._same_lists(old, code, _may_repeat(old))
+        if not isinstance(old, ast.AST):
+            return old == code
+        if type(old) is not type(code):
+            return False
+        name_field = _NAMED_BY.get(type(old))
+        for name in old._fields:
+            inside, there = getattr(old, name), getattr(code, name)
+            if name == name_field:
+                if not self._same_names(inside, there):
+                    return False
+            elif name not in _LAYOUT_FIELDS and not self.same(inside, there):
+                return False
+        return True
+
+    def _same_lists(self, old: list[ast.AST], code: list[ast.AST], is_wild: bool) -> bool:
+        for number, each in enumerate(old):
+            if is_wild and _is_ellipsis(each):
+                after = old[number + 1 :]
+                stop = len(code) - len(after)
+                self.repeated.append(code[number:stop])
+                return number <= stop and self._same_lists(after, code[stop:], False)
+            if number >= len(code) or not self.same(each, code[number]):
+                return False
+        return len(old) == len(code)
+
+    def _same_names(self, old: str | None, code: str | None) -> bool:
+        if old is None or code is None or old in self.known.all:
+            return old == code
+        if old not in self.locals and code in self.known.locals and code not in self.locals.values():
+            self.locals[old] = code
+        return self.locals.get(old) == code
+
+    def replace(self, new: Sequence[ast.AST]) -> None:
+        code: _Body = [_placed(each, self._first_node()) for each in new]
+        for node in (node for each in code for node in ast.walk(each)):
+            name_field = _NAMED_BY.get(type(node))
+            if name_field is not None:
+                name = getattr(node, name_field)
+                setattr(node, name_field, self.locals.get(name, name))
+        if isinstance(self.place, list):
+            body = ast.Module(code, [])
+            _repeat(body, iter(self.repeated))
+            self.place[self.start : self.stop] = body.body
+            if not self.place:
+                self.place.append(_placed(ast.Pass(), body))
+            return
+        parent, name, index = self.place
+        if index is None:
+            setattr(parent, name, code[0])
+        else:
+            getattr(parent, name)[index] = code[0]
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """Line and column."""
+        node = self._first_node()
+        return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+
+    def _first_node(self) -> ast.AST:
+        if isinstance(self.place, list):
+            first: ast.AST = self.place[self.start]
+            return first
+        parent, name, index = self.place
+        node: ast.AST = getattr(parent, name) if index is None else getattr(parent, name)[index]
+        return node
+
+
+def _placed(node: ast.AST, where: ast.AST) -> ast.AST:
+    """A copy whose nodes are all in the line of `where`, so that tracebacks name the lines of the file."""
+    node = deepcopy(node)
+    for each in ast.walk(node):
+        for name in ("lineno", "end_lineno"):
+            setattr(each, name, getattr(where, "lineno", 1))
+        for name in ("col_offset", "end_col_offset"):
+            setattr(each, name, 0)
+    return node
+
+
+def _may_repeat(nodes: list[ast.AST]) -> bool:
+    """Whether `...` among these is a placeholder: a statement, or the only argument of a call."""
+    return bool(nodes) and (isinstance(nodes[0], ast.stmt) or len(nodes) == 1)
+
+
+def _is_ellipsis(node: ast.AST) -> bool:
+    constant = node.value if isinstance(node, ast.Expr) else node
+    return isinstance(constant, ast.Constant) and constant.value is ...
+
+
+def _repeat(scope: ast.AST, repeated: Iterator[list[ast.AST]]) -> None:
+    """Replace each placeholder by the next of the repeated lists, in the order in which they were matched."""
+    for name, value in ast.iter_fields(scope):
+        if isinstance(value, ast.AST):
+            _repeat(value, repeated)
+        elif isinstance(value, list) and value and isinstance(value[0], ast.AST):
+            is_wild = _may_repeat(value)
+            nodes: list[ast.AST] = []
+            for each in value:
+                if is_wild and _is_ellipsis(each):
+                    nodes += next(repeated)
+                else:
+                    _repeat(each, repeated)
+                    nodes.append(each)
+            setattr(scope, name, nodes)
+
+
+def _blocks(scope: ast.AST) -> Iterator[_Body]:
+    """Every list of statements in a scope, outer ones first."""
+    for name, value in ast.iter_fields(scope):
+        if isinstance(value, list):
+            if value and name in ("body", "orelse", "finalbody") and isinstance(value[0], ast.stmt):
+                yield value
+            for child in list(value):
+                if isinstance(child, ast.AST):
+                    yield from _blocks(child)
+        elif isinstance(value, ast.AST):
+            yield from _blocks(value)
+
+
+def _statements(scope: ast.AST, old: Sequence[ast.stmt], known: _Names) -> Iterator[_Match]:
+    for block in _blocks(scope):
+        for start in range(len(block) - len(old) + 1):
+            stop = start + len(old)
+            match = _Match(known, block, start, stop)
+            if old and match.same(list(old), block[start:stop]):
+                yield match
+
+
+def _expressions(scope: ast.AST, old: ast.expr, known: _Names) -> Iterator[_Match]:
+    for node in ast.walk(scope):
+        for name, value in ast.iter_fields(node):
+            places = enumerate(value) if isinstance(value, list) else [(None, value)]
+            for index, child in places:
+                match = _Match(known, (node, name, index))
+                if isinstance(child, ast.expr) and match.same(old, child):
+                    yield match
+
+
+def _choose(matches: Sequence[_Match], occurrence: int | None) -> _Match:
+    if occurrence is None and len(matches) == 1:
+        return matches[0]
+    if occurrence is None or not 1 <= occurrence <= len(matches):
+        raise NotFound(f"the code to replace occurs {len(matches)} times")
+    return sorted(matches, key=lambda match: match.position)[occurrence - 1]
