@@ -11,134 +11,138 @@ import pytest
 from quorumd.controller.partition import NO_LEADER, Partition
 from quorumd.controller.partition_change import PartitionChange
 from quorumd.errors import ErrorCode
-from tests.support.controller.partition_harness import PartitionWorld
+from tests.support.controller.partition_harness import PartitionHarness
 
 
-def two_replicas(elr: bool = True) -> PartitionWorld:
+def two_replicas(elr: bool = True) -> PartitionHarness:
     """Broker 1 leads alone; 2 is alive and about to come back."""
-    world = PartitionWorld([1, 2, 3], min_isr=1, elr=elr)
-    world.begin(Partition((1, 2), (1,), 1, leader_epoch=1, partition_epoch=5))
-    return world
+    cluster = PartitionHarness([1, 2, 3], min_isr=1, elr=elr)
+    cluster.begin(Partition((1, 2), (1,), 1, leader_epoch=1, partition_epoch=5))
+    return cluster
 
 
-def three_replicas(isr: tuple[int, ...] = (1, 2, 3)) -> PartitionWorld:
-    world = PartitionWorld([1, 2, 3, 4])
-    world.begin(Partition((1, 2, 3), isr, 1, leader_epoch=1, partition_epoch=5))
-    return world
+def three_replicas(isr: tuple[int, ...] = (1, 2, 3)) -> PartitionHarness:
+    cluster = PartitionHarness([1, 2, 3, 4])
+    cluster.begin(Partition((1, 2, 3), isr, 1, leader_epoch=1, partition_epoch=5))
+    return cluster
 
 
 class TestTheDelayedRequest:
     """Race 1: the leader saw broker 2 catch up; before its request arrives 2 dies and comes back empty."""
 
-    def request(self, world: PartitionWorld, epoch_then: int) -> int:
-        return world.alter(
-            [1, 2], partition_epoch=5, wrong_epoch_of=None if epoch_then == world.epoch_of(2) else 2
+    def request(self, cluster: PartitionHarness, epoch_then: int) -> int:
+        return cluster.alter(
+            [1, 2], partition_epoch=5, wrong_epoch_of=None if epoch_then == cluster.epoch_of(2) else 2
         )
 
     def test_before_the_crash_is_known_it_may_be_accepted_and_fencing_takes_it_back(self) -> None:
-        world = two_replicas()
-        assert self.request(world, world.epoch_of(2)) == 0
-        world.fence(2)
-        assert world.partition.isr == (1,)
+        cluster = two_replicas()
+        assert self.request(cluster, cluster.epoch_of(2)) == 0
+        cluster.fence(2)
+        assert cluster.partition.isr == (1,)
 
     def test_after_fencing_it_is_refused(self) -> None:
-        world = two_replicas()
-        then = world.epoch_of(2)
-        world.fence(2)
-        assert world.partition.partition_epoch == 5, (
+        cluster = two_replicas()
+        then = cluster.epoch_of(2)
+        cluster.fence(2)
+        assert cluster.partition.partition_epoch == 5, (
             "it was in no ISR: nothing of the partition tells of the fencing"
         )
-        assert self.request(world, then) == ErrorCode.INELIGIBLE_REPLICA
+        assert self.request(cluster, then) == ErrorCode.INELIGIBLE_REPLICA
 
     def test_rejected_after_reregistration(self) -> None:
-        world = two_replicas()
-        then = world.epoch_of(2)
-        world.fence(2)
-        world.restart_uncleanly(2)
-        assert self.request(world, then) == ErrorCode.INELIGIBLE_REPLICA
+        cluster = two_replicas()
+        then = cluster.epoch_of(2)
+        cluster.fence(2)
+        cluster.restart_uncleanly(2)
+        assert self.request(cluster, then) == ErrorCode.INELIGIBLE_REPLICA
 
     @pytest.mark.parametrize("elr", [True, False])
     def test_after_it_is_unfenced_only_the_broker_epoch_refuses_it(self, elr: bool) -> None:
-        world = two_replicas(elr)
-        then = world.epoch_of(2)
-        world.fence(2)
-        world.restart_uncleanly(2)
-        world.unfence(2)
-        assert world.partition.partition_epoch == 5
-        assert self.request(world, then) == ErrorCode.INELIGIBLE_REPLICA
-        world.fence(1)
-        assert (world.partition.leader, 2 in world.partition.isr) == (NO_LEADER, False), (
+        cluster = two_replicas(elr)
+        then = cluster.epoch_of(2)
+        cluster.fence(2)
+        cluster.restart_uncleanly(2)
+        cluster.unfence(2)
+        assert cluster.partition.partition_epoch == 5
+        assert self.request(cluster, then) == ErrorCode.INELIGIBLE_REPLICA
+        cluster.fence(1)
+        assert (cluster.partition.leader, 2 in cluster.partition.isr) == (NO_LEADER, False), (
             "2 has nothing to lead with"
         )
-        world.unfence(1)
-        assert world.partition.leader == 1
+        cluster.unfence(1)
+        assert cluster.partition.leader == 1
 
     def test_what_it_fetched_since_is_accepted(self) -> None:
-        world = two_replicas()
-        world.fence(2)
-        world.restart_uncleanly(2)
-        world.unfence(2)
-        assert world.alter([1, 2]) == 0
+        cluster = two_replicas()
+        cluster.fence(2)
+        cluster.restart_uncleanly(2)
+        cluster.unfence(2)
+        assert cluster.alter([1, 2]) == 0
 
 
 def test_race_4_the_last_one_standing_loses_its_log() -> None:
-    world = three_replicas()
-    world.fence(2)
-    world.fence(3)
-    assert (world.partition.isr, world.partition.elr) == ((1,), (3,))
-    world.fence(1)
-    assert (world.partition.isr, set(world.partition.elr), world.partition.leader) == ((), {1, 3}, NO_LEADER)
-    world.restart_uncleanly(1)
-    assert world.partition.elr == (3,)
-    world.unfence(1)
-    assert world.partition.leader == NO_LEADER, "its log is gone"
-    world.unfence(3)
-    assert (world.partition.leader, world.partition.isr, world.partition.recovery) == (3, (3,), 0)
+    cluster = three_replicas()
+    cluster.fence(2)
+    cluster.fence(3)
+    assert (cluster.partition.isr, cluster.partition.elr) == ((1,), (3,))
+    cluster.fence(1)
+    assert (cluster.partition.isr, set(cluster.partition.elr), cluster.partition.leader) == (
+        (),
+        {1, 3},
+        NO_LEADER,
+    )
+    cluster.restart_uncleanly(1)
+    assert cluster.partition.elr == (3,)
+    cluster.unfence(1)
+    assert cluster.partition.leader == NO_LEADER, "its log is gone"
+    cluster.unfence(3)
+    assert (cluster.partition.leader, cluster.partition.isr, cluster.partition.recovery) == (3, (3,), 0)
 
 
 def test_race_5_the_controller_shrank_the_isr_meanwhile() -> None:
-    world = three_replicas()
-    world.fence(2)
-    assert world.alter([1, 2], partition_epoch=5) == ErrorCode.INVALID_UPDATE_VERSION
-    assert world.partition.isr == (1, 3)
+    cluster = three_replicas()
+    cluster.fence(2)
+    assert cluster.alter([1, 2], partition_epoch=5) == ErrorCode.INVALID_UPDATE_VERSION
+    assert cluster.partition.isr == (1, 3)
 
 
 def test_race_6_request_whose_response_was_lost_comes_again() -> None:
-    world = three_replicas((1, 2))
-    assert world.alter([1, 2, 3], partition_epoch=5) == 0
-    assert world.alter([1, 2, 3], partition_epoch=5) == ErrorCode.INVALID_UPDATE_VERSION
-    assert world.partition.partition_epoch == 6
+    cluster = three_replicas((1, 2))
+    assert cluster.alter([1, 2, 3], partition_epoch=5) == 0
+    assert cluster.alter([1, 2, 3], partition_epoch=5) == ErrorCode.INVALID_UPDATE_VERSION
+    assert cluster.partition.partition_epoch == 6
 
 
 def test_race_8_leader_ahead_of_controller_retries_elsewhere() -> None:
-    world = three_replicas()
-    assert world.alter([1, 2], leader_epoch=2, partition_epoch=6) == ErrorCode.NOT_CONTROLLER
-    assert world.alter([1, 2], partition_epoch=6) == ErrorCode.NOT_CONTROLLER
+    cluster = three_replicas()
+    assert cluster.alter([1, 2], leader_epoch=2, partition_epoch=6) == ErrorCode.NOT_CONTROLLER
+    assert cluster.alter([1, 2], partition_epoch=6) == ErrorCode.NOT_CONTROLLER
 
 
 def test_race_11_dropped_replica_costs_a_leader_epoch() -> None:
     """So that no fetch it sent before counts when it is added again."""
-    world = three_replicas()
-    world.reassign([1, 2])
-    dropped = world.partition
+    cluster = three_replicas()
+    cluster.reassign([1, 2])
+    dropped = cluster.partition
     assert (dropped.replicas, dropped.leader, dropped.leader_epoch) == ((1, 2), 1, 2)
-    world.reassign([1, 2, 3])
-    assert (world.partition.adding, world.partition.leader_epoch) == ((3,), 2)
-    assert world.alter([1, 2, 3], leader_epoch=1) == ErrorCode.FENCED_LEADER_EPOCH
+    cluster.reassign([1, 2, 3])
+    assert (cluster.partition.adding, cluster.partition.leader_epoch) == ((3,), 2)
+    assert cluster.alter([1, 2, 3], leader_epoch=1) == ErrorCode.FENCED_LEADER_EPOCH
 
 
 def test_race_18_member_that_drains() -> None:
-    world = three_replicas()
-    brokers = world.controller.image.brokers
+    cluster = three_replicas()
+    brokers = cluster.controller.image.brokers
     brokers[3] = brokers[3]._replace(in_controlled_shutdown=True)
-    world.change(PartitionChange(isr=(1, 2), ineligible={3}))
-    assert world.alter([1, 2, 3], partition_epoch=5) == ErrorCode.INVALID_UPDATE_VERSION
-    assert world.alter([1, 2, 3]) == ErrorCode.INELIGIBLE_REPLICA
+    cluster.change(PartitionChange(isr=(1, 2), ineligible={3}))
+    assert cluster.alter([1, 2, 3], partition_epoch=5) == ErrorCode.INVALID_UPDATE_VERSION
+    assert cluster.alter([1, 2, 3]) == ErrorCode.INELIGIBLE_REPLICA
 
 
 def test_race_26_stale_epoch_is_checked_before_members() -> None:
     """INELIGIBLE_REPLICA would have the leader go back to an ISR that the controller left behind."""
-    world = three_replicas((1, 2))
-    assert world.alter([1, 2, 3], partition_epoch=5) == 0
-    world.fence(2)
-    assert world.alter([1, 2, 3], partition_epoch=5) == ErrorCode.INVALID_UPDATE_VERSION
+    cluster = three_replicas((1, 2))
+    assert cluster.alter([1, 2, 3], partition_epoch=5) == 0
+    cluster.fence(2)
+    assert cluster.alter([1, 2, 3], partition_epoch=5) == ErrorCode.INVALID_UPDATE_VERSION

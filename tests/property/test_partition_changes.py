@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from quorumd.controller.partition import NO_LEADER, RECOVERING, Partition
 from quorumd.controller.partition_change import Election
 from quorumd.errors import ErrorCode
-from tests.support.controller.partition_harness import PartitionWorld
+from tests.support.controller.partition_harness import PartitionHarness
 
 BROKERS = list(range(6))
 BROKER = st.sampled_from(BROKERS)
@@ -21,53 +21,53 @@ class PartitionChanges(RuleBasedStateMachine):
 
     @initialize(replicas=TARGETS, min_isr=st.integers(1, 3), elr=st.booleans(), unclean=st.booleans())
     def begin(self, replicas: list[int], min_isr: int, elr: bool, unclean: bool) -> None:
-        self.world = PartitionWorld(BROKERS, min_isr, elr, unclean)
-        self.world.begin(Partition(tuple(replicas), tuple(replicas), replicas[0]))
+        self.cluster = PartitionHarness(BROKERS, min_isr, elr, unclean)
+        self.cluster.begin(Partition(tuple(replicas), tuple(replicas), replicas[0]))
         self.lossy: set[int] = set()
         """Who restarted uncleanly and was not in sync since."""
         self.remember()
 
     def remember(self) -> None:
-        self.before = self.world.partition
+        self.before = self.cluster.partition
 
     @rule(wanted=TARGETS)
     def reassign(self, wanted: list[int]) -> None:
-        self.world.reassign(wanted)
+        self.cluster.reassign(wanted)
 
     @rule()
     def cancel(self) -> None:
-        self.world.reassign(None)
+        self.cluster.reassign(None)
 
-    @precondition(lambda self: self.world.partition.leader != NO_LEADER)
+    @precondition(lambda self: self.cluster.partition.leader != NO_LEADER)
     @rule(members=st.sets(BROKER))
     def alter(self, members: set[int]) -> None:
-        leader = self.world.partition.leader
+        leader = self.cluster.partition.leader
         isr = [
-            replica for replica in self.world.partition.replicas if replica == leader or replica in members
+            replica for replica in self.cluster.partition.replicas if replica == leader or replica in members
         ]
-        if self.world.alter(isr) in (ErrorCode.NONE, ErrorCode.NEW_LEADER_ELECTED):
+        if self.cluster.alter(isr) in (ErrorCode.NONE, ErrorCode.NEW_LEADER_ELECTED):
             self.lossy -= set(isr)
 
     @rule(broker=BROKER)
     def fence(self, broker: int) -> None:
-        self.world.fence(broker)
+        self.cluster.fence(broker)
 
     @rule(broker=BROKER)
     def unfence(self, broker: int) -> None:
-        self.world.unfence(broker)
+        self.cluster.unfence(broker)
 
     @rule(broker=BROKER)
     def restart_uncleanly(self, broker: int) -> None:
         self.lossy.add(broker)
-        self.world.restart_uncleanly(broker)
+        self.cluster.restart_uncleanly(broker)
 
     @rule(election=st.sampled_from([Election.PREFERRED, Election.ORDINARY]))
     def elect(self, election: Election) -> None:
-        self.world.elect(election)
+        self.cluster.elect(election)
 
     @invariant()
     def replicas_are_distinct_and_hold_all_others(self) -> None:
-        p = self.world.partition
+        p = self.cluster.partition
         assert p.replicas
         for some in (p.replicas, p.isr, p.elr, p.adding, p.removing, p.original):
             assert len(set(some)) == len(some)
@@ -77,33 +77,33 @@ class PartitionChanges(RuleBasedStateMachine):
 
     @invariant()
     def isr_and_elr_are_apart_and_the_elr_is_for_need_only(self) -> None:
-        p, world = self.world.partition, self.world
+        p, cluster = self.cluster.partition, self.cluster
         assert not set(p.isr) & set(p.elr)
-        if len(p.isr) >= min(world.min_isr, len(p.target)) or not world.elr:
+        if len(p.isr) >= min(cluster.min_isr, len(p.target)) or not cluster.elr:
             assert not p.elr
 
     @invariant()
     def a_leader_is_in_sync_and_there(self) -> None:
-        p, is_active = self.world.partition, self.world.controller.is_active
+        p, is_active = self.cluster.partition, self.cluster.controller.is_active
         if p.leader != NO_LEADER:
             assert p.leader in p.isr
             assert is_active(p.leader)
-        elif self.world.elr:
+        elif self.cluster.elr:
             assert not any(is_active(replica) for replica in (p.isr or p.elr))
         if p.recovery == RECOVERING:
             assert len(p.isr) <= 1
 
     @invariant()
     def whoever_lost_its_log_is_no_candidate_until_a_leader_says_so(self) -> None:
-        p = self.world.partition
+        p = self.cluster.partition
         if p.recovery == RECOVERING:
             self.lossy -= set(p.isr)
-        if self.world.elr:
+        if self.cluster.elr:
             assert not self.lossy & {*p.isr, *p.elr}
 
     @invariant()
     def epochs_grow_as_the_table_says(self) -> None:
-        before, after = self.before, self.world.partition
+        before, after = self.before, self.cluster.partition
         if after != before:
             assert after.partition_epoch == before.partition_epoch + 1
         is_new_leadership = after.leader != before.leader or set(before.replicas) - set(after.replicas)
@@ -114,9 +114,9 @@ class PartitionChanges(RuleBasedStateMachine):
     @invariant()
     def nothing_that_could_be_done_waits(self) -> None:
         """A change that asks for nothing finds nothing to do: what is possible was done with its cause."""
-        before = self.world.partition
-        self.world.elect(Election.ORDINARY)
-        assert self.world.partition is before
+        before = self.cluster.partition
+        self.cluster.elect(Election.ORDINARY)
+        assert self.cluster.partition is before
 
 
 PartitionChanges.TestCase.settings = settings(max_examples=150, stateful_step_count=30)

@@ -16,7 +16,7 @@ from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import decode_record, encode_record
 from tests.fuzz.target import Parse, Target
 from tests.support.controller.requests import BROKER, TOPIC_ID
-from tests.support.controller.topic_harness import TopicWorld, a_broker
+from tests.support.controller.topic_harness import TopicHarness, a_broker
 from tests.support.node.sample_requests import full_request
 
 KEYS = sorted(CONTROLLER_APIS)
@@ -35,20 +35,22 @@ def _requests() -> list[bytes]:
     return found
 
 
-def _world() -> TopicWorld:
+def _harness() -> TopicHarness:
     # What a request may ask for is bounded by what one batch takes; a small one is enough to see that.
     settings = ControllerSettings(max_batch_bytes=4096)
-    world = TopicWorld(tuple(a_broker(broker_id)._replace(epoch=EPOCH) for broker_id in BROKERS), settings)
-    image = world.controller.image
+    harness = TopicHarness(
+        tuple(a_broker(broker_id)._replace(epoch=EPOCH) for broker_id in BROKERS), settings
+    )
+    image = harness.controller.image
     image.apply(TopicRecord("one", TOPIC_ID), [])
     for number in range(3):
         partition = Partition(BROKERS[:3], BROKERS[:2], BROKER, 1, 1)
         image.apply(partition_record(PartitionId(TOPIC_ID, number), partition), [])
-    return world
+    return harness
 
 
 def _make_plan() -> Parse:
-    controller = _world().controller
+    controller = _harness().controller
     image = controller.image
 
     def plan(data: bytes) -> None:

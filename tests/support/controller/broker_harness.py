@@ -25,7 +25,7 @@ from quorumd.protocol.messages.broker_registration_request import (
 )
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
-from tests.support.controller.partition_harness import PartitionWorld
+from tests.support.controller.partition_harness import PartitionHarness
 
 EVERYTHING = ((METADATA_VERSION, 1, 33), *SUPPORTED_FEATURES[1:])
 
@@ -53,7 +53,7 @@ def registration(broker_id: int, start: int = 0, **fields: Any) -> BrokerRegistr
 
 
 @dataclass
-class BrokerWorld(PartitionWorld):
+class BrokerHarness(PartitionHarness):
     """`last` is the plan that was made last."""
 
     last: ControllerResult = field(init=False)

@@ -43,7 +43,7 @@ def broker_epoch(broker_id: int) -> int:
 
 
 @dataclass
-class PartitionWorld:
+class PartitionHarness:
     """`next_offset` grows with every record."""
 
     brokers: list[int]

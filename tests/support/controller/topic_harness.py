@@ -59,7 +59,7 @@ def wanted(
 
 
 @dataclass
-class TopicWorld:
+class TopicHarness:
     brokers: tuple[Broker, ...]
     settings: ControllerSettings = field(default_factory=ControllerSettings)
     ids: int = 0

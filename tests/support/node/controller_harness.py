@@ -33,7 +33,7 @@ TOPIC_ID = KafkaUuid(b"the topic's id..")
 FIRST_OFFSET = 1000
 
 
-class ControllerWorld:
+class ControllerHarness:
     """A node that leads until `lose_leadership`. Batches end with the turn unless `may_append` is False; they are
     committed by `commit`, and reads confirmed by `confirm`."""
 

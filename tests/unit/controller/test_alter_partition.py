@@ -16,35 +16,35 @@ from quorumd.protocol.messages.alter_partition_request import (
     PartitionData,
     TopicData,
 )
-from tests.support.controller.partition_harness import TOPIC, TOPIC_ID, PartitionWorld
+from tests.support.controller.partition_harness import TOPIC, TOPIC_ID, PartitionHarness
 
 STRANGER = KafkaUuid(b"nobody's topic..")
 
 
 @pytest.fixture
-def world() -> PartitionWorld:
-    world = PartitionWorld([1, 2, 3, 4])
-    world.begin(Partition((1, 2, 3), (1, 2), 1, leader_epoch=5, partition_epoch=7))
-    return world
+def cluster() -> PartitionHarness:
+    cluster = PartitionHarness([1, 2, 3, 4])
+    cluster.begin(Partition((1, 2, 3), (1, 2), 1, leader_epoch=5, partition_epoch=7))
+    return cluster
 
 
-def test_isr_change_bumps_partition_epoch(world: PartitionWorld) -> None:
-    assert world.alter([1, 2, 3]) == 0
-    assert (world.partition.isr, world.partition.leader_epoch, world.partition.partition_epoch) == (
+def test_isr_change_bumps_partition_epoch(cluster: PartitionHarness) -> None:
+    assert cluster.alter([1, 2, 3]) == 0
+    assert (cluster.partition.isr, cluster.partition.leader_epoch, cluster.partition.partition_epoch) == (
         (1, 2, 3),
         5,
         8,
     )
-    assert world.alter([1]) == 0
-    assert (world.partition.isr, world.partition.elr) == ((1,), (2, 3))
-    assert world.alter([1, 3]) == 0
-    assert (world.partition.isr, world.partition.elr) == ((1, 3), ())
+    assert cluster.alter([1]) == 0
+    assert (cluster.partition.isr, cluster.partition.elr) == ((1,), (2, 3))
+    assert cluster.alter([1, 3]) == 0
+    assert (cluster.partition.isr, cluster.partition.elr) == ((1, 3), ())
 
 
-def test_what_is_so_already_is_no_record(world: PartitionWorld) -> None:
-    before = world.next_offset
-    assert world.alter([2, 1]) == 0
-    assert (world.next_offset, world.partition.partition_epoch) == (before, 7)
+def test_what_is_so_already_is_no_record(cluster: PartitionHarness) -> None:
+    before = cluster.next_offset
+    assert cluster.alter([2, 1]) == 0
+    assert (cluster.next_offset, cluster.partition.partition_epoch) == (before, 7)
 
 
 CHECKS: list[tuple[str, dict[str, Any], ErrorCode]] = [
@@ -61,7 +61,7 @@ CHECKS: list[tuple[str, dict[str, Any], ErrorCode]] = [
 
 
 @pytest.mark.parametrize("first", range(len(CHECKS)), ids=[name for name, _, _ in CHECKS])
-def test_first_failing_check_determines_error(world: PartitionWorld, first: int) -> None:
+def test_first_failing_check_determines_error(cluster: PartitionHarness, first: int) -> None:
     """All that could fail later fails too; of two that would say other things about one field the first stays."""
     options: dict[str, Any] = {}
     for _, option, _ in reversed(CHECKS[first:]):
@@ -69,35 +69,35 @@ def test_first_failing_check_determines_error(world: PartitionWorld, first: int)
     if options.get("partition_epoch") == 6 and first in (2, 3):
         options["partition_epoch"] = 8 if first == 3 else 6
     isr = options.pop("isr", [1, 2])
-    before = world.partition
-    assert world.alter(isr, **options) == CHECKS[first][2]
-    assert world.partition is before
+    before = cluster.partition
+    assert cluster.alter(isr, **options) == CHECKS[first][2]
+    assert cluster.partition is before
 
 
-def test_unregistered_broker_gets_stale_broker_epoch(world: PartitionWorld) -> None:
-    assert world.alter([1, 2], sender=9) == ErrorCode.STALE_BROKER_EPOCH
+def test_unregistered_broker_gets_stale_broker_epoch(cluster: PartitionHarness) -> None:
+    assert cluster.alter([1, 2], sender=9) == ErrorCode.STALE_BROKER_EPOCH
 
 
 @pytest.mark.parametrize("isr", [[], [2], [1, 1, 2], [1, 2, 9]])
-def test_isr_contains_leader_and_distinct_replicas_only(world: PartitionWorld, isr: list[int]) -> None:
-    assert world.alter(isr) == ErrorCode.INVALID_REQUEST
+def test_isr_contains_leader_and_distinct_replicas_only(cluster: PartitionHarness, isr: list[int]) -> None:
+    assert cluster.alter(isr) == ErrorCode.INVALID_REQUEST
 
 
-def test_recovery_is_not_begun_by_a_leader_and_is_alone(world: PartitionWorld) -> None:
-    assert world.alter([1, 2], recovery=RECOVERING) == ErrorCode.INVALID_REQUEST
-    assert world.alter([1], recovery=RECOVERING) == ErrorCode.INVALID_REQUEST
-    assert world.alter([1, 2], recovery=7) == ErrorCode.INVALID_REQUEST
-    world.begin(Partition((1, 2, 3), (1,), 1, leader_epoch=6, partition_epoch=9, recovery=RECOVERING))
-    assert world.alter([1, 2], recovery=RECOVERING) == ErrorCode.INVALID_REQUEST
-    assert world.alter([1], recovery=RECOVERING) == 0
-    assert world.alter([1], recovery=RECOVERED) == 0
-    assert (world.partition.recovery, world.partition.partition_epoch) == (RECOVERED, 10)
+def test_recovery_is_not_begun_by_a_leader_and_is_alone(cluster: PartitionHarness) -> None:
+    assert cluster.alter([1, 2], recovery=RECOVERING) == ErrorCode.INVALID_REQUEST
+    assert cluster.alter([1], recovery=RECOVERING) == ErrorCode.INVALID_REQUEST
+    assert cluster.alter([1, 2], recovery=7) == ErrorCode.INVALID_REQUEST
+    cluster.begin(Partition((1, 2, 3), (1,), 1, leader_epoch=6, partition_epoch=9, recovery=RECOVERING))
+    assert cluster.alter([1, 2], recovery=RECOVERING) == ErrorCode.INVALID_REQUEST
+    assert cluster.alter([1], recovery=RECOVERING) == 0
+    assert cluster.alter([1], recovery=RECOVERED) == 0
+    assert (cluster.partition.recovery, cluster.partition.partition_epoch) == (RECOVERED, 10)
 
 
-def test_growing_and_recovering_are_one_change(world: PartitionWorld) -> None:
-    world.begin(Partition((1, 2, 3), (1,), 1, leader_epoch=6, partition_epoch=9, recovery=RECOVERING))
-    assert world.alter([1, 2], recovery=RECOVERED) == 0
-    assert (world.partition.isr, world.partition.recovery, world.partition.partition_epoch) == (
+def test_growing_and_recovering_are_one_change(cluster: PartitionHarness) -> None:
+    cluster.begin(Partition((1, 2, 3), (1,), 1, leader_epoch=6, partition_epoch=9, recovery=RECOVERING))
+    assert cluster.alter([1, 2], recovery=RECOVERED) == 0
+    assert (cluster.partition.isr, cluster.partition.recovery, cluster.partition.partition_epoch) == (
         (1, 2),
         RECOVERED,
         10,
@@ -109,32 +109,32 @@ def test_growing_and_recovering_are_one_change(world: PartitionWorld) -> None:
 )
 @pytest.mark.parametrize("reason", ["fenced", "draining", "not registered"])
 def test_ineligible_member_rejects_whole_isr(
-    world: PartitionWorld, version: int, error: ErrorCode, reason: str
+    cluster: PartitionHarness, version: int, error: ErrorCode, reason: str
 ) -> None:
-    brokers = world.controller.image.brokers
+    brokers = cluster.controller.image.brokers
     if reason == "fenced":
         brokers[3] = brokers[3]._replace(is_fenced=True)
     elif reason == "draining":
         brokers[3] = brokers[3]._replace(in_controlled_shutdown=True)
     else:
         del brokers[3]
-    assert world.alter([1, 2, 3], version=version) == error
-    assert world.partition.isr == (1, 2)
+    assert cluster.alter([1, 2, 3], version=version) == error
+    assert cluster.partition.isr == (1, 2)
 
 
-def test_without_epochs_members_are_not_asked_for_theirs(world: PartitionWorld) -> None:
-    world.restart_uncleanly(3)
-    world.unfence(3)
-    assert world.alter([1, 2, 3], wrong_epoch_of=3) == ErrorCode.INELIGIBLE_REPLICA
-    assert world.alter([1, 2, 3], version=2) == 0
+def test_without_epochs_members_are_not_asked_for_theirs(cluster: PartitionHarness) -> None:
+    cluster.restart_uncleanly(3)
+    cluster.unfence(3)
+    assert cluster.alter([1, 2, 3], wrong_epoch_of=3) == ErrorCode.INELIGIBLE_REPLICA
+    assert cluster.alter([1, 2, 3], version=2) == 0
 
 
-def test_before_topic_ids_topics_have_names(world: PartitionWorld) -> None:
-    assert world.alter([1, 2, 3], version=0, topic_id=STRANGER) == 0
-    assert world.partition.isr == (1, 2, 3)
+def test_before_topic_ids_topics_have_names(cluster: PartitionHarness) -> None:
+    assert cluster.alter([1, 2, 3], version=0, topic_id=STRANGER) == 0
+    assert cluster.partition.isr == (1, 2, 3)
 
 
-def test_one_partition_says_nothing_about_the_others(world: PartitionWorld) -> None:
+def test_one_partition_says_nothing_about_the_others(cluster: PartitionHarness) -> None:
     def data(number: int, isr: list[int]) -> PartitionData:
         members = [BrokerState(member, -1) for member in isr]
         asked = PartitionData(number, 5)
@@ -142,8 +142,8 @@ def test_one_partition_says_nothing_about_the_others(world: PartitionWorld) -> N
         return asked
 
     asked = TopicData("", TOPIC_ID, [data(9, [1]), data(0, [1, 2, 3]), data(0, [1])])
-    request = AlterPartitionRequest(1, world.epoch_of(1), [asked, TopicData("", STRANGER, [data(0, [1])])])
-    plan = plan_alter_partition(world.controller, request, 3)
+    request = AlterPartitionRequest(1, cluster.epoch_of(1), [asked, TopicData("", STRANGER, [data(0, [1])])])
+    plan = plan_alter_partition(cluster.controller, request, 3)
     answer: Any = plan.response
     assert [p.error_code for topic in answer.topics for p in topic.partitions] == [
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -162,18 +162,22 @@ def test_one_partition_says_nothing_about_the_others(world: PartitionWorld) -> N
     assert answer.topics[0].topic_id == TOPIC_ID
 
 
-def test_replaced_leader_gets_new_leader_elected(world: PartitionWorld) -> None:
+def test_replaced_leader_gets_new_leader_elected(cluster: PartitionHarness) -> None:
     """Though the change is made: it must wait for the metadata before it does anything."""
-    assert world.reassign([3, 4]) == 0
-    assert world.alter([1, 2, 3]) == 0
-    assert world.alter([1, 2, 3, 4]) == ErrorCode.NEW_LEADER_ELECTED
-    assert (world.partition.replicas, world.partition.leader, world.partition.leader_epoch) == ((3, 4), 3, 6)
+    assert cluster.reassign([3, 4]) == 0
+    assert cluster.alter([1, 2, 3]) == 0
+    assert cluster.alter([1, 2, 3, 4]) == ErrorCode.NEW_LEADER_ELECTED
+    assert (cluster.partition.replicas, cluster.partition.leader, cluster.partition.leader_epoch) == (
+        (3, 4),
+        3,
+        6,
+    )
 
 
-def test_older_leaders_are_told_what_they_know(world: PartitionWorld) -> None:
-    world.reassign([3, 4])
-    assert world.alter([1, 2, 3, 4], version=1) == ErrorCode.FENCED_LEADER_EPOCH
+def test_older_leaders_are_told_what_they_know(cluster: PartitionHarness) -> None:
+    cluster.reassign([3, 4])
+    assert cluster.alter([1, 2, 3, 4], version=1) == ErrorCode.FENCED_LEADER_EPOCH
 
 
-def test_the_topic_of_the_world_is_the_one_asked_about(world: PartitionWorld) -> None:
-    assert world.controller.image.topic_by_name(TOPIC) is not None
+def test_the_topic_of_the_world_is_the_one_asked_about(cluster: PartitionHarness) -> None:
+    assert cluster.controller.image.topic_by_name(TOPIC) is not None

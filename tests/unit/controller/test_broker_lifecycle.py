@@ -10,7 +10,7 @@ from quorumd.controller.broker_lifecycle import elect_broker, fence, unfence
 from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, partition_record
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.topic_record import TopicRecord
-from tests.support.controller.broker_harness import BrokerWorld
+from tests.support.controller.broker_harness import BrokerHarness
 from tests.support.controller.partition_harness import TOPIC_ID
 
 
@@ -22,8 +22,8 @@ class Seen(NamedTuple):
     partition_epoch: int
 
 
-def seen(world: BrokerWorld) -> Seen:
-    partition = world.partition
+def seen(cluster: BrokerHarness) -> Seen:
+    partition = cluster.partition
     return Seen(
         partition.isr,
         sorted(partition.elr),
@@ -35,59 +35,61 @@ def seen(world: BrokerWorld) -> Seen:
 
 def test_the_last_replica_standing_may_lose_its_log_with_elr() -> None:
     """R4: three replicas of which the last one in sync comes back empty; another has all that was acknowledged."""
-    world = BrokerWorld([1, 2, 3])
-    world.begin(Partition((1, 2, 3), (1, 2, 3), 1, 1, 2))
-    world.fall_silent(2)
-    assert seen(world) == ((1, 3), [], 1, 1, 3)
-    world.fall_silent(3)
-    assert seen(world) == ((1,), [3], 1, 1, 4)
-    world.fall_silent(1)
-    assert seen(world) == ((), [1, 3], NO_LEADER, 2, 5)
-    world.register(1, start=1)
-    assert seen(world) == ((), [3], NO_LEADER, 2, 6)
-    world.heartbeat(1)
-    assert seen(world) == ((), [3], NO_LEADER, 2, 6)
-    world.heartbeat(3)
-    assert seen(world) == ((3,), [], 3, 3, 7)
+    cluster = BrokerHarness([1, 2, 3])
+    cluster.begin(Partition((1, 2, 3), (1, 2, 3), 1, 1, 2))
+    cluster.fall_silent(2)
+    assert seen(cluster) == ((1, 3), [], 1, 1, 3)
+    cluster.fall_silent(3)
+    assert seen(cluster) == ((1,), [3], 1, 1, 4)
+    cluster.fall_silent(1)
+    assert seen(cluster) == ((), [1, 3], NO_LEADER, 2, 5)
+    cluster.register(1, start=1)
+    assert seen(cluster) == ((), [3], NO_LEADER, 2, 6)
+    cluster.heartbeat(1)
+    assert seen(cluster) == ((), [3], NO_LEADER, 2, 6)
+    cluster.heartbeat(3)
+    assert seen(cluster) == ((3,), [], 3, 3, 7)
 
 
 def test_the_last_replica_standing_leads_again_without_elr() -> None:
     """R4 again: this loses data if its log is empty, which is why there is an ELR."""
-    world = BrokerWorld([1, 2, 3], elr=False)
-    world.begin(Partition((1, 2, 3), (1, 2, 3), 1, 1, 2))
+    cluster = BrokerHarness([1, 2, 3], elr=False)
+    cluster.begin(Partition((1, 2, 3), (1, 2, 3), 1, 1, 2))
     for broker_id in (2, 3, 1):
-        world.fall_silent(broker_id)
-    assert seen(world) == ((1,), [], NO_LEADER, 2, 5)
-    world.register(1, start=1)
-    assert seen(world) == ((1,), [], NO_LEADER, 2, 5)
-    world.heartbeat(1)
-    assert seen(world) == ((1,), [], 1, 3, 6)
+        cluster.fall_silent(broker_id)
+    assert seen(cluster) == ((1,), [], NO_LEADER, 2, 5)
+    cluster.register(1, start=1)
+    assert seen(cluster) == ((1,), [], NO_LEADER, 2, 5)
+    cluster.heartbeat(1)
+    assert seen(cluster) == ((1,), [], 1, 3, 6)
 
 
 @pytest.fixture
-def many() -> BrokerWorld:
+def many() -> BrokerHarness:
     """Four topics of ten partitions, led in turn by brokers 1 to 4."""
-    world = BrokerWorld([1, 2, 3, 4])
+    cluster = BrokerHarness([1, 2, 3, 4])
     for number in range(4):
         topic_id = TOPIC_ID[:-1] + bytes([number])
-        world.apply(TopicRecord(f"topic {number}", type(TOPIC_ID)(topic_id)))
+        cluster.apply(TopicRecord(f"topic {number}", type(TOPIC_ID)(topic_id)))
         for index in range(10):
             first = (number + index) % 4
             replicas = tuple((first + i) % 4 + 1 for i in range(3))
             tp = PartitionId(type(TOPIC_ID)(topic_id), index)
-            world.apply(partition_record(tp, Partition(replicas, replicas, replicas[0])))
-    return world
+            cluster.apply(partition_record(tp, Partition(replicas, replicas, replicas[0])))
+    return cluster
 
 
-def partitions(world: BrokerWorld) -> list[Partition]:
+def partitions(cluster: BrokerHarness) -> list[Partition]:
     return [
         partition
-        for topic in world.controller.image.topics.values()
+        for topic in cluster.controller.image.topics.values()
         for partition in topic.partitions.values()
     ]
 
 
-def test_a_fenced_broker_is_in_no_isr_and_leads_nothing_and_others_are_left_alone(many: BrokerWorld) -> None:
+def test_a_fenced_broker_is_in_no_isr_and_leads_nothing_and_others_are_left_alone(
+    many: BrokerHarness,
+) -> None:
     before = partitions(many)
     many.fall_silent(2)
     for old, new in zip(before, partitions(many), strict=True):
@@ -102,7 +104,7 @@ def test_a_fenced_broker_is_in_no_isr_and_leads_nothing_and_others_are_left_alon
     assert len(many.last.records) == sum(2 in old.isr for old in before) + 1
 
 
-def test_planning_does_not_modify_image(many: BrokerWorld) -> None:
+def test_planning_does_not_modify_image(many: BrokerHarness) -> None:
     controller = many.controller
     before = controller.image.fingerprint(), controller.image.hash
     fence(controller, many.broker(2))
@@ -110,7 +112,7 @@ def test_planning_does_not_modify_image(many: BrokerWorld) -> None:
     assert (controller.image.fingerprint(), controller.image.hash) == before
 
 
-def test_whoever_comes_back_first_leads_what_it_may(many: BrokerWorld) -> None:
+def test_whoever_comes_back_first_leads_what_it_may(many: BrokerHarness) -> None:
     for broker_id in (1, 2, 3, 4):
         many.fall_silent(broker_id)
     assert all(partition.leader == NO_LEADER for partition in partitions(many))
@@ -124,16 +126,16 @@ def test_whoever_comes_back_first_leads_what_it_may(many: BrokerWorld) -> None:
 
 
 @pytest.fixture
-def in_steps(many: BrokerWorld) -> BrokerWorld:
+def in_steps(many: BrokerHarness) -> BrokerHarness:
     many.controller.settings.max_partitions_per_step = 12
     return many
 
 
-def held(world: BrokerWorld, broker_id: int) -> int:
-    return sum(broker_id in partition.isr for partition in partitions(world))
+def held(cluster: BrokerHarness, broker_id: int) -> int:
+    return sum(broker_id in partition.isr for partition in partitions(cluster))
 
 
-def test_a_broker_with_very_many_partitions_is_fenced_with_the_last(in_steps: BrokerWorld) -> None:
+def test_a_broker_with_very_many_partitions_is_fenced_with_the_last(in_steps: BrokerHarness) -> None:
     assert held(in_steps, 2) == 30
     for left, is_fenced in ((18, False), (6, False), (0, True)):
         assert in_steps.heartbeat(2, want_fence=True).is_fenced == is_fenced
@@ -141,7 +143,7 @@ def test_a_broker_with_very_many_partitions_is_fenced_with_the_last(in_steps: Br
     assert all(partition.leader != 2 for partition in partitions(in_steps))
 
 
-def test_as_many_as_fit_into_a_step_are_followed_by_an_empty_one(in_steps: BrokerWorld) -> None:
+def test_as_many_as_fit_into_a_step_are_followed_by_an_empty_one(in_steps: BrokerHarness) -> None:
     for first in fence(in_steps.controller, in_steps.broker(2))[:18]:
         in_steps.apply(first)
     assert held(in_steps, 2) == 12
@@ -149,7 +151,7 @@ def test_as_many_as_fit_into_a_step_are_followed_by_an_empty_one(in_steps: Broke
     assert in_steps.heartbeat(2, want_fence=True).is_fenced
 
 
-def test_a_broker_with_very_many_partitions_drains_heartbeat_by_heartbeat(in_steps: BrokerWorld) -> None:
+def test_a_broker_with_very_many_partitions_drains_heartbeat_by_heartbeat(in_steps: BrokerHarness) -> None:
     for _ in range(3):
         assert not in_steps.heartbeat(2, want_shut_down=True).should_shut_down
     assert in_steps.controller.image.index.leader_count(2) == 0
@@ -160,14 +162,14 @@ def test_a_broker_with_very_many_partitions_drains_heartbeat_by_heartbeat(in_ste
     assert held(in_steps, 2) == 0
 
 
-def test_a_start_waits_until_the_one_before_is_fenced_if_that_takes_steps(in_steps: BrokerWorld) -> None:
+def test_a_start_waits_until_the_one_before_is_fenced_if_that_takes_steps(in_steps: BrokerHarness) -> None:
     in_steps.now_ms = 9000.0
     assert in_steps.register(2, start=1).error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
     in_steps.fall_silent(2)
     assert in_steps.register(2, start=1).error_code == 0
 
 
-def test_a_broker_that_comes_leads_in_steps_too(in_steps: BrokerWorld) -> None:
+def test_a_broker_that_comes_leads_in_steps_too(in_steps: BrokerHarness) -> None:
     for broker_id in (1, 2, 3, 4):
         in_steps.fall_silent(broker_id)
     in_steps.heartbeat(4)

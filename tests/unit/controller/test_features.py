@@ -23,25 +23,25 @@ from quorumd.protocol.messages.register_controller_record import ControllerFeatu
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.messages.unregister_controller_request import UnregisterControllerRequest
 from quorumd.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
-from tests.support.controller.partition_harness import TOPIC_ID, PartitionWorld
+from tests.support.controller.partition_harness import TOPIC_ID, PartitionHarness
 
 INCARNATION = KafkaUuid(b"some incarnation")
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
 
-def cluster(metadata_version: int = 25, *, elr: bool = True) -> PartitionWorld:
+def cluster(metadata_version: int = 25, *, elr: bool = True) -> PartitionHarness:
     """With a broker that supports more than the controllers, and one that is fenced."""
-    world = PartitionWorld([1, 2, 3], elr=elr)
-    world.apply(FeatureLevelRecord(METADATA_VERSION, metadata_version))
+    harness = PartitionHarness([1, 2, 3], elr=elr)
+    harness.apply(FeatureLevelRecord(METADATA_VERSION, metadata_version))
     for broker_id in (1, 2, 3):
         features = (BrokerFeature(METADATA_VERSION, 7, 34), BrokerFeature(ELR_VERSION, 0, 1))
-        world._set(broker_id, features=features)
-    world._set(2, is_fenced=True)
-    return world
+        harness._set(broker_id, features=features)
+    harness._set(2, is_fenced=True)
+    return harness
 
 
 def update(
-    world: PartitionWorld,
+    harness: PartitionHarness,
     *updates: tuple[str, int, int],
     validate_only: bool = False,
     version: int = 2,
@@ -49,58 +49,58 @@ def update(
     """Each as (feature, level, upgrade type). The answer; what is planned is applied."""
     asked = [FeatureUpdateKey(name, level, False, kind) for name, level, kind in updates]
     request = UpdateFeaturesRequest(60_000, asked, validate_only)
-    plan = plan_update_features(world.controller, request, version)
-    world.apply(*plan.records)
+    plan = plan_update_features(harness.controller, request, version)
+    harness.apply(*plan.records)
     answer: Any = plan.response
     assert (answer.error_message is None) == (answer.error_code == 0)
     return answer
 
 
-def levels(world: PartitionWorld) -> tuple[int | None, int | None]:
-    features = world.controller.image.features
+def levels(harness: PartitionHarness) -> tuple[int | None, int | None]:
+    features = harness.controller.image.features
     return features.get(METADATA_VERSION), features.get(ELR_VERSION)
 
 
 def test_feature_updates_are_atomic() -> None:
-    world = cluster(22, elr=False)
-    refused = update(world, (METADATA_VERSION, 23, UPGRADE), (ELR_VERSION, 2, UPGRADE))
-    assert (refused.error_code, levels(world)) == (ErrorCode.INVALID_UPDATE_VERSION, (22, None))
-    assert update(world, (ELR_VERSION, 1, UPGRADE), (METADATA_VERSION, 25, UPGRADE)).error_code == 0
-    assert levels(world) == (25, 1)
+    harness = cluster(22, elr=False)
+    refused = update(harness, (METADATA_VERSION, 23, UPGRADE), (ELR_VERSION, 2, UPGRADE))
+    assert (refused.error_code, levels(harness)) == (ErrorCode.INVALID_UPDATE_VERSION, (22, None))
+    assert update(harness, (ELR_VERSION, 1, UPGRADE), (METADATA_VERSION, 25, UPGRADE)).error_code == 0
+    assert levels(harness) == (25, 1)
 
 
 def test_what_is_so_already_is_no_record() -> None:
-    world = cluster()
-    before = world.next_offset
-    assert update(world, (METADATA_VERSION, 25, UPGRADE), (ELR_VERSION, 1, SAFE_DOWNGRADE)).error_code == 0
-    assert world.next_offset == before
+    harness = cluster()
+    before = harness.next_offset
+    assert update(harness, (METADATA_VERSION, 25, UPGRADE), (ELR_VERSION, 1, SAFE_DOWNGRADE)).error_code == 0
+    assert harness.next_offset == before
 
 
 @pytest.mark.parametrize("validate_only", [False, True])
 def test_what_a_release_names_besides_is_no_hindrance(validate_only: bool) -> None:
     """kafka-features upgrade --release-version names kraft.version, too, and features that are off."""
-    world = cluster(23)
+    harness = cluster(23)
     asked = ((METADATA_VERSION, 25, UPGRADE), (KRAFT_VERSION, 1, UPGRADE), ("share.version", 0, UPGRADE))
-    assert update(world, *asked, validate_only=validate_only).error_code == 0
-    assert levels(world) == (23 if validate_only else 25, 1)
+    assert update(harness, *asked, validate_only=validate_only).error_code == 0
+    assert levels(harness) == (23 if validate_only else 25, 1)
 
 
 def test_every_invalid_feature_update_is_reported() -> None:
-    world = cluster(23)
+    harness = cluster(23)
     answer = update(
-        world, (METADATA_VERSION, 25, UPGRADE), ("share.version", 1, UPGRADE), (ELR_VERSION, 2, UPGRADE)
+        harness, (METADATA_VERSION, 25, UPGRADE), ("share.version", 1, UPGRADE), (ELR_VERSION, 2, UPGRADE)
     )
     assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert "Invalid update version 1 for feature share.version. Broker 1" in answer.error_message
     assert f"version 2 for feature {ELR_VERSION}. The active controller supports" in answer.error_message
-    assert levels(world) == (23, 1), "all or none"
+    assert levels(harness) == (23, 1), "all or none"
 
 
 def test_validating_changes_nothing() -> None:
-    world = cluster(23)
-    assert update(world, (METADATA_VERSION, 25, UPGRADE), validate_only=True).error_code == 0
-    assert update(world, (METADATA_VERSION, 34, UPGRADE), validate_only=True).error_code != 0
-    assert levels(world) == (23, 1)
+    harness = cluster(23)
+    assert update(harness, (METADATA_VERSION, 25, UPGRADE), validate_only=True).error_code == 0
+    assert update(harness, (METADATA_VERSION, 34, UPGRADE), validate_only=True).error_code != 0
+    assert levels(harness) == (23, 1)
 
 
 REFUSED = [
@@ -124,11 +124,11 @@ REFUSED = [
 
 @pytest.mark.parametrize(("asked", "text"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
 def test_what_cannot_be_is_refused_with_its_reason(asked: tuple[str, int, int], text: str) -> None:
-    world = cluster(24)
-    answer = update(world, asked)
+    harness = cluster(24)
+    answer = update(harness, asked)
     assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert text in answer.error_message
-    assert levels(world) == (24, 1)
+    assert levels(harness) == (24, 1)
 
 
 def test_a_feature_is_named_once() -> None:
@@ -143,72 +143,76 @@ def test_metadata_version_goes_down_where_the_records_stay_the_same(current: int
     """As Kafka has it: 4.0-IV1, 4.3-IV0, 4.4-IV1 and 4.4-IV2 brought new ones."""
     for level in range(21, current):
         for kind in (SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
-            world = cluster(current, elr=current >= 23)
-            assert (update(world, (METADATA_VERSION, level, kind)).error_code == 0) == (level >= lowest)
-            assert levels(world)[0] == (level if level >= lowest else current)
+            harness = cluster(current, elr=current >= 23)
+            assert (update(harness, (METADATA_VERSION, level, kind)).error_code == 0) == (level >= lowest)
+            assert levels(harness)[0] == (level if level >= lowest else current)
 
 
 def test_a_level_that_a_fenced_broker_lacks_is_refused() -> None:
-    world = cluster(24)
-    world._set(2, features=(BrokerFeature(METADATA_VERSION, 7, 24), BrokerFeature(ELR_VERSION, 0, 1)))
-    answer = update(world, (METADATA_VERSION, 25, UPGRADE))
+    harness = cluster(24)
+    harness._set(2, features=(BrokerFeature(METADATA_VERSION, 7, 24), BrokerFeature(ELR_VERSION, 0, 1)))
+    answer = update(harness, (METADATA_VERSION, 25, UPGRADE))
     assert "Broker 2 supports only versions 7 to 24" in answer.error_message
-    assert levels(world) == (24, 1)
+    assert levels(harness) == (24, 1)
 
 
 def test_a_broker_that_names_no_feature_can_only_leave_it_off() -> None:
-    world = cluster(25, elr=False)
-    world._set(3, features=(BrokerFeature(METADATA_VERSION, 7, 25),))
-    assert "Broker 3 does not support this feature" in update(world, (ELR_VERSION, 1, UPGRADE)).error_message
-    assert update(world, (ELR_VERSION, 0, UPGRADE)).error_code == 0
+    harness = cluster(25, elr=False)
+    harness._set(3, features=(BrokerFeature(METADATA_VERSION, 7, 25),))
+    assert (
+        "Broker 3 does not support this feature" in update(harness, (ELR_VERSION, 1, UPGRADE)).error_message
+    )
+    assert update(harness, (ELR_VERSION, 0, UPGRADE)).error_code == 0
 
 
 @pytest.mark.parametrize(("name", "highest"), [("transaction.version", 2), ("group.version", 1)])
 def test_a_feature_of_brokers_goes_up_and_down_where_all_of_them_know_it(name: str, highest: int) -> None:
-    world = cluster()
-    image = world.controller.image
+    harness = cluster()
+    image = harness.controller.image
     for broker_id in (1, 2, 3):
-        world._set(broker_id, features=(*image.brokers[broker_id].features, BrokerFeature(name, 0, highest)))
-    assert update(world, (name, highest + 1, UPGRADE)).error_code == ErrorCode.INVALID_UPDATE_VERSION
-    assert update(world, (name, highest, UPGRADE)).error_code == 0
+        harness._set(
+            broker_id, features=(*image.brokers[broker_id].features, BrokerFeature(name, 0, highest))
+        )
+    assert update(harness, (name, highest + 1, UPGRADE)).error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert update(harness, (name, highest, UPGRADE)).error_code == 0
     assert image.features[name] == highest
-    assert update(world, (name, 0, UPGRADE)).error_code == ErrorCode.INVALID_UPDATE_VERSION
-    assert update(world, (name, 0, SAFE_DOWNGRADE)).error_code == 0
+    assert update(harness, (name, 0, UPGRADE)).error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert update(harness, (name, 0, SAFE_DOWNGRADE)).error_code == 0
     assert image.features.get(name, 0) == 0
 
 
 def test_the_elr_needs_records_that_hold_it() -> None:
-    world = cluster(22, elr=False)
-    assert "requires metadata.version 23" in update(world, (ELR_VERSION, 1, UPGRADE)).error_message
-    assert levels(world) == (22, None)
+    harness = cluster(22, elr=False)
+    assert "requires metadata.version 23" in update(harness, (ELR_VERSION, 1, UPGRADE)).error_message
+    assert levels(harness) == (22, None)
 
 
 def test_with_the_elr_no_broker_keeps_a_min_isr_of_its_own() -> None:
     """It would let the high watermark pass replicas that the controller takes for complete."""
-    world = cluster(25, elr=False)
-    image = world.controller.image
+    harness = cluster(25, elr=False)
+    image = harness.controller.image
     default, own = (int(ResourceType.BROKER), ""), (int(ResourceType.BROKER), "2")
     for resource in (default, own):
         image.set_config(resource, MIN_INSYNC_REPLICAS, "2", [])
     image.set_config(own, "log.cleaner.threads", "3", [])
-    assert update(world, (ELR_VERSION, 1, UPGRADE)).error_code == 0
+    assert update(harness, (ELR_VERSION, 1, UPGRADE)).error_code == 0
     assert image.config(default) == {MIN_INSYNC_REPLICAS: "2"}
     assert image.config(own) == {"log.cleaner.threads": "3"}
 
 
 def test_with_the_elr_all_brokers_have_one_min_isr() -> None:
     """A value in the properties file of a broker is not known to the controller."""
-    world = cluster(25, elr=False)
-    world.controller.settings.min_insync_replicas = 2
-    assert update(world, (ELR_VERSION, 1, UPGRADE)).error_code == 0
-    assert world.controller.image.config(ALL_BROKERS) == {MIN_INSYNC_REPLICAS: "2"}
+    harness = cluster(25, elr=False)
+    harness.controller.settings.min_insync_replicas = 2
+    assert update(harness, (ELR_VERSION, 1, UPGRADE)).error_code == 0
+    assert harness.controller.image.config(ALL_BROKERS) == {MIN_INSYNC_REPLICAS: "2"}
 
 
 def test_without_the_elr_nobody_is_eligible() -> None:
-    world = cluster()
-    world.begin(Partition((1, 2, 3), (1,), 1, elr=(2,)))
-    assert update(world, (ELR_VERSION, 0, SAFE_DOWNGRADE)).error_code == 0
-    assert (levels(world), world.partition.elr) == ((25, None), ())
+    harness = cluster()
+    harness.begin(Partition((1, 2, 3), (1,), 1, elr=(2,)))
+    assert update(harness, (ELR_VERSION, 0, SAFE_DOWNGRADE)).error_code == 0
+    assert (levels(harness), harness.partition.elr) == ((25, None), ())
 
 
 @pytest.mark.parametrize("downgrade", [SAFE_DOWNGRADE, UNSAFE_DOWNGRADE])
@@ -216,39 +220,39 @@ def test_partition_without_an_isr_keeps_its_eligible_replicas_when_the_elr_is_tu
     downgrade: int,
 ) -> None:
     """Kafka's controllers accept it, and elect one of them once it is back."""
-    world = cluster()
-    world.begin(Partition((1, 2, 3), (), NO_LEADER, elr=(2, 3), last_known_elr=(3,)))
-    world._set(3, is_fenced=True)
-    assert update(world, (ELR_VERSION, 0, downgrade)).error_code == 0
-    assert (world.partition.elr, world.partition.isr) == ((2, 3), ())
-    world.unfence(2)
-    partition = world.partition
+    harness = cluster()
+    harness.begin(Partition((1, 2, 3), (), NO_LEADER, elr=(2, 3), last_known_elr=(3,)))
+    harness._set(3, is_fenced=True)
+    assert update(harness, (ELR_VERSION, 0, downgrade)).error_code == 0
+    assert (harness.partition.elr, harness.partition.isr) == ((2, 3), ())
+    harness.unfence(2)
+    partition = harness.partition
     assert (partition.leader, partition.isr, partition.elr, partition.last_known_elr) == (2, (2,), (), ())
     assert partition.recovery == 0
 
 
 def test_eligible_replica_that_lost_records_is_not_elected_after_the_elr_is_turned_off() -> None:
-    world = cluster()
-    world.begin(Partition((1, 2, 3), (), NO_LEADER, elr=(2,)))
-    assert update(world, (ELR_VERSION, 0, SAFE_DOWNGRADE)).error_code == 0
-    world.restart_uncleanly(2)
-    world.unfence(2)
-    assert (world.partition.leader, world.partition.isr, world.partition.elr) == (NO_LEADER, (), ())
+    harness = cluster()
+    harness.begin(Partition((1, 2, 3), (), NO_LEADER, elr=(2,)))
+    assert update(harness, (ELR_VERSION, 0, SAFE_DOWNGRADE)).error_code == 0
+    harness.restart_uncleanly(2)
+    harness.unfence(2)
+    assert (harness.partition.leader, harness.partition.isr, harness.partition.elr) == (NO_LEADER, (), ())
 
 
 def test_only_partitions_without_an_isr_keep_their_eligible_replicas() -> None:
     """Beside an ISR they miss what is committed once the ELR is off."""
-    world = cluster()
+    harness = cluster()
     other_id = KafkaUuid(b"another topic's.")
     lonely, beside = Partition((1, 2, 3), (), NO_LEADER, elr=(2,)), Partition((1, 2, 3), (1,), 1, elr=(2,))
-    world.begin(lonely)
-    world.apply(partition_record(PartitionId(TOPIC_ID, 1), beside))
-    world.apply(TopicRecord("other", other_id), partition_record(PartitionId(other_id, 0), beside))
-    assert update(world, (ELR_VERSION, 0, SAFE_DOWNGRADE)).error_code == 0
-    image = world.controller.image
+    harness.begin(lonely)
+    harness.apply(partition_record(PartitionId(TOPIC_ID, 1), beside))
+    harness.apply(TopicRecord("other", other_id), partition_record(PartitionId(other_id, 0), beside))
+    assert update(harness, (ELR_VERSION, 0, SAFE_DOWNGRADE)).error_code == 0
+    image = harness.controller.image
     found = [image.partition(tp) for tp in (PartitionId(TOPIC_ID, 1), PartitionId(other_id, 0))]
     assert [partition.elr for partition in found if partition is not None] == [(), ()]
-    assert world.partition.elr == (2,)
+    assert harness.partition.elr == (2,)
 
 
 @pytest.mark.parametrize(("version", "told"), [(0, [METADATA_VERSION]), (1, [METADATA_VERSION]), (2, [])])
@@ -258,48 +262,48 @@ def test_older_versions_are_told_each_feature(version: int, told: list[str]) -> 
 
 
 def test_the_oldest_version_allows_a_downgrade_with_a_flag() -> None:
-    world = cluster(25)
+    harness = cluster(25)
     for allowed, level in ((False, 25), (True, 24)):
         request = UpdateFeaturesRequest(60_000, [FeatureUpdateKey(METADATA_VERSION, 24, allowed)])
-        world.apply(*plan_update_features(world.controller, request, 0).records)
-        assert levels(world) == (level, 1)
+        harness.apply(*plan_update_features(harness.controller, request, 0).records)
+        assert levels(harness) == (level, 1)
 
 
 def test_the_last_in_sync_is_known_where_the_elr_came_after_it_was_lost() -> None:
     """Without an ELR it stayed in the ISR, and led no more when it is lost."""
-    world = cluster(25, elr=False)
-    world.begin(Partition((1, 2, 3), (1,), NO_LEADER))
-    assert update(world, (ELR_VERSION, 1, UPGRADE)).error_code == 0
-    world.restart_uncleanly(1)
-    assert (world.partition.isr, world.partition.last_known_elr) == ((), (1,))
+    harness = cluster(25, elr=False)
+    harness.begin(Partition((1, 2, 3), (1,), NO_LEADER))
+    assert update(harness, (ELR_VERSION, 1, UPGRADE)).error_code == 0
+    harness.restart_uncleanly(1)
+    assert (harness.partition.isr, harness.partition.last_known_elr) == ((), (1,))
 
 
 def test_every_registered_controller_must_support_the_level() -> None:
     """One that does not answers for nothing: it must be upgraded, or unregistered if it is gone."""
-    world = cluster(25)
+    harness = cluster(25)
     old = ControllerFeature(METADATA_VERSION, 21, 25)
-    world.apply(RegisterControllerRecord(7, INCARNATION, features=[old]))
-    refused = update(world, (METADATA_VERSION, 26, UPGRADE))
-    assert (refused.error_code, levels(world)) == (ErrorCode.INVALID_UPDATE_VERSION, (25, 1))
+    harness.apply(RegisterControllerRecord(7, INCARNATION, features=[old]))
+    refused = update(harness, (METADATA_VERSION, 26, UPGRADE))
+    assert (refused.error_code, levels(harness)) == (ErrorCode.INVALID_UPDATE_VERSION, (25, 1))
     assert "Controller 7 supports only versions 21 to 25." in refused.error_message
     assert "`quorumd controllers unregister 7`" in refused.error_message
-    plan = plan_unregister_controller(world.controller, UnregisterControllerRequest(7), 0)
-    world.apply(*plan.records)
-    assert update(world, (METADATA_VERSION, 26, UPGRADE)).error_code == 0
+    plan = plan_unregister_controller(harness.controller, UnregisterControllerRequest(7), 0)
+    harness.apply(*plan.records)
+    assert update(harness, (METADATA_VERSION, 26, UPGRADE)).error_code == 0
 
 
 def test_a_voter_that_has_not_registered_hinders_every_change() -> None:
-    world = cluster(25)
-    world.controller.other_voters = lambda: [7, 8]
+    harness = cluster(25)
+    harness.controller.other_voters = lambda: [7, 8]
     known = ControllerFeature(METADATA_VERSION, 21, 33)
-    world.apply(RegisterControllerRecord(7, INCARNATION, features=[known]))
-    refused = update(world, (METADATA_VERSION, 26, UPGRADE))
+    harness.apply(RegisterControllerRecord(7, INCARNATION, features=[known]))
+    refused = update(harness, (METADATA_VERSION, 26, UPGRADE))
     assert "Controller 8 has not registered" in refused.error_message
-    world.apply(RegisterControllerRecord(8, INCARNATION, features=[known]))
-    assert update(world, (METADATA_VERSION, 26, UPGRADE)).error_code == 0
+    harness.apply(RegisterControllerRecord(8, INCARNATION, features=[known]))
+    assert update(harness, (METADATA_VERSION, 26, UPGRADE)).error_code == 0
 
 
 def test_levels_are_not_changed_before_the_cluster_has_its_first_ones() -> None:
-    world = cluster(elr=False)
-    world.controller.image.features.clear()
-    assert update(world, (ELR_VERSION, 0, SAFE_DOWNGRADE)).error_code == ErrorCode.NOT_CONTROLLER
+    harness = cluster(elr=False)
+    harness.controller.image.features.clear()
+    assert update(harness, (ELR_VERSION, 0, SAFE_DOWNGRADE)).error_code == ErrorCode.NOT_CONTROLLER

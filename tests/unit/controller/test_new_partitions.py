@@ -13,16 +13,16 @@ from quorumd.controller.record_versions import record_version
 from quorumd.ids import ZERO_UUID
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import encode_record
-from tests.support.controller.topic_harness import TopicWorld, a_broker
+from tests.support.controller.topic_harness import TopicHarness, a_broker
 
 
 @pytest.mark.parametrize("replication_factor", [1, 3, 20, 200])
 def test_the_room_that_is_reckoned_with_is_enough_and_not_much_more(replication_factor: int) -> None:
-    world = TopicWorld(tuple(a_broker(number) for number in range(1, replication_factor + 1)))
+    cluster = TopicHarness(tuple(a_broker(number) for number in range(1, replication_factor + 1)))
     numbers = range(1000)
-    placement = placement_of(world.controller, ZERO_UUID, replication_factor)
+    placement = placement_of(cluster.controller, ZERO_UUID, replication_factor)
     place_replicas = ((number, placement.replicas_of(number)) for number in numbers)
-    records = partition_records(world.controller, ZERO_UUID, place_replicas)
+    records = partition_records(cluster.controller, ZERO_UUID, place_replicas)
     needed = sum(RECORD_FRAMING_BYTES + len(encode_record(r, record_version(r, 25))) for r in records)
     assert needed <= free_space_for(1000, replication_factor) <= needed * 1.15
 

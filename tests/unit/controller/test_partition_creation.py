@@ -7,27 +7,27 @@ import pytest
 from quorumd.controller.controller import ControllerSettings
 from quorumd.controller.partition import Partition
 from quorumd.errors import ErrorCode
-from tests.support.controller.topic_harness import TopicWorld, a_broker, directory_of, wanted
+from tests.support.controller.topic_harness import TopicHarness, a_broker, directory_of, wanted
 
 
 @pytest.fixture
-def world() -> TopicWorld:
-    world = TopicWorld((a_broker(1), a_broker(2), a_broker(3, fenced=True)))
-    world.create(wanted("t", 2, 2))
-    return world
+def cluster() -> TopicHarness:
+    cluster = TopicHarness((a_broker(1), a_broker(2), a_broker(3, fenced=True)))
+    cluster.create(wanted("t", 2, 2))
+    return cluster
 
 
-def test_a_topic_grows_to_the_number_asked_for(world: TopicWorld) -> None:
-    before = world.replicas("t")
-    assert world.grow(("t", 5)) == [("t", 0, None)]
-    after = world.replicas("t")
+def test_a_topic_grows_to_the_number_asked_for(cluster: TopicHarness) -> None:
+    before = cluster.replicas("t")
+    assert cluster.grow(("t", 5)) == [("t", 0, None)]
+    after = cluster.replicas("t")
     assert after[:2] == before
     assert [len(replicas) for replicas in after] == [2] * 5
 
 
 def test_partitions_that_come_later_go_where_they_would_have_gone_at_once() -> None:
     brokers = tuple(a_broker(number) for number in range(1, 6))
-    grown, made = TopicWorld(brokers), TopicWorld(brokers)
+    grown, made = TopicHarness(brokers), TopicHarness(brokers)
     made.create(wanted("t", 20, 3))
     grown.create(wanted("t", 1, 3))
     for count in (2, 3, 11, 20):
@@ -35,9 +35,9 @@ def test_partitions_that_come_later_go_where_they_would_have_gone_at_once() -> N
     assert grown.replicas("t") == made.replicas("t")
 
 
-def test_assignments_are_for_the_new_partitions_in_their_order(world: TopicWorld) -> None:
-    assert world.grow(("t", 4, [[3, 2], [2, 1]])) == [("t", 0, None)]
-    partitions = world.topic("t").partitions
+def test_assignments_are_for_the_new_partitions_in_their_order(cluster: TopicHarness) -> None:
+    assert cluster.grow(("t", 4, [[3, 2], [2, 1]])) == [("t", 0, None)]
+    partitions = cluster.topic("t").partitions
     assert partitions[2] == Partition((3, 2), (2,), 2, directories=(directory_of(3), directory_of(2)))
     assert (partitions[3].replicas, partitions[3].leader) == ((2, 1), 2)
 
@@ -57,44 +57,44 @@ def test_assignments_are_for_the_new_partitions_in_their_order(world: TopicWorld
         (("t", 3, [[1, 9]]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
-def test_what_cannot_be(world: TopicWorld, wish: Any, error: ErrorCode) -> None:
-    ((name, code, text),) = world.grow(wish)
+def test_what_cannot_be(cluster: TopicHarness, wish: Any, error: ErrorCode) -> None:
+    ((name, code, text),) = cluster.grow(wish)
     assert (name, code) == (wish[0], error)
     assert text
-    assert len(world.topic("t").partitions) == 2
+    assert len(cluster.topic("t").partitions) == 2
 
 
-def test_with_too_few_brokers_a_topic_does_not_grow(world: TopicWorld) -> None:
+def test_with_too_few_brokers_a_topic_does_not_grow(cluster: TopicHarness) -> None:
     for number in (1, 2, 3):
-        world.controller.image.brokers[number] = a_broker(number, fenced=True)
-    assert world.grow(("t", 3))[0][1] == ErrorCode.INVALID_REPLICATION_FACTOR
+        cluster.controller.image.brokers[number] = a_broker(number, fenced=True)
+    assert cluster.grow(("t", 3))[0][1] == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
-def test_each_topic_by_itself_and_none_twice(world: TopicWorld) -> None:
-    world.create(wanted("v", 1, 1))
-    results = world.grow(("t", 3), ("u", 2), ("v", 2), ("t", 4))
+def test_each_topic_by_itself_and_none_twice(cluster: TopicHarness) -> None:
+    cluster.create(wanted("v", 1, 1))
+    results = cluster.grow(("t", 3), ("u", 2), ("v", 2), ("t", 4))
     assert [(name, code) for name, code, _ in results] == [
         ("t", ErrorCode.INVALID_REQUEST),
         ("u", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ("v", 0),
     ]
-    assert (len(world.replicas("t")), len(world.replicas("v"))) == (2, 2)
+    assert (len(cluster.replicas("t")), len(cluster.replicas("v"))) == (2, 2)
 
 
-def test_validation_alone_makes_nothing(world: TopicWorld) -> None:
-    assert world.grow(("t", 3), validate_only=True) == [("t", 0, None)]
-    assert len(world.topic("t").partitions) == 2
+def test_validation_alone_makes_nothing(cluster: TopicHarness) -> None:
+    assert cluster.grow(("t", 3), validate_only=True) == [("t", 0, None)]
+    assert len(cluster.topic("t").partitions) == 2
 
 
-def test_more_than_fits_one_batch_is_refused(world: TopicWorld) -> None:
-    world.controller.settings = ControllerSettings(max_batch_bytes=10_000)
-    ((_, code, text),) = world.grow(("t", 2_000_000_000))
+def test_more_than_fits_one_batch_is_refused(cluster: TopicHarness) -> None:
+    cluster.controller.settings = ControllerSettings(max_batch_bytes=10_000)
+    ((_, code, text),) = cluster.grow(("t", 2_000_000_000))
     assert code == ErrorCode.POLICY_VIOLATION
     assert text is not None
     assert "10000" in text
 
 
-def test_a_topic_that_is_being_moved_grows_by_what_it_is_to_have(world: TopicWorld) -> None:
-    world.topic("t").partitions[0] = Partition((1, 2, 3), (1, 2), 1, removing=(3,), original=(1, 3))
-    world.grow(("t", 3))
-    assert len(world.replicas("t")[2]) == 2
+def test_a_topic_that_is_being_moved_grows_by_what_it_is_to_have(cluster: TopicHarness) -> None:
+    cluster.topic("t").partitions[0] = Partition((1, 2, 3), (1, 2), 1, removing=(3,), original=(1, 3))
+    cluster.grow(("t", 3))
+    assert len(cluster.replicas("t")[2]) == 2

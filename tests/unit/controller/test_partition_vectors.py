@@ -15,7 +15,7 @@ import pytest
 from quorumd.controller.partition import NO_LEADER, Partition
 from quorumd.controller.partition_change import Election
 from quorumd.ids import KafkaUuid
-from tests.support.controller.partition_harness import PartitionWorld
+from tests.support.controller.partition_harness import PartitionHarness
 
 CASES = [
     json.loads(line)
@@ -33,10 +33,10 @@ def name_of(case: dict[str, Any]) -> str:
     return f"{case['id']}-{case['rule']}{features}-{len(case['steps'])} steps"
 
 
-def world_of(case: dict[str, Any]) -> PartitionWorld:
+def world_of(case: dict[str, Any]) -> PartitionHarness:
     config, init = case["config"], case["init"]
-    world = PartitionWorld(config["brokers"], config["minIsr"], config["elr"], config["uncleanElection"])
-    world.begin(
+    cluster = PartitionHarness(config["brokers"], config["minIsr"], config["elr"], config["uncleanElection"])
+    cluster.begin(
         Partition(
             tuple(init["replicas"]),
             tuple(init["isr"]),
@@ -53,22 +53,22 @@ def world_of(case: dict[str, Any]) -> PartitionWorld:
         )
     )
     for broker_id in config["inactiveBrokers"]:
-        world._set(broker_id, is_fenced=True)
-    return world
+        cluster._set(broker_id, is_fenced=True)
+    return cluster
 
 
-def take(world: PartitionWorld, op: str) -> int:
+def take(cluster: PartitionHarness, op: str) -> int:
     """One step; returns the error it is answered with."""
     verb, *words = op.split()
     options = dict(word.split("=") for word in words if "=" in word)
     plain = [word for word in words if "=" not in word]
     numbers = [int(n) for word in plain for n in word.split(",") if n.lstrip("-").isdigit()]
     if verb == "reassign":
-        return world.reassign(numbers)
+        return cluster.reassign(numbers)
     if verb == "cancel":
-        return world.reassign(None)
+        return cluster.reassign(None)
     if verb == "ap":
-        return world.alter(
+        return cluster.alter(
             numbers,
             sender=int(options["sender"]) if "sender" in options else None,
             sender_epoch=int(options["be"]) if "be" in options else None,
@@ -79,21 +79,21 @@ def take(world: PartitionWorld, op: str) -> int:
             **({"topic_id": NOT_THE_TOPIC} if "badtopic" in options else {}),
         )
     if verb == "elect":
-        world.elect(Election.PREFERRED if plain == ["preferred"] else Election.UNCLEAN)
+        cluster.elect(Election.PREFERRED if plain == ["preferred"] else Election.UNCLEAN)
     else:
         {
-            "fence": world.fence,
-            "unfence": world.unfence,
-            "unclean-reg": world.restart_uncleanly,
-            "shutdown": world.shut_down,
-            "min": world.set_min_isr,
-            "autounclean": lambda *_: world.elect(Election.UNCLEAN) if world.unclean else None,
+            "fence": cluster.fence,
+            "unfence": cluster.unfence,
+            "unclean-reg": cluster.restart_uncleanly,
+            "shutdown": cluster.shut_down,
+            "min": cluster.set_min_isr,
+            "autounclean": lambda *_: cluster.elect(Election.UNCLEAN) if cluster.unclean else None,
         }[verb](*numbers)
     return 0
 
 
-def state(world: PartitionWorld) -> dict[str, Any]:
-    partition = world.partition
+def state(cluster: PartitionHarness) -> dict[str, Any]:
+    partition = cluster.partition
     return {
         "replicas": list(partition.replicas),
         "isr": sorted(partition.isr),
@@ -114,10 +114,10 @@ def expected(step: dict[str, Any]) -> dict[str, Any]:
 
 def first_difference(case: dict[str, Any]) -> tuple[int, str, dict[str, Any]] | None:
     """The step where what happens is not what is expected: its number, its text, {field: (ours, theirs)}."""
-    world = world_of(case)
+    cluster = world_of(case)
     for number, step in enumerate(case["steps"]):
-        error = take(world, step["op"])
-        ours = state(world) | {"error": error}
+        error = take(cluster, step["op"])
+        ours = state(cluster) | {"error": error}
         theirs = expected(step) | {"error": step["error"]}
         if ours != theirs:
             return (

@@ -10,23 +10,23 @@ from quorumd.controller.producer_ids import BLOCK_SIZE, MAX_PRODUCER_ID, plan_al
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from quorumd.protocol.messages.producer_ids_record import ProducerIdsRecord
-from tests.support.controller.partition_harness import PartitionWorld, broker_epoch
+from tests.support.controller.partition_harness import PartitionHarness, broker_epoch
 
 
 @pytest.fixture
-def world() -> PartitionWorld:
-    return PartitionWorld([1, 2])
+def cluster() -> PartitionHarness:
+    return PartitionHarness([1, 2])
 
 
-def allocate(world: PartitionWorld, broker_id: int, epoch: int | None = None) -> Any:
+def allocate(cluster: PartitionHarness, broker_id: int, epoch: int | None = None) -> Any:
     epoch = broker_epoch(broker_id) if epoch is None else epoch
-    plan = plan_allocate_producer_ids(world.controller, AllocateProducerIdsRequest(broker_id, epoch), 0)
-    world.apply(*plan.records)
+    plan = plan_allocate_producer_ids(cluster.controller, AllocateProducerIdsRequest(broker_id, epoch), 0)
+    cluster.apply(*plan.records)
     return plan.response
 
 
-def test_producer_id_blocks_do_not_overlap(world: PartitionWorld) -> None:
-    blocks = [allocate(world, broker_id) for broker_id in (1, 2, 1)]
+def test_producer_id_blocks_do_not_overlap(cluster: PartitionHarness) -> None:
+    blocks = [allocate(cluster, broker_id) for broker_id in (1, 2, 1)]
     assert [(block.error_code, block.producer_id_start, block.producer_id_len) for block in blocks] == [
         (0, 0, 1000),
         (0, 1000, 1000),
@@ -34,24 +34,26 @@ def test_producer_id_blocks_do_not_overlap(world: PartitionWorld) -> None:
     ]
 
 
-def test_a_snapshot_remembers_what_was_given(world: PartitionWorld) -> None:
-    allocate(world, 1)
+def test_a_snapshot_remembers_what_was_given(cluster: PartitionHarness) -> None:
+    allocate(cluster, 1)
     restored = ClusterImage()
-    for record in snapshot_records(world.controller.image):
+    for record in snapshot_records(cluster.controller.image):
         restored.apply(record, [])
-    world.controller.image = restored
-    assert allocate(world, 1).producer_id_start == BLOCK_SIZE
+    cluster.controller.image = restored
+    assert allocate(cluster, 1).producer_id_start == BLOCK_SIZE
 
 
 @pytest.mark.parametrize(("broker_id", "epoch"), [(1, broker_epoch(1) - 1), (3, 7)])
-def test_only_a_registered_incarnation_gets_ids(world: PartitionWorld, broker_id: int, epoch: int) -> None:
-    answer = allocate(world, broker_id, epoch)
+def test_only_a_registered_incarnation_gets_ids(
+    cluster: PartitionHarness, broker_id: int, epoch: int
+) -> None:
+    answer = allocate(cluster, broker_id, epoch)
     assert (answer.error_code, answer.producer_id_len) == (ErrorCode.STALE_BROKER_EPOCH, 0)
-    assert world.controller.image.next_producer_id == 0
+    assert cluster.controller.image.next_producer_id == 0
 
 
-def test_the_last_block_ends_where_the_numbers_end(world: PartitionWorld) -> None:
-    world.apply(ProducerIdsRecord(1, 1, MAX_PRODUCER_ID - BLOCK_SIZE))
-    assert allocate(world, 1).error_code == 0
-    assert world.controller.image.next_producer_id == MAX_PRODUCER_ID
-    assert allocate(world, 1).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+def test_the_last_block_ends_where_the_numbers_end(cluster: PartitionHarness) -> None:
+    cluster.apply(ProducerIdsRecord(1, 1, MAX_PRODUCER_ID - BLOCK_SIZE))
+    assert allocate(cluster, 1).error_code == 0
+    assert cluster.controller.image.next_producer_id == MAX_PRODUCER_ID
+    assert allocate(cluster, 1).error_code == ErrorCode.UNKNOWN_SERVER_ERROR

@@ -11,89 +11,93 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC, ZERO_UUID
 from quorumd.protocol.codec import encode
 from quorumd.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
-from tests.support.controller.topic_harness import TopicWorld, a_broker, directory_of, wanted
+from tests.support.controller.topic_harness import TopicHarness, a_broker, directory_of, wanted
 
 BROKERS = (a_broker(1), a_broker(2), a_broker(3), a_broker(4, fenced=True), a_broker(5, draining=True))
 
 
 @pytest.fixture
-def world() -> TopicWorld:
+def cluster() -> TopicHarness:
     """Brokers 1 to 3 are active, 4 is fenced, 5 is in controlled shutdown."""
-    return TopicWorld(BROKERS, ControllerSettings(num_partitions=2, default_replication_factor=3))
+    return TopicHarness(BROKERS, ControllerSettings(num_partitions=2, default_replication_factor=3))
 
 
-def test_a_topic_has_its_partitions_and_configs_and_is_told_of(world: TopicWorld) -> None:
-    (result,) = world.create(wanted("t", 4, 2, retention_ms="5000"))
-    topic = world.topic("t")
+def test_a_topic_has_its_partitions_and_configs_and_is_told_of(cluster: TopicHarness) -> None:
+    (result,) = cluster.create(wanted("t", 4, 2, retention_ms="5000"))
+    topic = cluster.topic("t")
     assert (result.error_code, result.error_message) == (0, None)
     assert (result.topic_id, result.num_partitions, result.replication_factor) == (topic.id, 4, 2)
     assert sorted(topic.partitions) == [0, 1, 2, 3]
     assert all(len(partition.replicas) == 2 for partition in topic.partitions.values())
-    assert world.controller.image.config((int(ResourceType.TOPIC), "t")) == {"retention.ms": "5000"}
+    assert cluster.controller.image.config((int(ResourceType.TOPIC), "t")) == {"retention.ms": "5000"}
     told = {config.name: (config.value, config.config_source) for config in result.configs}
     assert told["retention.ms"] == ("5000", 1)
     assert told["min.insync.replicas"] == ("1", 5)
     assert result.topic_config_error_code == 0
 
 
-def test_minus_one_is_the_default(world: TopicWorld) -> None:
-    (result,) = world.create(wanted("t"))
+def test_minus_one_is_the_default(cluster: TopicHarness) -> None:
+    (result,) = cluster.create(wanted("t"))
     assert (result.num_partitions, result.replication_factor) == (2, 3)
-    assert [len(replicas) for replicas in world.replicas("t")] == [3, 3]
+    assert [len(replicas) for replicas in cluster.replicas("t")] == [3, 3]
 
 
 def test_a_new_partition_is_led_by_its_first_active_replica_with_all_active_ones_in_sync(
-    world: TopicWorld,
+    cluster: TopicHarness,
 ) -> None:
-    world.create(wanted("t", -1, -1, (0, [4, 2, 5, 3])))
-    assert world.topic("t").partitions[0] == Partition(
+    cluster.create(wanted("t", -1, -1, (0, [4, 2, 5, 3])))
+    assert cluster.topic("t").partitions[0] == Partition(
         (4, 2, 5, 3), (2, 3), 2, 0, 0, directories=tuple(directory_of(n) for n in (4, 2, 5, 3))
     )
 
 
-def test_a_broker_with_several_folders_says_itself_where_a_replica_goes(world: TopicWorld) -> None:
-    world.controller.image.brokers[2] = a_broker(2, folders=2)
-    world.create(wanted("t", -1, -1, (0, [1, 2])))
-    assert world.topic("t").partitions[0].directories == (directory_of(1), UNASSIGNED)
+def test_a_broker_with_several_folders_says_itself_where_a_replica_goes(cluster: TopicHarness) -> None:
+    cluster.controller.image.brokers[2] = a_broker(2, folders=2)
+    cluster.create(wanted("t", -1, -1, (0, [1, 2])))
+    assert cluster.topic("t").partitions[0].directories == (directory_of(1), UNASSIGNED)
 
 
-def test_a_topic_comes_before_its_configs_and_those_before_its_partitions(world: TopicWorld) -> None:
+def test_a_topic_comes_before_its_configs_and_those_before_its_partitions(cluster: TopicHarness) -> None:
     request = CreateTopicsRequest([wanted("t", 1, 1, retention_ms="1")])
-    names = [record.NAME for record in plan_create_topics(world.controller, request, 7).records]
+    names = [record.NAME for record in plan_create_topics(cluster.controller, request, 7).records]
     assert names == ["TopicRecord", "ConfigRecord", "PartitionRecord"]
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a" * 250, "a b", "ä", "a/b", "a\n"])
-def test_illegal_names(world: TopicWorld, name: str) -> None:
-    error, text = world.refusal(wanted(name))
+def test_illegal_names(cluster: TopicHarness, name: str) -> None:
+    error, text = cluster.refusal(wanted(name))
     assert error == ErrorCode.INVALID_TOPIC
     assert text
 
 
-def test_the_longest_name_is_legal(world: TopicWorld) -> None:
-    assert world.create(wanted("a" * 249))[0].error_code == 0
+def test_the_longest_name_is_legal(cluster: TopicHarness) -> None:
+    assert cluster.create(wanted("a" * 249))[0].error_code == 0
 
 
-def test_a_name_that_differs_only_in_dots_and_underscores_collides(world: TopicWorld) -> None:
-    assert [r.error_code for r in world.create(wanted("a.b_c"), wanted("a_b.c"), wanted("a-b"))] == [0, 17, 0]
-    error, text = world.refusal(wanted("a_b_c"))
+def test_a_name_that_differs_only_in_dots_and_underscores_collides(cluster: TopicHarness) -> None:
+    assert [r.error_code for r in cluster.create(wanted("a.b_c"), wanted("a_b.c"), wanted("a-b"))] == [
+        0,
+        17,
+        0,
+    ]
+    error, text = cluster.refusal(wanted("a_b_c"))
     assert error == ErrorCode.INVALID_TOPIC
     assert "'a.b_c'" in text
-    world.delete("a.b_c")
-    assert world.create(wanted("a_b_c"))[0].error_code == 0
+    cluster.delete("a.b_c")
+    assert cluster.create(wanted("a_b_c"))[0].error_code == 0
 
 
-def test_a_topic_that_is_there(world: TopicWorld) -> None:
-    world.create(wanted("a.b"))
-    assert world.refusal(wanted("a.b"))[0] == ErrorCode.TOPIC_ALREADY_EXISTS
+def test_a_topic_that_is_there(cluster: TopicHarness) -> None:
+    cluster.create(wanted("a.b"))
+    assert cluster.refusal(wanted("a.b"))[0] == ErrorCode.TOPIC_ALREADY_EXISTS
 
 
-def test_the_log_of_the_cluster_is_no_topic_to_make(world: TopicWorld) -> None:
-    assert world.refusal(wanted(METADATA_TOPIC))[0] == ErrorCode.INVALID_REQUEST
+def test_the_log_of_the_cluster_is_no_topic_to_make(cluster: TopicHarness) -> None:
+    assert cluster.refusal(wanted(METADATA_TOPIC))[0] == ErrorCode.INVALID_REQUEST
 
 
-def test_each_topic_has_its_own_error_and_who_is_named_twice_is_not_made(world: TopicWorld) -> None:
-    results = world.create(
+def test_each_topic_has_its_own_error_and_who_is_named_twice_is_not_made(cluster: TopicHarness) -> None:
+    results = cluster.create(
         wanted("twice"), wanted("bad name"), wanted("good"), wanted("twice"), wanted("twice")
     )
     assert [(r.name, r.error_code) for r in results] == [
@@ -101,7 +105,7 @@ def test_each_topic_has_its_own_error_and_who_is_named_twice_is_not_made(world: 
         ("bad name", ErrorCode.INVALID_TOPIC),
         ("good", 0),
     ]
-    assert list(world.controller.image.topic_ids) == ["good"]
+    assert list(cluster.controller.image.topic_ids) == ["good"]
     refused = results[0]
     assert (refused.topic_id, refused.num_partitions, refused.replication_factor) == (ZERO_UUID, -1, -1)
 
@@ -129,59 +133,59 @@ def test_each_topic_has_its_own_error_and_who_is_named_twice_is_not_made(world: 
         (wanted("t", 1, 1, no_such="1"), ErrorCode.INVALID_CONFIG),
     ],
 )
-def test_what_cannot_be_made(world: TopicWorld, topic: CreatableTopic, error: ErrorCode) -> None:
-    code, text = world.refusal(topic)
+def test_what_cannot_be_made(cluster: TopicHarness, topic: CreatableTopic, error: ErrorCode) -> None:
+    code, text = cluster.refusal(topic)
     assert code == error
     assert text
 
 
-def test_too_few_brokers_are_counted(world: TopicWorld) -> None:
+def test_too_few_brokers_are_counted(cluster: TopicHarness) -> None:
     """A fenced broker can hold a replica until it is back; one that is going cannot."""
-    assert world.create(wanted("t", 1, 4))[0].error_code == 0
-    error, text = world.refusal(wanted("u", 1, 5))
+    assert cluster.create(wanted("t", 1, 4))[0].error_code == 0
+    error, text = cluster.refusal(wanted("u", 1, 5))
     assert error == ErrorCode.INVALID_REPLICATION_FACTOR
     assert all(fact in text for fact in ("factor 5", "4 are usable", "3 of them active"))
 
 
 def test_without_any_active_broker_nothing_is_made() -> None:
-    world = TopicWorld((a_broker(1, fenced=True), a_broker(2, draining=True)))
-    assert world.refusal(wanted("t", 1, 1))[0] == ErrorCode.INVALID_REPLICATION_FACTOR
+    cluster = TopicHarness((a_broker(1, fenced=True), a_broker(2, draining=True)))
+    assert cluster.refusal(wanted("t", 1, 1))[0] == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
-def test_validation_alone_answers_the_same_and_makes_nothing(world: TopicWorld) -> None:
-    good, bad = world.create(wanted("t", 4, 2), wanted("u", 0, 1), validate_only=True)
+def test_validation_alone_answers_the_same_and_makes_nothing(cluster: TopicHarness) -> None:
+    good, bad = cluster.create(wanted("t", 4, 2), wanted("u", 0, 1), validate_only=True)
     assert (good.error_code, good.num_partitions, good.replication_factor) == (0, 4, 2)
     assert good.topic_id == ZERO_UUID
     assert bad.error_code == ErrorCode.INVALID_PARTITIONS
-    assert world.controller.image.topics == {}
+    assert cluster.controller.image.topics == {}
 
 
 def test_a_request_that_does_not_fit_one_batch_makes_nothing_and_says_the_limit() -> None:
-    world = TopicWorld(BROKERS, ControllerSettings(max_batch_bytes=20_000))
-    assert world.create(wanted("fits", 100, 1))[0].error_code == 0
-    results = world.create(wanted("large", 2_000_000_000, 3), wanted("small", 1, 1), wanted("a b", 1, 1))
+    cluster = TopicHarness(BROKERS, ControllerSettings(max_batch_bytes=20_000))
+    assert cluster.create(wanted("fits", 100, 1))[0].error_code == 0
+    results = cluster.create(wanted("large", 2_000_000_000, 3), wanted("small", 1, 1), wanted("a b", 1, 1))
     assert [r.error_code for r in results] == [
         ErrorCode.POLICY_VIOLATION,
         ErrorCode.POLICY_VIOLATION,
         ErrorCode.INVALID_TOPIC,
     ]
     assert "20000" in results[0].error_message
-    assert list(world.controller.image.topic_ids) == ["fits"]
+    assert list(cluster.controller.image.topic_ids) == ["fits"]
 
 
 @pytest.mark.parametrize("version", range(2, 8))
-def test_answers_of_every_version_can_be_written(world: TopicWorld, version: int) -> None:
+def test_answers_of_every_version_can_be_written(cluster: TopicHarness, version: int) -> None:
     request = CreateTopicsRequest([wanted("t", 1, 1), wanted("bad name", 1, 1)])
-    assert encode(plan_create_topics(world.controller, request, version).response, version)
+    assert encode(plan_create_topics(cluster.controller, request, version).response, version)
 
 
 def test_at_most_ten_thousand_partitions_are_created_together() -> None:
-    world = TopicWorld(BROKERS)
-    error, text = world.refusal(wanted("large", 10_001, 1))
+    cluster = TopicHarness(BROKERS)
+    error, text = cluster.refusal(wanted("large", 10_001, 1))
     assert (error, "10001 partitions" in text) == (ErrorCode.POLICY_VIOLATION, True)
-    results = world.create(wanted("one", 6_000, 1), wanted("two", 6_000, 1))
+    results = cluster.create(wanted("one", 6_000, 1), wanted("two", 6_000, 1))
     assert [result.error_code for result in results] == [ErrorCode.POLICY_VIOLATION] * 2
-    (result,) = world.create(wanted("large", 10_000, 1))
+    (result,) = cluster.create(wanted("large", 10_000, 1))
     assert result.error_code == 0
-    assert world.grow(("large", 20_001))[0][1] == ErrorCode.POLICY_VIOLATION
-    assert world.grow(("large", 10_001))[0][1] == 0
+    assert cluster.grow(("large", 20_001))[0][1] == ErrorCode.POLICY_VIOLATION
+    assert cluster.grow(("large", 10_001))[0][1] == 0

@@ -8,16 +8,16 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.codec import encode
 from quorumd.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
-from tests.support.controller.topic_harness import TopicWorld, a_broker, wanted
+from tests.support.controller.topic_harness import TopicHarness, a_broker, wanted
 
 UNKNOWN = KafkaUuid(b"\x77" * 16)
 
 
 @pytest.fixture
-def world() -> TopicWorld:
-    world = TopicWorld((a_broker(1), a_broker(2)))
-    world.create(wanted("a", 2, 2, retention_ms="1"), wanted("b", 1, 1))
-    return world
+def cluster() -> TopicHarness:
+    cluster = TopicHarness((a_broker(1), a_broker(2)))
+    cluster.create(wanted("a", 2, 2, retention_ms="1"), wanted("b", 1, 1))
+    return cluster
 
 
 def by_id(topic_id: KafkaUuid) -> DeleteTopicState:
@@ -28,27 +28,29 @@ def by_name(name: str) -> DeleteTopicState:
     return DeleteTopicState(name)
 
 
-def test_a_topic_goes_with_all_it_has_and_leaves_an_image_as_if_it_had_never_been(world: TopicWorld) -> None:
-    image = world.controller.image
+def test_a_topic_goes_with_all_it_has_and_leaves_an_image_as_if_it_had_never_been(
+    cluster: TopicHarness,
+) -> None:
+    image = cluster.controller.image
     before, hash_before = image.fingerprint(), image.hash
-    world.create(wanted("c.d", 3, 2, retention_ms="1"))
+    cluster.create(wanted("c.d", 3, 2, retention_ms="1"))
     assert image.fingerprint() != before
-    (result,) = world.delete("c.d")
+    (result,) = cluster.delete("c.d")
     assert (result.error_code, result.error_message) == (0, None)
     assert (image.fingerprint(), image.hash) == (before, hash_before)
 
 
-def test_one_record_removes_it(world: TopicWorld) -> None:
+def test_one_record_removes_it(cluster: TopicHarness) -> None:
     """Stock readers drop partitions and configs with the topic by themselves, and so does the image."""
-    plan = plan_delete_topics(world.controller, DeleteTopicsRequest([], ["a"]), 5)
+    plan = plan_delete_topics(cluster.controller, DeleteTopicsRequest([], ["a"]), 5)
     assert [record.NAME for record in plan.records] == ["RemoveTopicRecord"]
 
 
-def test_by_name_and_by_id_both_are_told(world: TopicWorld) -> None:
-    id_of_a, id_of_b = world.topic("a").id, world.topic("b").id
-    results = world.delete(states=(by_id(id_of_a), by_name("b")))
+def test_by_name_and_by_id_both_are_told(cluster: TopicHarness) -> None:
+    id_of_a, id_of_b = cluster.topic("a").id, cluster.topic("b").id
+    results = cluster.delete(states=(by_id(id_of_a), by_name("b")))
     assert [(r.name, r.topic_id, r.error_code) for r in results] == [("a", id_of_a, 0), ("b", id_of_b, 0)]
-    assert world.controller.image.topics == {}
+    assert cluster.controller.image.topics == {}
 
 
 @pytest.mark.parametrize(
@@ -60,33 +62,33 @@ def test_by_name_and_by_id_both_are_told(world: TopicWorld) -> None:
         (DeleteTopicState("a", UNKNOWN), ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_cannot_be_deleted(world: TopicWorld, state: DeleteTopicState, error: ErrorCode) -> None:
-    (result,) = world.delete(states=(state,))
+def test_what_cannot_be_deleted(cluster: TopicHarness, state: DeleteTopicState, error: ErrorCode) -> None:
+    (result,) = cluster.delete(states=(state,))
     assert result.error_code == error
     assert result.error_message
     assert (result.name, result.topic_id) == (state.name, state.topic_id)
-    assert len(world.controller.image.topics) == 2
+    assert len(cluster.controller.image.topics) == 2
 
 
-def test_who_is_named_twice_stays_however_it_is_named(world: TopicWorld) -> None:
-    id_of_a = world.topic("a").id
-    results = world.delete(states=(by_name("a"), by_name("b"), by_id(id_of_a)))
+def test_who_is_named_twice_stays_however_it_is_named(cluster: TopicHarness) -> None:
+    id_of_a = cluster.topic("a").id
+    results = cluster.delete(states=(by_name("a"), by_name("b"), by_id(id_of_a)))
     assert [r.error_code for r in results] == [ErrorCode.INVALID_REQUEST, 0, ErrorCode.INVALID_REQUEST]
-    assert list(world.controller.image.topic_ids) == ["a"]
-    (twice,) = world.delete("a", "a")
+    assert list(cluster.controller.image.topic_ids) == ["a"]
+    (twice,) = cluster.delete("a", "a")
     assert (twice.name, twice.error_code) == ("a", ErrorCode.INVALID_REQUEST)
 
 
 def test_more_than_fits_one_batch_is_refused() -> None:
-    world = TopicWorld((a_broker(1),))
-    world.create(*(wanted(f"t{number}", 1, 1) for number in range(100)))
-    world.controller.settings = ControllerSettings(max_batch_bytes=1000)
-    results = world.delete(*(f"t{number}" for number in range(100)))
+    cluster = TopicHarness((a_broker(1),))
+    cluster.create(*(wanted(f"t{number}", 1, 1) for number in range(100)))
+    cluster.controller.settings = ControllerSettings(max_batch_bytes=1000)
+    results = cluster.delete(*(f"t{number}" for number in range(100)))
     assert {r.error_code for r in results} == {ErrorCode.POLICY_VIOLATION}
-    assert world.delete("t1")[0].error_code == 0
+    assert cluster.delete("t1")[0].error_code == 0
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-def test_answers_of_every_version_can_be_written(world: TopicWorld, version: int) -> None:
+def test_answers_of_every_version_can_be_written(cluster: TopicHarness, version: int) -> None:
     request = DeleteTopicsRequest([by_name("a")]) if version == 6 else DeleteTopicsRequest([], ["a", "c"])
-    assert encode(plan_delete_topics(world.controller, request, version).response, version)
+    assert encode(plan_delete_topics(cluster.controller, request, version).response, version)

@@ -9,28 +9,28 @@ from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, part
 from quorumd.controller.undo_log import UndoEntry, undo
 from quorumd.observability.image_statistics import EMPTY_STATISTICS, collect_image_statistics
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
-from tests.support.controller.broker_harness import BrokerWorld
+from tests.support.controller.broker_harness import BrokerHarness
 from tests.support.controller.partition_harness import TOPIC_ID
 from tests.support.node.nodes import NO_IDLE_RECORDS, Cluster
 
 
-def node_of(world: BrokerWorld, is_ahead: bool = False, is_active: bool = True) -> Any:
+def node_of(harness: BrokerHarness, is_ahead: bool = False, is_active: bool = True) -> Any:
     machine = SimpleNamespace(
-        image=world.controller.image, applied_offset=world.next_offset, applied_timestamp_ms=7
+        image=harness.controller.image, applied_offset=harness.next_offset, applied_timestamp_ms=7
     )
-    runner = SimpleNamespace(is_active=is_active, controller=world.controller)
+    runner = SimpleNamespace(is_active=is_active, controller=harness.controller)
     return SimpleNamespace(state_machine=machine, has_pending_proposals=is_ahead, controller=runner)
 
 
 def test_image_statistics_counts() -> None:
-    world = BrokerWorld([1, 2, 3, 4])
-    world.begin(Partition((1, 2), (1, 2), 1))
-    world.apply(partition_record(PartitionId(TOPIC_ID, 1), Partition((2,), (), NO_LEADER, elr=(2,))))
-    world.reassign([1, 4])
-    world.heartbeat(1, want_shut_down=True)
-    world.fall_silent(3)
-    world.register(5)
-    figures = collect_image_statistics(node_of(world), EMPTY_STATISTICS)
+    harness = BrokerHarness([1, 2, 3, 4])
+    harness.begin(Partition((1, 2), (1, 2), 1))
+    harness.apply(partition_record(PartitionId(TOPIC_ID, 1), Partition((2,), (), NO_LEADER, elr=(2,))))
+    harness.reassign([1, 4])
+    harness.heartbeat(1, want_shut_down=True)
+    harness.fall_silent(3)
+    harness.register(5)
+    figures = collect_image_statistics(node_of(harness), EMPTY_STATISTICS)
     assert figures.registered_brokers == 5
     assert figures.fenced_brokers == 2
     assert figures.active_brokers == 2
@@ -40,41 +40,43 @@ def test_image_statistics_counts() -> None:
     assert figures.imbalanced_partitions == 2
     assert figures.draining_brokers == 1
     assert figures.metadata_version == 25
-    assert figures.hash == world.controller.image.hash
-    assert figures.applied_offset == world.next_offset
+    assert figures.hash == harness.controller.image.hash
+    assert figures.applied_offset == harness.next_offset
     assert figures.applied_timestamp_ms == 7
     assert dict(figures.broker_states) == {1: 20, 2: 30, 3: 10, 4: 30, 5: 10}
 
 
 def test_age_of_heartbeats_is_known_where_the_node_decides() -> None:
-    world = BrokerWorld([1, 2])
-    timeout_s = world.controller.sessions.timeout_ms / 1000
-    world.now_ms = 1500.0
-    world.heartbeat(2)
-    world.now_ms = 5000.0
-    ages = dict(collect_image_statistics(node_of(world), EMPTY_STATISTICS).heartbeat_ages_s)
+    harness = BrokerHarness([1, 2])
+    timeout_s = harness.controller.sessions.timeout_ms / 1000
+    harness.now_ms = 1500.0
+    harness.heartbeat(2)
+    harness.now_ms = 5000.0
+    ages = dict(collect_image_statistics(node_of(harness), EMPTY_STATISTICS).heartbeat_ages_s)
     assert ages == {1: 5.0, 2: 3.5}
-    world.now_ms = 1e9
-    ages = dict(collect_image_statistics(node_of(world), EMPTY_STATISTICS).heartbeat_ages_s)
+    harness.now_ms = 1e9
+    ages = dict(collect_image_statistics(node_of(harness), EMPTY_STATISTICS).heartbeat_ages_s)
     assert set(ages.values()) == {timeout_s}, "as Kafka has it"
-    assert collect_image_statistics(node_of(world, is_active=False), EMPTY_STATISTICS).heartbeat_ages_s == ()
+    assert (
+        collect_image_statistics(node_of(harness, is_active=False), EMPTY_STATISTICS).heartbeat_ages_s == ()
+    )
 
 
 def test_the_count_of_partitions_is_taken_back_with_them() -> None:
-    world = BrokerWorld([1])
-    world.begin(Partition((1,), (1,), 1))
+    harness = BrokerHarness([1])
+    harness.begin(Partition((1,), (1,), 1))
     changes: list[UndoEntry] = []
-    world.controller.image.apply(RemoveTopicRecord(TOPIC_ID), changes)
-    assert world.controller.image.index.partition_count == 0
+    harness.controller.image.apply(RemoveTopicRecord(TOPIC_ID), changes)
+    assert harness.controller.image.index.partition_count == 0
     undo(reversed(changes))
-    assert world.controller.image.index.partition_count == 1
+    assert harness.controller.image.index.partition_count == 1
 
 
 def test_the_hash_is_that_of_the_offset_that_is_told() -> None:
-    world = BrokerWorld([1])
-    before = collect_image_statistics(node_of(world), EMPTY_STATISTICS)
-    world.begin(Partition((1,), (1,), 1))
-    after = collect_image_statistics(node_of(world, is_ahead=True), before)
+    harness = BrokerHarness([1])
+    before = collect_image_statistics(node_of(harness), EMPTY_STATISTICS)
+    harness.begin(Partition((1,), (1,), 1))
+    after = collect_image_statistics(node_of(harness, is_ahead=True), before)
     assert (after.hash, after.applied_offset) == (before.hash, before.applied_offset)
     assert after.partitions == 1
 

@@ -23,7 +23,7 @@ from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecor
 from quorumd.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from quorumd.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
 from tests.support.controller.broker_harness import registration
-from tests.support.node.controller_harness import FIRST_OFFSET, ControllerWorld
+from tests.support.node.controller_harness import FIRST_OFFSET, ControllerHarness
 from tests.support.node.recording_session import RecordingSession
 from tests.support.node.sample_requests import full_request
 
@@ -68,14 +68,14 @@ def api() -> Api:
 
 
 @pytest.fixture
-def world(api: Api) -> ControllerWorld:
-    return ControllerWorld(api.table())
+def world(api: Api) -> ControllerHarness:
+    return ControllerHarness(api.table())
 
 
 CLIENT_REQUEST = CreatePartitionsRequest([CreatePartitionsTopic("t", 3)])
 
 
-def test_the_answer_leaves_when_the_records_are_committed_and_not_before(world: ControllerWorld) -> None:
+def test_the_answer_leaves_when_the_records_are_committed_and_not_before(world: ControllerHarness) -> None:
     session = world.ask(CLIENT_REQUEST)
     assert [[record.name for record in batch] for batch in world.batches] == [["a", "b"]]
     assert session.answers == []
@@ -83,7 +83,7 @@ def test_the_answer_leaves_when_the_records_are_committed_and_not_before(world: 
     assert session.answers == [ANSWER]
 
 
-def test_what_was_not_committed_is_taken_back_and_told_so(world: ControllerWorld) -> None:
+def test_what_was_not_committed_is_taken_back_and_told_so(world: ControllerHarness) -> None:
     session = world.ask(CLIENT_REQUEST)
     assert world.controller.image.config((GROUP, "g")) == {"a": "1", "b": "2"}
     world.lose_leadership()
@@ -93,7 +93,7 @@ def test_what_was_not_committed_is_taken_back_and_told_so(world: ControllerWorld
     assert world.forwarded == [], "it may have had its effect: nobody may ask again for the client"
 
 
-def test_an_answer_without_records_is_a_read(world: ControllerWorld, api: Api) -> None:
+def test_an_answer_without_records_is_a_read(world: ControllerHarness, api: Api) -> None:
     session = world.ask(CLIENT_REQUEST)
     api.records = []
     other = world.ask(CLIENT_REQUEST)
@@ -104,7 +104,7 @@ def test_an_answer_without_records_is_a_read(world: ControllerWorld, api: Api) -
 
 
 def test_a_leader_that_cannot_confirm_that_it_is_has_the_client_asked_elsewhere(
-    world: ControllerWorld, api: Api
+    world: ControllerHarness, api: Api
 ) -> None:
     api.records = []
     session = world.ask(CLIENT_REQUEST)
@@ -113,7 +113,7 @@ def test_a_leader_that_cannot_confirm_that_it_is_has_the_client_asked_elsewhere(
     assert [request.api_key for request in world.forwarded] == [ApiKey.CREATE_PARTITIONS]
 
 
-def test_the_image_is_planned_against_what_is_proposed(world: ControllerWorld) -> None:
+def test_the_image_is_planned_against_what_is_proposed(world: ControllerHarness) -> None:
     assert world.controller.next_offset() == world.log_end
     world.may_append = False
     before = world.controller.next_offset()
@@ -125,7 +125,7 @@ def test_the_image_is_planned_against_what_is_proposed(world: ControllerWorld) -
 # Whoever does not lead
 
 
-def test_clients_are_forwarded_and_controller_clients_told(world: ControllerWorld, api: Api) -> None:
+def test_clients_are_forwarded_and_controller_clients_told(world: ControllerHarness, api: Api) -> None:
     world.is_leader = False
     assert world.ask(CLIENT_REQUEST).answers == []
     assert len(world.forwarded) == 1
@@ -137,7 +137,7 @@ def test_clients_are_forwarded_and_controller_clients_told(world: ControllerWorl
 
 @pytest.mark.parametrize("key", sorted(CONTROLLER_APIS))
 def test_brokers_are_told_at_once_in_every_api(key: int) -> None:
-    world = ControllerWorld()
+    world = ControllerHarness()
     world.is_leader = False
     session = world.ask(full_request(key, APIS[key].max_version))
     if key in FORWARDABLE:
@@ -150,7 +150,7 @@ def test_brokers_are_told_at_once_in_every_api(key: int) -> None:
 # What is refused
 
 
-def test_only_who_may_is_heard(world: ControllerWorld, api: Api) -> None:
+def test_only_who_may_is_heard(world: ControllerHarness, api: Api) -> None:
     api.is_allowed = False
     (answer,) = world.ask(CLIENT_REQUEST).answers
     assert answer.results[0].error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -158,7 +158,7 @@ def test_only_who_may_is_heard(world: ControllerWorld, api: Api) -> None:
 
 
 def test_more_than_a_batch_holds_is_refused_whole(
-    world: ControllerWorld, monkeypatch: pytest.MonkeyPatch
+    world: ControllerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metadata_writer, "MAX_BATCH_BYTES", 20)
     (answer,) = world.ask(CLIENT_REQUEST).answers
@@ -168,7 +168,7 @@ def test_more_than_a_batch_holds_is_refused_whole(
 
 
 def test_what_may_go_in_parts_is_answered_with_the_last(
-    world: ControllerWorld, api: Api, monkeypatch: pytest.MonkeyPatch
+    world: ControllerHarness, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metadata_writer, "MAX_BATCH_BYTES", 20)
     api.records.append(ConfigRecord(GROUP, "g", "c", "3"))
@@ -182,7 +182,7 @@ def test_what_may_go_in_parts_is_answered_with_the_last(
 
 
 def test_parts_are_taken_back_together(
-    world: ControllerWorld, api: Api, monkeypatch: pytest.MonkeyPatch
+    world: ControllerHarness, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metadata_writer, "MAX_BATCH_BYTES", 20)
     before = world.controller.image.hash
@@ -192,7 +192,7 @@ def test_parts_are_taken_back_together(
     assert session.answers[0].error_code == ErrorCode.NOT_CONTROLLER
 
 
-def test_a_full_disk_refuses_what_needs_records_and_nothing_else(world: ControllerWorld, api: Api) -> None:
+def test_a_full_disk_refuses_what_needs_records_and_nothing_else(world: ControllerHarness, api: Api) -> None:
     world.has_room = False
     (answer,) = world.ask(CLIENT_REQUEST).answers
     assert answer.results[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
@@ -203,7 +203,7 @@ def test_a_full_disk_refuses_what_needs_records_and_nothing_else(world: Controll
 
 
 def test_errors_are_counted_each_of_many() -> None:
-    world = ControllerWorld()
+    world = ControllerHarness()
     world.answer(UnregisterBrokerRequest(7))
     world.answer(full_request(ApiKey.ELECT_LEADERS, 2))
     assert world.statistics.error_answers == {
@@ -216,26 +216,26 @@ def test_errors_are_counted_each_of_many() -> None:
 
 
 @pytest.fixture
-def brokers() -> ControllerWorld:
+def brokers() -> ControllerHarness:
     """Broker 1 is registered, fenced and leads nothing."""
-    world = ControllerWorld()
+    world = ControllerHarness()
     world.begin_with(Partition((1,), (), NO_LEADER, elr=(1,)))
     world.answer(registration(1, previous_broker_epoch=5))
     return world
 
 
-def heartbeat(world: ControllerWorld, **fields: Any) -> BrokerHeartbeatRequest:
+def heartbeat(world: ControllerHarness, **fields: Any) -> BrokerHeartbeatRequest:
     return BrokerHeartbeatRequest(1, world.controller.image.brokers[1].epoch, world.log_end, **fields)
 
 
-def test_a_heartbeat_that_changes_nothing_is_answered_at_once(brokers: ControllerWorld) -> None:
+def test_a_heartbeat_that_changes_nothing_is_answered_at_once(brokers: ControllerHarness) -> None:
     before = brokers.log_end
     (answer,) = brokers.ask(heartbeat(brokers, want_fence=True)).answers
     assert (answer.error_code, answer.is_fenced) == (0, True)
     assert (brokers.log_end, brokers.reads) == (before, [])
 
 
-def test_nobody_is_told_that_it_is_unfenced_before_that_is_committed(brokers: ControllerWorld) -> None:
+def test_nobody_is_told_that_it_is_unfenced_before_that_is_committed(brokers: ControllerHarness) -> None:
     first = brokers.ask(heartbeat(brokers, want_fence=False))
     second = brokers.ask(heartbeat(brokers, want_fence=False))
     assert first.answers == second.answers == []
@@ -244,7 +244,7 @@ def test_nobody_is_told_that_it_is_unfenced_before_that_is_committed(brokers: Co
     assert len(brokers.batches[-1]) >= 1
 
 
-def test_a_heartbeat_does_not_hurry_what_gathers(brokers: ControllerWorld) -> None:
+def test_a_heartbeat_does_not_hurry_what_gathers(brokers: ControllerHarness) -> None:
     brokers.may_append = False
     first = brokers.ask(heartbeat(brokers, want_fence=False))
     before = len(brokers.batches)
@@ -257,7 +257,7 @@ def test_a_heartbeat_does_not_hurry_what_gathers(brokers: ControllerWorld) -> No
     assert len(first.answers) == len(second.answers) == 1
 
 
-def test_the_epoch_of_a_broker_is_the_offset_of_its_registration(brokers: ControllerWorld) -> None:
+def test_the_epoch_of_a_broker_is_the_offset_of_its_registration(brokers: ControllerHarness) -> None:
     """Whatever waits before it, and though the quorum appends records of its own when it likes."""
     brokers.may_append = False
     brokers.ask(heartbeat(brokers, want_fence=False))
@@ -274,7 +274,7 @@ def test_the_epoch_of_a_broker_is_the_offset_of_its_registration(brokers: Contro
     assert session.answers[0].broker_epoch == brokers.controller.image.brokers[2].epoch == offset
 
 
-def test_a_heartbeat_whose_ground_is_lost_is_told_so(brokers: ControllerWorld) -> None:
+def test_a_heartbeat_whose_ground_is_lost_is_told_so(brokers: ControllerHarness) -> None:
     first = brokers.ask(heartbeat(brokers, want_fence=False))
     second = brokers.ask(heartbeat(brokers, want_fence=False))
     brokers.lose_leadership()
@@ -283,7 +283,7 @@ def test_a_heartbeat_whose_ground_is_lost_is_told_so(brokers: ControllerWorld) -
     assert brokers.controller.image.brokers[1].is_fenced
 
 
-def test_a_heartbeat_counts_on_a_full_disk(brokers: ControllerWorld) -> None:
+def test_a_heartbeat_counts_on_a_full_disk(brokers: ControllerHarness) -> None:
     brokers.has_room = False
     brokers.now_ms = 50_000.0
     (answer,) = brokers.ask(heartbeat(brokers, want_fence=False)).answers

@@ -24,13 +24,13 @@ from quorumd.protocol.messages import (
 from quorumd.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from quorumd.protocol.messages.topic_record import TopicRecord
 from tests.support.controller.topic_harness import a_broker
-from tests.support.node.controller_harness import TOPIC_ID, ControllerWorld
+from tests.support.node.controller_harness import TOPIC_ID, ControllerHarness
 from tests.support.node.recording_session import RecordingSession
 
 LARGE = 3 * MAX_PARTITIONS_PER_PART + 1
 
 
-class World(ControllerWorld):
+class World(ControllerHarness):
     """Three brokers; every topic has an id of its own."""
 
     def __init__(self) -> None:

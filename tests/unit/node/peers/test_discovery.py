@@ -347,7 +347,7 @@ def request_of(message: DiscoverBrokersRequest) -> Request:
 
 def test_a_new_leader_is_told_until_it_answers() -> None:
     """It may not be reached when it becomes known, and makes no voter of a node whose address it does not know."""
-    harness = settled_world()
+    harness = settled_harness()
     harness.discovery.announce_to(2)
     assert harness.asked(ApiKey.DISCOVER_BROKERS) == [("two", 9092)]
     harness.fail()
@@ -360,7 +360,7 @@ def test_a_new_leader_is_told_until_it_answers() -> None:
 
 
 def test_whose_address_comes_later_is_told_then() -> None:
-    harness = settled_world()
+    harness = settled_harness()
     harness.discovery.announce_to(4)
     assert harness.asked(ApiKey.DISCOVER_BROKERS) == []
     harness.discovery.learn(4, Address("four", 9092, 1))
@@ -369,7 +369,7 @@ def test_whose_address_comes_later_is_told_then() -> None:
 
 
 def test_an_answer_of_another_node_says_nothing_of_the_leader() -> None:
-    harness = settled_world()
+    harness = settled_harness()
     harness.discovery.announce_to(2)
     (_, _, introduction), answer = harness.calls[0], DiscoverBrokersResponse(0, "", [])
     harness.discovery.learn(5, Address("five", 9092, 1))
@@ -389,7 +389,7 @@ def test_an_answer_of_another_node_says_nothing_of_the_leader() -> None:
     assert ("two", 9092) not in harness.asked(ApiKey.DISCOVER_BROKERS)
 
 
-def settled_world() -> DiscoveryHarness:
+def settled_harness() -> DiscoveryHarness:
     """Just after it has asked somebody as it does every half minute."""
     harness = DiscoveryHarness()
     harness.settle()

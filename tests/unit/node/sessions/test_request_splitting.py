@@ -22,7 +22,7 @@ from quorumd.protocol.messages.create_topics_request import CreatableTopic, Crea
 from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecord
 from quorumd.protocol.messages.unfence_broker_record import UnfenceBrokerRecord
 from quorumd.protocol.wire import Message
-from tests.support.node.controller_harness import TOPIC_ID, ControllerWorld
+from tests.support.node.controller_harness import TOPIC_ID, ControllerHarness
 from tests.support.node.recording_session import RecordingSession, request_of
 
 BROKER = 101
@@ -54,7 +54,7 @@ def parts_of(
     message: Any, version: int, max_partitions: int, controller: Controller | None = None
 ) -> list[RequestPart]:
     """Those of a request that is too large."""
-    controller = controller or ControllerWorld().controller
+    controller = controller or ControllerHarness().controller
     parts = request_splitting.parts_of(controller, request_of(message, version), max_partitions)
     assert parts is not None
     return [part for part in parts if part is not None]
@@ -106,7 +106,7 @@ def test_parts_of_lists_in_lists_make_the_whole(max_partitions: int) -> None:
 
 
 def test_a_small_request_is_not_divided() -> None:
-    controller = ControllerWorld().controller
+    controller = ControllerHarness().controller
     request = request_of(reassignment(("a", 4)), 1)
     assert request_splitting.parts_of(controller, request, 4) is None
     assert request_splitting.parts_of(controller, request, 3) is not None
@@ -134,15 +134,15 @@ def test_a_topic_that_is_named_twice_is_in_one_part_however_far_apart() -> None:
 
 
 @pytest.fixture
-def world() -> ControllerWorld:
+def cluster() -> ControllerHarness:
     """Broker 101 leads all of one topic's partitions."""
-    world = ControllerWorld()
-    image = world.controller.image
+    cluster = ControllerHarness()
+    image = cluster.controller.image
     image.apply(RegisterBrokerRecord(BROKER, broker_epoch=7, fenced=True), [])
     image.apply(UnfenceBrokerRecord(BROKER, 7), [])
     one = Partition(replicas=(BROKER, 102), isr=(BROKER, 102), leader=BROKER)
-    world.begin_with(*[one] * COUNT)
-    return world
+    cluster.begin_with(*[one] * COUNT)
+    return cluster
 
 
 def shrink() -> AlterPartitionRequest:
@@ -150,63 +150,65 @@ def shrink() -> AlterPartitionRequest:
     return AlterPartitionRequest(BROKER, 7, [TopicData(topic_id=TOPIC_ID, partitions=partitions)])
 
 
-def take_turns(world: ControllerWorld) -> int:
+def take_turns(cluster: ControllerHarness) -> int:
     """How many turns the rest takes."""
     turns = 0
-    while world.turns:
-        world.turns.pop(0)()
+    while cluster.turns:
+        cluster.turns.pop(0)()
         turns += 1
     return turns
 
 
-def test_a_large_request_changes_few_partitions_a_turn_and_has_one_answer(world: ControllerWorld) -> None:
-    session = world.ask(shrink(), version=2)
+def test_a_large_request_changes_few_partitions_a_turn_and_has_one_answer(cluster: ControllerHarness) -> None:
+    session = cluster.ask(shrink(), version=2)
     assert session.held, "what comes behind it waits"
-    assert len(world.batches[0]) == MAX_PARTITIONS_PER_PART
-    take_turns(world)
-    assert [len(batch) for batch in world.batches] == [MAX_PARTITIONS_PER_PART] * 3 + [1]
+    assert len(cluster.batches[0]) == MAX_PARTITIONS_PER_PART
+    take_turns(cluster)
+    assert [len(batch) for batch in cluster.batches] == [MAX_PARTITIONS_PER_PART] * 3 + [1]
     assert session.answers == []
-    world.commit()
-    take_turns(world)
+    cluster.commit()
+    take_turns(cluster)
     (answer,) = session.answers
     (topic,) = answer.topics
     assert [each.partition_index for each in topic.partitions] == list(range(COUNT))
     assert {(each.error_code, each.partition_epoch) for each in topic.partitions} == {(0, 1)}
 
 
-def test_other_requests_are_planned_between_two_parts(world: ControllerWorld) -> None:
-    session = world.ask(shrink(), version=2)
+def test_other_requests_are_planned_between_two_parts(cluster: ControllerHarness) -> None:
+    session = cluster.ask(shrink(), version=2)
     last = wire.ReassignablePartition(COUNT - 1, [BROKER])
-    world.ask(wire.AlterPartitionReassignmentsRequest(topics=[wire.ReassignableTopic("topic", [last])]))
-    take_turns(world)
-    assert [len(batch) for batch in world.batches] == [
+    cluster.ask(wire.AlterPartitionReassignmentsRequest(topics=[wire.ReassignableTopic("topic", [last])]))
+    take_turns(cluster)
+    assert [len(batch) for batch in cluster.batches] == [
         MAX_PARTITIONS_PER_PART,
         1,
         MAX_PARTITIONS_PER_PART,
         MAX_PARTITIONS_PER_PART,
     ]
-    world.commit()
-    world.confirm()
-    take_turns(world)
+    cluster.commit()
+    cluster.confirm()
+    take_turns(cluster)
     (topic,) = session.answers[0].topics
     assert topic.partitions[-1].error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert {each.error_code for each in topic.partitions[:-1]} == {0}
 
 
-def test_a_request_whose_parts_lose_their_leader_is_refused_once(world: ControllerWorld) -> None:
-    session = world.ask(shrink(), version=2)
-    world.lose_leadership()
-    take_turns(world)
+def test_a_request_whose_parts_lose_their_leader_is_refused_once(cluster: ControllerHarness) -> None:
+    session = cluster.ask(shrink(), version=2)
+    cluster.lose_leadership()
+    take_turns(cluster)
     (answer,) = session.answers
     assert answer.error_code == ErrorCode.NOT_CONTROLLER
-    assert len(world.batches) == 1
+    assert len(cluster.batches) == 1
 
 
-def test_a_large_request_that_comes_to_another_node_goes_to_the_leader_whole(world: ControllerWorld) -> None:
-    world.is_leader = False
+def test_a_large_request_that_comes_to_another_node_goes_to_the_leader_whole(
+    cluster: ControllerHarness,
+) -> None:
+    cluster.is_leader = False
     message = reassignment(("topic", COUNT))
-    session = world.ask(message, RecordingSession())
-    take_turns(world)
-    (forwarded,) = world.forwarded
+    session = cluster.ask(message, RecordingSession())
+    take_turns(cluster)
+    (forwarded,) = cluster.forwarded
     assert forwarded.message is message
     assert session.answers == []
