@@ -35,26 +35,25 @@ class NewCluster(NamedTuple):
 
 
 def load_new_cluster(disk: Disk, data_directory: str, *, log_is_empty: bool) -> NewCluster:
-    """What `format` decided; in a folder without that, the features of the newest release.
+    """Load what `format` wrote: the snapshot of offset 0 before `bootstrap.checkpoint`, as Kafka's controller does;
+    without either, the features of the newest release.
 
-    Blocks. Raises CorruptLog for a file that is damaged, or asks for what is not supported. Kafka's tools leave one
-    of the files in the folder for good: where the log has begun, that one is not needed, and no reason to stop.
+    Blocks. Raises CorruptLog for a damaged file and for unsupported levels. Kafka's tools leave the snapshot of
+    offset 0 in the folder for good, so damage to it does not matter once the log has records.
     """
     legacy = load_bootstrap(disk, data_directory)
     try:
         found = load_bootstrap_snapshot(disk, data_directory)
         voters = _voters(found) if found is not None and log_is_empty else None
-        newer = _records(found) if found is not None and found.frames and legacy is None else None
+        records = _records(found) if found is not None and found.frames else None
     except CorruptLog as fault:
         if log_is_empty:
             raise
         logger.info("not read, the log has begun: %s", fault)
-        voters = newer = None
-    if legacy is not None:
-        return NewCluster(_records(legacy), voters)
-    if newer is not None:
-        return NewCluster(newer, voters)
-    return NewCluster([*feature_records(default_levels(LATEST_VERSION.level))], voters)
+        voters = records = None
+    if records is None and legacy is not None:
+        records = _records(legacy)
+    return NewCluster(records or [*feature_records(default_levels(LATEST_VERSION.level))], voters)
 
 
 def _records(bootstrap: Bootstrap) -> list[Message]:

@@ -166,11 +166,11 @@ def test_what_newer_stock_tools_decided_is_what_an_empty_log_begins_with() -> No
     assert [voter.key for voter in found.voters.voters] == [ReplicaKey(1, stock_folder.DIRECTORY_ID)]
 
 
-def test_file_of_quorumd_goes_before_that_of_newer_stock_tools() -> None:
-    records = [*feature_records(initial_feature_levels("4.0", {}))]
-    disk = folder(*records)
+def test_metadata_in_the_first_snapshot_takes_precedence_as_in_kafka() -> None:
+    disk = folder(*feature_records(initial_feature_levels("4.0", {})))
     stock_folder.write_checkpoint(disk, "data")
-    assert load_new_cluster(disk, "data", log_is_empty=True).records == records
+    found = load_new_cluster(disk, "data", log_is_empty=True)
+    assert found.records == feature_records(initial_feature_levels("4.1", {}))
 
 
 def test_file_of_stock_tools_counts_only_where_the_log_is_empty() -> None:
