@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 import time
@@ -26,12 +27,16 @@ def process_info(disk: Disk) -> tuple[int, int, int]:
     return os.getpid(), os.getpriority(os.PRIO_PROCESS, 0), policy
 
 
-def compute(seconds: float, disk: Disk) -> tuple[float, float]:
-    """Seconds of processor time and of the clock that this much computing took."""
-    began, computed = time.monotonic(), time.process_time()
+def compute(seconds: float, disk: Disk) -> tuple[float, float, int]:
+    """Seconds of processor time and of the clock that this much computing took, and how often it paused."""
+    began, computed, paused = time.monotonic(), time.process_time(), _pauses()
     while time.process_time() - computed < seconds:
         pass
-    return time.process_time() - computed, time.monotonic() - began
+    return time.process_time() - computed, time.monotonic() - began, _pauses() - paused
+
+
+def _pauses() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
 
 
 def print_output(disk: Disk) -> str:
