@@ -232,7 +232,7 @@ class Node:
             self.membership.stop,
             self.controller.on_leadership_lost,
             self._snapshots.stop,
-            self._proposals.lost,
+            self._proposals.on_leadership_lost,
             self.discovery.stop,
             self._peers.close,
         )

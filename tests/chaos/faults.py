@@ -200,7 +200,7 @@ class FullDisk(Fault):
         self.cluster.disk.give_room()
 
     def _refusals(self) -> int:
-        return self.cluster.small.said().count("no room on the disk")
+        return self.cluster.small.said().count("no space left on the disk")
 
 
 class FailedFlush(Fault):

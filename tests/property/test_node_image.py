@@ -73,7 +73,7 @@ class Replica(NodeParts):
         """The next leader has all that is committed, and perhaps not the rest."""
         if self.leads:
             self.leads = self.is_active = False
-            self.proposals.lost()
+            self.proposals.on_leadership_lost()
             self.machine.on_leadership_lost()
             if cuts:
                 self.log.truncate(self.committed)

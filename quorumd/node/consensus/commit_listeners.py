@@ -1,4 +1,4 @@
-"""What follows commits, flushes and elections, in the order that the node depends on."""
+"""Forwards commits, flushes and elections to the parts of the node, in the order that they depend on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from quorumd.raft.engine import RaftEngine
 
 
 class CommitListeners:
-    """Passes the runner's news on: to the image first, then to the clients that wait for it."""
+    """The runner's progress listener. The image is updated before waiting clients get their responses."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class CommitListeners:
         self._discovery = discovery
 
     def committed(self, high_watermark: int) -> None:
-        """Everything below the high watermark is committed."""
+        """Handle a new high watermark."""
         self._monitor.committed()
         self._state_machine.committed(high_watermark)
         self._proposals.committed(high_watermark)
@@ -48,12 +48,12 @@ class CommitListeners:
         self._leadership.committed()
 
     def on_flush_completed(self) -> None:
-        """A flush of the log ended: append what was gathered meanwhile."""
+        """Append the records that were gathered during a flush of the log."""
         self._proposals.on_flush_completed()
         self._checkpointer.save_if_sealed(self._log.active_base_offset)
 
     def leadership_changed(self) -> None:
-        """Role, epoch or leader have changed."""
+        """Handle a change of role, epoch or leader."""
         self._leadership.changed()
         if self._engine.leader_id >= 0:
             self._discovery.announce_to(self._engine.leader_id)

@@ -1,7 +1,7 @@
-"""What may leave the node, and when: nothing overtakes the quorum-state or the log records it depends on.
+"""Holds outgoing messages until the quorum state and the log records that they depend on are durable.
 
-Two kinds of durability, in the order the engine's contract fixes: no message leaves while an earlier save of the
-quorum-state is not durable; what must also wait for the log waits for the log end offset of its own moment.
+The engine's contract has two conditions: no message leaves before earlier saves of the quorum state are durable, and
+a message that also depends on the log waits until the log is durable up to its end offset at that time.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ ALREADY_DURABLE = -1
 
 
 class DurabilityGate:
-    """Holds messages back until the disk has what they promise.
+    """Holds messages until the disk has what they acknowledge.
 
-    `deliver` is called with each message that may leave, `prepare` with each that waits for a flush: what can be
-    done for it meanwhile. `durable_offset` is the log end offset on the disk.
+    `deliver` is called with each message that may leave, `prepare` with each that waits for a flush, so that it is
+    encoded meanwhile. `durable_offset` is the log end offset on the disk.
     """
 
     def __init__(
@@ -39,21 +39,21 @@ class DurabilityGate:
 
     @property
     def is_saving(self) -> bool:
-        """Whether a save of the quorum-state is under way."""
+        """Whether a save of the quorum state is in progress."""
         return self._saves_started > self._saves_completed
 
     def save_started(self) -> None:
         self._saves_started += 1
 
     def save_completed(self) -> None:
-        """The oldest save under way is durable."""
+        """Release messages that waited for the oldest save in progress, which is durable now."""
         self._saves_completed += 1
         while self._waiting_for_save and self._waiting_for_save[0][0] <= self._saves_completed:
             _, offset, messages = self._waiting_for_save.popleft()
             self._release_after_save(offset, messages)
 
     def flushed(self, end_offset: int) -> None:
-        """The log is durable up to `end_offset`, or further where that is known already."""
+        """Release messages that waited for the log to be durable up to `end_offset`."""
         self.durable_offset = max(self.durable_offset, end_offset)
         ready = [entry for entry in self._waiting_for_flush if entry[0] <= end_offset]
         if ready:
@@ -63,10 +63,10 @@ class DurabilityGate:
                     self._deliver(message)
 
     def truncated(self, end_offset: int) -> list[Send]:
-        """The log was cut: what comes to stand above `end_offset` is not durable yet.
+        """Lower the durable offset after a truncation to `end_offset`.
 
-        Returns the fetches that were held back for records which are gone now: they must not leave, because
-        a fetch acknowledges all below its offset.
+        Returns the fetches that waited for truncated records: they must not leave, because a fetch acknowledges all
+        records below its offset.
         """
         self.durable_offset = min(self.durable_offset, end_offset)
         withdrawn: list[Send] = []
@@ -82,16 +82,16 @@ class DurabilityGate:
         return withdrawn
 
     def restarted(self, start_offset: int) -> list[Send]:
-        """The log begins anew at `start_offset`, and all before it is durable as a snapshot.
+        """Reset to a log that starts at `start_offset`, below which everything is durable as a snapshot.
 
-        Returns the fetches that were held back: they say what the old log had.
+        Returns the fetches that were held: they acknowledge the old log.
         """
         withdrawn = self.truncated(ALREADY_DURABLE)
         self.flushed(start_offset)
         return withdrawn
 
     def release_after(self, messages: Sequence[Message], needed_offset: int = ALREADY_DURABLE) -> None:
-        """Let messages leave once all saves begun so far and the log up to `needed_offset` are durable."""
+        """Deliver messages once all saves started so far and the log up to `needed_offset` are durable."""
         if not messages:
             return
         if self.is_saving:

@@ -1,4 +1,4 @@
-"""When the high watermark goes to disk: now and then, and when all of a sealed segment is committed."""
+"""Writes the high watermark to disk: periodically, and when a sealed segment is committed to its end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from quorumd.ports import Disk
 
 
 class HighWatermarkCheckpointer:
-    """`durable()` is how far the log is both committed and durable here; `written(outcome)` hears of every save."""
+    """Saves the high watermark in the background.
+
+    `durable()` returns the offset up to which the log is both committed and durable here; `on_written(outcome)` is
+    called after every save.
+    """
 
     def __init__(
         self,
@@ -24,16 +28,19 @@ class HighWatermarkCheckpointer:
         self._durable = durable
         self._on_written = on_written
         self.saved = saved
-        """What was saved last, or is about to be."""
+        """The newest offset saved or being saved."""
         self.durable_checkpoint = saved
-        """What was saved last and is durable."""
+        """The newest offset that is durable."""
 
     def save(self) -> None:
         self._save(self._durable())
 
     def save_if_sealed(self, sealed: int) -> None:
-        """A sealed segment, which ends at `sealed`, is as it will stay once all of it is committed: from then on
-        what is wrong in it is damage, and not what a crash left. It is flushed before it is committed, or after."""
+        """Save once the sealed segment that ends at `sealed` is committed and durable to its end.
+
+        From then on the segment does not change: an error in it is damage, not the remainder of a crash. Its flush
+        may end before or after its commit.
+        """
         if sealed > self.saved:
             durable = self._durable()
             if durable >= sealed:
@@ -50,11 +57,11 @@ class HighWatermarkCheckpointer:
         if not isinstance(outcome, BaseException):
             self.durable_checkpoint = durable
         elif self.saved == durable:
-            # By a full disk: it is tried again with the next flush or commit.
+            # The disk was full: the next flush or commit saves again.
             self.saved = self.durable_checkpoint
         self._on_written(outcome)
 
     def save_blocking(self, durable: int) -> None:
-        """At the end. Blocks. Raises DiskFull or StorageError."""
+        """Save at shutdown. Blocks. Raises DiskFull or StorageError."""
         if durable > self.saved:
             self._checkpoint.save(durable)

@@ -1,4 +1,4 @@
-"""Whether this version knows all that a log holds, before anything of it is used or written."""
+"""Checks that this version knows every record of a log before the log is used or written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _READ_BYTES = 1024 * 1024
 
 
 def validate_log(log: SegmentedLog, start_offset: int) -> None:
-    """Check what a log holds from an offset on, where a batch begins. Blocks. Raises UnknownRecord, CorruptLog."""
+    """Check a log from `start_offset` on, where a batch begins. Blocks. Raises UnknownRecord, CorruptLog."""
     offset = start_offset
     while offset < log.end_offset:
         data = log.read(offset, _READ_BYTES)
@@ -22,7 +22,7 @@ def validate_log(log: SegmentedLog, start_offset: int) -> None:
 
 def validate_fetched(data: bytes) -> None:
     """Check batches that a leader sent. Raises UnknownRecord, CorruptLog."""
-    _validate(data, "the leader's log", "Nothing of it was written here")
+    _validate(data, "the leader's log", "The records were not written here")
 
 
 def _validate(data: bytes, source: str, consequence: str) -> None:

@@ -1,4 +1,4 @@
-"""Writes quorum-state: the engine's state, and what is committed of voters and cluster id."""
+"""Writes quorum-state: the engine's state with the committed voters and cluster id."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class QuorumStateStore:
         self._state_machine = state_machine
 
     def save(self, state: QuorumState) -> Callable[[], None]:
-        """Return the operation that saves epoch, leader and vote, with the voters and cluster id that are committed
-        now (hole 22)."""
+        """Return the operation that saves epoch, leader and vote with the voters and cluster id committed now (hole
+        22)."""
         offset = self._state_machine.committed_offset
         saved = to_saved_state(
             state,

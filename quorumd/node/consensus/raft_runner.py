@@ -1,7 +1,7 @@
-"""Steps the engine and does what it says, in the order of the contract in `quorumd.raft`.
+"""Steps the engine and applies its effects in the order of the contract in `quorumd.raft`.
 
-Disk work runs beside the event thread: one save or flush after the other. Flushes gather: while one is running,
-appends pile up and the next flush covers them all.
+Disk work runs outside the event thread, one save or flush after the other. Flushes are group commits: appends that
+arrive during a flush are all covered by the next one.
 """
 
 from __future__ import annotations
@@ -58,45 +58,48 @@ NEVER = 1 << 62
 
 
 class Outbound(Protocol):
-    """Sends requests of the engine to peers."""
+    """Sends the engine's requests to peers."""
 
     def send(self, send: Send) -> None:
-        """Send a request; `ResponseReceived` or `PeerRequestFailed` must be stepped later, once."""
+        """Send a request; later, step `ResponseReceived` or `PeerRequestFailed` exactly once."""
 
     def prepare(self, send: Send) -> None:
-        """`send` of this request probably follows soon: do now what can be done for it."""
+        """Encode a request that will probably be sent soon."""
 
 
 class ControlLog(Protocol):
-    """Follows the control records of the log."""
+    """Encodes control records and follows changes of the log."""
 
     def encode_control(self, batch: ControlBatch, base_offset: int, epoch: int) -> bytes:
         """Encode a control batch that the leader is about to append."""
 
     def truncated(self, end_offset: int) -> None:
-        """The log was cut to `end_offset`."""
+        """Handle the truncation of the log to `end_offset`."""
 
     def restarted(self, snapshot: OffsetAndEpoch, voters: VoterRecord | None) -> None:
-        """The log is empty and starts where this snapshot ends; `voters` is the record in the snapshot."""
+        """Handle a snapshot that replaced the log; `voters` is the record in the snapshot."""
 
 
 class ProgressListener(Protocol):
-    """Follows commits, flushes and elections."""
+    """Is notified of commits, flushes and elections."""
 
     def committed(self, high_watermark: int) -> None:
-        """Everything below the high watermark is committed."""
+        """Handle a new high watermark."""
 
     def on_flush_completed(self) -> None:
-        """A flush of the log ended."""
+        """Handle the end of a flush of the log."""
 
     def leadership_changed(self) -> None:
-        """Role, epoch or leader have changed."""
+        """Handle a change of role, epoch or leader."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunnerOutputs:
-    """Where the engine's effects go. `respond`: reads the records of a fetch response just before it leaves.
-    `write_no_op`: appends a record, so that the leader can commit in its epoch."""
+    """The receivers of the engine's effects.
+
+    `respond`: reads the records of a fetch response just before it leaves. `write_no_op`: appends a record so that
+    the leader can commit in its epoch.
+    """
 
     outbound: Outbound
     respond: Callable[[Respond], None]
@@ -107,14 +110,14 @@ class RunnerOutputs:
 
 
 class RaftRunner:
-    """Owns the engine's time, its disk work and the order of its effects.
+    """Owns the engine's timer, its disk work and the order of its effects.
 
     `save_operation(state)` returns the disk operation that makes the state durable. `on_fatal_error(error)` must stop
     the node: a disk failed, or the engine found a violated invariant.
     """
 
     _outputs: RunnerOutputs
-    """Given to `start`: before that there are no effects."""
+    """Set by `start`: before that there are no effects."""
 
     def __init__(
         self,
@@ -147,49 +150,49 @@ class RaftRunner:
         self._space_timer: Timer | None = None
         self._stopped = False
         self._checked_voters: VoterRecord | None = None
-        """Of the snapshot that was fetched last."""
+        """The voters of the snapshot that was fetched last."""
 
     @property
     def is_flushing(self) -> bool:
-        """Whether a flush of the log is under way."""
+        """Whether a flush of the log is in progress."""
         return self._is_flushing
 
     @property
     def is_saving(self) -> bool:
-        """Whether the disk is busy with a quorum-state; one that it refused for want of room waits and is not."""
+        """Whether a save of the quorum state is in progress; one that waits for free space is not."""
         return self._saves_in_flight > 0
 
     @property
     def durable_offset(self) -> int:
-        """Everything of the log below it is durable."""
+        """The offset below which the whole log is durable."""
         return self._gate.durable_offset
 
     def start(self, outputs: RunnerOutputs) -> None:
-        """Begin: the engine's first effects. What recovery found in the log is durable."""
+        """Start the engine and apply its first effects. The log that recovery found is durable."""
         self._outputs = outputs
         self._apply_effects(self._engine.start(self._clock.now_ms()))
         self.step(FlushCompleted(self._gate.durable_offset))
 
     def step(self, event: Event) -> None:
-        """Tell the engine and do what it answers."""
+        """Step the engine and apply its effects."""
         if self._stopped:
             return
         try:
             self._apply_effects(self._engine.step(event, self._clock.now_ms()))
         except StorageError as error:
-            # The disk failed in the middle of the effects: what the log holds is not known any more.
+            # The disk failed between two effects, so the content of the log is unknown.
             self._stopped = True
             self._on_fatal_error(error)
 
     def stop(self) -> None:
-        """Do nothing more; what the disk is doing now is not waited for."""
+        """Stop stepping and applying effects, without waiting for disk work in progress."""
         self._stopped = True
         self._timer.cancel()
         if self._space_timer is not None:
             self._space_timer.cancel()
 
     def propose(self, batch: bytes, end_offset: int) -> bool:
-        """Append one data batch as leader. False when there was no room for it."""
+        """Append one data batch as leader. Returns False if it was not appended, for example on a full disk."""
         before = self._log.end_offset
         self.step(Propose(batch, end_offset))
         return self._log.end_offset > before
@@ -209,7 +212,7 @@ class RaftRunner:
         appended = True
         if effects.append is not None:
             appended = self._append(effects.append, effects.append_end_offset)
-        # Followers work while this node flushes: what can leave now leaves before the disk is asked.
+        # Messages that may leave now leave before the flush, so that followers work while this node flushes.
         self._gate.release_after(effects.send)
         if appended:
             if effects.append is not None:
@@ -218,10 +221,10 @@ class RaftRunner:
         else:
             self._withdraw(effects.send_after_flush)
         if effects.leadership_changed:
-            # A new leader has announced itself before it begins to work.
+            # After the sends: a new leader announces itself before it starts other work.
             self._outputs.progress.leadership_changed()
         if effects.new_high_watermark is not None:
-            # A full disk may have refused records that the engine thought committed by now.
+            # A full disk may have rejected records that the engine counted as committed.
             self._outputs.progress.committed(min(effects.new_high_watermark, self._log.end_offset))
         if effects.record_needed:
             self._outputs.write_no_op()
@@ -248,7 +251,7 @@ class RaftRunner:
             self._outputs.outbound.prepare(message)
 
     def _withdraw(self, messages: Sequence[Message]) -> None:
-        """What promised records that are not in the log: answers still leave, requests fail."""
+        """Send the responses and fail the requests that depend on records that could not be appended."""
         self._gate.release_after([message for message in messages if isinstance(message, Respond)])
         for message in messages:
             if isinstance(message, Send):
@@ -275,8 +278,8 @@ class RaftRunner:
         if self._stopped:
             return
         if isinstance(outcome, DiskFull):
-            # Nothing leaves until the state is durable, so waiting for room is safe; so is writing what is
-            # newest then, since a later state never takes back a promise of an earlier one.
+            # No message leaves before the state is durable, so it is safe to wait for space and to write the newest
+            # state then: a later state never contradicts the votes of an earlier one.
             self._log_storage_full()
             self._clock.call_at(self._clock.now_ms() + FREE_SPACE_CHECK_MS, self._retry_save)
             return
@@ -305,7 +308,7 @@ class RaftRunner:
         self._outputs.control_log.restarted(snapshot, self._checked_voters)
 
     def _write_snapshot_chunk(self, part: SnapshotChunk) -> None:
-        """Bytes of a snapshot that is fetched; once it is whole it is checked beside the event thread."""
+        """Write bytes of a snapshot that is being fetched, and check it in the background once it is complete."""
         snapshot, snapshots = part.snapshot, self._log.snapshots
         try:
             snapshots.write_part(snapshot, part.position, part.data)
@@ -339,7 +342,8 @@ class RaftRunner:
     def _snapshot_voters(
         self, snapshot: OffsetAndEpoch, outcome: SnapshotSummary | BaseException
     ) -> VoterRecord:
-        """Whom a snapshot that was checked names. Raises StorageError: it is not sound, or the disk is not."""
+        """Return the voters of a checked snapshot. Raises StorageError if the snapshot is invalid or the disk
+        failed."""
         if isinstance(outcome, StorageError):
             raise outcome
         if isinstance(outcome, BaseException):
@@ -360,7 +364,7 @@ class RaftRunner:
         try:
             self._log.append(data, end_offset)
         except DiskFull:
-            # Whoever keeps a list of what is in the log has these records in it already.
+            # The control log has recorded these records already.
             self._outputs.control_log.truncated(self._log.end_offset)
             return False
         return True
@@ -394,14 +398,14 @@ class RaftRunner:
         self._tick.end()
 
     def _report_flushed(self) -> None:
-        """A leader, and nobody else, counts what is flushed: not before the epoch it leads is saved."""
+        """Report the durable offset to a leading engine, once the epoch that it leads is saved."""
         if self._flush_unreported and self._engine.is_leader and not self._gate.is_saving:
             self._flush_unreported = False
             self.step(FlushCompleted(self._gate.durable_offset))
 
     def _log_storage_full(self) -> None:
         logger.error(
-            "no room on the disk of %s: nothing is appended until space is freed", self._log.directory
+            "no space left on the disk of %s: appends are rejected until space is freed", self._log.directory
         )
 
     def _on_storage_full(self) -> None:

@@ -1,4 +1,4 @@
-"""What the node derives from the voter records of its log: cluster id, addresses, and their encoding."""
+"""The node's view of the voter records in its log: cluster id, addresses, and their encoding."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger("quorumd.node")
 
 
 class VoterLog:
-    """Keeps the cluster id and the address book in step with the voter records of the log."""
+    """Keeps the cluster id and the address book consistent with the voter records in the log."""
 
     def __init__(
         self,
@@ -56,13 +56,13 @@ class VoterLog:
         return encode_control_records(batch, base_offset, epoch, self._clock.wall_ms(), cluster_id)
 
     def truncated(self, end_offset: int) -> None:
-        """The log was cut to `end_offset`."""
+        """Forget voter records at or above `end_offset`, which the log no longer has."""
         self._identity.truncated(end_offset)
         self._discovery.log_truncated(end_offset)
         self._lifecycle.call_soon(self.update_addresses)
 
     def restarted(self, snapshot: OffsetAndEpoch, voters: VoterRecord | None) -> None:
-        """The log is empty and starts where this snapshot ends; `voters` is the record in the snapshot."""
+        """Take over a fetched snapshot that replaced the log; `voters` is the record in the snapshot."""
         self._identity.truncated(0)
         self._discovery.log_truncated(0)
         self._state_machine.load(snapshot, self._disk)
@@ -71,7 +71,7 @@ class VoterLog:
         logger.info("the log was replaced by the snapshot that ends at offset %d", snapshot.offset)
 
     def fetched(self, records: Sequence[VoterRecord]) -> None:
-        """These records of the leader are in the log now."""
+        """Handle voter records that were fetched from the leader and appended."""
         for record in records:
             self._identity.appended(record.offset, record.cluster_id)
         self.update_addresses()
@@ -82,14 +82,14 @@ class VoterLog:
         self._discovery.learn_voters(self._engine.voters.current.voters, self._engine.voters_offset)
 
     def committed(self, high_watermark: int) -> None:
-        """Adopt the cluster id of the first committed voter record. One with another id stops the node."""
+        """Adopt the cluster id of the first committed voter record, or stop the node if a record has another id."""
         adopted, contradiction = self._identity.committed(high_watermark)
         cluster_id = self._identity.cluster_id
         if contradiction is not None:
             self._lifecycle.fail(
                 StorageError(
-                    f"the log is of cluster {contradiction}, this folder of cluster {cluster_id}; "
-                    "check bootstrap.servers and quorum.voters, or format another folder, a replica without a vote"
+                    f"the log is of cluster {contradiction}, this folder of cluster {cluster_id}; check "
+                    "bootstrap.servers and quorum.voters, or format another folder, which has no vote at first"
                 )
             )
         elif adopted:

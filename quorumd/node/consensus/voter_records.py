@@ -1,4 +1,4 @@
-"""Control records of the engine <-> batches in the log."""
+"""Translation between the engine's control records and batches in the log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCAN_BYTES = 1024 * 1024
 
 
 class VoterRecord(NamedTuple):
-    """A voter record as it stands in the log."""
+    """A voter record and its offset in the log."""
 
     offset: int
     assignment: VoterAssignment
@@ -27,16 +27,16 @@ class VoterRecord(NamedTuple):
 def encode_control_records(
     batch: ControlBatch, base_offset: int, epoch: int, timestamp_ms: int, cluster_id: str
 ) -> bytes:
-    """The batch to append; every voter set in it carries the cluster id."""
+    """Encode the batch to append; every voter record in it carries the cluster id."""
     pairs = [encode_control(_record_to_message(record, cluster_id)) for record in batch.records]
     return encode_control_batch(base_offset, epoch, timestamp_ms, pairs)
 
 
 def voter_records(data: bytes, header: BatchHeader) -> Iterator[VoterRecord]:
-    """The voter records of one control batch, in the order of their offsets.
+    """Yield the voter records of one control batch in offset order.
 
-    Raises MalformedMessage for a record that cannot be read, and for voters that are none: an engine that took
-    them over could not tell what a majority is.
+    Raises MalformedMessage for a record that cannot be decoded and for an invalid voter set, of which the engine
+    could not determine a majority.
     """
     for index, record in enumerate(records(data, header)):
         if record.offset != header.base_offset + index:
@@ -51,7 +51,7 @@ def voter_records(data: bytes, header: BatchHeader) -> Iterator[VoterRecord]:
 
 
 def snapshot_voters(snapshot: OffsetAndEpoch, message: voters_record.VotersRecord) -> VoterRecord:
-    """The voters of a snapshot, as a record at the last offset that is in it. Raises MalformedMessage."""
+    """Return the voters of a snapshot as a record at its last offset. Raises MalformedMessage."""
     _check_voters([voter.voter_id for voter in message.voters])
     return VoterRecord(snapshot.offset - 1, _message_to_assignment(message), message.cluster_id)
 
@@ -59,7 +59,7 @@ def snapshot_voters(snapshot: OffsetAndEpoch, message: voters_record.VotersRecor
 def scan_voter_records(
     read: Callable[[int, int], bytes], start_offset: int, end_offset: int
 ) -> Iterator[VoterRecord]:
-    """All voter records of a log, which `read(offset, limit)` gives in whole batches. Raises CorruptLog."""
+    """Yield all voter records of a log. `read(offset, limit)` returns whole batches. Raises CorruptLog."""
     offset = start_offset
     while offset < end_offset:
         data = read(offset, SCAN_BYTES)
@@ -74,7 +74,9 @@ def scan_voter_records(
 
 def _check_voters(ids: list[int]) -> None:
     if not ids or min(ids) < 0 or len(set(ids)) != len(ids):
-        raise MalformedMessage(f"a voter record names the voters {ids}: one or more, each once, from 0 on")
+        raise MalformedMessage(
+            f"a voter record has the voters {ids}; valid are one or more distinct ids from 0 on"
+        )
 
 
 def _record_to_message(

@@ -1,10 +1,11 @@
-"""AlterPartition requests of one start of a broker count in the order in which it sent them.
+"""Orders the AlterPartition requests of a broker incarnation as it sent them.
 
-A leader that is told INELIGIBLE_REPLICA takes its proposal back, and relies on no other copy of it being accepted
-later. Without this, one could be: the broker gives up a connection with the request still on its way, asks again on
-another and is refused; the member becomes eligible, no partition epoch having moved; and then the late copy arrives
-(replication description, race R25). So a connection that the broker has given up does not count any more: one older
-than the newest on which it asked, or older than the leadership in which it may have asked another leader since.
+A partition leader that receives INELIGIBLE_REPLICA withdraws its proposal and relies on no copy of it being accepted
+later. A late copy could be: the broker abandons a connection with the request in flight, retries on another one and
+is refused; then the replica becomes eligible without a new partition epoch, and the copy arrives (replication
+description, race R25). Requests of abandoned connections are therefore rejected: of those older than the newest
+connection with a request of that incarnation, and of those accepted before this controller became leader, since the
+broker may have sent requests to another controller meanwhile.
 """
 
 from __future__ import annotations
@@ -13,29 +14,29 @@ from enum import Enum, auto
 
 
 class ConnectionOrder(Enum):
-    """What a request on some connection is worth."""
+    """Whether the connection of a request is still in use by its broker."""
 
     CURRENT = auto()
     SUPERSEDED = auto()
-    """Its broker has asked on a newer connection. Nobody waits for an answer."""
+    """The broker has sent a request on a newer connection and expects no response on this one."""
     BEFORE_LEADERSHIP = auto()
-    """Its connection was accepted before this node led: the broker has to connect again."""
+    """The connection was accepted before this node became leader: the broker has to reconnect."""
 
 
 class AlterPartitionOrder:
-    """Connections by their numbers, which grow as they are accepted."""
+    """The newest connection of each broker. Connection numbers increase in the order of acceptance."""
 
     def __init__(self) -> None:
         self._first_connection = 0
         self._newest_connection: dict[int, tuple[int, int]] = {}
-        """By broker id: broker epoch, number of the newest connection with a request of it."""
+        """Broker id -> broker epoch and number of the newest connection with a request of it."""
 
     def begin(self, first_connection: int) -> None:
-        """This node leads from now on; the next connection that it accepts has this number."""
+        """Begin a leadership; `first_connection` is the number of the next connection to be accepted."""
         self._first_connection = first_connection
 
     def check(self, number: int, broker_id: int, broker_epoch: int) -> ConnectionOrder:
-        """Whether a request of this start of a broker, the registered one, counts."""
+        """Classify a connection with a request of the registered incarnation of a broker."""
         if number < self._first_connection:
             return ConnectionOrder.BEFORE_LEADERSHIP
         epoch, newest = self._newest_connection.get(broker_id, (broker_epoch, number))

@@ -1,4 +1,4 @@
-"""Leaders are balanced every so often, in steps: the next one when the one before it is committed."""
+"""Moves leadership back to preferred leaders periodically, in steps that each wait for the previous one's commit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ logger = logging.getLogger("quorumd.controller")
 
 
 class LeaderBalancer:
-    """`may_write()`: whether records can be written now."""
+    """Runs a round per leader.imbalance.check.interval.seconds. `may_write()`: whether records can be written now."""
 
     def __init__(
         self,
@@ -33,16 +33,16 @@ class LeaderBalancer:
         self._timer: Timer | None = None
         self._is_active = False
         self._elected = 0
-        """In this round."""
+        """Elections in this round."""
 
     def begin(self) -> None:
-        """Balance for the first time after one interval: brokers come back meanwhile."""
+        """Schedule the first round after one interval, in which brokers can reconnect."""
         self._is_active = self._controller.settings.leader_imbalance_check_interval_ms > 0
         if self._is_active:
             self._end_round()
 
     def stop(self) -> None:
-        """This node decides no longer."""
+        """End the current round and schedule no more."""
         self._is_active = False
         if self._timer is not None:
             self._timer.cancel()

@@ -1,4 +1,4 @@
-"""A term of office: what a node that becomes leader begins, when it may decide, and what it takes back at the end."""
+"""Activates the controller when this node becomes leader, and undoes uncommitted changes when it loses leadership."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from quorumd.raft.engine import RaftEngine
 
 
 class Leadership:
-    """Starts and ends what the active controller does. Between the election and the moment at which the image holds
-    all that the log held then, the leader replicates and plans nothing.
+    """Starts and stops the active controller.
 
-    `bootstrap`: the records that an empty log begins with. `next_session()`: see `ControllerRunner.lead`."""
+    Between its election and the moment when the image holds all records that the log had then, a leader replicates
+    but plans nothing. `bootstrap`: the records that an empty log begins with. `next_session()`: see
+    `ControllerRunner.lead`.
+    """
 
     def __init__(
         self,
@@ -43,21 +45,21 @@ class Leadership:
         self._next_session = next_session
 
     def changed(self) -> None:
-        """The role of this node may be another. Raises StorageError where the log cannot be applied."""
+        """Handle a possible change of this node's role. Raises StorageError if the log cannot be applied."""
         if self._engine.is_leader and not self._is_leading:
             self._is_leading = True
             self._controller.lead(self._next_session())
             if self._engine.high_watermark < self._log.end_offset:
-                self._proposals.await_inherited(self._log.end_offset)
+                self._proposals.await_uncommitted(self._log.end_offset)
             self._state_machine.lead(self._activate)
         elif self._is_leading and not self._engine.is_leader:
             self._is_leading = self._role.is_image_complete = self._is_bootstrapped = False
             self._controller.on_leadership_lost()
-            self._proposals.lost()
+            self._proposals.on_leadership_lost()
             self._state_machine.on_leadership_lost()
 
     def committed(self) -> None:
-        """The high watermark has moved: once it did so in this epoch, propose what the image of a leader lacks."""
+        """Propose the bootstrap records that the image lacks after the first commit in this epoch."""
         if self._role.is_image_complete and not self._is_bootstrapped and self._engine.high_watermark >= 0:
             self._is_bootstrapped = True
             min_insync_replicas = self._controller.controller.settings.min_insync_replicas

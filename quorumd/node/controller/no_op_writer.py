@@ -1,6 +1,6 @@
-"""A log to which nothing is appended gets a NoOpRecord now and then (metadata.max.idle.interval.ms).
+"""Appends a NoOpRecord to an idle log once per metadata.max.idle.interval.ms.
 
-Whoever follows it then learns that it is up to date, and how long ago it was.
+Replicas of an idle log see from it that they are up to date, and since when.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from quorumd.ports import Clock, Timer
 
 
 class NoOpWriter:
-    """`may_write()`: whether records can be written now. With an interval of 0 nothing is written."""
+    """`may_write()`: whether records can be written now. An interval of 0 disables the writer."""
 
     def __init__(
         self,
@@ -31,12 +31,12 @@ class NoOpWriter:
         self._timer: Timer | None = None
 
     def begin(self) -> None:
-        """This node decides from now on."""
+        """Start when this node becomes the active controller."""
         if self._interval_ms > 0:
             self._schedule(self._clock.now_ms() + self._interval_ms)
 
     def stop(self) -> None:
-        """This node decides no longer."""
+        """Stop when this node loses leadership."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -44,7 +44,7 @@ class NoOpWriter:
         self._timer = self._clock.call_at(due, self._write_if_idle)
 
     def _write_if_idle(self) -> None:
-        """What waits to be committed is news enough: without a majority one NoOpRecord waits, not many."""
+        """Write a record unless one waits to be committed: without a majority they would accumulate."""
         now, proposals = self._clock.now_ms(), self._proposals
         due = proposals.last_appended_ms + self._interval_ms
         if proposals.is_empty and due <= now and self._may_write():

@@ -1,4 +1,4 @@
-"""The controller inside a node: it decides while the node leads, and fences brokers that fell silent."""
+"""Runs the controller while the node leads: fences brokers whose session expired and elects leaders uncleanly."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ logger = logging.getLogger("quorumd.controller")
 
 SESSION_CHECKS_PER_TIMEOUT = 8
 MAX_CHECK_INTERVAL_MS = 500.0
-"""Silent brokers are looked for so many times a session, and at least so often."""
+"""Sessions are checked SESSION_CHECKS_PER_TIMEOUT times per session timeout, and at least this often."""
 MAX_LOGGED_ELECTIONS = 10
-"""Unclean elections of one batch that the log names."""
+"""Unclean elections of one batch that are logged individually."""
 
 
 class ControllerRunner:
-    """`controller` plans while the node is the active controller, `writer` writes what is planned; `order` says which
-    AlterPartition requests count."""
+    """`controller` plans changes while the node is the active controller, and `writer` writes them; `order` rejects
+    AlterPartition requests of abandoned connections."""
 
     def __init__(
         self,
@@ -75,12 +75,14 @@ class ControllerRunner:
         self._sweep_timer: Timer | None = None
 
     def lead(self, next_session: int) -> None:
-        """This node became leader. `next_session`: number of the next connection that is accepted."""
+        """Begin a leadership. `next_session`: number of the next connection that is accepted."""
         self.order.begin(next_session)
 
     def activate(self) -> None:
-        """The image is that of the whole log now. Every broker begins a whole session: nobody knows when the leader
-        before this one heard of it."""
+        """Become the active controller, now that the image holds the whole log.
+
+        Every broker gets a full session timeout: when it last sent a heartbeat to the previous leader is unknown.
+        """
         controller = self.controller
         controller.image = self._state_machine.image
         unfenced = [broker for broker in controller.image.brokers.values() if not broker.is_fenced]
@@ -92,15 +94,15 @@ class ControllerRunner:
 
     @property
     def is_active(self) -> bool:
-        """Whether this node decides."""
+        """Whether this node is the active controller."""
         return self._role.is_active_controller
 
     def may_write(self) -> bool:
-        """Whether records can be written now: this node leads, and the log has room."""
+        """Whether records can be written now: this node is the active controller, and its disk has space."""
         return self._role.is_active_controller and self.writer.has_room()
 
     def on_leadership_lost(self) -> None:
-        """Decide nothing more."""
+        """Stop all periodic work."""
         for timer in (self._session_timer, self._sweep_timer):
             if timer is not None:
                 timer.cancel()
@@ -115,7 +117,7 @@ class ControllerRunner:
         self._sweep_timer = self._clock.call_at(self._clock.now_ms() + wait_ms, self._sweep_unclean_elections)
 
     def _check_sessions(self, due: float) -> None:
-        """Fence who was not heard of: one broker a turn, the one that is silent for longest first."""
+        """Fence the broker whose session expired first, one broker per turn of the event loop."""
         controller = self.controller
         now = self._clock.now_ms()
         if now - due > self._check_interval_ms:
@@ -132,13 +134,13 @@ class ControllerRunner:
         return [broker for broker in found if broker is not None and not broker.is_fenced]
 
     def _fence(self, broker: Broker) -> bool:
-        """Returns whether it takes another step, in which it may be heard of after all."""
+        """Write one step of fencing a broker. Returns whether another step is needed; a heartbeat may cancel it."""
         records = fence(self.controller, broker, self.controller.step)
         self.writer.write_batches(records, _ignore_commit)
         if not completes_fencing(records):
             return True
         logger.warning(
-            "broker %d (epoch %d) was not heard of for %d ms and is fenced",
+            "fenced broker %d (epoch %d): no heartbeat for %d ms",
             broker.id,
             broker.epoch,
             self.controller.settings.broker_session_timeout_ms,
@@ -147,8 +149,8 @@ class ControllerRunner:
         return False
 
     def _elect_pending(self) -> bool:
-        """Let one broker that came lead what is left to it: where its unfencing, or the leader that planned that, did
-        not get to the end. Returns whether there is more to do."""
+        """Elect one unfenced broker for leaderless partitions if that was not completed when it was unfenced, for
+        example because the controller changed. Returns whether there is more to do."""
         controller = self.controller
         brokers = controller.image.brokers
         pending = [
@@ -170,7 +172,7 @@ class ControllerRunner:
         return len(pending) > 1 or not session.elections_checked
 
     def _on_unclean_elections(self, elections: Sequence[UncleanElection]) -> None:
-        """Tell operators what may have been lost: some partitions by name, however many there are."""
+        """Count unclean elections and log them, at most MAX_LOGGED_ELECTIONS individually."""
         for election in elections:
             if election.is_last_known:
                 self._statistics.last_known_leader_elections += 1
@@ -178,9 +180,9 @@ class ControllerRunner:
                 self._statistics.unclean_elections += 1
         for election in elections[:MAX_LOGGED_ELECTIONS]:
             reason = (
-                "it led last, and every eligible replica is lost"
+                "it was the last known leader, and no eligible replica is left"
                 if election.is_last_known
-                else "unclean.leader.election.enable allows it, or an administrator asked for it"
+                else "unclean.leader.election.enable is set, or an administrator requested it"
             )
             logger.warning(
                 "broker %d was elected leader of %s-%d and may lack committed records: %s",
@@ -190,7 +192,7 @@ class ControllerRunner:
                 reason,
             )
         if len(elections) > MAX_LOGGED_ELECTIONS:
-            logger.warning("the same of %d more partitions", len(elections) - MAX_LOGGED_ELECTIONS)
+            logger.warning("%d more unclean elections are not listed", len(elections) - MAX_LOGGED_ELECTIONS)
 
     def _sweep_unclean_elections(self) -> None:
         records = elect_unclean_leaders(self.controller) if self.may_write() else []

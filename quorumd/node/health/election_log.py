@@ -1,5 +1,4 @@
-"""Changes of role and leader in the log: a line each while the quorum works, a summary now and then while it has no
-leader, however often a node campaigns in vain."""
+"""Logs changes of role and leader: one line each, and summaries at growing intervals while there is no leader."""
 
 from __future__ import annotations
 
@@ -16,23 +15,23 @@ MAX_INTERVAL_MS = 300_000.0
 
 
 class ElectionLog:
-    """Written from what the node is after each change. Times are monotonic milliseconds."""
+    """Logs the node's role, epoch and leader after each change. Times are monotonic milliseconds."""
 
     def __init__(self) -> None:
         self._leader: tuple[int, int] | None = None
-        """Epoch and leader that are in the log, None after a line that says there is none."""
+        """Epoch and leader logged last, None after the line that none is known."""
         self.leaders = 0
-        """How many leaders of an epoch this node came to know."""
+        """Number of leaders of an epoch that this node has known."""
         self._newest: tuple[int, int] | None = None
         self._previous_leader: tuple[int, int] | None = None
-        """Epoch and leader that this node searches a successor of."""
+        """Epoch and leader before the current search for a leader."""
         self._searching_since: float | None = None
         self._campaigns = 0
         self._interval_ms = FIRST_SUMMARY_DELAY_MS
         self._next_summary = 0.0
 
     def changed(self, role: str, epoch: int, leader_id: int, now: float) -> None:
-        """Role, epoch or leader are others now."""
+        """Log a change of role, epoch or leader."""
         if role == "prospective":
             self._campaigns += 1
         leader = (epoch, leader_id)
@@ -45,7 +44,7 @@ class ElectionLog:
             self._leader_found(role, epoch, leader_id, now)
 
     def check(self, node_status: NodeStatus, now: float) -> None:
-        """Once a second: a leader that was given up may be back, and a long search has a summary."""
+        """Log the return of a lost leader, or a summary of a long search. Called once per second."""
         if self._searching_since is None:
             return
         if node_status.leader_id != NO_NODE and node_status.contact_ms <= node_status.contact_limit_ms:

@@ -1,4 +1,4 @@
-"""What a node knows of its own place in the quorum: for people, for those who watch daemons, and in the log."""
+"""Collects a node's status in the quorum for operators and monitoring, and logs changes of it."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ logger = logging.getLogger("quorumd.node")
 
 CHECK_INTERVAL_MS = 1000.0
 REFUSAL_LOG_INTERVAL_MS = 10_000.0
-"""How often the same refusal of a vote is logged."""
+"""Minimum time between two lines about the same refusal of a vote."""
 
 
 class QuorumMonitor:
-    """Looks once a second, and changes nothing."""
+    """Checks the node's status once per second, without side effects on the quorum."""
 
     def __init__(
         self,
@@ -53,27 +53,27 @@ class QuorumMonitor:
         self._electing_since: float | None = None
         self._elections = ElectionLog()
         self._voters: VoterSet | None = None
-        """Those of the newest committed record that the log of this process has named."""
+        """The voters of the newest committed voter record that was logged."""
         self._committed_assignment: VoterAssignment | None = None
-        """The newest voter record, once it is committed and named."""
+        """The newest voter record, once it is committed and logged."""
         self._leadership: tuple[int, float] = (-1, 0.0)
-        """The epoch that this node leads, and since when."""
+        """The epoch that this node leads, and the time of its election."""
         self._lagging_followers: dict[int, float] = {}
-        """Leader: by node id, when it was found missing."""
+        """On a leader: node id -> time of its last fetch, or of the election if that is later."""
         self._refusals: dict[tuple[ReplicaKey, str], float] = {}
 
     def start(self) -> None:
-        """Look now, and once a second from then on."""
+        """Check now, and then once per second."""
         self.committed()
         self._check()
 
     @property
     def leaders_elected(self) -> int:
-        """How many leaders of an epoch this node came to know, itself included."""
+        """Number of leaders of an epoch that this node has known, itself included."""
         return self._elections.leaders
 
     def node_status(self) -> NodeStatus:
-        """How this node stands now. On the event thread only."""
+        """Return the current status. Called on the event thread only."""
         settings, engine, now = self._settings, self._engine, self._clock.now_ms()
         configured = settings.bootstrap_voters
         machine = self._state_machine
@@ -98,7 +98,7 @@ class QuorumMonitor:
         )
 
     def leadership_changed(self) -> None:
-        """Role, epoch or leader are others now."""
+        """Handle a change of role, epoch or leader."""
         engine, now = self._engine, self._clock.now_ms()
         if engine.is_leader:
             self._leadership = (engine.epoch, now)
@@ -112,7 +112,7 @@ class QuorumMonitor:
         self._elections.changed(engine.role_name, engine.epoch, engine.leader_id, now)
 
     def committed(self) -> None:
-        """The high watermark rose: name the voters that a record below it added and removed."""
+        """Log the voters that a newly committed voter record added and removed."""
         engine, latest = self._engine, self._engine.voters
         if latest is self._committed_assignment:
             return
@@ -137,7 +137,7 @@ class QuorumMonitor:
             logger.info("voters are %s: %s by the record at offset %d", ids, " and ".join(changes), offset)
 
     def vote_refused(self, refused: VoteRefused) -> None:
-        """A candidate did not get the vote of this node."""
+        """Log a refused vote, unless the same refusal was logged recently."""
         now, key = self._clock.now_ms(), (refused.candidate, refused.reason)
         if now - self._refusals.get(key, -inf) < REFUSAL_LOG_INTERVAL_MS:
             return
@@ -158,13 +158,13 @@ class QuorumMonitor:
         now, node_status = self._clock.now_ms(), self.node_status()
         self._elections.check(node_status, now)
         for peer in node_status.silent_peers:
-            # One that is back and has nothing to say to this node is known to be back then.
+            # A peer that is back but has no request for this node is detected by this probe only.
             self._peers.probe(peer.node_id)
         self._check_followers(now)
         self._clock.call_at(now + CHECK_INTERVAL_MS, self._check)
 
     def _check_followers(self, now: float) -> None:
-        """A leader names the voters that stop fetching, and those that fetch again."""
+        """As leader, log the voters that stop fetching, and those that fetch again."""
         engine = self._engine
         if not engine.is_leader:
             return

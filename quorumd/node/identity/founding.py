@@ -1,18 +1,21 @@
 """Who may found a quorum, and why a node is not part of one.
 
-KIP-595 draft: the voters of the configuration are used only if there is no quorum state and no existing quorum can be
-discovered. So a blank folder (no record, no snapshot, no epoch) has no vote at first. It asks all other configured
-voters, all of `bootstrap.servers` and all nodes it hears of, and then
+KIP-595 draft: the configured voters are used only if there is no quorum state and no existing quorum can be
+discovered. A blank folder (no record, no snapshot, no epoch) therefore starts without a vote. Its node queries all
+other configured voters, all `bootstrap.servers` and all nodes that it discovers, and then:
 
-    * with `quorum.voters` alone it may found a quorum once all of them answered, each that it is blank too, or that
-      it may found one with exactly this folder. Somebody silent may have the only copy of an existing quorum.
-    * formatted with --standalone or --initial-controllers it may do so although others are silent, after a while.
-    * somebody with records or an epoch, or of another cluster, always wins: this node joins that quorum.
-    * formatted with --no-initial-controllers it never founds one.
+    * With `quorum.voters` alone it may found a quorum once every queried node has reported that it is blank too, or
+      that it may found a quorum that includes exactly this folder. A node that does not respond may hold the only
+      copy of an existing quorum.
+    * If formatted with --standalone or --initial-controllers it may found one although other nodes do not respond,
+      after FORMATTED_WAIT_MS.
+    * A node with records or an epoch, or of another cluster, always takes precedence: this node joins its quorum.
+    * If formatted with --no-initial-controllers it never founds one.
 
-Founders are named by directory id, by each of them in the same set, and saved with the first vote. So a disk that
-replaces another one is not the founder before it, and two sets that differ cannot both found: a vote for a first
-leader needs the permission of the voter as well, and a disk that replaced another asked everybody after that.
+Founders are identified by directory id. Every founder names the same set and saves it with its first vote. A
+replacement disk is therefore not the founder whose disk it replaced, and two different sets cannot both found a
+quorum: a vote for the first leader requires that the voter itself is permitted, and a replacement disk is permitted
+only after it has queried all nodes.
 """
 
 from __future__ import annotations
@@ -29,14 +32,14 @@ from quorumd.raft.engine import RaftEngine
 from quorumd.raft.voters import Voter, VoterSet, majority
 
 REPORT_TTL_MS = 3000.0
-"""What a peer has said of itself for longer counts no more."""
+"""Age at which a peer's report expires."""
 FORMATTED_WAIT_MS = 1000.0
-"""How long those who were formatted to found a quorum wait for peers that do not answer."""
+"""How long a node that was formatted to found a quorum waits for peers that do not respond."""
 HostPort = tuple[str, int]
 
 
 class Standing(IntEnum):
-    """What a node has of a quorum."""
+    """How far a node belongs to a quorum."""
 
     UNKNOWN = 0
     BLANK = 1
@@ -45,7 +48,7 @@ class Standing(IntEnum):
 
 
 class PeerReport(NamedTuple):
-    """What the node at some place said of itself."""
+    """A node's standing, as it reported it."""
 
     node: Voter
     standing: Standing
@@ -59,15 +62,17 @@ class PeerReport(NamedTuple):
 
 
 class FoundingDecision(NamedTuple):
-    """Who may found a quorum now, or why not."""
+    """The founders that are permitted now, or the obstacle to a founding."""
 
     founders: VoterSet | None
     obstacle: str | None
 
 
 class Founding:
-    """What the peers of one node said, and what follows. `formatted`: the founders that `format` or an earlier
-    process saved; an empty set for a folder that never founds."""
+    """Decides from the reports of peers whether this node may found a quorum.
+
+    `formatted`: the founders that `format` or an earlier process saved; an empty set for a folder that never founds.
+    """
 
     def __init__(
         self,
@@ -92,14 +97,14 @@ class Founding:
         self._observed: tuple[str | None, float] = (None, 0.0)
 
     def start(self, own: Endpoint) -> None:
-        """The listener is bound: this is where others reach this node."""
+        """Record this node's endpoint once the listener is bound."""
         self._own = Voter(self._own.key, (own,))
         self._targets = tuple(
             dict.fromkeys([*self._targets, *((host, port) for _, host, port in self.seeds())])
         )
 
     def seeds(self) -> list[tuple[int, str, int]]:
-        """Where the other founders are."""
+        """Id, host and port of the other founders."""
         founders = self.formatted.voters if self.formatted is not None else ()
         others = [voter for voter in founders if voter.key != self._own.key]
         return [(voter.key.id, e.host, e.port) for voter in others for e in voter.endpoints[:1]]
@@ -111,12 +116,12 @@ class Founding:
 
     @property
     def founders_to_save(self) -> VoterSet | None:
-        """What goes with the vote until committed voters do."""
+        """The founders to save with the vote until there are committed voters."""
         return self._engine.founders if self._engine.founders.voters else self.formatted
 
     @property
     def standing(self) -> Standing:
-        """What this node has of a quorum."""
+        """The standing that this node reports."""
         if self._engine.voters.current.ids or not self._engine.log_is_empty:
             return Standing.MEMBER
         if self.founders.voters:
@@ -125,7 +130,7 @@ class Founding:
 
     @property
     def voter_ids(self) -> Sequence[int]:
-        """The voters of the own log; those who may found a quorum, or would, while it names none."""
+        """The voters of the local log; before it has any, the founders, or else the configured voters."""
         return self._engine.voters.current.ids or self.founders.ids or self._configured
 
     @property
@@ -134,16 +139,16 @@ class Founding:
 
     @property
     def needs_reports(self) -> bool:
-        """Whether everybody has to be asked."""
+        """Whether reports of all other nodes are needed before this node may found a quorum."""
         return self.is_open and not self._engine.founders.voters
 
     def needs_report_from(self, host_port: HostPort, node_id: int, now: float) -> bool:
-        """Whether a configured voter that has just shown itself is to be asked at once."""
+        """Whether to query a configured voter from which a request has just arrived."""
         awaited = self.needs_reports and node_id in self._configured
         return awaited and host_port not in self._current_reports(now)
 
-    def answered(self, host_port: HostPort, response: DiscoverBrokersResponse, now: float) -> None:
-        """The node at `place` said what it has of a quorum."""
+    def record_report(self, host_port: HostPort, response: DiscoverBrokersResponse, now: float) -> None:
+        """Record the standing that the node at `host_port` reported."""
         self._unreachable.pop(host_port, None)
         self._reports[host_port] = PeerReport(
             Voter(
@@ -164,8 +169,8 @@ class Founding:
             now,
         )
 
-    def state(self, response: DiscoverBrokersResponse) -> None:
-        """Put into an answer what this node has of a quorum."""
+    def fill_report(self, response: DiscoverBrokersResponse) -> None:
+        """Set this node's standing and founders in a response."""
         response.replica_id, response.replica_directory_id = self._own.key
         response.standing = self.standing
         if response.standing == Standing.FOUNDER:
@@ -176,29 +181,30 @@ class Founding:
             ]
 
     def on_unreachable(self, host_port: HostPort, now: float) -> None:
-        """Nobody answered at `place`."""
+        """Record that no node responded at `host_port`."""
         self._reports.pop(host_port, None)
         self._unreachable[host_port] = now
 
     def permitted_founders(self, now: float) -> VoterSet | None:
-        """Who may found a quorum, this node among them, when it has just become clear; else None."""
+        """The founders, this node included, as soon as they are permitted to found a quorum; else None."""
         if not self.needs_reports or self._engine.leader_id >= 0:
             return None
         return self._decide(now).founders
 
     def obstacle(self, now: float) -> str | None:
-        """Why this node is not part of a quorum and what helps; None if it is, or is about to be."""
+        """Why this node is not part of a quorum, and the remedy; None if it is part of one, or about to be."""
         engine = self._engine
-        if (replaced := membership_obstacle(engine, self._own.key)) is not None:
+        has_leader = engine.leader_id >= 0 and not engine.should_probe_leader(now)
+        if (replaced := replaced_disk_obstacle(engine, self._own.key, has_leader=has_leader)) is not None:
             return replaced
-        if engine.leader_id >= 0 and not engine.should_probe_leader(now):
+        if has_leader:
             return None
         if self.is_open:
             return None if engine.founders.voters else self._decide(now).obstacle
         return self._missing_majority(now) if engine.is_voter else None
 
     def new_obstacle(self, now: float, stable_ms: float = 1500.0) -> str | None:
-        """An obstacle that has lasted for a moment and was not told before."""
+        """An obstacle that has lasted for `stable_ms` and was not returned before."""
         obstacle = self.obstacle(now)
         if obstacle != self._observed[0]:
             self._observed = (obstacle, now)
@@ -227,72 +233,73 @@ class Founding:
             if unreachable and now - self._started_ms < FORMATTED_WAIT_MS:
                 return FoundingDecision(
                     None,
-                    f"node {own.id} asks {', '.join(map(format_host_port, unreachable))} for an existing quorum",
+                    f"node {own.id} waits for {', '.join(map(format_host_port, unreachable))}, which may have an "
+                    "existing quorum",
                 )
             return FoundingDecision(self.formatted.with_voter(self._own), None)
         return self._decide_from_configuration(reports)
 
     def _decide_from_configuration(self, reports: Mapping[HostPort, PeerReport]) -> FoundingDecision:
-        own, answered = self._own.key, {report.key.id: report for report in reports.values()}
+        own, by_id = self._own.key, {report.key.id: report for report in reports.values()}
         if own.id not in self._configured:
-            return FoundingDecision(None, f"node {own.id} is none of quorum.voters and {JOIN_HINT}")
-        missing = [f"node {n}" for n in self._configured if n != own.id and n not in answered]
+            return FoundingDecision(None, f"node {own.id} is not in quorum.voters and {JOIN_HINT}")
+        missing = [f"node {n}" for n in self._configured if n != own.id and n not in by_id]
         missing += [format_host_port(host_port) for host_port in self._targets if host_port not in reports]
         if missing:
             return FoundingDecision(
                 None,
                 f"node {own.id} founds no quorum while {' and '.join(dict.fromkeys(missing))} "
-                "may have an existing one and does not answer: start all of them; if that cannot be, format with "
-                "--standalone or --initial-controllers where no copy of an existing quorum is left",
+                "may have an existing one and does not respond: start all of them; if that is impossible and no copy "
+                "of an existing quorum is left, format with --standalone or --initial-controllers",
             )
         others = [p for p in self._targets if p in reports and reports[p].key != own]
         if self._configured == [own.id] and not others:
             return FoundingDecision(
                 None,
-                f"node {own.id} is blank and has nobody to ask for an existing quorum: format with --standalone to "
-                "found a new cluster, or set bootstrap.servers to join the existing one",
+                f"node {own.id} is blank and knows no node that may have an existing quorum: format with "
+                "--standalone to found a new cluster, or set bootstrap.servers to join the existing one",
             )
         offered = {
-            voter_keys(r.founders): r.founders for r in answered.values() if r.standing is Standing.FOUNDER
+            voter_keys(r.founders): r.founders for r in by_id.values() if r.standing is Standing.FOUNDER
         }
         if len(offered) > 1:
-            return FoundingDecision(None, f"node {own.id} waits: its peers found two different quorums")
+            return FoundingDecision(
+                None, f"node {own.id} waits: its peers report two different sets of founders"
+            )
         if offered:
             return FoundingDecision(next(iter(offered.values())), None)
         if not self._engine.is_blank:
             return FoundingDecision(
                 None, f"node {own.id} has epoch {self._engine.epoch} of an existing quorum and {JOIN_HINT}"
             )
-        voters = [self._own if n == own.id else answered[n].node for n in self._configured]
+        voters = [self._own if n == own.id else by_id[n].node for n in self._configured]
         return FoundingDecision(VoterSet(tuple(voters)), None)
 
     def _conflict(self, report: PeerReport) -> str | None:
-        """Why what a peer has rules out a founding; None if it does not."""
+        """Why a peer's report rules out a founding; None if it does not."""
         if report.key == self._own.key:
             return None
         if report.key.id == self._own.key.id:
-            return "has this node's id and another data folder: give each node an id of its own"
+            return "has the same node id and another data folder: give each node its own node id"
         if not report.same_cluster:
             return (
-                f"belongs to another cluster, and this folder was formatted for another one; it {JOIN_HINT}"
+                f"belongs to another cluster than the one that this folder was formatted for; it {JOIN_HINT}"
             )
         if report.standing is Standing.MEMBER:
-            return f"is of an existing quorum; this node {JOIN_HINT}"
+            return f"is part of an existing quorum; this node {JOIN_HINT}"
         if report.standing is Standing.UNKNOWN:
-            return "does not say whether it is of an existing quorum: run this version there too"
+            return "does not report whether it is part of an existing quorum: run this version there too"
         if report.standing is Standing.FOUNDER:
             own_entry = report.founders.by_id(self._own.key.id)
             expected = self.formatted
             if own_entry is None or own_entry.key != self._own.key:
                 return f"founds a quorum without this folder; this node {JOIN_HINT}"
             if expected is not None and voter_keys(expected) != voter_keys(report.founders):
-                return (
-                    "founds a quorum of other voters: format all of them with the same --initial-controllers"
-                )
+                return "founds a quorum of other voters: format all nodes with the same --initial-controllers"
         return None
 
     def _missing_majority(self, now: float) -> str | None:
-        """Why the voters of the own log cannot elect a leader, as far as this one can see."""
+        """Why the voters of the local log cannot elect a leader, as far as this node knows."""
         own, voters = self._own.key, self._engine.voters.current.voters
         reports = {report.key.id: report for report in self._current_reports(now).values()}
         unreachable: list[ReplicaKey] = []
@@ -304,11 +311,14 @@ class Founding:
             (unreachable if report is None else replaced).append(voter.key)
         if len(voters) - len(unreachable) - len(replaced) >= majority(len(voters)):
             return None
-        causes = [f"node {key.id} does not answer" for key in unreachable]
-        causes += [f"node {key.id} is blank, its vote was on the disk {key.directory_id}" for key in replaced]
+        causes = [f"node {key.id} does not respond" for key in unreachable]
+        causes += [
+            f"node {key.id} has another data folder than its vote (directory id {key.directory_id})"
+            for key in replaced
+        ]
         return (
-            f"no leader can be elected by {len(voters)} voters: {', '.join(causes)}; start those that do not answer, "
-            "and bring back the data folders that were replaced: a majority of the voters must have theirs"
+            f"{len(voters)} voters cannot elect a leader: {', '.join(causes)}; start the nodes that do not respond "
+            "and restore the data folders that were replaced: a majority of the voters must run with their own"
         )
 
     def _current_reports(self, now: float) -> dict[HostPort, PeerReport]:
@@ -320,20 +330,29 @@ JOIN_HINT = (
 )
 
 
-def membership_obstacle(engine: RaftEngine, own: ReplicaKey) -> str | None:
-    """Why a node whose disk was replaced does not vote, and what helps; None for any other node."""
-    voter = engine.voters.current.by_id(own.id)
+def replaced_disk_obstacle(engine: RaftEngine, own: ReplicaKey, *, has_leader: bool) -> str | None:
+    """Why a node whose disk was replaced does not vote, and the remedy; None for any other node.
+
+    Without a leader the remedy begins with an election, in which a majority of the recorded voters must take part.
+    """
+    voters = engine.voters.current
+    voter = voters.by_id(own.id)
     if voter is None or voter.key.matches(own):
         return None
+    ids = ",".join(map(str, voters.ids))
+    election = (
+        f"this needs a leader first: start {majority(len(voters.ids))} of the voters {ids} with their old data "
+        "folders, a majority, so that they elect one; then "
+    )
     return (
-        f"node {own.id} does not vote: the voter of its id has directory id {voter.key.directory_id}, "
-        f"this folder has {own.directory_id}, so its disk was replaced; run `quorumd quorum alter --voters "
-        f"{','.join(map(str, engine.voters.current.ids))} --wait` to give the vote to this folder"
+        f"node {own.id} does not vote: the voter with its id has directory id {voter.key.directory_id}, "
+        f"this folder has {own.directory_id}, so its disk was replaced; {'' if has_leader else election}"
+        f"run `quorumd quorum alter --voters {ids} --wait` to give the vote to this folder"
     )
 
 
 def voter_keys(voters: VoterSet) -> frozenset[ReplicaKey]:
-    """Who the voters are, wherever they are reached."""
+    """The ids and directory ids of voters, without their endpoints."""
     return frozenset(voter.key for voter in voters.voters)
 
 

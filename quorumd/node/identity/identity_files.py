@@ -1,4 +1,4 @@
-"""Whose data folder this is, and what was saved in it: read and checked before a node starts."""
+"""The identity and the saved state in a data folder, read and checked before a node starts."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ logger = logging.getLogger("quorumd.node")
 
 BOOT_TIMESTAMP_FILE = "boot-timestamp"
 _TIMESTAMP = re.compile(rb"[0-9]{1,18}")
-"""Fits an int64, also with one more."""
+"""At most 18 digits, so that the number plus 1 fits into an int64."""
 
 
 @dataclass(slots=True)
 class SavedNode:
-    """What a data folder says of its node."""
+    """The contents of a data folder that identify its node and its quorum state."""
 
     meta: MetaProperties
     state: SavedState
     known_high_watermark: int
     listener_name: str
     has_state: bool
-    """Whether there is a quorum-state."""
+    """Whether the folder has a quorum-state file."""
 
     @property
     def founders(self) -> VoterSet | None:
-        """With whom this node may found a quorum, as it was formatted or permitted before; None: not decided."""
+        """The founders that `format` or an earlier process saved; None if undecided."""
         found = self.state.founders
         if found is None:
             return None
@@ -50,7 +50,7 @@ class SavedNode:
 
     @property
     def cluster_id(self) -> str | None:
-        """The committed one. quorum-state may have it first: meta.properties is written a moment later."""
+        """The committed cluster id. quorum-state may have it first: meta.properties is written a moment later."""
         return self.meta.cluster_id or self.state.cluster_id or None
 
     @property
@@ -70,8 +70,8 @@ def to_saved_state(
     committed_voters: VoterAssignment,
     founders: VoterSet | None,
 ) -> SavedState:
-    """What goes into quorum-state: the engine's state, with it only what is committed (hole 22), and as long as that
-    is no voters, the founders."""
+    """Combine the engine's state with the committed voters for quorum-state (hole 22), or with the founders while no
+    voters are committed."""
     if committed_voters.current.ids:
         founders = None
     voted = state.voted or ReplicaKey(NO_NODE)
@@ -99,24 +99,26 @@ def _saved_founders(founders: VoterSet) -> tuple[Founder, ...]:
 
 
 def require_quorum_state(saved: SavedNode, data_directory: str, log_is_empty: bool, voters: VoterSet) -> None:
-    """Raises StorageError for a log without quorum-state: the vote is not known, and could be given twice.
+    """Raise StorageError for a log without quorum-state: its vote is unknown and could be cast twice.
 
-    It is saved before anything is fetched, so no crash leaves that behind; only a sole voter may have begun its log
-    before, and its vote counts for nobody else.
+    The file is saved before anything is fetched, so no crash causes this. Only a sole voter may append before it, and
+    its vote has no effect on other nodes.
     """
     own = ReplicaKey(saved.meta.node_id, saved.meta.directory_id)
     is_sole_voter = voters.ids == (own.id,) and voters.includes(own)
     if not (saved.has_state or log_is_empty or is_sole_voter):
         raise StorageError(
-            f"{partition_folder(data_directory)}/quorum-state is missing beside a log: it holds the vote of "
-            "this node, "
-            f"which could vote twice without it; restore the file, or, {REFORMAT_REMEDY}"
+            f"{partition_folder(data_directory)}/quorum-state is missing although there is a log: it holds the vote "
+            f"of this node, which could vote twice without it; restore the file, or, {REFORMAT_REMEDY}"
         )
 
 
 def load_saved_node(disk: Disk, data_directory: str, node_id: int, listener_name: str) -> SavedNode:
-    """Read the folder of a node. Raises StorageError for a folder that is not formatted or not this node's,
-    CorruptLog for files that cannot be understood (holes 21, 39)."""
+    """Read the folder of a node.
+
+    Raises StorageError for a folder that is not formatted or belongs to another node, CorruptLog for files that
+    cannot be parsed (holes 21, 39).
+    """
     meta = load_meta_properties(disk, data_directory)
     if meta is None:
         raise StorageError(
@@ -124,7 +126,7 @@ def load_saved_node(disk: Disk, data_directory: str, node_id: int, listener_name
         )
     if meta.node_id != node_id:
         raise StorageError(
-            f"{data_directory} belongs to node {meta.node_id}, the properties are those of node {node_id}; "
+            f"{data_directory} belongs to node {meta.node_id}, but the properties are those of node {node_id}; "
             "give each node its own folder"
         )
     found = QuorumStateFile(disk, partition_folder(data_directory)).load()
@@ -132,12 +134,12 @@ def load_saved_node(disk: Disk, data_directory: str, node_id: int, listener_name
     if state.broker_id not in (NO_NODE, node_id):
         raise StorageError(
             f"{partition_folder(data_directory)}/quorum-state was written by node {state.broker_id}, "
-            f"not by node {node_id}; a copied folder would vote twice: format a new one"
+            f"not by node {node_id}; a copied folder could vote twice: format a new one"
         )
     if state.cluster_id and meta.cluster_id and state.cluster_id != meta.cluster_id:
         raise StorageError(
-            f"{partition_folder(data_directory)}/quorum-state is of cluster {state.cluster_id}, "
-            f"the folder is formatted for cluster {meta.cluster_id}"
+            f"{partition_folder(data_directory)}/quorum-state belongs to cluster {state.cluster_id}, but the folder "
+            f"is formatted for cluster {meta.cluster_id}; restore the right file, or format a new folder"
         )
     return SavedNode(
         meta, state, HighWatermarkCheckpoint(disk, data_directory).load(), listener_name, found is not None
@@ -145,9 +147,9 @@ def load_saved_node(disk: Disk, data_directory: str, node_id: int, listener_name
 
 
 def next_boot_timestamp(disk: Disk, data_directory: str, wall_ms: int) -> int:
-    """A boot timestamp larger than all before it, even if the wall clock went back (hole 26). Blocks.
+    """Save and return a boot timestamp larger than all earlier ones, even if the wall clock went back (hole 26).
 
-    Whatever else is in the file is no timestamp, and is replaced.
+    Blocks. A file without a valid timestamp is overwritten.
     """
     path = f"{data_directory}/{BOOT_TIMESTAMP_FILE}"
     last = (read_small_file(disk, path) or b"").strip()
@@ -155,6 +157,6 @@ def next_boot_timestamp(disk: Disk, data_directory: str, wall_ms: int) -> int:
     try:
         write_atomically(disk, path, b"%d\n" % timestamp)
     except DiskFull as full:
-        # Without room a node can still vote and serve; only a clock that goes back before the next start matters.
+        # A node on a full disk can still vote; the next boot timestamp is too small only if the clock goes back.
         logger.warning("%s", full)
     return timestamp

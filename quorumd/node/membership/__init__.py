@@ -1,5 +1,5 @@
-"""What a node does on its own for its place in the cluster: it registers as a controller (KIP-919), requests a vote
-(KIP-1186), and updates its endpoint in the voter record (KIP-853).
+"""A node's own requests for membership in the cluster.
 
-`manager` calls each of them periodically.
+`controller_registration` registers it as a controller (KIP-919), `auto_join` requests a vote (KIP-1186) and
+`voter_endpoint_update` updates its endpoint in the voter record (KIP-853); `manager` runs them.
 """

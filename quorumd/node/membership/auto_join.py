@@ -1,8 +1,8 @@
-"""Becoming a voter without an operator (KIP-1186, controller.quorum.auto.join.enable).
+"""Makes an observer a voter without an operator (KIP-1186, controller.quorum.auto.join.enable).
 
-An observer that has what its leader has committed requests its vote of the leader. Where the vote of its node is that
-of another data folder, which was lost or replaced, it has that one removed first. Both are changes of the voters that
-the quorum commits: a blank disk gets no vote by itself.
+An observer that has all records its leader has committed sends AddRaftVoter to the leader. If the voter with its node
+id has another directory id, because that folder was lost or replaced, it sends RemoveRaftVoter first. The quorum
+commits both changes: a blank disk never votes on its own decision.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ from quorumd.raft.engine import RaftEngine
 logger = logging.getLogger("quorumd.node")
 
 PERIOD_IN_FETCH_TIMEOUTS = 3.0
-"""Between two requests, as in Kafka."""
+"""Time between two requests, as in Kafka."""
 
 
 class AutoJoin:
-    """`own`: this replica. `call_leader(call) -> bool` sends to the leader; False when none is known, or it is this
-    node. `look(endpoint)` is called now and then, with where this node is reached."""
+    """Requests a vote for the replica `own`.
+
+    `call_leader(call) -> bool` sends to the leader; False if no leader is known, or if it is this node.
+    """
 
     def __init__(
         self,
@@ -53,7 +55,10 @@ class AutoJoin:
         self._requested_ms = -inf
 
     def update(self, endpoint: Endpoint) -> None:
-        """Request the next change on the way to a vote, if this replica has none and has caught up."""
+        """Request the next change towards a vote if this replica has none and has caught up.
+
+        Called periodically with this node's own endpoint.
+        """
         now = self._clock.now_ms()
         is_early = now - self._requested_ms < self._period_ms
         if self._request.is_pending or is_early or not self._is_caught_up(now):
@@ -63,7 +68,7 @@ class AutoJoin:
             self._send(ApiKey.ADD_RAFT_VOTER, self._addition(endpoint), now)
         elif not recorded.key.matches(self._own):
             logger.warning(
-                "the vote of node %d is that of directory id %s: requesting its removal, then a vote for %s",
+                "the voter with id %d has directory id %s: requesting its removal, then a vote for %s",
                 self._own.id,
                 recorded.key.directory_id,
                 self._own.directory_id,
@@ -72,7 +77,7 @@ class AutoJoin:
             self._send(ApiKey.REMOVE_RAFT_VOTER, lambda version: removal, now)
 
     def _is_caught_up(self, now: float) -> bool:
-        """Whether the log has all that its leader is known to have committed, the voters among it."""
+        """Whether the log has all records that the leader is known to have committed, and names voters."""
         engine = self._engine
         committed = engine.leader_high_watermark
         return (
@@ -83,7 +88,7 @@ class AutoJoin:
         )
 
     def _addition(self, endpoint: Endpoint) -> Callable[[int], Any]:
-        """The leader answers once it has written the record: what commits it may be the vote of this node."""
+        """Build AddRaftVoter without waiting for the commit, which may depend on this node's own vote."""
         wire = add_raft_voter_request
         return lambda version: wire.AddRaftVoterRequest(
             self._identity.cluster_id,
@@ -101,8 +106,8 @@ class AutoJoin:
         if response.error_code != ErrorCode.NONE:
             error = ErrorCode.describe(response.error_code)
             logger.info(
-                "node %d has no vote yet and tries again: %s: %s", self._own.id, error, response.error_message
+                "node %d has no vote yet and will retry: %s: %s", self._own.id, error, response.error_message
             )
 
     def _on_failure(self, failure: Failure) -> None:
-        logger.debug("node %d has no vote yet and tries again: %s", self._own.id, failure.reason)
+        logger.debug("node %d has no vote yet and will retry: %s", self._own.id, failure.reason)

@@ -1,8 +1,8 @@
-"""Registering this node as a controller (KIP-919, ControllerRegistration).
+"""Registers this node as a controller (KIP-919, ControllerRegistration).
 
-As stock controllers do: while the image shows no registration of this incarnation, one is requested of the active
-controller. A request of an incarnation that is dead may be carried out late, and an operator may unregister a
-controller that runs: both are seen in the image and put right.
+Like a stock controller, the node sends a registration to the active controller while the image has none of this
+incarnation. A late request of a previous incarnation, or an operator who unregisters a running controller, also
+changes the image; the node then registers again.
 """
 
 from __future__ import annotations
@@ -30,14 +30,16 @@ logger = logging.getLogger("quorumd.node")
 
 FIRST_WAIT_MS = 500.0
 MAX_WAIT_MS = 8_000.0
-"""Between two requests. The wait doubles from one to the next, and is the first again once a registration has stayed
-for the longest wait: two processes with one id take turns slowly."""
+"""Bounds of the wait between two requests. It doubles with each one and is reset once a registration has lasted for
+MAX_WAIT_MS, so that two processes with the same id replace each other slowly."""
 PLAINTEXT = 0
 
 
 class ControllerRegistration:
-    """`call_leader(call) -> bool` sends to the leader; False when
-    none is known, or it is this node. `look(endpoint)` is called now and then, with where this node is reached."""
+    """Registers one incarnation of a node.
+
+    `call_leader(call) -> bool` sends to the leader; False if no leader is known, or if it is this node.
+    """
 
     def __init__(
         self,
@@ -64,7 +66,10 @@ class ControllerRegistration:
         self._wait_ms = FIRST_WAIT_MS
 
     def update(self, endpoint: Endpoint) -> None:
-        """Request a registration, if the image lacks it and the last request was long enough ago."""
+        """Request a registration if the image lacks it and the last request was long enough ago.
+
+        Called periodically with this node's own endpoint.
+        """
         since_ms = self._clock.now_ms() - self._requested_ms
         image = self._state_machine.image
         registered = image.controllers.get(self._node_id)
@@ -72,7 +77,7 @@ class ControllerRegistration:
             if since_ms > MAX_WAIT_MS:
                 self._wait_ms = FIRST_WAIT_MS
             return
-        # Without a metadata version nobody has written the first records of the cluster yet.
+        # Without a metadata version the bootstrap records of the cluster are not written yet.
         is_pending = self._is_writing or self._to_leader.is_pending
         if not is_pending and since_ms >= self._wait_ms and image.metadata_version:
             self._request(endpoint)
@@ -96,7 +101,7 @@ class ControllerRegistration:
             self._wait_ms = min(2 * self._wait_ms, MAX_WAIT_MS)
 
     def _register_locally(self, message: wire.ControllerRegistrationRequest) -> bool:
-        """Returns whether it was written."""
+        """Write the registration as the active controller. Returns whether it was written."""
         if not self._writer.has_room():
             return False
         plan = plan_controller_registration(self._controller, message, 0)
@@ -114,10 +119,10 @@ class ControllerRegistration:
         error = ErrorCode.describe(response.error_code)
         level = logging.DEBUG if response.error_code == ErrorCode.NOT_CONTROLLER else logging.WARNING
         reason = f"{error}: {response.error_message}" if response.error_message else error
-        logger.log(level, "controller %d is not registered yet and tries again: %s", self._node_id, reason)
+        logger.log(level, "controller %d is not registered yet and will retry: %s", self._node_id, reason)
 
     def _on_failure(self, failure: Failure) -> None:
-        logger.debug("controller %d is not registered yet and tries again: %s", self._node_id, failure.reason)
+        logger.debug("controller %d is not registered yet and will retry: %s", self._node_id, failure.reason)
 
     def _report_registered(self) -> None:
         logger.info("controller %d is registered, incarnation %s", self._node_id, self.incarnation_id)

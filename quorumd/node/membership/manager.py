@@ -1,4 +1,4 @@
-"""What a node does by itself for its place in the cluster: registration, vote, address in its voter record."""
+"""Runs a node's registration, its request for a vote and the update of its voter record."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ INTERVAL_MS = 250.0
 
 
 class MembershipManager:
-    """`own_endpoint()`: where this node is reached. `registration` is None for a node that does not register,
-    `auto_join` for one that gets its vote from an operator."""
+    """`registration` is None if the node does not register, `auto_join` if only an operator makes it a voter."""
 
     def __init__(
         self,
@@ -33,17 +32,17 @@ class MembershipManager:
         self._timer: Timer | None = None
 
     def start(self) -> None:
-        """Look from now on, until `stop`."""
+        """Run the periodic updates until `stop`."""
         if self._periodic:
             self._schedule()
 
     def stop(self) -> None:
-        """Request nothing more."""
+        """Stop the periodic updates."""
         if self._timer is not None:
             self._timer.cancel()
 
     def update_voter(self) -> None:
-        """See that the voter record names the address of this node."""
+        """Update the voter record if its endpoint is not this node's."""
         self._voter.update(self._own_endpoint())
 
     def _schedule(self) -> None:

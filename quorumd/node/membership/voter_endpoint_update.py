@@ -1,7 +1,7 @@
-"""Telling the leader where this voter is reached now (KIP-853, UpdateRaftVoter).
+"""Sends a voter's endpoint to the leader when its voter record has another one (KIP-853, UpdateRaftVoter).
 
-Between quorumd nodes gossip does that, at once. A stock leader hears of no gossip: its voters tell it, as those of
-stock Kafka do, while its voter record says something else.
+Among quorumd nodes gossip spreads a new address at once. A stock leader takes no part in gossip and relies on
+UpdateRaftVoter, as with stock voters.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ LOWEST_KRAFT_VERSION, HIGHEST_KRAFT_VERSION = 0, 1
 
 
 class VoterEndpointUpdate:
-    """`own`: this replica. `call_leader(call) -> bool` sends to the leader; False when none is known, or it is this
-    node. `look(endpoint)` is called now and then, with where this node is reached."""
+    """Updates the endpoint of the replica `own`.
+
+    `call_leader(call) -> bool` sends to the leader; False if no leader is known, or if it is this node.
+    """
 
     def __init__(
         self,
@@ -44,7 +46,7 @@ class VoterEndpointUpdate:
         self._request = LeaderRequest(clock, call_leader, request_timeout_ms)
 
     def update(self, endpoint: Endpoint) -> None:
-        """Tell the leader, if the newest voter record has another address of this listener."""
+        """Send UpdateRaftVoter if the newest voter record has another address for this listener."""
         recorded = self._engine.voters.current.by_id(self._own.id)
         if self._request.is_pending or recorded is None or recorded.key != self._own:
             return
@@ -66,8 +68,8 @@ class VoterEndpointUpdate:
         if response.error_code != ErrorCode.NONE:
             error = ErrorCode.describe(response.error_code)
             logger.warning(
-                "the leader does not record where this voter is reached now: %s; it is asked again", error
+                "the leader rejected the new endpoint of this voter: %s; the update will be retried", error
             )
 
     def _on_failure(self, failure: Failure) -> None:
-        logger.debug("the leader was not told where this voter is: %s", failure.reason)
+        logger.debug("the endpoint of this voter was not sent to the leader: %s", failure.reason)

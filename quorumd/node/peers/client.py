@@ -1,4 +1,4 @@
-"""Requests of the engine to other nodes: from flat values to the wire, and their answers back as events."""
+"""Sends the engine's requests to other nodes and returns the responses as events."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from quorumd.raft.messages import (
 logger = logging.getLogger("quorumd.peers")
 
 RequestPlan = tuple[int, Callable[[int], Any], Callable[[Any], Response | ErrorCode]]
-"""API, how to build the request for a version and how to read the answer."""
+"""API key, builder of the request for a version, and parser of the response."""
 
 
 class PeerClient:
-    """Sends what the engine asks for. Each request comes back to it exactly once."""
+    """Sends the engine's requests. The engine gets exactly one event per request."""
 
     def __init__(
         self,
@@ -73,17 +73,17 @@ class PeerClient:
         self._request_timeout_ms = request_timeout_ms
         self._connections: dict[tuple[str, int, Purpose], PeerConnection] = {}
         self._reported_refusals: dict[int, ErrorCode] = {}
-        """What each peer refused last; told once."""
+        """The newest logged error of each peer, so that it is logged only once."""
         self._prepared: tuple[Send, Call] | None = None
-        """A request that is encoded and waits for a flush: there is one at most, the follower's fetch."""
+        """An encoded request that waits for a flush: at most one, the follower's fetch."""
         self._discovery: Discovery | None = None
 
     def set_discovery(self, discovery: Discovery) -> None:
-        """Where addresses come from; discovery in turn sends through `call`."""
+        """Set the source of addresses; discovery in turn sends through `call`."""
         self._discovery = discovery
 
     def call(self, host: str, port: int, call: Call, purpose: Purpose = Purpose.DISCOVERY) -> None:
-        """Send any request to an address."""
+        """Send a request to an address."""
         key = (host, port, purpose)
         connection = self._connections.get(key)
         if connection is None:
@@ -95,7 +95,7 @@ class PeerClient:
         connection.call(call)
 
     def call_node(self, node_id: int, call: Call, purpose: Purpose) -> bool:
-        """Send to a node by id. False, with nothing called back, where its address is not known."""
+        """Send a request to a node by id. Returns False, and calls nothing back, if its address is not known."""
         assert self._discovery is not None
         address = self._discovery.address_of(node_id)
         if address is None:
@@ -116,7 +116,7 @@ class PeerClient:
             self._clock.call_soon(lambda: self._step(PeerRequestFailed(send.peer, send.request)))
 
     def probe(self, node_id: int) -> None:
-        """Find out whether a peer responds, whatever it responds."""
+        """Send a request only to record whether a peer responds."""
 
         def failed(failure: Failure) -> None:
             self._record_contact(node_id, None if failure.unsupported else failure.reason)
@@ -131,7 +131,7 @@ class PeerClient:
         self.call_node(node_id, call, Purpose.DISCOVERY)
 
     def prepare(self, send: Send) -> None:
-        """Encode a request that is about to be sent, if the connection for it is there."""
+        """Encode a request that will probably be sent soon, if its connection is established."""
         assert self._discovery is not None
         address = self._discovery.address_of(send.peer)
         if address is None:
@@ -143,7 +143,7 @@ class PeerClient:
             self._prepared = (send, call)
 
     def _raft_call(self, send: Send) -> Call:
-        """How a request travels. A fetch goes as stock Fetch to a leader that speaks no other."""
+        """Build the call for a request, with stock Fetch as fallback for a leader without FetchQuorumRecords."""
         peer, request = send.peer, send.request
         fallback = None
         if isinstance(request, FetchRequest):
@@ -174,27 +174,27 @@ class PeerClient:
                 self._report_unfollowable(peer, failure.reason)
             self._step(PeerRequestFailed(peer, request, failure.unsupported, failure.refused))
 
-        # How long it may take counts from when it is sent.
+        # `send` sets the deadline.
         return Call(api_key, build, on_response, failed, inf, fallback)
 
     def _learn_endpoints(self, endpoints: Sequence[Any]) -> None:
-        """Where the leader is that the answer names, for those whom gossip has not told yet."""
+        """Record the leader's endpoint in a response; gossip may not have brought it yet."""
         assert self._discovery is not None
         for endpoint in endpoints:
             self._discovery.learn(endpoint.node_id, Address(endpoint.host, endpoint.port))
 
     def _deadline(self, request: Request) -> float:
-        """The peer may hold a fetch back for as long as it says."""
+        """The time by which the response must have arrived; the peer may delay a fetch by its `max_wait_ms`."""
         hold_ms = request.max_wait_ms if isinstance(request, FetchRequest) else 0
         return self._clock.now_ms() + self._request_timeout_ms + hold_ms
 
     def close(self) -> None:
-        """Close all connections; what is under way is not called back."""
+        """Close all connections; calls in flight get no callback."""
         for connection in self._connections.values():
             connection.close()
 
     def _drop_idle(self) -> None:
-        """Nodes that come back at another address leave their old one behind."""
+        """Drop connections to addresses that nodes no longer use."""
         for key in [key for key, connection in self._connections.items() if connection.is_idle]:
             del self._connections[key]
 
@@ -246,18 +246,19 @@ class PeerClient:
         )
 
     def _report_refusal(self, peer: int, request: Request, error: ErrorCode) -> None:
-        """A node of another cluster refuses for ever, and is asked for ever: one line an error is enough."""
+        """Log an error once: a node of another cluster returns it to every request, forever."""
         if self._reported_refusals.get(peer) is not error:
             self._reported_refusals[peer] = error
-            logger.warning("node %d refuses %s: %s", peer, type(request).__name__, ErrorCode.describe(error))
+            logger.warning("node %d rejects %s: %s", peer, type(request).__name__, ErrorCode.describe(error))
 
     def _report_unfollowable(self, peer: int, reason: str) -> None:
-        """It may lead all the same, and each time nobody has its records: whoever can must replace it."""
+        """Log once that a node cannot be followed. It may be elected even so, and then no quorumd node replicates its
+        records: an operator must replace it."""
         if self._reported_refusals.get(peer) is not ErrorCode.UNSUPPORTED_VERSION:
             self._reported_refusals[peer] = ErrorCode.UNSUPPORTED_VERSION
             logger.error(
-                "node %d cannot be followed: it speaks neither FetchQuorumRecords nor Fetch v%d (%s); upgrade it, or "
-                "make another node a voter in its place",
+                "node %d cannot be followed: it supports neither FetchQuorumRecords nor Fetch v%d (%s); upgrade it, "
+                "or make another node a voter in its place",
                 peer,
                 fetch_messages.REPLICA_DIRECTORY_VERSION,
                 reason,
@@ -274,7 +275,7 @@ class PeerClient:
             self._discovery.mark_reachable(peer, reachable)
 
     def _on_fetch_response(self, peer: int, request: Request, response: FetchResponse) -> None:
-        """Check what a leader sent before the engine sees it."""
+        """Validate the records of a leader before the engine gets them."""
         if response.records:
             found: list[VoterRecord] = []
             try:
@@ -293,7 +294,7 @@ class PeerClient:
                         )
                     )
             except MalformedMessage as error:
-                logger.error("node %d sent records that are not sound: %s", peer, error)
+                logger.error("node %d sent invalid records: %s", peer, error)
                 self._step(PeerRequestFailed(peer, request))
                 return
             response.batches = tuple(batches)
@@ -301,7 +302,7 @@ class PeerClient:
             self._step(ResponseReceived(peer, request, response))
             appended = range(before, self._log.end_offset)
             self._statistics.fetched_records += len(appended)
-            # The engine may have refused them: only what is in the log now says anything.
+            # The engine may have rejected them: only voter records that were appended have an effect.
             found = [record for record in found if record.offset in appended]
             if found:
                 self._on_voter_records(found)

@@ -1,6 +1,6 @@
-"""Outgoing connections to other nodes: one for each address and purpose.
+"""Outgoing connections to other nodes: one per address and purpose.
 
-Purposes are kept apart because answers come in order: a vote must not wait behind a fetch that is parked.
+Purposes have separate connections because responses arrive in order: a vote must not wait behind a parked fetch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from quorumd.protocol.handshake import Handshake, choose_version
 
 
 class Purpose(Enum):
-    """What a connection is for."""
+    """The purpose of a connection."""
 
     FETCH = "fetch"
     QUORUM = "quorum"
@@ -30,10 +30,10 @@ class Purpose(Enum):
 
 
 class Failure:
-    """Why a call got no answer. At most one of the flags is set.
+    """Why a call got no response.
 
-    `unsupported`: the peer does not speak that API. `refused`: nobody listens at the address. `unsent`: the
-    request never left, so it cannot have had an effect.
+    `unsupported`: the peer does not support the API. `refused`: no process listens at the address. `unsent`: the
+    request was not sent, so it had no effect.
     """
 
     __slots__ = ("reason", "refused", "unsent", "unsupported")
@@ -48,10 +48,10 @@ class Failure:
 
 
 class Call:
-    """One request and what to do with its end: one of the two callbacks comes, later, once.
+    """One request and its callbacks, exactly one of which is called later.
 
-    `build(version)` makes the message for the version that both sides speak. A peer that does not speak the API gets
-    `instead`, if there is one.
+    `build(version)` builds the message for the negotiated version. A peer that does not support the API gets
+    `fallback`, if there is one.
     """
 
     __slots__ = ("api_key", "build", "deadline_ms", "encoded", "fallback", "on_failure", "on_response")
@@ -72,13 +72,13 @@ class Call:
         self.deadline_ms = deadline_ms
         self.fallback = fallback
         self.encoded: tuple[int, bytes] | None = None
-        """Version and message, where it was encoded ahead of being sent."""
+        """Version and bytes, if the message was encoded before it is sent."""
 
 
 class PeerConnection:
-    """One connection: connects at the first call, learns what the peer speaks, sends calls in order.
+    """One connection: connects at the first call, negotiates versions, sends calls in order.
 
-    Lost or late, it fails what is under way and connects anew at the next call.
+    When it is lost or times out, it fails all calls in progress and reconnects at the next call.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class PeerConnection:
         self._timer = DeadlineTimer(clock, self._check_timeouts)
 
     def call(self, call: Call) -> None:
-        """Send, now or once connected."""
+        """Send a call, now or once connected."""
         if self._attempt is None:
             self._attempt = _ConnectionAttempt(self, self._client_id, self._private_apis)
             self._network.connect(self._host, self._port, self._attempt)
@@ -106,34 +106,34 @@ class PeerConnection:
         self._timer.arm(call.deadline_ms)
 
     def prepare(self, call: Call) -> None:
-        """`call` of it follows: encode it now if the version is known."""
+        """Encode a call that will probably be sent soon, if the version is known."""
         if self._attempt is not None and self._attempt.is_ready:
             with suppress(UnsupportedVersion):
                 self._attempt.encode(self._attempt.supported_call(call))
 
     def close(self) -> None:
-        """Close without a word to the callers of calls under way."""
+        """Close the connection; calls in flight get no callback."""
         self._timer.cancel()
         if self._attempt is not None:
             self._attempt.abandon()
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is no connection and nothing to make one for."""
+        """Whether there is neither a connection nor a pending call."""
         return self._attempt is None and not self._pending
 
     def fail_unsupported(self, call: Call, reason: str) -> None:
-        """The peer does not speak what `call` needs. Its sender is in the middle of its own work: tell it later."""
+        """Fail a call that the peer does not support, in a later turn, since its sender is still running."""
         failure = Failure(f"{self._host}:{self._port}: {reason}", unsupported=True, unsent=True)
         self._clock.call_soon(lambda: call.on_failure(failure))
 
     def on_ready(self) -> None:
-        """The peer told what it speaks."""
+        """Send the pending calls after the handshake."""
         while self._pending and self._attempt is not None and self._attempt.is_ready:
             self._attempt.send(self._pending.popleft())
 
     def on_ended(self, attempt: _ConnectionAttempt, reason: str, refused: bool) -> None:
-        """The connection is gone: everything under way fails."""
+        """Fail all calls of a connection that ended."""
         if attempt is not self._attempt:
             return
         self._attempt = None
@@ -153,13 +153,13 @@ class PeerConnection:
         if earliest <= self._clock.now_ms() and self._attempt is not None:
             attempt = self._attempt
             attempt.abandon()
-            self.on_ended(attempt, "no answer in time", refused=False)
+            self.on_ended(attempt, "no response in time", refused=False)
         else:
             self._timer.arm(earliest)
 
 
 class _ConnectionAttempt:
-    """One established or tried connection; a late event of an abandoned one does no harm."""
+    """One established or attempted connection; late events of an abandoned one are ignored."""
 
     def __init__(self, owner: PeerConnection, client_id: str, private_apis: bool) -> None:
         self._private_apis = private_apis
@@ -170,7 +170,7 @@ class _ConnectionAttempt:
         self._handshake = Handshake(self._connection)
         self._transport: Transport | None = None
         self._versions: dict[int, int | None] = {}
-        """By API key, chosen once: the peer speaks the same as long as the connection lasts."""
+        """API key -> version, chosen once per connection; None if the peer does not support the API."""
         self._is_abandoned = False
 
     def connected(self, transport: Transport) -> None:
@@ -199,7 +199,7 @@ class _ConnectionAttempt:
 
     @property
     def is_abandoned(self) -> bool:
-        """Abandoned, perhaps by what an answer led to."""
+        """Whether the connection was abandoned, possibly by a response's callback."""
         return self._is_abandoned
 
     def closed(self, reason: str, refused: bool) -> None:
@@ -207,14 +207,14 @@ class _ConnectionAttempt:
             self._owner.on_ended(self, reason or "the connection was closed", refused)
 
     def encode(self, call: Call) -> None:
-        """Raises UnsupportedVersion where the peer does not speak what the call needs."""
+        """Encode a call. Raises UnsupportedVersion if the peer does not support it."""
         version = self._version(call.api_key)
         if version is None:
-            raise UnsupportedVersion(f"API {call.api_key} is not spoken there")
+            raise UnsupportedVersion(f"API {call.api_key} is not supported there")
         call.encoded = (version, encode(call.build(version), version))
 
     def supported_call(self, call: Call) -> Call:
-        """The call that the peer gets in place of `call`, or `call` itself."""
+        """Return the fallback of a call if the peer supports only that, else the call itself."""
         fallback = call.fallback
         if fallback is None or self._version(call.api_key) is not None:
             return call
@@ -245,7 +245,7 @@ class _ConnectionAttempt:
         return self._versions[api_key]
 
     def abandon(self) -> None:
-        """Close; nothing of it is wanted any more."""
+        """Close the connection and ignore its further events."""
         self._is_abandoned = True
         if self._transport is not None:
             self._transport.close()

@@ -1,4 +1,4 @@
-"""Which other nodes respond: the log has one line when a peer falls silent and one when it is back."""
+"""Records which peers respond, and logs one line when a peer stops responding and one when it is back."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ class _Silence:
 
 
 class PeerContacts:
-    """What came of the last request to each peer. Times are monotonic milliseconds."""
+    """The result of the last request to each peer. Times are monotonic milliseconds."""
 
     def __init__(self) -> None:
         self._silent: dict[int, _Silence] = {}
 
     def responded(self, node_id: int, now: float) -> None:
-        """A response came, or a request."""
+        """Record a response or a request of a peer."""
         silence = self._silent.pop(node_id, None)
         if silence is not None:
             logger.info("node %d responds again after %s", node_id, seconds(now - silence.since_ms))
 
     def failed(self, node_id: int, reason: str, now: float) -> None:
-        """A request got no response, or was refused altogether."""
+        """Record that a request to a peer got no response."""
         silence = self._silent.get(node_id)
         if silence is None:
             self._silent[node_id] = _Silence(now, reason)
@@ -39,7 +39,7 @@ class PeerContacts:
             silence.reason = reason
 
     def silent(self, among: Collection[int], now: float) -> tuple[SilentPeer, ...]:
-        """Those of these nodes that do not respond, by id."""
+        """Those of the nodes `among` that do not respond, by id."""
         return tuple(
             SilentPeer(node_id, now - silence.since_ms, silence.reason)
             for node_id, silence in sorted(self._silent.items())

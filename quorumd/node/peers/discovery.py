@@ -1,7 +1,7 @@
 """Gossip of addresses by DiscoverBrokers, and the search for a leader by Metadata (KIP-595 draft 4.5, 6.1, 6.3).
 
-All are asked at the start, then one at a time: often while addresses or the leader are missing, now and then
-otherwise.
+All known nodes are queried at the start, then one per round: at short intervals while addresses or the leader are
+missing, at long ones otherwise.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ FAST_ROUNDS = 20
 
 
 class Discovery:
-    """Who is where. Tells the engine of each address that is new (PeerDiscovered), and of leaders heard of.
+    """Finds the addresses of nodes, and steps the engine with each new address (PeerDiscovered) and each reported
+    leader.
 
-    `call(host, port, call)` sends to any address. `needs_leader()` and `missing_voters()` say how eager to be;
-    `voter_ids()`: the voters of the own log, or of the configuration while it names none.
+    `call(host, port, call)` sends to any address. The interval between rounds depends on `needs_leader()` and
+    `missing_voters()`. `voter_ids()`: the voters of the local log, or the configured ones before it has any.
     """
 
     def __init__(
@@ -78,12 +79,15 @@ class Discovery:
         self._rounds = 0
         self._stable_until = -inf
         self._unannounced_leader = NO_NODE
-        """The leader, until it has answered: then it knows where this node is."""
+        """The leader until it has responded; after that it knows this node's address."""
         self._timer: Timer | None = None
 
     def start(self, own_address: Address, seeds: Sequence[tuple[int, str, int]]) -> None:
-        """Begin to ask around. `seeds`: the other nodes of `quorum.voters`, which are asked wherever the log says
-        that they are; in the book they stand only while they vote."""
+        """Start querying. `seeds`: the other nodes of `quorum.voters`.
+
+        Seeds are always queried, even if the log has other addresses, but enter the address book only while they are
+        voters.
+        """
         self._own_address = own_address
         self._seeds = [(host, port) for _, host, port in seeds]
         self.learn(self._own.id, own_address)
@@ -106,14 +110,14 @@ class Discovery:
         return self._own_address.boot_timestamp
 
     def addresses(self) -> list[tuple[int, Address]]:
-        """All known nodes in the order of their ids, this one too."""
+        """All known nodes in the order of their ids, including this one."""
         return [(node_id, self._book.require(node_id)) for node_id in self._book.node_ids()]
 
     def address_of(self, node_id: int) -> Address | None:
         return self._book.get(node_id)
 
     def endpoint_of(self, node_id: int) -> Endpoint | None:
-        """Where a node's listener is, as answers tell it."""
+        """A node's endpoint, for responses."""
         address = self._book.get(node_id)
         return Endpoint(self._listener_name, address.host, address.port) if address else None
 
@@ -124,7 +128,7 @@ class Discovery:
         self._book.mark_reachable(node_id, reachable)
 
     def learn(self, node_id: int, address: Address) -> None:
-        """Take over an address if it is newer than what is known."""
+        """Record an address if it is newer than the known one."""
         if node_id == self._own.id and address != self._own_address:
             return
         if self._book.learn(node_id, address):
@@ -132,9 +136,11 @@ class Discovery:
             self._step(PeerDiscovered(key, Endpoint(self._listener_name, address.host, address.port)))
 
     def learn_voters(self, voters: Sequence[Voter], offset: int) -> None:
-        """Take over what the newest voter record, at `offset`, says where nothing newer is known. A node that is no
-        voter any more is known only by what it states itself. Where the record says that a node is, it is asked all
-        the same: it may have moved since it stated its address."""
+        """Record the addresses in the newest voter record, at `offset`, unless newer ones are known.
+
+        Former voters keep only an address that they announced themselves. Recorded addresses are queried even if a
+        node announced another one: it may have moved since.
+        """
         self._recorded_addresses = [
             (e.host, e.port) for v in voters if v.key.id != self._own.id for e in v.endpoints
         ]
@@ -146,8 +152,11 @@ class Discovery:
                 self.learn(voter.key.id, address)
 
     def learn_leader(self, announced: BeginEpochRequest, end_offset: int) -> None:
-        """Take over where a new leader says that it is. A stock leader does not say since when: its word is newer
-        than every record of the own log, which ends at `end_offset`."""
+        """Record the address that a new leader announced.
+
+        A stock leader sends no boot timestamp: its address is newer than every voter record in the local log, which
+        ends at `end_offset`.
+        """
         leader_id, boot_timestamp = announced.leader_id, announced.boot_timestamp
         known = self._book.get(leader_id)
         directory_id = known.directory_id if known is not None else ZERO_UUID
@@ -158,13 +167,14 @@ class Discovery:
             )
 
     def log_truncated(self, end_offset: int) -> None:
-        """Voter records at or above `end_offset` are gone."""
+        """Handle the truncation of the log to `end_offset`."""
         self._book.truncate_to(end_offset)
 
     def announce_to(self, node_id: int) -> None:
-        """Tell a new leader where this node is: it may have begun after everybody had been told, and nobody becomes
-        a voter whose address the leader does not know. At the start everybody is told anyway; who does not answer is
-        told again."""
+        """Announce this node's address to a new leader, and repeat that until it responds.
+
+        The leader may have started after this node's first announcements. It adds only voters whose address it knows.
+        """
         self._unannounced_leader = node_id if node_id != self._own.id else NO_NODE
         if self._rounds > 0:
             self._announce()
@@ -175,14 +185,14 @@ class Discovery:
             self._send_discovery(address.host, address.port)
 
     def missing_voters(self) -> list[int]:
-        """Voters whose address is not known: the KIP's number-unknown-voter-connections."""
+        """Voters without a known address: the KIP's number-unknown-voter-connections."""
         return [node_id for node_id in self._voter_ids() if self._book.get(node_id) is None]
 
     def handlers(self) -> Sequence[tuple[int, Handler]]:
         return ((ApiKey.DISCOVER_BROKERS, self.discover_brokers),)
 
     def discover_brokers(self, session: Session, request: Request) -> None:
-        """Anybody may ask; a node tells its own address by asking (ids below 0 are admin clients)."""
+        """Handle DiscoverBrokers. Requests announce the sender's address, except from admin clients (ids below 0)."""
         message: Any = request.message
         self.learn(
             message.replica_id,
@@ -193,14 +203,14 @@ class Discovery:
             for node_id, address in self.addresses()
         ]
         response = DiscoverBrokersResponse(0, self._identity.cluster_id or "", brokers)
-        self._founding.state(response)
+        self._founding.fill_report(response)
         session.respond(request, response)
         host_port = (message.host, message.port)
         if self._founding.needs_report_from(host_port, message.replica_id, self._clock.now_ms()):
             self._send_discovery(*host_port)
 
     def _poll(self) -> None:
-        """Ask somebody if it is time. Looks often whether it is: a leader can be lost at any moment."""
+        """Query nodes if it is time. Checks more often than that, since a leader can be lost at any moment."""
         now = self._clock.now_ms()
         needs_leader = self._needs_leader()
         is_searching = needs_leader or bool(self.missing_voters())
@@ -220,8 +230,8 @@ class Discovery:
         targets = self._targets()
         if targets:
             chosen = targets[self._entropy.randrange(len(targets))]
-            # The first time everybody: whoever found this node gone must hear that it is back. Later everybody where
-            # it matters what each of them has of a quorum.
+            # The first round queries all nodes, so that those that found this node unreachable learn that it is
+            # back. Later rounds do so if a founding depends on the reports, or if no leader was found for long.
             query_all = self._rounds == 1 or self._founding.needs_reports
             query_all = query_all or (self._needs_leader() and self._rounds > FAST_ROUNDS)
             for host, port in targets if query_all else [chosen]:
@@ -230,7 +240,7 @@ class Discovery:
                 self._request_leader(*chosen)
 
     def _targets(self) -> list[tuple[str, int]]:
-        """Every address at which another node may be."""
+        """All known addresses of other nodes."""
         known = [(a.host, a.port) for node_id, a in self.addresses() if node_id != self._own.id]
         return list(dict.fromkeys(self._bootstrap_servers + self._seeds + self._recorded_addresses + known))
 
@@ -247,7 +257,7 @@ class Discovery:
                 self._unannounced_leader = NO_NODE
             self._mark_reachable(host, port, True)
             self._learn_addresses(response)
-            self._founding.answered((host, port), response, self._clock.now_ms())
+            self._founding.record_report((host, port), response, self._clock.now_ms())
             self._check_founding()
 
         def failed(failure: Failure) -> None:
@@ -263,7 +273,7 @@ class Discovery:
         now = self._clock.now_ms()
         founders = self._founding.permitted_founders(now)
         if founders is not None:
-            logger.info("no existing quorum was found: nodes %s may found one", founders.ids)
+            logger.info("found no existing quorum: nodes %s may found one", founders.ids)
             for voter in founders.voters:
                 for endpoint in voter.endpoints:
                     self.learn(voter.key.id, Address(endpoint.host, endpoint.port, 0, voter.key.directory_id))
@@ -273,7 +283,7 @@ class Discovery:
             logger.warning("%s", obstacle)
 
     def _mark_reachable(self, host: str, port: int, reachable: bool) -> None:
-        """Whether an observer is reached shows here; the engine's own requests show it of voters."""
+        """Record whether observers are reachable; for voters the engine's own requests do that."""
         for node_id in self._book.nodes_at(host, port):
             if node_id not in self._voter_ids():
                 self._book.mark_reachable(node_id, reachable)
@@ -308,4 +318,4 @@ class Discovery:
 
 
 def _log_failure(failure: Failure) -> None:
-    logger.debug("a node did not answer: %s", failure.reason)
+    logger.debug("a node did not respond: %s", failure.reason)

@@ -1,4 +1,4 @@
-"""What a node requests of its leader by itself, one request at a time."""
+"""Requests that a node sends to the leader on its own behalf, one at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from quorumd.ports import Clock
 
 
 class LeaderRequest:
-    """`call_leader(call) -> bool` sends to the leader; False when none is known, or it is this node."""
+    """`call_leader(call) -> bool` sends to the leader; False if no leader is known, or if it is this node."""
 
     def __init__(self, clock: Clock, call_leader: Callable[[Call], bool], timeout_ms: float) -> None:
         self.is_pending = False
@@ -25,8 +25,10 @@ class LeaderRequest:
         on_response: Callable[[Any], None],
         on_failure: Callable[[Failure], None],
     ) -> bool:
-        """Send what `build(api_version)` returns; returns whether it was sent. One of the callbacks is called later,
-        when this is no longer pending."""
+        """Send the message of `build(api_version)` and return whether it was sent.
+
+        If so, exactly one callback is called later, when `is_pending` is False again.
+        """
 
         def handle_response(response: Any) -> None:
             self.is_pending = False

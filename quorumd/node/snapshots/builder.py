@@ -1,7 +1,7 @@
-"""(Previous snapshot, log) -> a newer snapshot: from files to a file, beside a running node or without one.
+"""Builds a snapshot file from the previous snapshot and the log, with or without a running node.
 
-What a snapshot holds is a function of the log below its end: every node builds the same bytes. What is committed is
-known from `end_offset`, so no more than that is read of a log which its node goes on writing.
+The content of a snapshot is a function of the log below its end offset: every node builds the same bytes. Only the
+log below `end_offset`, which is committed, is read, so the node may keep appending to it.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from quorumd.protocol.record_batch import BatchHeader, records
 
 BATCH_RECORDS = 1000
 BATCH_BYTES = 64 * 1024
-"""A batch of a snapshot has this many records, or bytes of them, or a few more."""
+"""A batch of a snapshot ends with the record that reaches one of these limits."""
 PROGRESS_RECORDS = 20_000
 
 
 class BuiltSnapshot(NamedTuple):
-    """What came of it. Plain values: it crosses processes."""
+    """The result of a build. Plain values only, since it is passed between processes."""
 
     snapshot: OffsetAndEpoch
     size: int
     """Bytes."""
     records: int
     is_new: bool
-    """False: nothing was committed since the newest snapshot, which is this one."""
+    """False if nothing was committed since the newest snapshot, which is this one."""
     warnings: tuple[str, ...]
-    """Snapshots that are not sound and were passed over."""
+    """Errors of invalid snapshots that were skipped."""
 
 
 Progress = Callable[[str], None]
@@ -59,14 +59,14 @@ def build_snapshot(
     on_progress: Progress = _no_progress,
     seek_hint: tuple[int, int] | None = None,
 ) -> BuiltSnapshot | None:
-    """Build the snapshot of all batches that end at or below `end_offset`, without a transaction that is open there;
-    None if there are none.
+    """Build the snapshot of all batches that end at or below `end_offset`, except an open transaction at the end.
 
-    `token` tells the files of several builders apart, `tell` hears now and then what is being done, `near` saves
-    looking for the end of the newest snapshot (`SegmentedLog.near`). Blocks, for long.
+    Returns None if there are no such batches. `token` distinguishes the temporary files of several builders;
+    `on_progress` is called periodically with a description; `seek_hint` saves a search for the end of the newest
+    snapshot (`SegmentedLog.seek_hint`). Blocks for a long time.
 
-    Raises StorageError, CorruptLog, DiskFull or FlushFailed with nothing left of the new snapshot; also for a record
-    whose type or version is not known: nothing may be lost.
+    Raises StorageError, CorruptLog, DiskFull or FlushFailed, and leaves no file of the new snapshot behind. A record
+    of an unknown type or version is an error too, since a snapshot without it would lose it.
     """
     directory = partition_folder(data_directory)
     prefix = _LogPrefix(disk, directory, on_progress)
@@ -94,7 +94,7 @@ def build_snapshot(
 
 
 class _LogPrefix:
-    """What the log below `end` adds up to."""
+    """The image and the voters at the offset `end` of the log."""
 
     def __init__(self, disk: Disk, directory: str, on_progress: Progress) -> None:
         self._disk = disk
@@ -108,7 +108,7 @@ class _LogPrefix:
         self.warnings: list[str] = []
 
     def load_snapshot(self, end_offset: int) -> None:
-        """The newest sound snapshot saves reading the log below it."""
+        """Load the newest valid snapshot, so that the log below it need not be read."""
         for snapshot in reversed(self.store.ids):
             if snapshot.offset > end_offset:
                 continue
@@ -124,7 +124,8 @@ class _LogPrefix:
             return
 
     def read_log(self, end_offset: int, seek_hint: tuple[int, int] | None) -> None:
-        """A snapshot cannot end within a transaction, whose end means nothing without its beginning (KIP-868)."""
+        """Apply the log up to `end_offset`, but not to the middle of a transaction: a snapshot cannot end there
+        (KIP-868)."""
         begin = reported = self.end.offset
         voters = self.voters
         changes: list[UndoEntry] = []
@@ -136,7 +137,7 @@ class _LogPrefix:
                     apply_batch(self.image, data, header, changes)
             except (MalformedMessage, UnsupportedVersion) as fault:
                 raise CorruptLog(
-                    f"the log in {self._directory} cannot be applied {fault}; no snapshot is built and the whole "
+                    f"the log in {self._directory} cannot be applied {fault}; no snapshot was built and the whole "
                     "log is kept; if a newer version wrote it, run that version here too"
                 ) from None
             if self.image.in_transaction:
@@ -152,7 +153,7 @@ class _LogPrefix:
 
 
 def _last_voters(data: bytes, header: BatchHeader) -> VotersRecord | None:
-    """The last voters that a control batch names."""
+    """The last voter record in a control batch, None if there is none."""
     voters = None
     for record in records(data, header):
         message = decode_control(record.key or b"", record.value or b"")

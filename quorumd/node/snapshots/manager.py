@@ -1,7 +1,7 @@
-"""When a snapshot is built, and what of the log and of older snapshots is removed then.
+"""Decides when a snapshot is built and which log segments and older snapshots are deleted.
 
-Building runs apart, one at a time; a failure costs the snapshot and nothing else. Other processes may put snapshots
-into the folder too (`quorumd snapshot`): they are found when this looks again.
+Snapshots are built in a subprocess, one at a time; a failed build has no other effect. Other processes may write
+snapshots to the folder too (`quorumd snapshot`): `maintain` finds them.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ TOKEN = "node"
 BACKOFF_MS = 5_000.0
 BACKOFF_MAX_MS = 3600_000.0
 SNAPSHOT_SIZE_RATIO = 0.5
-"""A snapshot is due once the log behind the last one has this part of its size: what is written for snapshots stays
-in proportion to what is written to the log, and what a start has to apply to what it has to load."""
+"""A snapshot is due once the log after the newest one has this fraction of its size. That keeps the bytes written for
+snapshots proportional to the log, and the log to replay at a start proportional to the snapshot to load."""
 
 
 class SnapshotManager:
-    """`needed()` is the offset from which on the image may still need the log: what it has not applied, and what it
-    takes back if its node loses its leadership."""
+    """`needed_offset()`: the image may still read the log from this offset on, for records that it has not applied or
+    may roll back."""
 
     def __init__(
         self,
@@ -58,9 +58,10 @@ class SnapshotManager:
         self._update_statistics()
 
     def maintain(self, committed: int) -> None:
-        """See what is to be done. All below `committed` is committed, and durable here.
+        """Delete obsolete files and start a build if one is due. Called periodically.
 
-        Called now and then. Raises StorageError where the folder cannot be read, FlushFailed.
+        All records below `committed` are committed, and durable here. Raises StorageError if the folder cannot be
+        read, FlushFailed.
         """
         if self._is_stopped:
             return
@@ -74,7 +75,7 @@ class SnapshotManager:
             self._build(committed, now)
 
     def stop(self) -> None:
-        """What comes of a snapshot that is being built does not matter any more."""
+        """Ignore the result of a build in progress and start no more."""
         self._is_stopped = True
 
     def _rescan(self, now: float) -> None:
@@ -93,7 +94,7 @@ class SnapshotManager:
 
     @property
     def _snapshot_offset(self) -> int:
-        """All below is in a snapshot."""
+        """The end offset of the newest snapshot, 0 without one."""
         return self._newest.offset if self._newest is not None else 0
 
     def _is_due(self, committed: int, now: float) -> bool:
@@ -106,7 +107,7 @@ class SnapshotManager:
 
     @property
     def _growth(self) -> float:
-        """How much the log has grown behind the newest snapshot, 1 being enough for the next one."""
+        """Growth of the log after the newest snapshot, as a multiple of the size at which the next one is due."""
         threshold = max(self._settings.snapshot_bytes, SNAPSHOT_SIZE_RATIO * self._statistics.snapshot_bytes)
         return self._log.bytes_after(self._snapshot_offset) / threshold
 
@@ -117,7 +118,7 @@ class SnapshotManager:
         )
         if begin is not None and begin.offset <= self._needed_offset():
             log.delete_before(begin)
-            logger.info("the log begins at offset %d now, where a snapshot ends", log.start_offset)
+            logger.info("deleted the log below offset %d, where a snapshot ends", log.start_offset)
 
     def _build(self, committed: int, now: float) -> None:
         self._is_building = True
@@ -136,7 +137,7 @@ class SnapshotManager:
             return
         now = self._clock.now_ms()
         if isinstance(outcome, BaseException) and self._log.start_offset > committed:
-            # A fetched snapshot took the place of the log that was read.
+            # A fetched snapshot replaced the log during the build.
             outcome = None
         try:
             self._rescan(now)
@@ -158,12 +159,12 @@ class SnapshotManager:
             self._newest_since_ms = now
 
     def _on_failed(self, error: BaseException, now: float) -> None:
-        """The log is kept until it works again: nothing depends on a snapshot but the room it would save."""
+        """Schedule a retry with backoff. The log is kept meanwhile, so that only disk space is at stake."""
         self._statistics.snapshots_failed += 1
         backoff = min(BACKOFF_MS * 2**self._failures, BACKOFF_MAX_MS)
         self._failures = min(self._failures + 1, 32)
         self._retry_after_ms = now + backoff
-        logger.warning("no snapshot was built, in %.0f s it is tried again: %s", backoff / 1000, error)
+        logger.warning("no snapshot was built, next attempt in %.0f s: %s", backoff / 1000, error)
         self._log.snapshots.remove_leftovers(TOKEN)
 
     def _log_built(self, built: BuiltSnapshot, took_ms: float) -> None:
@@ -178,6 +179,8 @@ class SnapshotManager:
 
 
 def duty_cycle(growth: float) -> float:
-    """How much of the time a builder works when the log has grown by `growth` times what a snapshot is due at: seldom
-    until then, always from twice that on, or the log would grow faster than snapshots are built."""
+    """The fraction of time in which a builder runs for a log of `growth` times the size at which a snapshot is due.
+
+    The minimum up to 1, all the time from 2 on, so that the log does not grow faster than snapshots are built.
+    """
     return min(1.0, max(MIN_DUTY_CYCLE, growth - 1.0))

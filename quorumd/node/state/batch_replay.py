@@ -1,4 +1,4 @@
-"""A batch of the log or of a snapshot, applied to an image."""
+"""Applies batches of a log to an image."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from quorumd.protocol.record_batch import BatchHeader, values
 
 
 def apply_batch(image: ClusterImage, data: bytes, header: BatchHeader, changes: list[UndoEntry]) -> None:
-    """Apply the records of a data batch that is whole in `data`, and note in `changes` how to take them back. Raises
-    as `apply_steps`."""
+    """Apply the records of a data batch, which `data` holds completely, and append their undo entries to `changes`.
+
+    Raises like `apply_steps`.
+    """
     for _ in apply_steps(image, data, header, changes, header.count):
         pass
 
@@ -21,10 +23,9 @@ def apply_batch(image: ClusterImage, data: bytes, header: BatchHeader, changes: 
 def apply_steps(
     image: ClusterImage, data: bytes, header: BatchHeader, changes: list[UndoEntry], records_per_step: int
 ) -> Iterator[int]:
-    """As `apply_batch`, a few records at a time; yields how many were applied since the last time, at the end too.
+    """Apply a batch like `apply_batch`, `records_per_step` at a time; yields the number of records of each step.
 
-    Raises MalformedMessage, and UnsupportedVersion for a type or version that is not known, with the offset of the
-    record.
+    Raises MalformedMessage, and UnsupportedVersion for an unknown record type or version, with the record's offset.
     """
     offset = reported = header.base_offset
     apply = image.apply

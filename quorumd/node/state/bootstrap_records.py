@@ -1,4 +1,4 @@
-"""The records that a cluster begins with: what a stock reader needs before it publishes anything."""
+"""The first records of a cluster, which stock readers need before they publish any metadata."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ logger = logging.getLogger("quorumd.node")
 
 
 class NewCluster(NamedTuple):
-    """What a node begins a new cluster with: the records of an empty log, and the voters if `format` named them."""
+    """The content of a new cluster: the records for an empty log, and the voters if `format` named them."""
 
     records: list[Message]
     voters: VoterSet | None = None
@@ -49,7 +49,7 @@ def load_new_cluster(disk: Disk, data_directory: str, *, log_is_empty: bool) -> 
     except CorruptLog as fault:
         if log_is_empty:
             raise
-        logger.info("not read, the log has begun: %s", fault)
+        logger.info("ignored the bootstrap snapshot, since the log has records: %s", fault)
         voters = records = None
     if records is None and legacy is not None:
         records = _records(legacy)
@@ -57,7 +57,7 @@ def load_new_cluster(disk: Disk, data_directory: str, *, log_is_empty: bool) -> 
 
 
 def _records(bootstrap: Bootstrap) -> list[Message]:
-    """Raises CorruptLog for levels that are not supported."""
+    """Decode bootstrap records. Raises CorruptLog for unsupported feature levels."""
     records = [decode_record(frame) for frame in bootstrap.frames]
     try:
         check_levels(feature_levels_from(records))
@@ -70,7 +70,7 @@ def _records(bootstrap: Bootstrap) -> list[Message]:
 
 
 def _voters(bootstrap: Bootstrap) -> VoterSet | None:
-    """Raises CorruptLog for voters that are none."""
+    """The voters in a bootstrap snapshot. Raises CorruptLog for an invalid voter set."""
     if bootstrap.voters is None:
         return None
     try:
@@ -82,10 +82,11 @@ def _voters(bootstrap: Bootstrap) -> VoterSet | None:
 def propose_bootstrap_records(
     state_machine: StateMachine, bootstrap: Sequence[Message], min_insync_replicas: int, proposals: Proposals
 ) -> None:
-    """Propose what the image of a new leader lacks: in a log without features what a new cluster begins with; with an
-    ELR the cluster's default of min.insync.replicas, which logs of earlier versions do not have.
+    """Propose the records that a new leader's image lacks.
 
-    A transaction that an earlier leader left open is aborted: what follows is no part of it (KIP-868).
+    In a log without features these are the bootstrap records. With ELR enabled, they include the cluster's default of
+    min.insync.replicas, which logs of earlier versions lack. A transaction that an earlier leader left open is
+    aborted, so that later records are not part of it (KIP-868).
     """
     changes: list[UndoEntry] = []
     records: list[Message] = []

@@ -1,4 +1,4 @@
-"""When what the image of this node tells is committed."""
+"""Reports when the image is committed."""
 
 from __future__ import annotations
 
@@ -7,23 +7,28 @@ from quorumd.node.state.state_machine import StateMachine
 
 
 class CommittedImage:
-    """The image of a leader is ahead of what is committed. That of one that was replaced is until all that is taken
-    back, and that of any node may hold a part of a batch."""
+    """Defers responses that read the image until its content is committed.
+
+    A leader's image is ahead of the high watermark, that of a former leader until its rollback is complete, and any
+    image may hold part of a batch.
+    """
 
     def __init__(self, state_machine: StateMachine, proposals: Proposals) -> None:
         self._state_machine = state_machine
         self._proposals = proposals
 
-    def when_committed(self, outcome: CommitCallback) -> None:
-        """Call `outcome(True)` once all that the image holds now is committed. If that may never be, or the image was
-        not readable, call `outcome(False)` in a later turn in which it is."""
+    def when_committed(self, callback: CommitCallback) -> None:
+        """Call `callback(True)` once the current content of the image is committed.
+
+        If it may be lost, or the image is not readable, call `callback(False)` in a later turn when it is readable.
+        """
         when_readable = self._state_machine.when_readable
 
         def on_commit(committed: bool) -> None:
             if committed:
-                outcome(True)
+                callback(True)
             else:
-                when_readable(lambda: outcome(False))
+                when_readable(lambda: callback(False))
 
         if self._state_machine.is_readable:
             self._proposals.on_commit_deferred(on_commit)

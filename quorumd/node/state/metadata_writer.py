@@ -1,4 +1,4 @@
-"""Records into the image and into the log: how a leader changes the metadata."""
+"""Writes a leader's metadata changes to the image and to the log."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from quorumd.protocol.wire import Message
 
 
 class MetadataWriter:
-    """`has_room()`: whether the log takes records. `on_unclean_elections`: called with such elections once committed.
-    `eligible_elections`: how many committed elections made an eligible replica leader, since none was in sync."""
+    """`has_room()`: whether the disk has space for records. `on_unclean_elections` is called with unclean elections
+    once they are committed. `eligible_elections`: number of committed elections of an eligible replica (ELR)."""
 
     def __init__(
         self,
@@ -34,21 +34,25 @@ class MetadataWriter:
         self.eligible_elections = 0
 
     def write_batch(
-        self, records: Sequence[Message], outcome: CommitCallback, prepared: PreparedPartitions | None = None
+        self, records: Sequence[Message], callback: CommitCallback, prepared: PreparedPartitions | None = None
     ) -> bool:
-        """Apply the records to the image and append them together, and behind them those of the partitions that are
-        prepared. False, with nothing done, if they are too large for one batch."""
+        """Apply records to the image and append them in one batch, followed by those of the prepared partitions.
+
+        Returns False, without any effect, if they are too large for one batch.
+        """
         level = self._state_machine.image.metadata_version
         values = [encode_for_version(record, level) for record in records]
         room = size_of_records(values) + (size_of_records(prepared.frames) if prepared is not None else 0)
         if room > MAX_BATCH_BYTES:
             return False
-        self.propose(records, values, outcome, prepared)
+        self.propose(records, values, callback, prepared)
         return True
 
-    def write_batches(self, records: Sequence[Message], outcome: CommitCallback) -> None:
-        """As `write_batch`, in as many batches as it takes: for records of which the first so many do no harm
-        without the rest. `outcome` is that of the last."""
+    def write_batches(self, records: Sequence[Message], callback: CommitCallback) -> None:
+        """Write records like `write_batch`, in as many batches as needed, and call `callback` for the last one.
+
+        Every prefix of the records must be valid without the rest.
+        """
         level = self._state_machine.image.metadata_version
         part: list[Message] = []
         values: list[bytes] = []
@@ -62,28 +66,26 @@ class MetadataWriter:
             part.append(record)
             values.append(value)
             size += room
-        self.propose(part, values, outcome)
+        self.propose(part, values, callback)
 
     def write_no_op(self) -> None:
-        """See that something is appended soon, whatever it is."""
+        """Append a NoOpRecord, unless other records are about to be appended."""
         level = self._state_machine.image.metadata_version
         if not self._proposals.pending_records:
             self._proposals.propose([encode_for_version(NoOpRecord(), level)], [], _ignore_commit)
 
     def flush_pending(self) -> None:
-        """Append what is written without gathering more: the quorum's own records, of its voters say, come between
-        otherwise."""
+        """Append pending records now, so that they precede records of the engine such as a voter change."""
         self._proposals.append_pending()
 
     def propose(
         self,
         records: Sequence[Message],
         frames: Sequence[bytes],
-        outcome: CommitCallback,
+        callback: CommitCallback,
         prepared: PreparedPartitions | None = None,
     ) -> None:
-        """Apply the records to the image and append their frames, which fit into one batch with those that are
-        prepared."""
+        """Apply records to the image and append their frames, which fit into one batch with those in `prepared`."""
         image = self._state_machine.image
         apply = self._state_machine.apply
         changes: list[UndoEntry] = []
@@ -100,17 +102,17 @@ class MetadataWriter:
             self._state_machine.add_prepared(prepared, changes)
             frames = [*frames, *prepared.frames]
         if unclean or eligible:
-            outcome = self._with_election_report(unclean, eligible, outcome)
-        self._proposals.propose(frames, changes, outcome)
+            callback = self._with_election_report(unclean, eligible, callback)
+        self._proposals.propose(frames, changes, callback)
 
     def _with_election_report(
-        self, unclean: Sequence[UncleanElection], eligible: int, outcome: CommitCallback
+        self, unclean: Sequence[UncleanElection], eligible: int, callback: CommitCallback
     ) -> CommitCallback:
         def on_commit(committed: bool) -> None:
             if committed:
                 self.eligible_elections += eligible
                 self._on_unclean_elections(unclean)
-            outcome(committed)
+            callback(committed)
 
         return on_commit
 

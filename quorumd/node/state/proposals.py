@@ -1,8 +1,8 @@
-"""Records of many requests become one batch: gathered, appended, answered when committed.
+"""Gathers the records of many requests into batches, appends them and reports their commit.
 
-What arrives in one turn of the loop, or while a flush is running, is one batch (group commit). The image is
-changed when a record is proposed, so that the next request is planned against it, and the changes are kept until
-the record is committed: losing leadership takes them back, newest first.
+Records that arrive in one turn of the event loop, or during a flush, form one batch (group commit). The image is
+changed when a record is proposed, so that the next request is planned against it. The undo entries are kept until the
+record is committed; when leadership is lost they are undone, newest first.
 """
 
 from __future__ import annotations
@@ -15,38 +15,38 @@ from quorumd.controller.undo_log import UndoEntry, undo
 from quorumd.protocol.record_batch import size_of_records
 
 CommitCallback = Callable[[bool], None]
-"""Called once: True when the records are committed, False when this node can no longer tell."""
+"""Called once: with True when the records are committed, with False when their fate is unknown to this node."""
 
 MAX_BATCH_BYTES = 8 * 1024 * 1024 - 64 * 1024
-"""Room that the records of one batch may take (`size_of_records`): stock readers take batches of up to 8 MiB."""
+"""Maximum size of the records in a batch (`size_of_records`): stock readers accept batches of up to 8 MiB."""
 
 
 class Proposal(NamedTuple):
-    """Records that go into the log together, or not at all. `size`: the room that they take in a batch."""
+    """Records that are appended together or not at all. `size`: their size in a batch."""
 
     values: Sequence[bytes]
     size: int
     changes: Sequence[UndoEntry]
-    outcome: CommitCallback
+    callback: CommitCallback
 
 
 class AppendedBatch(NamedTuple):
-    """One batch in the log that is not known to be committed."""
+    """A batch in the log that is not known to be committed."""
 
     end_offset: int
     appended_at: float
     records: int
     changes: list[UndoEntry]
-    outcomes: list[CommitCallback]
+    callbacks: list[CommitCallback]
 
 
 class Proposals:
-    """Waiting records, appended but uncommitted ones, and who waits for them.
+    """Pending records, appended but uncommitted batches, and the callbacks that wait for them.
 
-    `append(values)` puts one batch of record values into the log and returns its end offset, or None when the
-    log takes none (not leader any more, or no room). `schedule(callback)` calls back at the end of the turn.
-    `on_latency(ms, records)` is told how long a batch took from append to commit. `last_appended_ms`: when the newest
-    batch was appended.
+    `append(values)` appends one batch of record values and returns its end offset, or None if it was not appended
+    (leadership lost, or the disk is full). `schedule(callback)` calls back at the end of the turn.
+    `on_latency(ms, records)` is called with the time from append to commit of each batch. `last_appended_ms`: when
+    the newest batch was appended.
     """
 
     def __init__(
@@ -66,89 +66,91 @@ class Proposals:
         self._is_scheduled = False
         self._pending: deque[Proposal] = deque()
         self._appending: list[Proposal] = []
-        """What the log is being asked to take: it may cost this node its leadership on the way."""
+        """Proposals in the batch that is being appended; leadership may be lost during the append."""
         self._appended: deque[AppendedBatch] = deque()
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is proposed that is not committed."""
+        """Whether all proposed records are committed."""
         return not self._pending and not self._appended
 
-    def await_inherited(self, end_offset: int) -> None:
-        """This node leads from now on. What its log holds below this offset is in the image, and is not all known to
-        be committed: nobody is told of it before it is."""
+    def await_uncommitted(self, end_offset: int) -> None:
+        """Make later callbacks wait for the commit of the log below `end_offset`.
+
+        Called when this node becomes leader: its image holds that part of the log, which may be uncommitted.
+        """
         self._appended.append(AppendedBatch(end_offset, self._now_ms(), 0, [], []))
 
-    def propose(self, values: Sequence[bytes], changes: Sequence[UndoEntry], outcome: CommitCallback) -> None:
-        """Append these record values together. `changes` are already made to the image.
-
-        Together the values must not take more room than MAX_BATCH_BYTES.
-        """
-        self._pending.append(Proposal(values, size_of_records(values), changes, outcome))
+    def propose(
+        self, values: Sequence[bytes], changes: Sequence[UndoEntry], callback: CommitCallback
+    ) -> None:
+        """Append record values together, at most MAX_BATCH_BYTES of them. `changes`: undo entries of the image, which
+        already has the records."""
+        self._pending.append(Proposal(values, size_of_records(values), changes, callback))
         if not self._is_scheduled:
             self._is_scheduled = True
             self._schedule(self._end_of_tick)
 
     def append_pending(self) -> bool:
-        """Append what waits, in as few batches as it fits. False when the log did not take it, so that nothing
-        of what was proposed can be told of any more."""
+        """Append the pending records in as few batches as possible. Returns False if the append failed, so that all
+        pending proposals were rolled back."""
         while self._pending:
             proposals = self._appending = self._next_batch()
             values = [value for proposal in proposals for value in proposal.values]
             changes = [change for proposal in proposals for change in proposal.changes]
-            outcomes = [proposal.outcome for proposal in proposals]
+            callbacks = [proposal.callback for proposal in proposals]
             end_offset = self._append(values)
             if end_offset is None:
                 self._roll_back()
                 return False
             self._appending = []
             now = self.last_appended_ms = self._now_ms()
-            self._appended.append(AppendedBatch(end_offset, now, len(values), changes, outcomes))
+            self._appended.append(AppendedBatch(end_offset, now, len(values), changes, callbacks))
         return True
 
-    def on_commit(self, outcome: CommitCallback) -> None:
-        """Call `outcome` as soon as all that is proposed now is committed, or lost."""
+    def on_commit(self, callback: CommitCallback) -> None:
+        """Append pending records, and call `callback` as soon as all proposals are committed or lost."""
         if not self.append_pending():
-            outcome(False)
+            callback(False)
         elif self._appended:
-            self._appended[-1].outcomes.append(outcome)
+            self._appended[-1].callbacks.append(callback)
         else:
-            outcome(True)
+            callback(True)
 
-    def on_commit_deferred(self, outcome: CommitCallback) -> None:
-        """As `on_commit`, without hurrying what waits for its batch."""
+    def on_commit_deferred(self, callback: CommitCallback) -> None:
+        """Call `callback` like `on_commit`, but leave pending records to their next batch."""
         if self._pending:
-            self._pending.append(Proposal((), 0, (), outcome))
+            self._pending.append(Proposal((), 0, (), callback))
         elif self._appended:
-            self._appended[-1].outcomes.append(outcome)
+            self._appended[-1].callbacks.append(callback)
         else:
-            outcome(True)
+            callback(True)
 
     @property
     def pending_records(self) -> int:
-        """How many records are proposed and not in the log yet."""
+        """Number of records that are proposed but not in the log yet."""
         return sum(len(proposal.values) for proposal in self._pending)
 
     def committed(self, high_watermark: int) -> None:
-        """Everything below the high watermark is committed."""
+        """Call back for the batches below the new high watermark."""
         now = self._now_ms()
         while self._appended and self._appended[0].end_offset <= high_watermark:
             batch = self._appended.popleft()
             if batch.records:
                 self._on_latency(now - batch.appended_at, batch.records)
-            for outcome in batch.outcomes:
-                outcome(True)
+            for callback in batch.callbacks:
+                callback(True)
 
-    def lost(self) -> None:
-        """This node leads no longer: what is not committed may or may not become so without it."""
-        outcomes = [outcome for batch in self._appended for outcome in batch.outcomes]
+    def on_leadership_lost(self) -> None:
+        """Undo uncommitted changes and call back with False: their records may be committed later or not."""
+        callbacks = [callback for batch in self._appended for callback in batch.callbacks]
         appended, self._appended = self._appended, deque()
-        self._roll_back(appended, outcomes)
+        self._roll_back(appended, callbacks)
 
     def _roll_back(
-        self, appended: Sequence[AppendedBatch] = (), outcomes: Sequence[CommitCallback] = ()
+        self, appended: Sequence[AppendedBatch] = (), callbacks: Sequence[CommitCallback] = ()
     ) -> None:
-        """Undo newest first, what waits before what is in the log, and only then tell who waits."""
+        """Undo the changes newest first, those of pending records before appended ones, and then call back."""
         proposals = [*self._appending, *self._pending]
         self._appending = []
         self._pending.clear()
@@ -156,8 +158,8 @@ class Proposals:
             undo(reversed(proposal.changes))
         for batch in reversed(appended):
             undo(reversed(batch.changes))
-        for outcome in [*outcomes, *(proposal.outcome for proposal in proposals)]:
-            outcome(False)
+        for callback in [*callbacks, *(proposal.callback for proposal in proposals)]:
+            callback(False)
 
     def _next_batch(self) -> list[Proposal]:
         proposals = [self._pending.popleft()]
@@ -169,7 +171,7 @@ class Proposals:
         return proposals
 
     def on_flush_completed(self) -> None:
-        """A flush ended: the turn of what was gathered meanwhile."""
+        """Append the records that were gathered during a flush."""
         if self._pending:
             self.append_pending()
 

@@ -1,4 +1,4 @@
-"""Which snapshot a node begins with, and how one becomes an image: read from its file, a few records at a time."""
+"""Chooses the snapshot that a node starts with, and loads snapshot files into images."""
 
 from __future__ import annotations
 
@@ -25,30 +25,32 @@ _UNLIMITED = 1 << 62
 
 
 class StartSnapshot(NamedTuple):
-    """The snapshot that a node starts with, None for the beginning of its log, and the voters that it names."""
+    """The snapshot that a node starts with, None for the beginning of its log, and the voters in it."""
 
     snapshot: OffsetAndEpoch | None = None
     voters: VoterRecord | None = None
 
     @property
     def offset(self) -> int:
-        """What is below it need not be read from the log."""
+        """The offset from which on the log has to be read."""
         return self.snapshot.offset if self.snapshot is not None else 0
 
 
 def find_start_snapshot(log: SegmentedLog) -> StartSnapshot:
-    """Find the newest sound snapshot of a log, and see that all in it and behind it is known. Blocks. Raises as
-    `_newest_valid` and `validate_log`."""
+    """Find the newest valid snapshot of a log, and check that this version knows all records in it and after it.
+
+    Blocks. Raises like `_newest_valid` and `validate_log`.
+    """
     start_snapshot = _newest_valid(log)
     validate_log(log, start_snapshot.offset)
     return start_snapshot
 
 
 def _newest_valid(log: SegmentedLog) -> StartSnapshot:
-    """Find the newest sound snapshot of a log.
+    """Find the newest valid snapshot of a log.
 
-    One that is not sound is set aside and told: an older one, or the whole log, does as well. Raises StorageError
-    where neither is there, UnknownRecord.
+    Invalid ones are set aside and logged, since an older one or the whole log can replace them. Raises StorageError
+    if there is neither, UnknownRecord.
     """
     set_aside = ""
     for snapshot in reversed(log.snapshots.ids):
@@ -63,14 +65,14 @@ def _newest_valid(log: SegmentedLog) -> StartSnapshot:
             logger.warning("%s; it is set aside as %s", fault, set_aside)
     if log.start_offset > 0:
         raise StorageError(
-            f"the log begins at offset {log.start_offset}, and no sound snapshot of what was before is left"
-            f" ({set_aside or 'none is there'}): restore the .checkpoint file from a copy, or, {REFORMAT_REMEDY}"
+            f"the log begins at offset {log.start_offset}, and no valid snapshot covers the offsets before it"
+            f" ({set_aside or 'there is none'}): restore the .checkpoint file from a copy, or, {REFORMAT_REMEDY}"
         )
     return StartSnapshot()
 
 
 def load_image(disk: Disk, path: str, snapshot: OffsetAndEpoch) -> ClusterImage:
-    """The image of a whole snapshot. Blocks. Raises as `load_steps`."""
+    """Return the image of a whole snapshot. Blocks. Raises like `load_steps`."""
     image = ClusterImage()
     for _ in load_steps(disk, path, snapshot, image, _UNLIMITED):
         pass
@@ -80,9 +82,9 @@ def load_image(disk: Disk, path: str, snapshot: OffsetAndEpoch) -> ClusterImage:
 def load_steps(
     disk: Disk, path: str, snapshot: OffsetAndEpoch, image: ClusterImage, records_per_step: int
 ) -> Iterator[int]:
-    """Fill an empty image; yields how many records were applied since the last time, at the end too.
+    """Load a snapshot into an empty image, `records_per_step` at a time; yields the number of records of each step.
 
-    Raises CorruptSnapshot; StorageError where the file cannot be read, or a newer version wrote it.
+    Raises CorruptSnapshot; StorageError if the file cannot be read, or a newer version wrote it.
     """
     count = 0
     for data, header in read_batches(disk, path, snapshot):

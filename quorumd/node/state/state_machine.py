@@ -1,13 +1,12 @@
-"""The image of the cluster as a function of the log.
+"""Applies the log to the cluster image.
 
-A node that starts loads its snapshot and applies what it knows to be committed. A follower applies what is committed
-a moment later: its image tells clients of topics, which are used to hear of them a little late, and its fetches are
-what the quorum waits for. A leader applies all that its log holds when it becomes leader, and then its own records as
-it proposes them (`Proposals` keeps how to take them back).
+A starting node loads its snapshot and applies the records that it knows to be committed. A follower applies committed
+records with a short delay, because the quorum waits for its fetches, while clients tolerate slightly old metadata. A
+new leader applies its whole log, and then its own records when it proposes them (`Proposals` keeps their undo
+entries).
 
-All of that is done in slices of a few milliseconds, between which the node serves its peers: what there is to apply,
-to load or to take back may take many times as long as a leader may be silent. Readers see none of it half done
-(`is_readable`).
+All of that happens in slices of a few milliseconds, between which the node serves its peers: applying, loading or
+rolling back may take many times the fetch timeout. Readers never see a partial state (`is_readable`).
 """
 
 from __future__ import annotations
@@ -30,25 +29,25 @@ from quorumd.protocol.record_batch import headers
 from quorumd.protocol.wire import Message
 
 SLICE_MS = 5.0
-"""How long the loop is held at once."""
+"""Longest time for which a slice holds the event loop."""
 SLICE_RECORDS = 10
-"""How many records are applied or loaded between two looks at the clock."""
+"""Number of records that are applied or loaded between two checks of the time."""
 READ_BYTES = 1024 * 1024
 
 
 @dataclass(slots=True)
 class Loading:
-    """A snapshot that takes the place of the image once it is loaded."""
+    """A snapshot that replaces the image once it is loaded."""
 
     snapshot: OffsetAndEpoch
     image: ClusterImage
     steps: Iterator[int]
     records: int = 0
-    """How many are loaded so far."""
+    """Number of records loaded so far."""
 
 
 class Applied(NamedTuple):
-    """A batch in the image that is not known to be committed, and how to take it back."""
+    """A batch in the image that is not known to be committed, and its undo entries."""
 
     base_offset: int
     end_offset: int
@@ -56,13 +55,12 @@ class Applied(NamedTuple):
 
 
 class StateMachine:
-    """Applies records of the log to the image, in order, each once.
+    """Applies the records of the log to the image, in order, each once.
 
-    `applied_offset`: the image holds everything below it; `applied_timestamp_ms`: when a leader appended the last
-    record of that, Unix milliseconds, 0 before there is one. `committed_offset`: what is committed; of what the image
-    holds, that is never undone. `linger(callback)` calls back a moment later, when more may have come;
-    `schedule(callback)` in a later turn of the loop.
-    Whatever applies may raise StorageError: a log that cannot be read, or not be understood.
+    `applied_offset`: the image holds all records below it; `applied_timestamp_ms`: when a leader appended the last of
+    them, Unix milliseconds, 0 before the first. `committed_offset`: records below it are committed and never undone.
+    `call_later(callback)` calls back after a short delay, in which more records may arrive; `schedule(callback)` in a
+    later turn of the loop. All methods that apply records raise StorageError if the log cannot be read or decoded.
     """
 
     def __init__(
@@ -83,45 +81,50 @@ class StateMachine:
         self._is_scheduled = False
         self._loading: Loading | None = None
         self._reading: Iterator[int] | None = None
-        """Applies what was read of the log; yields the number of records now and then."""
+        """Applies the part of the log that was read; yields the number of records of each step."""
         self._read_generation = 0
-        """How often what was read ahead became void: the log may hold something else there now."""
+        """Increases when records that were read ahead become invalid because the log may be truncated."""
         self._partial_batch: Applied | None = None
         """The batch that is being applied."""
         self._uncommitted: deque[Applied] = deque()
         self._rolling_back: deque[Applied] = deque()
         self._rollback_offset = 0
-        """What the image holds all of, and nothing above it, once all of `_rolling_back` is undone."""
+        """The applied offset once all of `_rolling_back` is undone."""
         self._leadership_offset = -1
-        """Where a leader's log ended when it took office; `_on_ready` is called once it is applied up to there."""
+        """The log end offset when this node became leader; `_on_ready` is called once it is applied."""
         self._on_ready: Callable[[], None] | None = None
         self.replay_end = 0
-        """What was known to be committed when the node started ends there."""
+        """The offset below which the log was known to be committed when the node started."""
         self._on_replayed: Callable[[], None] | None = None
-        """Called once the image holds all of that."""
+        """Called once the image is applied up to `replay_end`."""
         self._read_waiters: list[Callable[[], None]] = []
-        """Who waits until the image is readable."""
+        """Callbacks that wait until the image is readable."""
 
     @property
     def needed_offset(self) -> int:
-        """Nothing of the log below it is read again. Of what is applied, the end that is not known to be committed is
-        taken back with the leadership, and what is there then is applied."""
+        """The lowest offset from which the log may still be read.
+
+        Applied records that are not known to be committed may be rolled back, and the log is read again from there.
+        """
         needed = min(self.applied_offset, self.committed_offset)
         return min(needed, self._rollback_offset) if self._rolling_back else needed
 
     @property
     def is_readable(self) -> bool:
-        """Whether the image is that of the log up to the end of a batch, holds nothing that this node applied as a
-        leader that was replaced, and all that was known to be committed when the node started."""
+        """Whether the image may be read.
+
+        It then ends at a batch boundary, has no records of a lost leadership, and has all records that were known to
+        be committed when the node started.
+        """
         return self._partial_batch is None and not self._rolling_back and self._on_replayed is None
 
     def when_readable(self, callback: Callable[[], None]) -> None:
-        """Call back in a later turn, at a moment at which the image is readable."""
+        """Call back in a later turn in which the image is readable."""
         self._schedule(lambda: callback() if self.is_readable else self._read_waiters.append(callback))
 
     @property
     def is_replaying(self) -> bool:
-        """Whether what was known to be committed when the node started is not applied yet."""
+        """Whether the image has not reached `replay_end` yet."""
         return self._on_replayed is not None
 
     @property
@@ -136,8 +139,10 @@ class StateMachine:
         disk: Disk,
         on_replayed: Callable[[], None],
     ) -> bool:
-        """A node starts: load its snapshot, if it has one, and apply what of its log is known to be committed.
-        Returns False if that is done at once; else `on_replayed` is called when it is."""
+        """Load the snapshot, if there is one, and apply the log below `committed_offset`.
+
+        Returns False if that completes within a slice; else `on_replayed` is called at its completion.
+        """
         if snapshot is not None:
             self.applied_offset = 0
             self.load(snapshot, disk)
@@ -149,7 +154,7 @@ class StateMachine:
         return True
 
     def committed(self, high_watermark: int) -> None:
-        """Everything below the high watermark is committed: apply what is not applied yet, a moment later."""
+        """Schedule the application of records below the new high watermark."""
         if high_watermark > self.committed_offset:
             self.committed_offset = high_watermark
         while self._uncommitted and self._uncommitted[0].end_offset <= high_watermark:
@@ -157,8 +162,11 @@ class StateMachine:
         self._schedule_work(self._call_later)
 
     def load(self, snapshot: OffsetAndEpoch, disk: Disk) -> None:
-        """The log begins at the end of this snapshot now: load it in slices. Until then the image is the old one, and
-        not readable if a batch of the old log is applied in part: whoever fetches snapshots does not lead."""
+        """Load, in slices, a snapshot that replaced the log.
+
+        Until then the old image stays, unreadable if it holds part of a batch. A node that fetches snapshots does not
+        lead, so the image has no proposed records.
+        """
         image = ClusterImage()
         path = self._log.snapshots.path(snapshot)
         self._uncommitted.clear()
@@ -168,25 +176,30 @@ class StateMachine:
         self._schedule_work(self._schedule)
 
     def lead(self, on_ready: Callable[[], None]) -> None:
-        """This node became leader: its image becomes that of its whole log, committed or not. `on_ready` is called
-        then, within this call if a slice is enough."""
+        """Apply the whole log, committed or not, since this node became leader.
+
+        `on_ready` is called at its completion, within this call if a slice is enough.
+        """
         self._leadership_offset = self._log.end_offset
         self._on_ready = on_ready
         self._run_slice()
 
     def apply(self, record: Message, changes: list[UndoEntry], frame: bytes | None = None) -> None:
-        """A leader is about to propose this record; note in `changes` how to take it back."""
+        """Apply a record that is about to be proposed, and append its undo entry to `changes`."""
         self.image.apply(record, changes, frame)
         self._clock.charge(1)
 
     def add_prepared(self, prepared: PreparedPartitions, changes: list[UndoEntry]) -> None:
-        """As `apply` of their records one by one."""
+        """Apply the records of prepared partitions, with the same effect as `apply` of each."""
         self.image.add_prepared(prepared, changes)
         self._clock.charge(len(prepared.frames))
 
     def appended(self, end_offset: int) -> None:
-        """The leader appended records that its image holds already; before it is ready only such without state, to
-        which it comes in its turn."""
+        """Note that the leader appended records up to `end_offset`.
+
+        The image already holds them. Only before it is ready does it not: those records have no state, and it applies
+        them in their turn.
+        """
         if self._on_ready is None:
             self.applied_offset = end_offset
             self.applied_timestamp_ms = self._clock.wall_ms()
@@ -194,7 +207,7 @@ class StateMachine:
             self._leadership_offset = end_offset
 
     def on_leadership_lost(self) -> None:
-        """Take back what was read from the log but not committed; proposals are taken back before this."""
+        """Roll back records that were read from the log but are not committed; `Proposals` has undone the rest."""
         self._on_ready = None
         self._read_generation += 1
         if self._partial_batch is not None and self._partial_batch.end_offset > self.committed_offset:
@@ -231,7 +244,7 @@ class StateMachine:
         self._run_slice()
 
     def _run_slice(self) -> None:
-        """One slice, and another one later if there is more to do."""
+        """Run one slice, and schedule another if there is more to do."""
         slice_deadline = self._clock.now_ms() + SLICE_MS
         while self._has_work:
             count = self._step()
@@ -253,7 +266,7 @@ class StateMachine:
             on_ready()
 
     def _step(self) -> int:
-        """A part of a slice. Returns how many records that were, -1 where the log has no whole batch to apply yet."""
+        """Do one step of a slice. Returns its number of records, -1 if the log has no complete batch to apply."""
         if self._rolling_back:
             return self._roll_back()
         if self._loading is not None:
@@ -291,7 +304,7 @@ class StateMachine:
         return max(0, count)
 
     def _apply_batches(self, data: bytes) -> Iterator[int]:
-        """Apply whole batches; yields every so many records, and at the end of a batch."""
+        """Apply complete batches; yields the number of records per SLICE_RECORDS and at the end of each batch."""
         read_generation = self._read_generation
         for header in headers(data):
             if header.is_control:

@@ -1,3 +1,5 @@
-"""Raft messages between the engine's flat values and Kafka's nested messages, used by both `peers` and `api`:
-`quorum_messages` (Vote, BeginQuorumEpoch, EndQuorumEpoch), `fetch_messages` (FetchQuorumRecords, Fetch) and
-`snapshot_messages` (FetchSnapshot).."""
+"""Translation between the engine's flat messages and Kafka's nested ones, used by `peers` and `api`.
+
+`quorum_messages` translates Vote, BeginQuorumEpoch and EndQuorumEpoch, `fetch_messages` FetchQuorumRecords and Fetch,
+`snapshot_messages` FetchSnapshot.
+"""

@@ -1,9 +1,9 @@
-"""Flat values of the engine <-> FetchQuorumRecords, between quorumd nodes, and stock Fetch, with everything else.
+"""Translates the engine's fetches to FetchQuorumRecords, between quorumd nodes, and to stock Fetch otherwise.
 
-A stock controller may lead and may follow. What stock Fetch lacks, and what holds instead:
+A stock controller may lead and may follow. Stock Fetch lacks two fields:
 
-    read round   its requests carry none (-1): see `quorumd.raft.read_index` for what confirms a read then
-    IsFollower   nobody tells a follower that it is no voter any more (NOT_FOLLOWER): its log does
+    read round   Its requests carry none (-1): see `quorumd.raft.read_index` for how reads are confirmed then.
+    IsFollower   A follower gets no NOT_FOLLOWER once it is not a voter any more: it learns that from its log.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ NODE_ENDPOINTS_VERSION = 16
 REPLICA_DIRECTORY_VERSION = 17
 HIGH_WATERMARK_VERSION = 18
 MAX_FETCH_BYTES = 8 * 1024 * 1024
-"""Never more in one answer, whatever is asked for: what stock Kafka's raft client takes."""
+"""Largest response, whatever the request allows: the limit of stock Kafka's raft client."""
 MAX_WAIT_MS = 30_000
-"""A fetch is parked no longer, whatever it asks for: its connection may be gone, and it is kept until then."""
+"""Longest time for which a fetch is parked, whatever it requests: it is kept even if its connection is gone."""
 
 
 def fetch_to_wire(
     request: FetchRequest, cluster_id: str | None
 ) -> fetch_quorum_records_request.FetchQuorumRecordsRequest:
-    """The request that a follower sends to its leader."""
+    """Build the request of a follower to its leader."""
     return fetch_quorum_records_request.FetchQuorumRecordsRequest(
         cluster_id,
         request.replica.id,
@@ -60,7 +60,7 @@ def fetch_to_wire(
 
 
 def fetch_from_wire(message: fetch_quorum_records_request.FetchQuorumRecordsRequest) -> FetchRequest:
-    """What the engine is asked; size and wait are held to their ceilings whatever the request says."""
+    """Parse a request; size and wait are limited to MAX_FETCH_BYTES and MAX_WAIT_MS."""
     return FetchRequest(
         _replica(message.replica_id, message.replica_directory_id),
         message.leader_epoch,
@@ -77,11 +77,11 @@ def fetch_from_wire(message: fetch_quorum_records_request.FetchQuorumRecordsRequ
 def fetch_response_to_wire(
     response: FetchResponse, records: bytes, leader: Endpoint | None
 ) -> fetch_quorum_records_response.FetchQuorumRecordsResponse:
-    """The answer with the batches in `records`; `leader` is where the leader listens, if that is known."""
+    """Build the response with the batches in `records`; `leader` is the leader's endpoint, if known."""
     wire = fetch_quorum_records_response
     diverging = response.diverging
-    # Who fetches without an error knows where from.
-    tell = leader is not None and response.error is not ErrorCode.NONE
+    # A replica whose fetch succeeds knows the leader's endpoint.
+    with_endpoint = leader is not None and response.error is not ErrorCode.NONE
     snapshot = response.snapshot
     return wire.FetchQuorumRecordsResponse(
         int(response.error),
@@ -94,7 +94,7 @@ def fetch_response_to_wire(
         -1,
         response.read_round,
         records,
-        [wire.NodeEndpoint(response.leader_id, leader.host, leader.port)] if tell and leader else [],
+        [wire.NodeEndpoint(response.leader_id, leader.host, leader.port)] if with_endpoint and leader else [],
         wire.SnapshotId(snapshot.offset, snapshot.epoch) if snapshot else None,
     )
 
@@ -102,7 +102,7 @@ def fetch_response_to_wire(
 def fetch_response_from_wire(
     message: fetch_quorum_records_response.FetchQuorumRecordsResponse,
 ) -> FetchResponse | ErrorCode:
-    """The answer with its records still undecoded, or why there is none that the engine could use."""
+    """Parse a response, with its records undecoded; an error code if the engine cannot use it."""
     error = known_error(message.error_code)
     if error is ErrorCode.INCONSISTENT_CLUSTER_ID:
         return error
@@ -124,7 +124,7 @@ def fetch_response_from_wire(
 
 
 def stock_fetch_from_wire(message: fetch_request.FetchRequest, version: int) -> FetchRequest | None:
-    """The one fetch of the metadata log, None if anything else is asked for."""
+    """Parse a fetch of the metadata log; None if the request names any other partition."""
     if len(message.topics) != 1 or len(message.topics[0].partitions) != 1:
         return None
     topic = message.topics[0]
@@ -143,7 +143,7 @@ def stock_fetch_from_wire(message: fetch_request.FetchRequest, version: int) -> 
         partition.fetch_offset,
         partition.last_fetched_epoch,
         min(message.max_wait_ms, MAX_WAIT_MS),
-        # The partition's own limit is 0 in what a stock broker sends and is not looked at.
+        # The partition's own limit is ignored: it is 0 in requests of stock brokers.
         min(message.max_bytes, MAX_FETCH_BYTES),
         False,
         partition.high_watermark,
@@ -154,10 +154,10 @@ def stock_fetch_from_wire(message: fetch_request.FetchRequest, version: int) -> 
 def stock_fetch_to_wire(
     request: FetchRequest, cluster_id: str | None, version: int
 ) -> fetch_request.FetchRequest:
-    """The request that a follower sends to a stock leader: one partition, and no fetch session.
+    """Build the request of a follower to a stock leader: one partition, no fetch session.
 
-    Raises UnsupportedVersion where the leader could not tell which replica fetches: without its directory id a voter
-    of kraft.version 1 counts as an observer, and what it has is never committed.
+    Raises UnsupportedVersion for versions without directory ids: at kraft.version 1 the leader would count the voter
+    as an observer and never commit the records that it acknowledges.
     """
     if version < REPLICA_DIRECTORY_VERSION:
         raise UnsupportedVersion(
@@ -183,7 +183,7 @@ def stock_fetch_to_wire(
 
 
 def stock_fetch_response_from_wire(message: fetch_response.FetchResponse) -> FetchResponse | ErrorCode:
-    """The answer with its records still undecoded, or why there is none that the engine could use."""
+    """Parse a response, with its records undecoded; an error code if the engine cannot use it."""
     if message.error_code != ErrorCode.NONE:
         return known_error(message.error_code)
     if len(message.responses) != 1 or len(message.responses[0].partitions) != 1:
@@ -205,9 +205,10 @@ def stock_fetch_response_from_wire(message: fetch_response.FetchResponse) -> Fet
 def stock_fetch_response_to_wire(
     response: FetchResponse, records: bytes, leader: Endpoint | None, version: int
 ) -> fetch_response.FetchResponse:
-    """Every answer says who leads and, where the version can, how to reach it: a broker learns it here only.
+    """Build the response. It names the leader and, where the version allows, its endpoint, which brokers learn only
+    here.
 
-    A leader without an address is told as no leader: a stock broker halts on a leader that it cannot reach.
+    A leader without a known address is reported as no leader: a stock broker halts on a leader without an endpoint.
     """
     wire = fetch_response
     leader_id = response.leader_id if leader is not None else NO_NODE
@@ -230,7 +231,7 @@ def stock_fetch_response_to_wire(
 
 
 def stock_fetch_error(message: fetch_request.FetchRequest, version: int) -> fetch_response.FetchResponse:
-    """The answer to a fetch of partitions that are not here."""
+    """Build the response to a fetch of unknown partitions."""
     by_id = version >= TOPIC_ID_VERSION
     error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     wire = fetch_response
@@ -247,7 +248,7 @@ def stock_fetch_error(message: fetch_request.FetchRequest, version: int) -> fetc
 
 
 def _replica(replica_id: int, directory_id: KafkaUuid) -> ReplicaKey:
-    """Every id below 0 is a consumer: nobody's progress depends on it (hole 37)."""
+    """The key of the fetching replica; every id below 0 is a consumer, whose progress is not tracked (hole 37)."""
     return ReplicaKey(replica_id, directory_id) if replica_id >= 0 else ReplicaKey(NO_NODE)
 
 

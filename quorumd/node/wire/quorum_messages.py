@@ -1,6 +1,6 @@
-"""Flat values of the engine <-> Vote, BeginQuorumEpoch and EndQuorumEpoch as they travel.
+"""Translates the engine's messages to Vote, BeginQuorumEpoch and EndQuorumEpoch, and back.
 
-The wire nests everything in topics and partitions (the draft's "multi-raft"); there is one log, so exactly one
+The wire format nests all fields in topics and partitions (the draft's "multi-raft"); there is one log, so exactly one
 partition of one topic is expected and written (hole 42).
 """
 
@@ -40,7 +40,7 @@ ERRORS_BY_CODE = {int(code): code for code in ErrorCode}
 
 
 def only_partition(topics: Sequence[Any]) -> Any | None:
-    """The partition of the metadata log, if the request names it and nothing else."""
+    """The partition of the metadata log, None if the request names any other."""
     if len(topics) != 1 or topics[0].topic_name != METADATA_TOPIC or len(topics[0].partitions) != 1:
         return None
     partition = topics[0].partitions[0]
@@ -48,7 +48,7 @@ def only_partition(topics: Sequence[Any]) -> Any | None:
 
 
 def error_topics(module: Any, topics: Sequence[Any], error: ErrorCode) -> list[Any]:
-    """The topics of a request with an error in every partition's slot, of `module`'s response classes."""
+    """The topics of a request with an error in every partition, in the response classes of `module`."""
     return [
         module.TopicData(
             topic.topic_name,
@@ -59,12 +59,12 @@ def error_topics(module: Any, topics: Sequence[Any], error: ErrorCode) -> list[A
 
 
 def public_error(error: ErrorCode) -> int:
-    """The number for an answer that a stock peer may parse: NOT_FOLLOWER, which is private, never appears there."""
+    """The error code for a response that a stock peer may parse, which never carries the private NOT_FOLLOWER."""
     return int(ErrorCode.INVALID_REQUEST if error is ErrorCode.NOT_FOLLOWER else error)
 
 
 def known_error(number: int) -> ErrorCode:
-    """The code of an answer; numbers that have no name here count as an unknown failure."""
+    """The error code of a response; an unknown number becomes UNKNOWN_SERVER_ERROR."""
     return ERRORS_BY_CODE.get(number, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
@@ -79,9 +79,10 @@ def vote_from_wire(message: vote_request.VoteRequest, partition: vote_request.Pa
 
 
 def vote_to_wire(request: VoteRequest, cluster_id: str | None, version: int) -> vote_request.VoteRequest:
-    """Raises UnsupportedVersion for a pre-vote to a peer that would take it for a real vote (hole 11)."""
+    """Build a request. Raises UnsupportedVersion for a pre-vote in a version without that field, in which it would be
+    a real vote (hole 11)."""
     if request.pre_vote and version < PRE_VOTE_VERSION:
-        raise UnsupportedVersion(f"Vote v{version} knows no pre-vote")
+        raise UnsupportedVersion(f"Vote v{version} has no pre-vote")
     partition = vote_request.PartitionData(
         METADATA_PARTITION,
         request.epoch,
@@ -106,7 +107,7 @@ def vote_response_to_wire(response: VoteResponse, leader: Endpoint | None) -> vo
 
 
 def vote_response_from_wire(message: vote_response.VoteResponse) -> VoteResponse | ErrorCode:
-    """The answer, or the top-level error of an answer that has no partition."""
+    """Parse a response; the top-level error of a response without a partition."""
     partition = only_partition(message.topics)
     if message.error_code or partition is None:
         return known_error(message.error_code or ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -119,7 +120,7 @@ def begin_from_wire(
     message: begin_quorum_epoch_request.BeginQuorumEpochRequest,
     partition: begin_quorum_epoch_request.PartitionData,
 ) -> BeginEpochRequest:
-    """What version 0 does not carry has its default."""
+    """Parse a request; fields that version 0 lacks have their defaults."""
     return BeginEpochRequest(
         partition.leader_id,
         partition.leader_epoch,
@@ -132,7 +133,7 @@ def begin_from_wire(
 def begin_to_wire(
     request: BeginEpochRequest, cluster_id: str | None, version: int
 ) -> begin_quorum_epoch_request.BeginQuorumEpochRequest:
-    """Version 0 has no directory ids and no endpoints: what it cannot carry is left out."""
+    """Build a request; version 0 has no directory ids and no endpoints."""
     wire = begin_quorum_epoch_request
     has_directories = version >= 1
     partition = wire.PartitionData(
@@ -154,7 +155,7 @@ def end_from_wire(
     message: end_quorum_epoch_request.EndQuorumEpochRequest,
     partition: end_quorum_epoch_request.PartitionData,
 ) -> EndEpochRequest:
-    """The sender is tagged field 10000; a stock leader does not set it and is the sender itself."""
+    """Parse a request. The sender is tagged field 10000; without it the sender is the leader, as in stock Kafka."""
     del message
     successors = [
         ReplicaKey(c.candidate_id, c.candidate_directory_id) for c in partition.preferred_candidates
@@ -167,7 +168,7 @@ def end_from_wire(
 def end_to_wire(
     request: EndEpochRequest, cluster_id: str | None, version: int, endpoints: Sequence[Endpoint]
 ) -> end_quorum_epoch_request.EndQuorumEpochRequest:
-    """Version 0 names the successors by id alone and has no endpoints."""
+    """Build a request; version 0 has successors without directory ids, and no endpoints."""
     wire = end_quorum_epoch_request
     partition = wire.PartitionData(METADATA_PARTITION, request.leader_id, request.epoch)
     if version >= 1:
@@ -185,7 +186,7 @@ def end_to_wire(
 def leader_response_to_wire(
     module: Any, response: LeaderResponse, leader: Endpoint | None, version: int
 ) -> begin_quorum_epoch_response.BeginQuorumEpochResponse | end_quorum_epoch_response.EndQuorumEpochResponse:
-    """The answer to BeginQuorumEpoch or EndQuorumEpoch: both have the same fields."""
+    """Build the response to BeginQuorumEpoch or EndQuorumEpoch, which have the same fields."""
     partition = module.PartitionData(
         METADATA_PARTITION, public_error(response.error), response.leader_id, response.epoch
     )

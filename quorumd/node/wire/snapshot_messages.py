@@ -1,4 +1,4 @@
-"""Flat values of the engine <-> FetchSnapshot (KIP-630), the same between quorumd nodes and to stock observers."""
+"""Translates the engine's snapshot fetches to FetchSnapshot (KIP-630), for quorumd nodes and stock observers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NODE_ENDPOINTS_VERSION = 1
 def snapshot_request_to_wire(
     request: SnapshotRequest, cluster_id: str | None, version: int
 ) -> fetch_snapshot_request.FetchSnapshotRequest:
-    """The request that a follower sends to its leader."""
+    """Build the request of a follower to its leader."""
     wire = fetch_snapshot_request
     partition = wire.PartitionSnapshot(
         METADATA_PARTITION,
@@ -31,7 +31,7 @@ def snapshot_request_to_wire(
 def snapshot_request_from_wire(
     message: fetch_snapshot_request.FetchSnapshotRequest,
 ) -> SnapshotRequest | None:
-    """What the engine is asked; None if anything but the metadata log is asked for."""
+    """Parse a request; None if it names any partition other than the metadata log."""
     if len(message.topics) != 1 or len(message.topics[0].partitions) != 1:
         return None
     topic = message.topics[0]
@@ -57,8 +57,8 @@ def snapshot_response_to_wire(
     leader: Endpoint | None,
     version: int,
 ) -> fetch_snapshot_response.FetchSnapshotResponse:
-    """The answer. Every one says who leads and, where the version can, how to reach it; snapshot and position are
-    those of the request, or a stock broker halts."""
+    """Build the response. It names the leader and, where the version allows, its endpoint. Snapshot and position
+    repeat the request's: a stock broker halts on others."""
     wire = fetch_snapshot_response
     leader_id = response.leader_id if leader is not None else NO_NODE
     partition = wire.PartitionSnapshot(
@@ -79,7 +79,7 @@ def snapshot_response_to_wire(
 def snapshot_response_from_wire(
     message: fetch_snapshot_response.FetchSnapshotResponse,
 ) -> SnapshotResponse | ErrorCode:
-    """The answer, or why there is none that the engine could use."""
+    """Parse a response; an error code if the engine cannot use it."""
     if message.error_code != ErrorCode.NONE:
         return known_error(message.error_code)
     if len(message.topics) != 1 or len(message.topics[0].partitions) != 1:
@@ -101,7 +101,7 @@ def snapshot_response_from_wire(
 def snapshot_error(
     message: fetch_snapshot_request.FetchSnapshotRequest,
 ) -> fetch_snapshot_response.FetchSnapshotResponse:
-    """The answer to a fetch of snapshots that are not here."""
+    """Build the response to a fetch of unknown snapshots."""
     wire = fetch_snapshot_response
     error = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return wire.FetchSnapshotResponse(

@@ -113,7 +113,7 @@ class ControllerHarness:
     def lose_leadership(self) -> None:
         """In the order of a node: what is proposed first, then the reads."""
         self.is_leader = False
-        self.proposals.lost()
+        self.proposals.on_leadership_lost()
         self.confirm(False)
 
     def partition(self) -> Partition:

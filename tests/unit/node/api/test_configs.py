@@ -89,7 +89,7 @@ class World:
     def lose_leadership(self) -> None:
         """In the order of a node: what is proposed first, then the reads."""
         self.is_leader = False
-        self.proposals.lost()
+        self.proposals.on_leadership_lost()
         self.confirm(False)
 
     def alter(

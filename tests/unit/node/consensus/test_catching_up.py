@@ -1,4 +1,4 @@
-"""Whole nodes that are too far behind for records: from the leader's redirection to the state they end up with."""
+"""Whole nodes that lag behind the log start and catch up from snapshots."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def write(cluster: Cluster, count: int, value: str) -> None:
     client = cluster.client(cluster.leader().settings.node_id)
     for n in range(count):
         changes = [wire.AlterableConfig(f"c{n % 30}", 0, f"{value}{n}")]
-        answer: Any = client.ask(
+        response: Any = client.ask(
             wire.IncrementalAlterConfigsRequest([wire.AlterConfigsResource(BROKER, "7", changes)]), 1
         )
-        assert answer.responses[0].error_code == 0
+        assert response.responses[0].error_code == 0
     client.close()
 
 
 def cut(cluster: Cluster, node: Node) -> OffsetAndEpoch:
-    """Build a snapshot of all that is committed and let the log of `node` begin there."""
+    """Build a snapshot at the high watermark and delete the log of `node` below it."""
     disk = cluster.disks[node.settings.node_id]
     built = build_snapshot(disk, FOLDER, node.state_machine.committed_offset, "test")
     assert built is not None
@@ -50,12 +50,12 @@ def caught_up(cluster: Cluster, node_id: int) -> bool:
 
 @pytest.fixture
 def cluster() -> Cluster:
-    """Three voters whose logs have many segments, and who fetch snapshots in small pieces."""
+    """Three voters with small segments that fetch snapshots in small chunks."""
     return Cluster(3, raft=PIECES, log=SMALL, controller=NO_IDLE_RECORDS)
 
 
 def start_without(cluster: Cluster) -> int:
-    """One follower, which is returned, goes away, and the others go on writing."""
+    """Stop one follower, whose id is returned, and write more records."""
     cluster.start()
     write(cluster, 10, "before")
     away: int = cluster.follower().settings.node_id
@@ -74,7 +74,7 @@ def assert_same(cluster: Cluster, node_id: int, role: str = "follower") -> None:
     assert (node.engine.role_name, cluster.exits) == (role, [])
 
 
-def test_a_follower_that_was_away_catches_up_from_a_snapshot(cluster: Cluster) -> None:
+def test_follower_behind_the_log_start_catches_up_from_a_snapshot(cluster: Cluster) -> None:
     away = start_without(cluster)
     for node in cluster.nodes.values():
         snapshot = cut(cluster, node)
@@ -89,7 +89,7 @@ def test_a_follower_that_was_away_catches_up_from_a_snapshot(cluster: Cluster) -
     assert files[0][path] == files[1][path]
 
 
-def test_an_empty_disk_begins_with_the_snapshot_though_the_log_is_whole(cluster: Cluster) -> None:
+def test_empty_follower_starts_from_the_snapshot_of_a_complete_log(cluster: Cluster) -> None:
     away = start_without(cluster)
     for node in cluster.nodes.values():
         disk = cluster.disks[node.settings.node_id]
@@ -102,30 +102,30 @@ def test_an_empty_disk_begins_with_the_snapshot_though_the_log_is_whole(cluster:
     assert_same(cluster, away)
 
 
-def test_a_leader_that_goes_away_in_the_middle_is_replaced_by_one_with_the_same_file(
+def test_fetch_continues_from_a_new_leader_with_the_same_snapshot(
     cluster: Cluster,
 ) -> None:
     away = start_without(cluster)
     snapshots = {cut(cluster, node) for node in cluster.nodes.values()}
-    assert len(snapshots) == 1, "content and name are a function of the log"
+    assert len(snapshots) == 1, "the snapshot id is a function of the log"
     (snapshot,) = snapshots
     cluster.start(away)
     node = cluster.nodes[away]
     cluster.run_until(lambda: node.log.fetched_bytes(snapshot) >= 600)
     here = node.log.fetched_bytes(snapshot)
-    assert node.log.start_offset == 0, "nothing is taken before it is whole"
+    assert node.log.start_offset == 0, "an incomplete snapshot is not installed"
     cluster.kill(cluster.leader().settings.node_id)
     sizes: list[int] = []
     cluster.run_until(
         lambda: sizes.append(node.log.fetched_bytes(snapshot)) or node.log.start_offset == snapshot.offset
     )
-    assert min(size for size in sizes if size) == here, "nothing was fetched twice"
+    assert min(size for size in sizes if size) == here, "no chunk was fetched twice"
     cluster.run_until(lambda: caught_up(cluster, away))
     assert_same(cluster, away)
 
 
 @pytest.mark.parametrize("pieces", [1, 3])
-def test_a_follower_that_is_killed_in_the_middle_goes_on_where_it_was(cluster: Cluster, pieces: int) -> None:
+def test_follower_killed_during_the_fetch_resumes_at_its_position(cluster: Cluster, pieces: int) -> None:
     away = start_without(cluster)
     for node in cluster.nodes.values():
         snapshot = cut(cluster, node)
@@ -140,12 +140,12 @@ def test_a_follower_that_is_killed_in_the_middle_goes_on_where_it_was(cluster: C
         lambda: sizes.append(node.log.fetched_bytes(snapshot)) or node.log.start_offset == snapshot.offset
     )
     assert sizes[0] == 300 * pieces
-    assert min(size for size in sizes if size) == 300 * pieces, "nothing was fetched twice"
+    assert min(size for size in sizes if size) == 300 * pieces, "no chunk was fetched twice"
     cluster.run_until(lambda: caught_up(cluster, away))
     assert_same(cluster, away)
 
 
-def test_a_follower_that_is_killed_before_the_whole_was_checked_fetches_it_again(cluster: Cluster) -> None:
+def test_follower_killed_before_the_check_fetches_the_snapshot_again(cluster: Cluster) -> None:
     away = start_without(cluster)
     for node in cluster.nodes.values():
         snapshot = cut(cluster, node)
@@ -160,7 +160,7 @@ def test_a_follower_that_is_killed_before_the_whole_was_checked_fetches_it_again
     assert_same(cluster, away)
 
 
-def test_a_snapshot_that_rotted_at_the_leader_is_never_taken(cluster: Cluster) -> None:
+def test_snapshot_corrupted_at_the_leader_is_never_installed(cluster: Cluster) -> None:
     away = start_without(cluster)
     rotten = []
     for node in cluster.nodes.values():
@@ -180,7 +180,7 @@ def test_a_snapshot_that_rotted_at_the_leader_is_never_taken(cluster: Cluster) -
     assert_same(cluster, away)
 
 
-def test_who_took_a_snapshot_starts_from_it_and_can_lead(cluster: Cluster) -> None:
+def test_node_restarts_from_a_fetched_snapshot_and_can_lead(cluster: Cluster) -> None:
     away = start_without(cluster)
     for node in cluster.nodes.values():
         snapshot = cut(cluster, node)
@@ -202,7 +202,7 @@ def test_who_took_a_snapshot_starts_from_it_and_can_lead(cluster: Cluster) -> No
     assert cluster.exits == []
 
 
-def test_an_observer_catches_up_too(cluster: Cluster) -> None:
+def test_observer_catches_up_from_a_snapshot(cluster: Cluster) -> None:
     start_without(cluster)
     for node in cluster.nodes.values():
         snapshot = cut(cluster, node)

@@ -1,4 +1,4 @@
-"""What the runner does with a snapshot that is fetched: kept, checked beside the event thread, taken for the log.
+"""The runner writes fetched snapshot chunks, checks the snapshot in the background and installs it.
 
 The log and its files are real, on a simulated disk; engine and disk queue are scripted.
 """
@@ -35,8 +35,8 @@ from tests.support.log.small_logs import (
 from tests.support.log.snapshots import voters_record, write_snapshot
 from tests.support.node.virtual_time import VirtualTime
 from tests.unit.node.consensus.test_raft_runner import (
-    ANSWER,
-    ASKED,
+    ANY_EVENT,
+    RESPONSE,
     ManualDisk,
     ScriptedEngine,
     fetch,
@@ -48,7 +48,7 @@ FILE = file_name(SNAPSHOT)
 
 
 def content(voters: VotersRecord | None = None) -> bytes:
-    """A sound snapshot as its leader has it."""
+    """The bytes of a valid snapshot."""
     disk = fresh_disk(9)
     write_snapshot(disk, "log", SNAPSHOT, voters=voters)
     file = disk.open(f"log/{FILE}")
@@ -56,7 +56,7 @@ def content(voters: VotersRecord | None = None) -> bytes:
 
 
 class Node:
-    """A runner on a real log of 10 records of epoch 1; `seen` is what it called."""
+    """A runner on a real log of 10 records of epoch 1; `seen` records its calls."""
 
     def __init__(self) -> None:
         self.files: SimulatedDisk = fresh_disk(1)
@@ -68,7 +68,7 @@ class Node:
         self.queue = ManualDisk()
         self.seen: list[str] = []
         self.voters: VoterRecord | None = None
-        self.broken_by: list[BaseException | str] = []
+        self.fatal_errors: list[BaseException | str] = []
         self.runner = RaftRunner(
             cast(RaftEngine, self.engine),
             self.log,
@@ -84,7 +84,7 @@ class Node:
 
     def step(self, effects: Effects) -> None:
         self.engine.script.append(effects)
-        self.runner.step(ASKED)
+        self.runner.step(ANY_EVENT)
 
     def keep(self, data: bytes, position: int = 0, size: int | None = None) -> None:
         size = position + len(data) if size is None else size
@@ -94,21 +94,21 @@ class Node:
         return [name for name in self.files.list_directory("log") if ".checkpoint" in name]
 
     def checked(self) -> SnapshotChecked | None:
-        """What the engine was told of the snapshot, None if nothing."""
-        told = [event for event in self.engine.events if isinstance(event, SnapshotChecked)]
-        assert len(told) <= 1
-        return told[0] if told else None
+        """The reported check of the snapshot, None if there was none."""
+        reported = [event for event in self.engine.events if isinstance(event, SnapshotChecked)]
+        assert len(reported) <= 1
+        return reported[0] if reported else None
 
-    # What the runner calls
+    # Calls of the runner
 
-    def respond(self, answer: Respond) -> None:
-        self.seen.append(f"answer {answer.reply}")
+    def respond(self, response: Respond) -> None:
+        self.seen.append(f"response {response.reply}")
 
     def send(self, send: Send) -> None:
         self.seen.append(f"fetch at {cast(Any, send.request).offset}")
 
     def prepare(self, send: Send) -> None:
-        """Nothing to prepare."""
+        """Ignored."""
 
     def truncated(self, end_offset: int) -> None:
         self.seen.append(f"truncated {end_offset}")
@@ -121,10 +121,10 @@ class Node:
         self.seen.append(f"committed {high_watermark}")
 
     def on_flush_completed(self) -> None:
-        """Nothing was gathered."""
+        """Ignored."""
 
     def on_fatal_error(self, error: BaseException | str) -> None:
-        self.broken_by.append(error)
+        self.fatal_errors.append(error)
         self.runner.stop()
 
 
@@ -133,10 +133,10 @@ def node() -> Node:
     return Node()
 
 
-# Keeping and checking
+# Writing and checking
 
 
-def test_pieces_are_kept_and_the_whole_is_checked_beside_the_event_thread(node: Node) -> None:
+def test_chunks_are_written_and_the_complete_snapshot_is_checked_in_the_background(node: Node) -> None:
     data = content()
     node.keep(data[:50], size=len(data))
     assert node.log.fetched_bytes(SNAPSHOT) == 50
@@ -153,7 +153,7 @@ def test_pieces_are_kept_and_the_whole_is_checked_beside_the_event_thread(node: 
 
 
 @pytest.mark.parametrize("flipped", [30, 100, -10])
-def test_one_that_is_not_sound_is_never_shown(
+def test_corrupt_snapshot_is_never_published(
     node: Node, flipped: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     data = bytearray(content())
@@ -162,20 +162,20 @@ def test_one_that_is_not_sound_is_never_shown(
     node.queue.finish()
     assert node.checked() == SnapshotChecked(SNAPSHOT, None)
     assert (node.log.latest_snapshot, node.names(), node.log.fetched_bytes(SNAPSHOT)) == (None, [], 0)
-    assert node.broken_by == []
+    assert node.fatal_errors == []
     assert FILE in caplog.text
 
 
-def test_one_that_names_impossible_voters_is_not_taken(node: Node) -> None:
+def test_snapshot_with_an_invalid_voter_set_is_quarantined(node: Node) -> None:
     node.keep(content(voters_record(1, 1)))
     node.queue.finish()
     assert node.checked() == SnapshotChecked(SNAPSHOT, None)
     assert (node.log.latest_snapshot, node.names()) == (None, [f"{FILE}.corrupt"])
-    assert node.broken_by == []
+    assert node.fatal_errors == []
 
 
 @pytest.mark.parametrize("fault", [fail_with_disk_full, fail_with_io_error])
-def test_a_disk_that_does_not_take_it_costs_the_snapshot_alone(
+def test_failed_write_of_a_chunk_discards_only_the_snapshot(
     node: Node, fault: Callable[..., None], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     data = content()
@@ -184,37 +184,37 @@ def test_a_disk_that_does_not_take_it_costs_the_snapshot_alone(
     with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
         patch.setattr(file, "write_at", fault)
         node.keep(data[50:], 50)
-    assert node.checked() is None, "the engine is in the middle of a step"
+    assert node.checked() is None, "the engine must not be stepped within a step"
     node.time.end_turn()
     assert node.checked() == SnapshotChecked(SNAPSHOT, None)
-    assert (node.names(), node.queue.queue, node.broken_by) == ([], [], [])
+    assert (node.names(), node.queue.queue, node.fatal_errors) == ([], [], [])
     assert FILE in caplog.text
 
 
-def test_one_that_cannot_be_put_in_place_is_fetched_again(node: Node) -> None:
+def test_snapshot_that_cannot_be_renamed_is_fetched_again(node: Node) -> None:
     node.keep(content())
     node.queue.finish(StorageError("no rename"))
     assert node.checked() == SnapshotChecked(SNAPSHOT, None)
-    assert node.broken_by == []
+    assert node.fatal_errors == []
 
 
 @pytest.mark.parametrize("fault", [FlushFailed("the folder"), OSError(5, "EIO")])
-def test_a_disk_of_which_nothing_is_known_any_more_stops_the_node(node: Node, fault: Exception) -> None:
+def test_disk_failure_during_the_check_stops_the_node(node: Node, fault: Exception) -> None:
     node.keep(content())
     node.queue.finish(fault)
-    (broken_by,) = node.broken_by
-    assert isinstance(broken_by, FlushFailed)
+    (fatal_errors,) = node.fatal_errors
+    assert isinstance(fatal_errors, FlushFailed)
     assert node.checked() is None
 
 
-def test_nothing_comes_after_the_end(node: Node) -> None:
+def test_check_that_ends_after_stop_is_ignored(node: Node) -> None:
     node.keep(content())
     node.runner.stop()
     node.queue.finish()
     assert node.checked() is None
 
 
-# Taking it in place of the log
+# Replacing the log
 
 
 def arrived(node: Node, voters: VotersRecord | None = None) -> Node:
@@ -224,7 +224,7 @@ def arrived(node: Node, voters: VotersRecord | None = None) -> Node:
     return node
 
 
-def test_the_log_begins_at_its_end_before_anything_else_is_done(node: Node) -> None:
+def test_log_restarts_at_the_snapshot_before_other_effects(node: Node) -> None:
     arrived(node, voters_record(4, 5))
     node.step(Effects(reset_to_snapshot=SNAPSHOT, send_after_flush=[fetch(100)], new_high_watermark=100))
     assert node.seen == ["restarted at 100, log ends at 100", "fetch at 100", "committed 100"]
@@ -235,7 +235,7 @@ def test_the_log_begins_at_its_end_before_anything_else_is_done(node: Node) -> N
     assert node.runner.durable_offset == 100
 
 
-def test_what_was_durable_of_a_longer_log_says_nothing_of_the_new_one(node: Node) -> None:
+def test_durable_offset_of_a_longer_old_log_does_not_apply_to_the_new_one(node: Node) -> None:
     fill(node.log, 150 - node.log.end_offset, epoch=2)
     node.step(Effects(append=batch(150, 2), append_end_offset=151))
     node.queue.finish()
@@ -250,7 +250,7 @@ def test_what_was_durable_of_a_longer_log_says_nothing_of_the_new_one(node: Node
 
 
 @pytest.mark.parametrize("more", [5, 140], ids=["a shorter log", "a longer log"])
-def test_a_flush_that_was_overtaken_counts_for_nothing_behind_it(node: Node, more: int) -> None:
+def test_flush_started_before_the_restart_makes_nothing_after_it_durable(node: Node, more: int) -> None:
     arrived(node)
     fill(node.log, more, epoch=2)
     end = node.log.end_offset
@@ -264,7 +264,7 @@ def test_a_flush_that_was_overtaken_counts_for_nothing_behind_it(node: Node, mor
     assert (node.seen, node.runner.durable_offset) == (["fetch at 101"], 101)
 
 
-def test_a_flush_that_was_over_and_not_reported_yet_counts_for_nothing_either(node: Node) -> None:
+def test_flush_that_ended_before_the_restart_but_is_reported_later_does_not_count(node: Node) -> None:
     arrived(node)
     fill(node.log, 140, epoch=2)
     node.step(Effects(append=batch(150, 2), append_end_offset=151))
@@ -277,26 +277,26 @@ def test_a_flush_that_was_over_and_not_reported_yet_counts_for_nothing_either(no
     assert node.runner.durable_offset == 100
 
 
-def test_fetches_that_were_held_back_for_the_old_log_fail_and_answers_leave(node: Node) -> None:
+def test_restart_fails_fetches_that_waited_for_the_old_log_and_sends_responses(node: Node) -> None:
     arrived(node)
     held = fetch(11)
-    node.step(Effects(append=batch(10), append_end_offset=11, send_after_flush=[held, ANSWER]))
+    node.step(Effects(append=batch(10), append_end_offset=11, send_after_flush=[held, RESPONSE]))
     node.step(Effects(reset_to_snapshot=SNAPSHOT))
     node.time.end_turn()
     assert node.engine.events[-1] == PeerRequestFailed(2, held.request)
-    assert node.seen == ["answer asked", "restarted at 100, log ends at 100"]
+    assert node.seen == ["response asked", "restarted at 100, log ends at 100"]
 
 
-def test_a_log_that_cannot_be_replaced_stops_the_node(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_replacement_of_the_log_stops_the_node(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     arrived(node)
     monkeypatch.setattr(node.files, "sync_directory", fail_with_io_error)
-    node.step(Effects(reset_to_snapshot=SNAPSHOT, send=[ANSWER]))
-    (fault,) = node.broken_by
+    node.step(Effects(reset_to_snapshot=SNAPSHOT, send=[RESPONSE]))
+    (fault,) = node.fatal_errors
     assert isinstance(fault, FlushFailed)
     assert node.seen == []
 
 
-def test_what_it_took_is_what_a_restart_finds(node: Node) -> None:
+def test_restarted_log_is_recovered_at_the_next_start(node: Node) -> None:
     arrived(node)
     node.step(Effects(reset_to_snapshot=SNAPSHOT))
     node.step(Effects(append=batch(100, 3), append_end_offset=101))

@@ -1,4 +1,4 @@
-"""When the high watermark is saved, and what a full disk that refuses it makes of that."""
+"""When the high watermark is saved, and the effects of a full disk."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from quorumd.node.consensus.high_watermark_checkpointer import HighWatermarkChec
 FOLDER = "/data"
 
 
-class Saving:
-    """A saver over a disk that does what it is asked when `step` says so."""
+class CheckpointerHarness:
+    """A checkpointer on a disk that completes operations when `step` is called."""
 
     def __init__(self) -> None:
         self.durable = 0
         self.outcomes: list[object] = []
         self.under_way: list[tuple[Callable[[], object], Callable[[object], None]]] = []
-        self.saver = HighWatermarkCheckpointer(
+        self.checkpointer = HighWatermarkCheckpointer(
             self,
             FOLDER,
             0,
@@ -33,40 +33,40 @@ class Saving:
         done(DiskFull("no room") if refused else None)
 
 
-def test_what_is_sealed_is_saved_once() -> None:
-    saving = Saving()
-    saving.durable = 9
-    saving.saver.save_if_sealed(10)
-    assert not saving.under_way
-    saving.durable = 12
-    saving.saver.save_if_sealed(10)
-    saving.saver.save_if_sealed(10)
-    assert len(saving.under_way) == 1
-    saving.step()
-    assert (saving.saver.saved, saving.saver.durable_checkpoint) == (12, 12)
-    saving.saver.save_if_sealed(10)
-    assert not saving.under_way
+def test_sealed_segment_is_checkpointed_once() -> None:
+    harness = CheckpointerHarness()
+    harness.durable = 9
+    harness.checkpointer.save_if_sealed(10)
+    assert not harness.under_way
+    harness.durable = 12
+    harness.checkpointer.save_if_sealed(10)
+    harness.checkpointer.save_if_sealed(10)
+    assert len(harness.under_way) == 1
+    harness.step()
+    assert (harness.checkpointer.saved, harness.checkpointer.durable_checkpoint) == (12, 12)
+    harness.checkpointer.save_if_sealed(10)
+    assert not harness.under_way
 
 
-def test_what_a_full_disk_refused_is_tried_again() -> None:
-    saving = Saving()
-    saving.durable = 12
-    saving.saver.save_if_sealed(10)
-    saving.step(refused=True)
-    assert isinstance(saving.outcomes[0], DiskFull)
-    saving.saver.save_if_sealed(10)
-    assert len(saving.under_way) == 1
-    saving.step()
-    assert saving.saver.durable_checkpoint == 12
+def test_save_rejected_by_a_full_disk_is_retried() -> None:
+    harness = CheckpointerHarness()
+    harness.durable = 12
+    harness.checkpointer.save_if_sealed(10)
+    harness.step(refused=True)
+    assert isinstance(harness.outcomes[0], DiskFull)
+    harness.checkpointer.save_if_sealed(10)
+    assert len(harness.under_way) == 1
+    harness.step()
+    assert harness.checkpointer.durable_checkpoint == 12
 
 
-def test_a_later_save_stands_when_an_earlier_one_is_refused() -> None:
-    saving = Saving()
+def test_later_save_counts_when_an_earlier_one_is_rejected() -> None:
+    harness = CheckpointerHarness()
     for durable in (12, 20):
-        saving.durable = durable
-        saving.saver.save()
-    saving.step(refused=True)
-    saving.saver.save()
-    assert len(saving.under_way) == 1
-    saving.step()
-    assert (saving.saver.saved, saving.saver.durable_checkpoint) == (20, 20)
+        harness.durable = durable
+        harness.checkpointer.save()
+    harness.step(refused=True)
+    harness.checkpointer.save()
+    assert len(harness.under_way) == 1
+    harness.step()
+    assert (harness.checkpointer.saved, harness.checkpointer.durable_checkpoint) == (20, 20)

@@ -1,4 +1,4 @@
-"""Requests that name the largest epoch there is: a node must not fall over the one after it (found by fuzzing)."""
+"""Requests with the largest possible epoch, which has no successor (found by fuzzing)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MESSAGES: dict[str, tuple[Callable[[int], Message], int]] = {
 @pytest.mark.parametrize("voters", [1, 3])
 @pytest.mark.parametrize("epoch", [MAX_EPOCH - 1, MAX_EPOCH])
 @pytest.mark.parametrize("name", MESSAGES)
-def test_nodes_stay_up(name: str, epoch: int, voters: int) -> None:
+def test_requests_at_the_largest_epoch_do_not_stop_a_node(name: str, epoch: int, voters: int) -> None:
     make, version = MESSAGES[name]
     cluster = Cluster(voters).start()
     leader = cluster.leader()

@@ -1,4 +1,4 @@
-"""A node that does not know a record ends before it has written anything."""
+"""A node that does not know a record stops before it writes anything."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def disk() -> SimulatedDisk:
     return fresh_disk(1)
 
 
-def test_a_log_with_a_record_of_a_later_version_is_not_begun_with(disk: SimulatedDisk) -> None:
+def test_log_with_a_record_of_a_later_version_is_rejected_unchanged(disk: SimulatedDisk) -> None:
     log = ConfigLog(disk)
     log.set_configs(0, 500)
     log.append_values(FUTURE)
@@ -34,13 +34,13 @@ def test_a_log_with_a_record_of_a_later_version_is_not_begun_with(disk: Simulate
     assert disk.contents() == before
 
 
-def test_what_is_below_the_snapshot_is_not_read_again(disk: SimulatedDisk) -> None:
+def test_valid_log_without_snapshot_starts_at_offset_0(disk: SimulatedDisk) -> None:
     log = ConfigLog(disk)
     log.set_configs(0, 5)
     assert find_start_snapshot(log.log).offset == 0
 
 
-def test_batches_that_are_fetched_are_known_or_refused() -> None:
+def test_fetched_batches_with_unknown_records_are_rejected() -> None:
     validate_fetched(encode_batch(5, 1, 1, [b"\1\x04\0"]))
     with pytest.raises(
         UnknownRecord, match=r"the leader's log .* offset 5: metadata record 99 .* written here"

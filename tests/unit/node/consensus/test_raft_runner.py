@@ -30,8 +30,8 @@ from quorumd.raft.quorum_state import QuorumState
 from tests.support.node.parts import NodeParts
 
 VOTE = Send(2, VoteRequest(2, ReplicaKey(1), ReplicaKey(2), OffsetAndEpoch(0, 0), False))
-ANSWER = Respond("asked", LeaderResponse(ErrorCode.NONE, 1, 1))
-ASKED = ReadRequested("any event")
+RESPONSE = Respond("asked", LeaderResponse(ErrorCode.NONE, 1, 1))
+ANY_EVENT = ReadRequested("any event")
 STATE, NEWER = QuorumState(2), QuorumState(3)
 
 
@@ -40,7 +40,7 @@ def fetch(offset: int) -> Send:
 
 
 class ScriptedEngine:
-    """Answers each step with the next of `script`, an empty value when there is none."""
+    """Returns the next effects of `script` at each step, or empty ones."""
 
     def __init__(self) -> None:
         self.script: list[Effects] = []
@@ -58,7 +58,7 @@ class ScriptedEngine:
 
 
 class ScriptedLog:
-    """An end offset, and errors to raise."""
+    """A log with an end offset and scripted errors."""
 
     directory = "/data/log"
 
@@ -91,7 +91,7 @@ class ScriptedLog:
 
 
 class ManualDisk:
-    """What was submitted is done when a test says so, one after the other."""
+    """Runs submitted operations one by one, when `finish` is called."""
 
     def __init__(self) -> None:
         self.queue: list[tuple[Callable[[], Any], Callable[[Any], None]]] = []
@@ -109,7 +109,7 @@ class ManualDisk:
 
 
 def outputs_of(harness: Any) -> RunnerOutputs:
-    """A harness that performs every effect itself."""
+    """Runner outputs that call the methods of a harness."""
     return RunnerOutputs(
         harness,
         harness.respond,
@@ -130,7 +130,7 @@ class RunnerHarness(NodeParts):
         self.engine = ScriptedEngine()
         self.scripted_log = ScriptedLog(self.seen)
         self.manual_disk = ManualDisk()
-        self.broken_by: list[BaseException | str] = []
+        self.fatal_errors: list[BaseException | str] = []
         self.runner = RaftRunner(
             cast(RaftEngine, self.engine),
             cast(SegmentedLog, self.scripted_log),
@@ -146,7 +146,7 @@ class RunnerHarness(NodeParts):
 
     def step(self, *script: Effects) -> None:
         self.engine.script += script
-        self.runner.step(ASKED)
+        self.runner.step(ANY_EVENT)
 
     def done(self) -> list[str]:
         """The calls since the last `done`."""
@@ -159,8 +159,8 @@ class RunnerHarness(NodeParts):
 
     # Called by the runner
 
-    def respond(self, answer: Respond) -> None:
-        self.seen.append(f"answer {answer.reply}")
+    def respond(self, response: Respond) -> None:
+        self.seen.append(f"response {response.reply}")
 
     def send(self, send: Send) -> None:
         self.seen.append(f"send {type(send.request).__name__}")
@@ -200,7 +200,7 @@ class RunnerHarness(NodeParts):
         return lambda ready: self.seen.append(f"{'ready' if ready else 'failed'} {name}")
 
     def on_fatal_error(self, error: BaseException | str) -> None:
-        self.broken_by.append(error)
+        self.fatal_errors.append(error)
         self.runner.stop()
 
 
@@ -209,13 +209,13 @@ def harness() -> RunnerHarness:
     return RunnerHarness()
 
 
-def test_what_recovery_found_is_reported_as_durable() -> None:
+def test_recovered_log_is_reported_as_durable() -> None:
     harness = RunnerHarness()
     harness.step()
     assert harness.runner.durable_offset == 10
 
 
-def test_effects_are_performed_in_the_order_of_the_contract(harness: RunnerHarness) -> None:
+def test_effects_are_applied_in_the_order_of_the_contract(harness: RunnerHarness) -> None:
     harness.step(
         Effects(
             save=STATE,
@@ -241,23 +241,23 @@ def test_effects_are_performed_in_the_order_of_the_contract(harness: RunnerHarne
     ]
 
 
-def test_hole_38_nothing_leaves_before_an_earlier_save_is_durable(harness: RunnerHarness) -> None:
-    harness.step(Effects(save=STATE, send_after_flush=[ANSWER]))
+def test_hole_38_no_message_leaves_before_an_earlier_save_is_durable(harness: RunnerHarness) -> None:
+    harness.step(Effects(save=STATE, send_after_flush=[RESPONSE]))
     harness.step(Effects(send=[VOTE]))
     assert harness.done() == ["save 2"]
     harness.manual_disk.finish()
-    assert harness.done() == ["saved 2", "answer asked", "send VoteRequest"]
+    assert harness.done() == ["saved 2", "response asked", "send VoteRequest"]
 
 
-def test_a_fetch_leaves_when_the_log_up_to_its_offset_is_durable(harness: RunnerHarness) -> None:
+def test_fetch_leaves_when_the_log_up_to_its_offset_is_durable(harness: RunnerHarness) -> None:
     harness.step(Effects(append=b"batch", append_end_offset=12, send_after_flush=[fetch(12)]))
     assert harness.done() == ["append b'batch'", "flush 12"]
     harness.manual_disk.finish()
     assert harness.done() == ["send FetchRequest", "flush done"]
-    assert harness.events() == [ASKED, FlushCompleted(12)]
+    assert harness.events() == [ANY_EVENT, FlushCompleted(12)]
 
 
-def test_flushes_gather_what_came_while_one_was_running(harness: RunnerHarness) -> None:
+def test_one_flush_covers_all_appends_during_the_previous_one(harness: RunnerHarness) -> None:
     for end_offset in (11, 12, 13):
         harness.step(Effects(append=b"batch", append_end_offset=end_offset))
     assert [line for line in harness.done() if line.startswith("flush")] == ["flush 11"]
@@ -269,8 +269,8 @@ def test_flushes_gather_what_came_while_one_was_running(harness: RunnerHarness) 
     assert not harness.runner.is_flushing
 
 
-def test_a_flush_that_was_overtaken_by_a_truncation_counts_up_to_the_cut_only(harness: RunnerHarness) -> None:
-    """What stands above the cut now is not what that flush made durable."""
+def test_flush_overlapped_by_a_truncation_counts_only_up_to_the_truncation(harness: RunnerHarness) -> None:
+    """Records above the truncation are not those that the flush made durable."""
     harness.step(Effects(append=b"old", append_end_offset=15))
     harness.step(Effects(truncate_to=11))
     harness.step(Effects(append=b"new", append_end_offset=15, send_after_flush=[fetch(15)]))
@@ -283,7 +283,7 @@ def test_a_flush_that_was_overtaken_by_a_truncation_counts_up_to_the_cut_only(ha
     assert "send FetchRequest" in harness.done()
 
 
-def test_a_fetch_for_records_that_were_cut_comes_back_as_failed(harness: RunnerHarness) -> None:
+def test_held_fetch_of_truncated_records_fails(harness: RunnerHarness) -> None:
     held = fetch(15)
     harness.step(Effects(append=b"old", append_end_offset=15, send_after_flush=[held]))
     harness.step(Effects(truncate_to=11))
@@ -296,8 +296,8 @@ def test_control_records_are_encoded_at_the_end_of_the_log(harness: RunnerHarnes
     assert harness.done() == ["append b'control 10 4'", "flush 11"]
 
 
-def test_a_leader_is_told_of_its_flush_only_once_the_epoch_is_saved(harness: RunnerHarness) -> None:
-    """Counted before, a record could commit in an epoch that this node forgets in a crash."""
+def test_flush_is_reported_to_a_leader_only_once_its_epoch_is_saved(harness: RunnerHarness) -> None:
+    """Otherwise a record could be committed in an epoch that this node forgets in a crash."""
     harness.step(Effects(save=STATE, append=b"batch", append_end_offset=11))
     (save, flush), harness.manual_disk.queue[:] = list(harness.manual_disk.queue), []
     harness.manual_disk.queue += [flush, save]
@@ -311,27 +311,27 @@ def test_a_leader_is_told_of_its_flush_only_once_the_epoch_is_saved(harness: Run
 # A full disk
 
 
-def test_a_refused_append_is_told_and_nothing_of_it_is_promised(
+def test_append_rejected_by_a_full_disk_is_reported_and_not_acknowledged(
     harness: RunnerHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     harness.scripted_log.append_error = DiskFull("no room")
     held = fetch(12)
-    harness.step(Effects(append=b"batch", append_end_offset=12, send_after_flush=[held, ANSWER]))
-    assert harness.done() == ["truncated 10", "answer asked"]
-    assert "no room on the disk of /data/log" in caplog.text
-    assert harness.events() == [ASKED, StorageFull()]
+    harness.step(Effects(append=b"batch", append_end_offset=12, send_after_flush=[held, RESPONSE]))
+    assert harness.done() == ["truncated 10", "response asked"]
+    assert "no space left on the disk of /data/log" in caplog.text
+    assert harness.events() == [ANY_EVENT, StorageFull()]
     harness.time.end_turn()
     assert harness.events() == [PeerRequestFailed(2, held.request)]
     assert not harness.runner.propose(b"batch", 12)
 
 
-def test_nothing_counts_as_committed_that_was_refused(harness: RunnerHarness) -> None:
+def test_rejected_records_are_not_committed(harness: RunnerHarness) -> None:
     harness.scripted_log.append_error = DiskFull("no room")
     harness.step(Effects(append=b"batch", append_end_offset=12, new_high_watermark=12))
     assert "committed 10" in harness.done()
 
 
-def test_the_engine_hears_when_there_is_room_again(harness: RunnerHarness) -> None:
+def test_engine_is_notified_when_the_disk_has_space_again(harness: RunnerHarness) -> None:
     harness.scripted_log.append_error, harness.scripted_log.is_roomy = DiskFull("no room"), False
     harness.step(Effects(append=b"batch", append_end_offset=12))
     harness.step(Effects(append=b"batch", append_end_offset=12))
@@ -342,32 +342,32 @@ def test_the_engine_hears_when_there_is_room_again(harness: RunnerHarness) -> No
     assert harness.events() == [StorageAvailable()]
 
 
-def test_a_refused_save_holds_everything_back_until_there_is_room(
+def test_save_rejected_by_a_full_disk_holds_all_messages_until_it_succeeds(
     harness: RunnerHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    harness.step(Effects(save=STATE, send_after_flush=[ANSWER]))
+    harness.step(Effects(save=STATE, send_after_flush=[RESPONSE]))
     harness.manual_disk.finish(DiskFull("no room"))
     assert harness.done() == ["save 2"]
-    assert "no room on the disk of /data/log" in caplog.text
+    assert "no space left on the disk of /data/log" in caplog.text
     harness.step(Effects(send=[VOTE]))
     harness.time.pass_ms(FREE_SPACE_CHECK_MS)
     harness.manual_disk.finish()
-    assert harness.done() == ["save 2", "saved 2", "answer asked", "send VoteRequest"]
-    assert harness.broken_by == []
+    assert harness.done() == ["save 2", "saved 2", "response asked", "send VoteRequest"]
+    assert harness.fatal_errors == []
 
 
-def test_a_refused_save_is_repeated_with_what_is_newest(harness: RunnerHarness) -> None:
-    harness.step(Effects(save=STATE, send_after_flush=[ANSWER]))
+def test_rejected_save_is_retried_with_the_newest_state(harness: RunnerHarness) -> None:
+    harness.step(Effects(save=STATE, send_after_flush=[RESPONSE]))
     harness.manual_disk.finish(DiskFull("no room"))
     harness.step(Effects(save=NEWER, send_after_flush=[VOTE]))
     harness.manual_disk.finish()
-    assert harness.done()[-1] == "answer asked", "a newer state keeps the promise of the older one"
+    assert harness.done()[-1] == "response asked", "a newer state includes the vote of the older one"
     harness.time.pass_ms(FREE_SPACE_CHECK_MS)
     harness.manual_disk.finish()
     assert harness.done() == ["save 3", "saved 3", "send VoteRequest"]
 
 
-def test_a_shutdown_does_not_wait_for_a_save_that_was_refused(harness: RunnerHarness) -> None:
+def test_save_that_waits_for_space_does_not_delay_a_shutdown(harness: RunnerHarness) -> None:
     harness.step(Effects(save=STATE))
     assert harness.runner.is_saving
     harness.manual_disk.finish(DiskFull("no room"))
@@ -376,52 +376,52 @@ def test_a_shutdown_does_not_wait_for_a_save_that_was_refused(harness: RunnerHar
     assert harness.runner.is_saving
 
 
-# The end
+# Stopping
 
 
 @pytest.mark.parametrize("error", [FlushFailed("EIO"), OSError(5, "EIO"), ValueError("closed")])
-def test_a_failed_flush_stops_the_node(harness: RunnerHarness, error: BaseException) -> None:
-    harness.step(Effects(append=b"batch", append_end_offset=12, send_after_flush=[ANSWER]))
+def test_failed_flush_stops_the_node(harness: RunnerHarness, error: BaseException) -> None:
+    harness.step(Effects(append=b"batch", append_end_offset=12, send_after_flush=[RESPONSE]))
     harness.done()
     harness.manual_disk.finish(error)
-    (broken_by,) = harness.broken_by
-    assert isinstance(broken_by, FlushFailed)
+    (fatal_errors,) = harness.fatal_errors
+    assert isinstance(fatal_errors, FlushFailed)
     assert harness.done() == []
     harness.events()
     harness.step(Effects(send=[VOTE]))
     assert (harness.events(), harness.done()) == ([], [])
 
 
-def test_a_failed_save_stops_the_node(harness: RunnerHarness) -> None:
-    harness.step(Effects(save=STATE, send_after_flush=[ANSWER]))
+def test_failed_save_stops_the_node(harness: RunnerHarness) -> None:
+    harness.step(Effects(save=STATE, send_after_flush=[RESPONSE]))
     harness.manual_disk.finish(StorageError("EIO"))
-    assert [str(error) for error in harness.broken_by] == ["EIO"]
-    assert "answer asked" not in harness.done()
+    assert [str(error) for error in harness.fatal_errors] == ["EIO"]
+    assert "response asked" not in harness.done()
 
 
 @pytest.mark.parametrize(
     ("errors", "effects"),
     [
-        ("append_error", Effects(append=b"batch", append_end_offset=12, send=[ANSWER])),
-        ("truncate_error", Effects(truncate_to=5, send=[ANSWER])),
+        ("append_error", Effects(append=b"batch", append_end_offset=12, send=[RESPONSE])),
+        ("truncate_error", Effects(truncate_to=5, send=[RESPONSE])),
     ],
 )
-def test_a_log_that_breaks_inside_a_step_stops_the_node_before_anything_leaves(
+def test_log_failure_within_a_step_stops_the_node_before_messages_leave(
     harness: RunnerHarness, errors: str, effects: Effects
 ) -> None:
     setattr(harness.scripted_log, errors, FlushFailed("EIO"))
     harness.step(effects)
-    (broken_by,) = harness.broken_by
-    assert isinstance(broken_by, FlushFailed)
-    assert "answer asked" not in harness.done()
+    (fatal_errors,) = harness.fatal_errors
+    assert isinstance(fatal_errors, FlushFailed)
+    assert "response asked" not in harness.done()
 
 
-def test_a_broken_promise_stops_the_node(harness: RunnerHarness) -> None:
+def test_invariant_violation_stops_the_node(harness: RunnerHarness) -> None:
     harness.step(Effects(fatal="two leaders"))
-    assert harness.broken_by == ["two leaders"]
+    assert harness.fatal_errors == ["two leaders"]
 
 
-def test_nothing_comes_after_the_end(harness: RunnerHarness) -> None:
+def test_no_effect_is_applied_after_stop(harness: RunnerHarness) -> None:
     harness.engine.deadline = harness.time.clock.now_ms() + 10
     harness.step(Effects(save=STATE, append=b"batch", append_end_offset=12))
     harness.runner.stop()
@@ -435,13 +435,13 @@ def test_nothing_comes_after_the_end(harness: RunnerHarness) -> None:
     assert [line for line in harness.done() if line != "saved 2"] == []
 
 
-def test_a_node_that_stops_inside_a_step_arms_no_timer(harness: RunnerHarness) -> None:
-    """A deadline that nobody handles any more would fire for ever."""
+def test_stop_within_a_step_arms_no_timer(harness: RunnerHarness) -> None:
+    """A timer whose deadline is no longer handled would fire forever."""
 
     def stop(high_watermark: int) -> None:
         harness.runner.stop()
 
-    harness.committed = stop  # type: ignore[method-assign]  # the owner's part of this one test
+    harness.committed = stop  # type: ignore[method-assign]  # replaced for this test
     harness.engine.deadline = harness.time.clock.now_ms()
     harness.step(Effects(new_high_watermark=5))
     assert not any(harness.time.heap.step(harness.time.heap.now_ms + 10) for _ in range(5))
@@ -450,7 +450,7 @@ def test_a_node_that_stops_inside_a_step_arms_no_timer(harness: RunnerHarness) -
 # Time
 
 
-def test_one_timer_for_the_deadline_of_the_engine(harness: RunnerHarness) -> None:
+def test_timer_follows_the_deadline_of_the_engine(harness: RunnerHarness) -> None:
     now = harness.time.clock.now_ms()
     harness.engine.deadline = now + 100
     harness.step()
@@ -461,7 +461,7 @@ def test_one_timer_for_the_deadline_of_the_engine(harness: RunnerHarness) -> Non
     assert harness.events() == []
     harness.engine.deadline = now + 200
     harness.time.pass_ms(1)
-    assert harness.events() == [TimerFired()], "early is harmless"
+    assert harness.events() == [TimerFired()], "an early timer is harmless"
     harness.engine.deadline = inf
     harness.time.pass_ms(150)
     assert harness.events() == [TimerFired()]
@@ -469,7 +469,7 @@ def test_one_timer_for_the_deadline_of_the_engine(harness: RunnerHarness) -> Non
     assert harness.events() == []
 
 
-def test_propose_says_whether_the_log_took_it(harness: RunnerHarness) -> None:
+def test_propose_returns_whether_the_batch_was_appended(harness: RunnerHarness) -> None:
     harness.engine.script.append(Effects(append=b"batch", append_end_offset=12))
     assert harness.runner.propose(b"batch", 12)
     assert isinstance(harness.events()[0], Propose)
@@ -477,9 +477,9 @@ def test_propose_says_whether_the_log_took_it(harness: RunnerHarness) -> None:
     assert not harness.runner.propose(b"batch", 14)
 
 
-def test_a_follower_stops_before_it_writes_a_record_of_a_later_version(harness: RunnerHarness) -> None:
+def test_follower_stops_before_it_appends_a_record_of_a_later_version(harness: RunnerHarness) -> None:
     harness.engine.is_leader = False
     harness.step(Effects(append=encode_batch(0, 1, 0, [b"\1\x63\0\0"]), append_end_offset=1))
-    (broken_by,) = harness.broken_by
-    assert isinstance(broken_by, UnknownRecord)
+    (fatal_errors,) = harness.fatal_errors
+    assert isinstance(fatal_errors, UnknownRecord)
     assert harness.done() == []

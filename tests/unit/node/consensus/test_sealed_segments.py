@@ -1,4 +1,4 @@
-"""The high watermark is checkpointed as soon as a sealed segment is committed: damage in it is no torn tail."""
+"""The high watermark is checkpointed as soon as a sealed segment is committed: damage in it is not a torn tail."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def make_cluster(voters: int) -> Cluster:
 
 
 def write(cluster: Cluster, leader: Node, count: int) -> None:
-    """One write after the other without waiting for answers: the leader seals before it hears from others."""
+    """Send writes without waiting for responses, so that the leader seals segments before they are committed."""
     client = cluster.client(leader.settings.node_id)
     for number in range(count):
         change = wire.AlterableConfig("a", 0, f"{number}" + "x" * 200)
@@ -30,16 +30,14 @@ def write(cluster: Cluster, leader: Node, count: int) -> None:
         client.send(wire.IncrementalAlterConfigsRequest([resource]), 1)
         cluster.run(0.4)
     cluster.run(300.0)
-    assert cluster.heap.now_ms < MAINTENANCE_INTERVAL_MS, (
-        "the checkpoint that comes without any segment is still to come"
-    )
+    assert cluster.heap.now_ms < MAINTENANCE_INTERVAL_MS, "the periodic checkpoint is not due yet"
 
 
 def checkpoint(cluster: Cluster, node_id: int) -> int:
     return HighWatermarkCheckpoint(cluster.disks[node_id], FOLDER).load()
 
 
-def test_an_active_segment_waits_for_the_next_checkpoint() -> None:
+def test_commits_in_the_active_segment_wait_for_the_periodic_checkpoint() -> None:
     cluster = make_cluster(1)
     node = cluster.leader()
     write(cluster, node, 1)
@@ -51,8 +49,8 @@ def test_an_active_segment_waits_for_the_next_checkpoint() -> None:
 
 @pytest.mark.parametrize("count", range(3, 12))
 @pytest.mark.parametrize("voters", [1, 3])
-def test_what_is_sealed_and_committed_is_checkpointed_at_once(voters: int, count: int) -> None:
-    """Also where nothing is flushed any more after the last of it is committed."""
+def test_committed_sealed_segment_is_checkpointed_at_once(voters: int, count: int) -> None:
+    """Even if no flush follows the commit of its last record."""
     cluster = make_cluster(voters)
     write(cluster, cluster.leader(), count)
     for node_id, node in cluster.nodes.items():
@@ -61,7 +59,7 @@ def test_what_is_sealed_and_committed_is_checkpointed_at_once(voters: int, count
 
 
 @pytest.mark.parametrize("victim", ["leader", "follower"])
-def test_damage_in_it_is_noticed_at_the_next_start(victim: str) -> None:
+def test_damage_in_a_committed_sealed_segment_is_detected_at_the_next_start(victim: str) -> None:
     cluster = make_cluster(3)
     leader = cluster.leader()
     write(cluster, leader, 10)
@@ -71,13 +69,13 @@ def test_damage_in_it_is_noticed_at_the_next_start(victim: str) -> None:
     cluster.disks[node_id].corrupt(FIRST_SEGMENT, 300, 1)
     with pytest.raises(CorruptLog, match=r"is damaged at position.*known to be committed"):
         cluster.make(node_id).start()
-    assert cluster.disks[node_id].contents() == before, "nothing was cut"
+    assert cluster.disks[node_id].contents() == before, "nothing was truncated"
     cluster.disks[node_id].restore()
     cluster.make(node_id).start()
 
 
-def test_what_is_sealed_and_not_committed_may_be_torn() -> None:
-    """A leader without followers seals what nobody has committed: of that a crash may take the end."""
+def test_uncommitted_sealed_segment_may_be_torn() -> None:
+    """A leader without followers seals uncommitted records, whose end a crash may tear off."""
     cluster = make_cluster(3)
     leader = cluster.leader()
     committed = leader.engine.high_watermark

@@ -37,12 +37,12 @@ def read(data: bytes) -> list[VoterRecord]:
 
 
 @pytest.mark.parametrize("target", [None, (), (2, 3)])
-def test_an_assignment_comes_back_with_its_offset_and_the_cluster_id(target: tuple[int, ...] | None) -> None:
+def test_assignment_round_trips_with_offset_and_cluster_id(target: tuple[int, ...] | None) -> None:
     assignment = VoterAssignment(ASSIGNMENT.current, target)
     assert read(encoded(CHANGE, KRaftVersion(1), assignment)) == [VoterRecord(7, assignment, CLUSTER)]
 
 
-def test_the_other_control_records_say_what_stock_readers_look_for() -> None:
+def test_other_control_records_have_the_fields_of_stock_readers() -> None:
     data = encoded(CHANGE, KRaftVersion(1), ASSIGNMENT)
     (header,) = validate(data)
     assert (header.is_control, header.base_offset, header.end_offset, header.epoch) == (True, 5, 8, 3)
@@ -59,7 +59,7 @@ def test_the_other_control_records_say_what_stock_readers_look_for() -> None:
     assert [(v.kraft_version_feature.max_supported_version) for v in voters.voters] == [1, 1]
 
 
-def test_a_record_of_a_stock_controller_has_no_cluster_id() -> None:
+def test_record_of_a_stock_controller_has_no_cluster_id() -> None:
     record = voters_record.VotersRecord(0, [voters_record.Voter(4)])
     assert read(control_batch(record)) == [
         VoterRecord(0, VoterAssignment(VoterSet((Voter(ReplicaKey(4), ()),))), None)
@@ -67,10 +67,10 @@ def test_a_record_of_a_stock_controller_has_no_cluster_id() -> None:
 
 
 @pytest.mark.parametrize("ids", [[], [1, 1], [-1], [2, 1, 2]])
-def test_voters_that_are_none_are_refused(ids: list[int]) -> None:
-    """No majority of them could be told."""
+def test_invalid_voter_sets_are_malformed(ids: list[int]) -> None:
+    """They would have no defined majority."""
     record = voters_record.VotersRecord(0, [voters_record.Voter(node_id) for node_id in ids])
-    with pytest.raises(MalformedMessage, match="names the voters"):
+    with pytest.raises(MalformedMessage, match="has the voters"):
         read(control_batch(record))
 
 
@@ -78,13 +78,13 @@ def test_voters_that_are_none_are_refused(ids: list[int]) -> None:
     ("key", "value"),
     [(b"", b""), (b"\x00\x00\x00\x09", b""), (b"\x00\x00\x00\x06", b""), (b"\x00\x00\x00\x06", b"\xff" * 9)],
 )
-def test_a_control_record_that_cannot_be_read_is_malformed(key: bytes, value: bytes) -> None:
+def test_undecodable_control_record_is_malformed(key: bytes, value: bytes) -> None:
     with pytest.raises(MalformedMessage):
         read(encode_control_batch(0, 1, 1000, [(key, value)]))
 
 
 def test_two_records_at_one_offset_are_malformed() -> None:
-    """The engine would take the second for a change of the first, at the same place."""
+    """The engine would treat the second as a change of the first at the same offset."""
     data = encoded(ASSIGNMENT, ASSIGNMENT)
     (header,) = validate(data)
     size = (len(data) - HEADER_SIZE) // 2
@@ -93,7 +93,7 @@ def test_two_records_at_one_offset_are_malformed() -> None:
         list(voter_records(doubled, header))
 
 
-def test_all_voter_records_of_a_log_are_found_over_several_reads() -> None:
+def test_scan_finds_all_voter_records_over_several_reads() -> None:
     other = VoterAssignment(VoterSet((voter(1),)))
     batches = [
         encoded(CHANGE, KRaftVersion(1), ASSIGNMENT, base_offset=0),
@@ -108,7 +108,7 @@ def test_all_voter_records_of_a_log_are_found_over_several_reads() -> None:
     assert found == [VoterRecord(2, ASSIGNMENT, CLUSTER), VoterRecord(4, other, CLUSTER)]
 
 
-def test_a_damaged_control_batch_of_the_own_log_says_where() -> None:
+def test_scan_reports_the_offset_of_a_damaged_control_batch() -> None:
     data = encode_control_batch(0, 1, 1000, [(b"\x00\x00\x00\x09", b"")])
     with pytest.raises(CorruptLog, match="control batch at offset 0"):
         list(scan_voter_records(lambda offset, limit: data, 0, 1))

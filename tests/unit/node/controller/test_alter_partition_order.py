@@ -1,4 +1,4 @@
-"""Race R25 of the replication description: a late copy of a proposal that its sender has taken back."""
+"""Race R25 of the replication description: a late copy of a proposal that its sender has withdrawn."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class RejoiningBrokers(ControllerHarness):
 
     def heartbeat(self, broker_id: int, *, want_fence: bool) -> None:
         epoch = self.epochs[broker_id]
-        answer = self.answer(BrokerHeartbeatRequest(broker_id, epoch, self.log_end, want_fence))
-        assert (answer.error_code, answer.is_fenced) == (0, want_fence)
+        response = self.answer(BrokerHeartbeatRequest(broker_id, epoch, self.log_end, want_fence))
+        assert (response.error_code, response.is_fenced) == (0, want_fence)
 
     def proposal(self, *isr: int) -> AlterPartitionRequest:
-        """Of the leader, who saw the members in their present starts, at partition epoch 5."""
+        """A proposal of the partition leader, which knows the current incarnations, at partition epoch 5."""
         members = [BrokerState(member, self.epochs[member]) for member in isr]
         data = PartitionData(0, 1, [], members, 0, 5)
         return AlterPartitionRequest(1, self.epochs[1], [TopicData("", TOPIC_ID, [data])])
@@ -52,29 +52,29 @@ def brokers() -> RejoiningBrokers:
     return RejoiningBrokers()
 
 
-def error_of(answer: Any) -> int:
-    return int(answer.error_code or answer.topics[0].partitions[0].error_code)
+def error_of(response: Any) -> int:
+    return int(response.error_code or response.topics[0].partitions[0].error_code)
 
 
-def test_a_late_copy_of_what_was_taken_back_is_never_applied(brokers: RejoiningBrokers) -> None:
-    given_up, newer = RecordingSession(number=10), RecordingSession(number=11)
+def test_late_copy_of_a_withdrawn_proposal_is_never_applied(brokers: RejoiningBrokers) -> None:
+    abandoned, newer = RecordingSession(number=10), RecordingSession(number=11)
     first = brokers.proposal(1, 2, 3)
-    # The first copy is still on its way; the leader gives the connection up and connects again.
+    # The first copy is in flight; the partition leader abandons the connection and reconnects.
     brokers.heartbeat(3, want_fence=True)
-    assert brokers.partition().partition_epoch == 5, "3 was in no ISR"
+    assert brokers.partition().partition_epoch == 5, "3 was not in the ISR"
     assert error_of(brokers.answer(first, newer)) == ErrorCode.INELIGIBLE_REPLICA
-    # The leader takes it back, and acknowledges records that 3 does not have. Then 3 is heard of again.
+    # The partition leader withdraws it and acknowledges records that 3 lacks. Then 3 is unfenced.
     brokers.heartbeat(3, want_fence=False)
     before = brokers.log_end
-    brokers.ask(first, given_up)
-    assert given_up.is_closed
-    assert given_up.answers == []
+    brokers.ask(first, abandoned)
+    assert abandoned.is_closed
+    assert abandoned.answers == []
     assert brokers.log_end == before
     assert brokers.partition().isr == (1, 2)
 
 
-def test_the_same_request_would_do_on_the_newer_connection(brokers: RejoiningBrokers) -> None:
-    """What is refused above is the connection and nothing else."""
+def test_same_request_is_accepted_on_the_newer_connection(brokers: RejoiningBrokers) -> None:
+    """Only the connection makes the difference to the test above."""
     newer = RecordingSession(number=11)
     brokers.heartbeat(3, want_fence=True)
     brokers.answer(brokers.proposal(1, 2, 3), newer)
@@ -83,15 +83,15 @@ def test_the_same_request_would_do_on_the_newer_connection(brokers: RejoiningBro
     assert brokers.partition().isr == (1, 2, 3)
 
 
-def test_what_comes_in_order_counts(brokers: RejoiningBrokers) -> None:
-    """A first copy that arrives first is applied; the second finds that the partition has moved on."""
+def test_requests_in_connection_order_are_current(brokers: RejoiningBrokers) -> None:
+    """A first copy that arrives first is applied; the second has an old partition epoch."""
     assert error_of(brokers.answer(brokers.proposal(1, 2, 3), RecordingSession(number=10))) == 0
     retried = brokers.answer(brokers.proposal(1, 2, 3), RecordingSession(number=11))
     assert error_of(retried) == ErrorCode.INVALID_UPDATE_VERSION
 
 
-def test_a_connection_of_before_is_sent_away_and_a_new_one_is_heard(brokers: RejoiningBrokers) -> None:
-    """The leader may have asked another controller since, and been refused there."""
+def test_connection_from_before_the_leadership_must_be_replaced(brokers: RejoiningBrokers) -> None:
+    """The partition leader may have been refused by another controller since."""
     old = RecordingSession(number=10)
     brokers.order.begin(12)
     assert brokers.answer(brokers.proposal(1, 2, 3), old).error_code == ErrorCode.NOT_CONTROLLER
@@ -100,25 +100,25 @@ def test_a_connection_of_before_is_sent_away_and_a_new_one_is_heard(brokers: Rej
     assert error_of(brokers.answer(brokers.proposal(1, 2, 3), RecordingSession(number=12))) == 0
 
 
-def test_a_start_that_is_over_does_not_stand_in_the_way_of_the_next(brokers: RejoiningBrokers) -> None:
-    """Another process on the same host: its connections are its own."""
+def test_previous_incarnation_does_not_block_the_next(brokers: RejoiningBrokers) -> None:
+    """Connection numbers of another process are not compared."""
     brokers.answer(brokers.proposal(1, 2), RecordingSession(number=20))
     brokers.now_ms = 9000.0
     brokers.start(1, start=1)
-    answer = brokers.answer(brokers.proposal(1, 2), RecordingSession(number=15))
-    assert error_of(answer) not in (ErrorCode.NOT_CONTROLLER, ErrorCode.STALE_BROKER_EPOCH)
+    response = brokers.answer(brokers.proposal(1, 2), RecordingSession(number=15))
+    assert error_of(response) not in (ErrorCode.NOT_CONTROLLER, ErrorCode.STALE_BROKER_EPOCH)
 
 
-def test_a_start_that_is_not_registered_does_not_count(brokers: RejoiningBrokers) -> None:
-    """A stranger cannot make the connections of a broker count for nothing."""
+def test_unregistered_incarnation_does_not_supersede_a_connection(brokers: RejoiningBrokers) -> None:
+    """A request with another broker epoch does not supersede the broker's connections."""
     stranger = brokers.proposal(1, 2, 3)
     stranger.broker_epoch += 1
-    answer = brokers.answer(stranger, RecordingSession(number=99))
-    assert answer.error_code == ErrorCode.STALE_BROKER_EPOCH
+    response = brokers.answer(stranger, RecordingSession(number=99))
+    assert response.error_code == ErrorCode.STALE_BROKER_EPOCH
     assert error_of(brokers.answer(brokers.proposal(1, 2, 3), RecordingSession(number=10))) == 0
 
 
-def test_brokers_do_not_stand_in_each_others_way() -> None:
+def test_brokers_are_ordered_independently() -> None:
     order = AlterPartitionOrder()
     assert order.check(7, 1, 100) is ConnectionOrder.CURRENT
     assert order.check(5, 2, 101) is ConnectionOrder.CURRENT

@@ -1,4 +1,4 @@
-"""Leader balance inside whole nodes: when it is done, in which steps, and by whom."""
+"""Leader balancing in whole nodes: schedule, steps and leadership changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOPIC_ID = KafkaUuid(b"the topic's id..")
 
 
 def make_cluster(interval_ms: float = INTERVAL_MS) -> Cluster:
-    """With two brokers; the first of them leads none of the partitions that it is to lead."""
+    """A cluster of two brokers; the first leads none of its preferred partitions."""
     settings = ControllerSettings(
         broker_session_timeout_ms=1e9,
         leader_imbalance_check_interval_ms=interval_ms,
@@ -59,7 +59,7 @@ def test_leaders_are_balanced_after_the_interval_and_again() -> None:
     assert len(leader.state_machine.image.topics) == 1
 
 
-def test_steps_wait_for_the_commit_of_the_one_before() -> None:
+def test_each_step_waits_for_the_commit_of_the_previous_one() -> None:
     cluster = make_cluster()
     leader = cluster.leader()
     leader.settings.controller.max_partitions_per_step = 10
@@ -76,14 +76,14 @@ def _note(seen: list[int], leader: Node) -> int:
     return count
 
 
-def test_it_can_be_turned_off() -> None:
+def test_interval_of_zero_disables_balancing() -> None:
     cluster = make_cluster(0.0)
     write_partitions(cluster.leader(), 3)
     cluster.run(400_000)
     assert imbalance(cluster) == [3, 3, 3]
 
 
-def test_the_next_leader_balances_in_its_turn() -> None:
+def test_next_leader_continues_balancing() -> None:
     cluster = make_cluster()
     write_partitions(cluster.leader(), 3)
     cluster.run(100)

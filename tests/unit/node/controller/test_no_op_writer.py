@@ -1,4 +1,4 @@
-"""NoOpRecords of idle logs, inside whole nodes."""
+"""NoOpRecords of idle logs, in whole nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INTERVAL_MS = 500.0
 
 
 def no_ops(node: Node) -> list[int]:
-    """When the NoOpRecords of its log were appended."""
+    """Append times of the NoOpRecords in a node's log."""
     data = node.log.read(0, 1 << 20, max_offset=node.log.end_offset)
     return [
         header.timestamp_ms
@@ -33,7 +33,7 @@ def make_cluster(voters: int = 1) -> Cluster:
     return cluster
 
 
-def test_an_idle_log_grows_by_one_record_per_interval() -> None:
+def test_idle_log_grows_by_one_record_per_interval() -> None:
     cluster = make_cluster(3)
     cluster.run(20 * INTERVAL_MS)
     written = no_ops(cluster.leader())
@@ -42,7 +42,7 @@ def test_an_idle_log_grows_by_one_record_per_interval() -> None:
     assert all(len(no_ops(node)) >= 19 for node in cluster.nodes.values())
 
 
-def test_a_busy_log_gets_none() -> None:
+def test_busy_log_gets_no_record() -> None:
     cluster = make_cluster()
     leader = cluster.leader()
     for number in range(50):
@@ -53,7 +53,7 @@ def test_a_busy_log_gets_none() -> None:
     assert no_ops(leader) == []
 
 
-def test_a_leader_without_a_majority_does_not_pile_them_up() -> None:
+def test_leader_without_a_majority_appends_one_record_only() -> None:
     cluster = make_cluster(3)
     leader = cluster.leader()
     for node_id in [node_id for node_id in cluster.nodes if node_id != leader.settings.node_id]:
@@ -63,7 +63,7 @@ def test_a_leader_without_a_majority_does_not_pile_them_up() -> None:
     assert len(no_ops(leader)) <= before + 1
 
 
-def test_only_the_leader_writes_them() -> None:
+def test_only_the_leader_writes_no_op_records() -> None:
     cluster = make_cluster(3)
     former = cluster.leader().settings.node_id
     cluster.kill(former)
@@ -75,12 +75,12 @@ def test_only_the_leader_writes_them() -> None:
     assert 9 <= cluster.leader().log.end_offset - before <= 10
 
 
-def test_zero_turns_them_off() -> None:
+def test_interval_of_zero_disables_no_op_records() -> None:
     cluster = Cluster(1, controller=NO_IDLE_RECORDS).start()
     leader = cluster.leader()
     cluster.run(100_000)
     assert no_ops(leader) == []
 
 
-def test_the_default_is_that_of_kafka() -> None:
+def test_default_interval_is_that_of_kafka() -> None:
     assert ControllerSettings().max_idle_interval_ms == INTERVAL_MS

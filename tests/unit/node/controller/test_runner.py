@@ -1,4 +1,4 @@
-"""The controller inside whole nodes: brokers over the wire, sessions in virtual time, leaders that come and go."""
+"""The controller in whole nodes: brokers over the wire, sessions in virtual time, leadership changes."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ WHERE = PartitionId(TOPIC_ID, 0)
 
 
 class Broker:
-    """As much of a broker as talks to the controller."""
+    """The controller client of a broker."""
 
     def __init__(self, cluster: Cluster, broker_id: int, start: int = 0) -> None:
         self.cluster = cluster
         self.id = broker_id
         self.connect()
         fields = {"cluster_id": cluster.leader().cluster_id}
-        answer = self.client.ask(registration(broker_id, start, **fields), 4)
-        assert answer.error_code == 0
-        self.epoch = answer.broker_epoch
+        response = self.client.ask(registration(broker_id, start, **fields), 4)
+        assert response.error_code == 0
+        self.epoch = response.broker_epoch
 
     def connect(self) -> None:
-        """To the present leader."""
+        """Connect to the current leader."""
         leader = self.cluster.leader()
         self.client: Client = self.cluster.client(leader.settings.node_id, f"broker-{self.id}")
 
@@ -82,7 +82,7 @@ def is_fenced(node: Node, broker_id: int) -> bool:
     return node.state_machine.image.brokers[broker_id].is_fenced
 
 
-def test_the_epoch_of_a_broker_is_the_offset_of_its_record(cluster: Cluster) -> None:
+def test_broker_epoch_is_the_offset_of_the_registration_record(cluster: Cluster) -> None:
     leader = cluster.leader()
     before = leader.log.end_offset
     first = Broker(cluster, 101)
@@ -90,7 +90,7 @@ def test_the_epoch_of_a_broker_is_the_offset_of_its_record(cluster: Cluster) -> 
     assert leader.log.end_offset == before + 1
 
 
-def test_a_broker_that_falls_silent_is_fenced_and_everybody_knows(cluster: Cluster) -> None:
+def test_broker_without_heartbeats_is_fenced_on_every_node(cluster: Cluster) -> None:
     brokers = [Broker(cluster, broker_id) for broker_id in (101, 102)]
     for broker in brokers:
         assert not broker.heartbeat().is_fenced
@@ -103,14 +103,14 @@ def test_a_broker_that_falls_silent_is_fenced_and_everybody_knows(cluster: Clust
         assert (is_fenced(node, 101), is_fenced(node, 102)) == (True, False)
         assert (partition_of(node).isr, partition_of(node).leader) == ((102,), 102)
     assert cluster.leader().statistics.sessions_expired == 1
-    assert brokers[0].heartbeat().is_fenced is False, "it is there again"
+    assert brokers[0].heartbeat().is_fenced is False, "it is unfenced again"
 
 
 @pytest.mark.parametrize("by_topic", [False, True])
-def test_a_leader_that_may_lack_records_is_told(
+def test_unclean_election_is_logged_and_counted(
     cluster: Cluster, caplog: pytest.LogCaptureFixture, by_topic: bool
 ) -> None:
-    """Nobody allows the election of who led last, so operators must hear of it."""
+    """The last known leader is elected without any permission, so operators must be informed."""
     broker, leader = Broker(cluster, 101), cluster.leader()
     last_known = () if by_topic else (101,)
     make_partition(cluster, Partition((101, 102), (), NO_LEADER, last_known_elr=last_known))
@@ -122,12 +122,12 @@ def test_a_leader_that_may_lack_records_is_told(
     assert partition_of(leader).leader == 101
     (record,) = [record for record in caplog.records if record.levelname == "WARNING"]
     assert "broker 101 was elected leader of topic-0 and may lack committed records" in record.getMessage()
-    assert ("it led last" in record.getMessage()) is not by_topic
+    assert ("last known leader" in record.getMessage()) is not by_topic
     counted = leader.statistics.last_known_leader_elections, leader.statistics.unclean_elections
     assert counted == ((0, 1) if by_topic else (1, 0))
 
 
-def test_an_election_from_the_elr_is_counted_and_not_told(
+def test_election_from_the_elr_is_counted_but_not_logged(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker, leader = Broker(cluster, 101), cluster.leader()
@@ -140,7 +140,7 @@ def test_an_election_from_the_elr_is_counted_and_not_told(
     assert leader.controller.writer.eligible_elections == 1
 
 
-def test_a_broker_is_not_fenced_before_its_time(cluster: Cluster) -> None:
+def test_broker_is_not_fenced_within_its_session_timeout(cluster: Cluster) -> None:
     broker = Broker(cluster, 101)
     broker.heartbeat()
     cluster.run(SESSION_MS - 10)
@@ -149,7 +149,7 @@ def test_a_broker_is_not_fenced_before_its_time(cluster: Cluster) -> None:
     assert is_fenced(cluster.leader(), 101)
 
 
-def test_many_are_fenced_one_after_the_other_the_oldest_contact_first(cluster: Cluster) -> None:
+def test_expired_brokers_are_fenced_in_order_of_their_last_heartbeat(cluster: Cluster) -> None:
     brokers = [Broker(cluster, broker_id) for broker_id in (103, 101, 102)]
     for broker in brokers:
         broker.heartbeat()
@@ -164,7 +164,7 @@ def test_many_are_fenced_one_after_the_other_the_oldest_contact_first(cluster: C
     assert leader.statistics.sessions_expired == 3
 
 
-def test_a_new_leader_gives_every_broker_a_whole_session(cluster: Cluster) -> None:
+def test_new_leader_gives_every_broker_a_full_session(cluster: Cluster) -> None:
     broker = Broker(cluster, 101)
     broker.heartbeat()
     cluster.run(SESSION_MS - 200)
@@ -176,7 +176,7 @@ def test_a_new_leader_gives_every_broker_a_whole_session(cluster: Cluster) -> No
     assert is_fenced(leader, 101)
 
 
-def test_a_node_that_leads_no_more_fences_nobody(cluster: Cluster) -> None:
+def test_former_leader_fences_no_broker(cluster: Cluster) -> None:
     Broker(cluster, 101).heartbeat()
     old = cluster.leader()
     others = [node_id for node_id in cluster.nodes if node_id != old.settings.node_id]
@@ -187,7 +187,7 @@ def test_a_node_that_leads_no_more_fences_nobody(cluster: Cluster) -> None:
     assert not is_fenced(old, 101)
 
 
-def test_a_broker_that_is_unregistered_over_any_node_is_gone(cluster: Cluster) -> None:
+def test_broker_can_be_unregistered_through_any_node(cluster: Cluster) -> None:
     Broker(cluster, 101)
     follower = cluster.follower()
     client = cluster.client(follower.settings.node_id)
@@ -197,25 +197,25 @@ def test_a_broker_that_is_unregistered_over_any_node_is_gone(cluster: Cluster) -
     assert all(101 not in node.state_machine.image.brokers for node in cluster.nodes.values())
 
 
-def test_brokers_are_told_at_once_who_does_not_lead(cluster: Cluster) -> None:
+def test_follower_rejects_broker_requests_at_once(cluster: Cluster) -> None:
     client = cluster.client(cluster.follower().settings.node_id)
-    answer = client.ask(BrokerHeartbeatRequest(101, 1, 1), 1, limit_ms=50)
-    assert answer.error_code == ErrorCode.NOT_CONTROLLER
+    response = client.ask(BrokerHeartbeatRequest(101, 1, 1), 1, limit_ms=50)
+    assert response.error_code == ErrorCode.NOT_CONTROLLER
 
 
-def test_a_connection_from_before_a_leadership_asks_for_nothing_in_it(cluster: Cluster) -> None:
+def test_alter_partition_on_a_connection_from_before_the_leadership_is_rejected(cluster: Cluster) -> None:
     broker = Broker(cluster, 101)
     early = {node_id: cluster.client(node_id) for node_id in cluster.nodes}
     cluster.kill(cluster.leader().settings.node_id)
     leader = cluster.leader()
     broker.connect()
     request = AlterPartitionRequest(101, broker.epoch, [])
-    answer = early[leader.settings.node_id].ask(request, 3)
-    assert answer.error_code == ErrorCode.NOT_CONTROLLER
+    response = early[leader.settings.node_id].ask(request, 3)
+    assert response.error_code == ErrorCode.NOT_CONTROLLER
     assert broker.client.ask(request, 3).error_code == 0
 
 
-def test_a_connection_that_its_broker_gave_up_is_closed_when_it_asks(cluster: Cluster) -> None:
+def test_abandoned_connection_is_closed_on_its_next_alter_partition(cluster: Cluster) -> None:
     broker = Broker(cluster, 101)
     given_up = broker.client
     broker.connect()
@@ -227,8 +227,8 @@ def test_a_connection_that_its_broker_gave_up_is_closed_when_it_asks(cluster: Cl
     assert broker.client.ask(request, 3).error_code == 0
 
 
-def test_a_leader_that_stood_still_holds_it_against_nobody(cluster: Cluster) -> None:
-    """What brokers sent meanwhile is read after the timer."""
+def test_sessions_are_extended_by_a_stall_of_the_leader(cluster: Cluster) -> None:
+    """Heartbeats that arrived during the stall are read after the timer."""
     Broker(cluster, 101).heartbeat()
     leader = cluster.leader()
     cluster.run(SESSION_MS - 10)
@@ -239,7 +239,7 @@ def test_a_leader_that_stood_still_holds_it_against_nobody(cluster: Cluster) -> 
     assert is_fenced(leader, 101)
 
 
-def test_a_broker_with_very_many_partitions_is_fenced_in_steps(cluster: Cluster) -> None:
+def test_broker_with_many_partitions_is_fenced_in_steps(cluster: Cluster) -> None:
     go_in_steps(cluster)
     for broker_id in (101, 102):
         Broker(cluster, broker_id).heartbeat()
@@ -254,8 +254,8 @@ def test_a_broker_with_very_many_partitions_is_fenced_in_steps(cluster: Cluster)
     assert leader.statistics.sessions_expired == 2
 
 
-def test_what_a_leader_did_not_finish_when_a_broker_came_the_next_one_does(cluster: Cluster) -> None:
-    """The log of the first ends between the change of the broker and the elections that it makes possible."""
+def test_next_leader_completes_the_elections_of_an_unfenced_broker(cluster: Cluster) -> None:
+    """The log of the first leader ends between the unfencing and the elections that follow it."""
     broker = Broker(cluster, 101)
     make_partition(cluster, Partition((101,), (), NO_LEADER, elr=(101,), directories=(directory(101),)))
     write(cluster.leader(), BrokerRegistrationChangeRecord(101, broker.epoch, -1))
@@ -267,7 +267,7 @@ def test_what_a_leader_did_not_finish_when_a_broker_came_the_next_one_does(clust
     assert partition_of(leader).leader == 101
 
 
-def test_a_broker_with_very_many_partitions_comes_back_in_steps(cluster: Cluster) -> None:
+def test_broker_with_many_partitions_is_elected_in_steps(cluster: Cluster) -> None:
     go_in_steps(cluster)
     broker = Broker(cluster, 101)
     broker.heartbeat()
@@ -288,7 +288,7 @@ def test_a_broker_with_very_many_partitions_comes_back_in_steps(cluster: Cluster
     assert leader.state_machine.image.index.leader_count(101) == 10
 
 
-def test_partitions_that_may_lose_records_get_a_leader_in_the_end(cluster: Cluster) -> None:
+def test_periodic_unclean_elections_give_every_partition_a_leader(cluster: Cluster) -> None:
     broker = Broker(cluster, 101)
     broker.heartbeat()
     partition = Partition((101, 102), (), NO_LEADER, elr=(102,), directories=(directory(101), directory(102)))

@@ -1,4 +1,4 @@
-"""What the log says of roles and leaders, and what it leaves out."""
+"""Log lines about roles and leaders, and those that are suppressed."""
 
 import logging
 from dataclasses import replace
@@ -15,7 +15,7 @@ SEARCHES = replace(
 )
 
 
-def test_a_node_that_campaigns_in_vain_has_summaries_at_growing_intervals(
+def test_unsuccessful_campaigns_are_summarized_at_growing_intervals(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)

@@ -1,4 +1,4 @@
-"""What the log says of voters, followers and refused votes."""
+"""Log lines about voters, followers and refused votes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def assignment(*keys: ReplicaKey) -> VoterAssignment:
 
 
 class Watched:
-    """Node 1, which leads epoch 5 or follows, and what it logs."""
+    """Node 1, leader of epoch 5 or follower, and its log lines."""
 
     def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level(logging.INFO)
@@ -76,7 +76,7 @@ class Watched:
         self.lines()
 
     def lines(self) -> list[tuple[str, str]]:
-        """What was logged since the last look."""
+        """Lines logged since the last call."""
         found = [(record.levelname, record.getMessage()) for record in self.caplog.records]
         self.caplog.clear()
         return found
@@ -116,7 +116,7 @@ def test_voter_changes_are_logged_once_they_are_committed(watched: Watched) -> N
     assert watched.lines() == [("INFO", removed)]
 
 
-def test_lost_and_returned_followers_have_a_line_each(watched: Watched) -> None:
+def test_lost_and_returned_followers_are_logged_once_each(watched: Watched) -> None:
     watched.time.pass_ms(5 * CHECK_INTERVAL_MS)
     assert watched.lines() == []
     watched.ages[3] = 2600.0
@@ -130,7 +130,7 @@ def test_lost_and_returned_followers_have_a_line_each(watched: Watched) -> None:
     assert watched.lines() == [("INFO", "follower 3 fetches again after 6.6 s")]
 
 
-def test_new_leader_waits_for_its_followers_before_it_misses_them(watched: Watched) -> None:
+def test_new_leader_reports_missing_followers_only_after_a_timeout(watched: Watched) -> None:
     watched.ages[3] = inf
     watched.time.pass_ms(2 * CHECK_INTERVAL_MS)
     assert watched.lines() == []
@@ -138,7 +138,7 @@ def test_new_leader_waits_for_its_followers_before_it_misses_them(watched: Watch
     assert [level for level, _ in watched.lines()] == ["WARNING"]
 
 
-def test_refused_votes_are_warnings_with_peer_and_both_epochs_now_and_then(watched: Watched) -> None:
+def test_refused_votes_are_logged_with_candidate_and_epochs_at_intervals(watched: Watched) -> None:
     refused = VoteRefused(key(3), 4, False, "its epoch is over")
     for _ in range(5):
         watched.watch.vote_refused(refused)

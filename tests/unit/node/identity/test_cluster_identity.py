@@ -6,7 +6,7 @@ from quorumd.ids import KafkaUuid
 from quorumd.node.identity.cluster_identity import ClusterIdentity
 
 
-class OneUuid:
+class FixedUuidEntropy:
     def uuid(self) -> KafkaUuid:
         return KafkaUuid(bytes(15) + b"\x07")
 
@@ -15,7 +15,7 @@ class OneUuid:
 
 
 def identity(cluster_id: str | None = None) -> ClusterIdentity:
-    return ClusterIdentity(cluster_id, OneUuid())
+    return ClusterIdentity(cluster_id, FixedUuidEntropy())
 
 
 @pytest.mark.parametrize(
@@ -28,23 +28,23 @@ def identity(cluster_id: str | None = None) -> ClusterIdentity:
         ("ours", "other", False),
     ],
 )
-def test_hole_23_nobodys_id_passes_and_anothers_does_not(
+def test_hole_23_missing_cluster_id_is_accepted_and_a_different_one_is_not(
     own: str | None, requested: str | None, accepted: bool
 ) -> None:
     assert identity(own).accepts(requested) is accepted
 
 
-def test_the_first_leader_makes_an_id_that_counts_once_committed() -> None:
+def test_id_generated_by_the_first_leader_is_adopted_once_committed() -> None:
     ours = identity()
-    made = ours.id_for_new_record()
-    ours.appended(2, made)
+    generated = ours.id_for_new_record()
+    ours.appended(2, generated)
     assert ours.cluster_id is None
     assert ours.committed(2) == (False, None)
     assert ours.committed(3) == (True, None)
-    assert ours.cluster_id == made
+    assert ours.cluster_id == generated
 
 
-def test_an_id_that_was_truncated_is_forgotten() -> None:
+def test_truncated_id_is_forgotten() -> None:
     ours = identity()
     ours.appended(2, "lost")
     ours.truncated(2)
@@ -54,7 +54,7 @@ def test_an_id_that_was_truncated_is_forgotten() -> None:
     assert ours.cluster_id == "kept"
 
 
-def test_a_log_of_another_cluster_is_told() -> None:
+def test_committed_id_of_another_cluster_is_reported() -> None:
     ours = identity("ours")
     ours.appended(2, "other")
     assert ours.committed(3) == (False, "other")

@@ -22,7 +22,7 @@ def test_member_of_a_quorum_has_no_obstacle() -> None:
     assert [node.founding_obstacle for node in cluster.nodes.values()] == [None] * 3
 
 
-def test_replaced_disk_rejoins_without_a_vote_and_says_what_to_do() -> None:
+def test_replaced_disk_rejoins_without_a_vote_and_reports_the_remedy() -> None:
     cluster = Cluster(3).start()
     cluster.leader()
     cluster.run(2000)
@@ -37,9 +37,27 @@ def test_replaced_disk_rejoins_without_a_vote_and_says_what_to_do() -> None:
     assert str(directory_of(3)) in obstacle
     assert str(directory_of(3, folder=1)) in obstacle
     assert "quorumd quorum alter --voters 1,2,3 --wait" in obstacle
+    assert "leader" not in obstacle
 
 
-def test_folder_that_stock_tools_formatted_founds_the_quorum_that_they_named() -> None:
+def test_replaced_disk_without_a_leader_reports_that_a_majority_with_old_folders_must_elect_one() -> None:
+    cluster = Cluster(3).start()
+    cluster.leader()
+    cluster.run(2000)
+    cluster.kill(3)
+    cluster.format(3, folder=1)
+    cluster.start(3)
+    cluster.run(3000)
+    cluster.kill(1)
+    cluster.run(10_000)
+    obstacle = cluster.nodes[3].founding_obstacle or ""
+    assert str(directory_of(3)) in obstacle
+    assert "needs a leader first" in obstacle
+    assert "start 2 of the voters 1,2,3 with their old data folders" in obstacle
+    assert obstacle.index("leader") < obstacle.index("quorumd quorum alter --voters 1,2,3 --wait")
+
+
+def test_folder_formatted_by_stock_tools_founds_the_quorum_of_its_checkpoint() -> None:
     """Kafka 4.4 writes voters and features to a snapshot that ends at offset 0 (KIP-1170)."""
     cluster = Cluster(1, founds=False)
     disk = cluster.disks[1] = SimulatedDisk(cluster.heap, Random(1))
@@ -53,7 +71,7 @@ def test_folder_that_stock_tools_formatted_founds_the_quorum_that_they_named() -
     assert cluster.start(1).leader().state_machine.image.metadata_version == 27
 
 
-def test_folder_that_stock_tools_formatted_for_other_voters_founds_nothing() -> None:
+def test_folder_formatted_by_stock_tools_for_other_voters_founds_no_quorum() -> None:
     cluster = Cluster(1, founds=False)
     stock_folder.write_checkpoint(cluster.disks[1], FOLDER)
     cluster.start(1).run(5000)
@@ -61,7 +79,7 @@ def test_folder_that_stock_tools_formatted_for_other_voters_founds_nothing() -> 
     assert "joins" in (cluster.nodes[1].founding_obstacle or "")
 
 
-def test_blank_voters_found_a_quorum_once_all_of_them_say_that_they_are_blank() -> None:
+def test_blank_voters_found_a_quorum_once_all_report_that_they_are_blank() -> None:
     cluster = Cluster(3, founds=False).start(1, 2)
     cluster.run(5000)
     assert [node.log.end_offset for node in cluster.nodes.values()] == [0, 0]
@@ -75,7 +93,7 @@ def test_blank_voters_found_a_quorum_once_all_of_them_say_that_they_are_blank() 
     }
 
 
-def test_two_wiped_disks_of_three_elect_nobody_and_everybody_says_why() -> None:
+def test_two_wiped_disks_of_three_elect_no_leader_and_all_nodes_report_why() -> None:
     cluster = Cluster(3).start()
     cluster.leader()
     cluster.run(2000)
@@ -89,37 +107,38 @@ def test_two_wiped_disks_of_three_elect_nobody_and_everybody_says_why() -> None:
     cluster.start(3)
     cluster.run(15_000)
     assert not any(node.engine.is_leader for node in cluster.nodes.values())
-    assert "of an existing quorum" in (cluster.nodes[1].founding_obstacle or "")
+    assert "part of an existing quorum" in (cluster.nodes[1].founding_obstacle or "")
     survivor = cluster.nodes[3].founding_obstacle or ""
-    assert f"node 1 is blank, its vote was on the disk {directory_of(1)}" in survivor
-    assert "bring back the data folders" in survivor
+    assert "node 1 has another data folder" in survivor
+    assert str(directory_of(1)) in survivor
+    assert "restore the data folders" in survivor
 
 
-def test_a_node_that_is_its_only_voter_and_can_ask_nobody_founds_nothing_by_itself() -> None:
+def test_sole_configured_voter_without_peers_to_query_founds_no_quorum() -> None:
     cluster = Cluster(1, founds=False).start()
     cluster.run(10_000)
     assert cluster.nodes[1].log.end_offset == 0
     assert "format with --standalone" in (cluster.nodes[1].founding_obstacle or "")
 
 
-def test_founders_wait_only_a_moment_for_those_that_do_not_answer() -> None:
+def test_founders_wait_briefly_for_nodes_that_do_not_respond() -> None:
     cluster = Cluster(3).start(1, 2)
     assert cluster.leader().engine.voters.current.ids == (1, 2, 3)
     assert cluster.heap.now_ms < 5000
 
 
-def test_a_log_without_its_quorum_state_is_refused() -> None:
-    """Its vote is lost, and could be given a second time."""
+def test_log_without_quorum_state_is_refused() -> None:
+    """Its vote is lost and could be cast a second time."""
     cluster = Cluster(3).start()
     cluster.leader()
     cluster.run(2000)
     cluster.kill(2)
     cluster.disks[2].remove(f"{partition_folder(FOLDER)}/quorum-state")
-    with pytest.raises(StorageError, match="quorum-state is missing beside a log"):
+    with pytest.raises(StorageError, match="quorum-state is missing"):
         cluster.start(2)
 
 
-def test_a_replaced_disk_gets_the_vote_of_the_one_before_by_naming_all_voters() -> None:
+def test_alter_quorum_gives_the_vote_of_a_replaced_disk_to_the_new_one() -> None:
     cluster = Cluster(3).start()
     cluster.leader()
     cluster.run(2000)

@@ -34,29 +34,29 @@ def save(disk: SimulatedDisk, state: SavedState) -> None:
     QuorumStateFile(disk, partition_folder(FOLDER)).save(state)
 
 
-def test_an_unformatted_folder_is_refused_with_what_to_do(disk: SimulatedDisk) -> None:
+def test_unformatted_folder_is_refused_with_the_remedy(disk: SimulatedDisk) -> None:
     with pytest.raises(StorageError, match="quorumd format"):
         load_saved_node(disk, FOLDER, 1, "CONTROLLER")
 
 
-def test_the_folder_of_another_node_is_refused(disk: SimulatedDisk) -> None:
-    with pytest.raises(StorageError, match="belongs to node 1, the properties are those of node 2"):
+def test_folder_of_another_node_is_refused(disk: SimulatedDisk) -> None:
+    with pytest.raises(StorageError, match=r"belongs to node 1.*node 2"):
         load_saved_node(formatted(disk), FOLDER, 2, "CONTROLLER")
 
 
-def test_hole_21_a_copied_quorum_state_is_refused(disk: SimulatedDisk) -> None:
+def test_hole_21_copied_quorum_state_is_refused(disk: SimulatedDisk) -> None:
     save(formatted(disk), SavedState(3, broker_id=2))
     with pytest.raises(StorageError, match="written by node 2"):
         load_saved_node(disk, FOLDER, 1, "CONTROLLER")
 
 
-def test_hole_21_a_quorum_state_of_another_cluster_is_refused(disk: SimulatedDisk) -> None:
+def test_hole_21_quorum_state_of_another_cluster_is_refused(disk: SimulatedDisk) -> None:
     save(formatted(disk), SavedState(3, broker_id=1, cluster_id=THEIRS))
-    with pytest.raises(StorageError, match=f"of cluster {THEIRS}"):
+    with pytest.raises(StorageError, match=f"cluster {THEIRS}"):
         load_saved_node(disk, FOLDER, 1, "CONTROLLER")
 
 
-def test_hole_39_a_corrupt_quorum_state_is_refused(disk: SimulatedDisk) -> None:
+def test_hole_39_corrupt_quorum_state_is_refused(disk: SimulatedDisk) -> None:
     save(formatted(disk), SavedState(3, broker_id=1))
     disk.open(f"{partition_folder(FOLDER)}/quorum-state").write_at(0, b"!")
     with pytest.raises(CorruptLog, match="quorum-state"):
@@ -72,14 +72,14 @@ def test_hole_39_a_corrupt_quorum_state_is_refused(disk: SimulatedDisk) -> None:
         (SavedState(4, 3, 3, ZERO_UUID), QuorumState(4, 3, ReplicaKey(3))),
     ],
 )
-def test_epoch_leader_and_vote_are_taken_up(
+def test_epoch_leader_and_vote_are_loaded(
     disk: SimulatedDisk, state: SavedState, expected: QuorumState
 ) -> None:
     save(formatted(disk), state)
     assert load_saved_node(disk, FOLDER, 1, "CONTROLLER").quorum_state == expected
 
 
-def test_a_new_folder_has_no_state(disk: SimulatedDisk) -> None:
+def test_new_folder_has_no_state(disk: SimulatedDisk) -> None:
     saved = load_saved_node(formatted(disk), FOLDER, 1, "CONTROLLER")
     assert saved.quorum_state == QuorumState()
     assert saved.meta.directory_id == DIRECTORY
@@ -89,26 +89,26 @@ def test_a_new_folder_has_no_state(disk: SimulatedDisk) -> None:
     ("in_meta", "in_state", "expected"),
     [(None, "", None), (OURS, "", OURS), (None, OURS, OURS), (OURS, OURS, OURS)],
 )
-def test_the_cluster_id_is_known_from_either_file(
+def test_cluster_id_is_loaded_from_either_file(
     disk: SimulatedDisk, in_meta: str | None, in_state: str, expected: str | None
 ) -> None:
-    """A crash may come between the two."""
+    """A crash may occur between the two writes."""
     save(formatted(disk, in_meta), SavedState(3, broker_id=1, cluster_id=in_state))
     assert load_saved_node(disk, FOLDER, 1, "CONTROLLER").cluster_id == expected
 
 
-def test_hole_26_boot_timestamps_grow_even_if_the_clock_goes_back(disk: SimulatedDisk) -> None:
-    stamps = [next_boot_timestamp(disk, FOLDER, wall_ms) for wall_ms in (5000, 5000, 4000, 6000)]
-    assert stamps == [5000, 5001, 5002, 6000]
+def test_hole_26_boot_timestamps_increase_even_if_the_clock_goes_back(disk: SimulatedDisk) -> None:
+    timestamps = [next_boot_timestamp(disk, FOLDER, wall_ms) for wall_ms in (5000, 5000, 4000, 6000)]
+    assert timestamps == [5000, 5001, 5002, 6000]
 
 
 @pytest.mark.parametrize("content", [b"soon\n", b"9223372036854775807\n", b"9" * 4301, b"-7", b"\xb2"])
-def test_a_boot_timestamp_that_is_none_is_replaced(disk: SimulatedDisk, content: bytes) -> None:
+def test_invalid_boot_timestamp_is_replaced(disk: SimulatedDisk, content: bytes) -> None:
     disk.open(f"{FOLDER}/{BOOT_TIMESTAMP_FILE}", create=True).write_at(0, content)
     assert next_boot_timestamp(disk, FOLDER, 5000) == 5000
 
 
-def test_a_full_disk_keeps_no_node_from_starting(disk: SimulatedDisk) -> None:
+def test_node_starts_on_a_full_disk(disk: SimulatedDisk) -> None:
     next_boot_timestamp(disk, FOLDER, 5000)
     disk.capacity = disk.used_bytes()
     assert next_boot_timestamp(disk, FOLDER, 4000) == 5001

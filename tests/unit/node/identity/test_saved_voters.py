@@ -1,4 +1,4 @@
-"""What a node writes of voters into quorum-state: no more than is committed."""
+"""quorum-state holds committed voters only."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ def saved(cluster: Cluster, node_id: int) -> SavedState:
     return state
 
 
-def test_hole_22_quorum_state_has_the_voters_that_are_committed_and_no_others() -> None:
-    """The first leader has the voter record in its log and in memory when it saves that it leads; the next epoch
-    finds it committed."""
+def test_hole_22_quorum_state_has_committed_voters_only() -> None:
+    """The first leader saves its leadership before the voter record in its log is committed; in the next epoch the
+    record is committed."""
     cluster = Cluster(voters=3).start()
     leader = cluster.leader().settings.node_id
     state = saved(cluster, leader)
@@ -30,7 +30,7 @@ def test_hole_22_quorum_state_has_the_voters_that_are_committed_and_no_others() 
         assert state.applied_offset > 2
 
 
-def test_hole_22_memory_has_the_voters_of_the_whole_log_after_a_restart() -> None:
+def test_hole_22_engine_has_the_voters_of_the_whole_log_after_a_restart() -> None:
     cluster = Cluster(voters=1).start()
     cluster.leader()
     assert saved(cluster, 1).current_voters == ()

@@ -1,4 +1,4 @@
-"""Nodes that make themselves voters (KIP-1186)."""
+"""Nodes that become voters automatically (KIP-1186)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.node.nodes import PORT, Cluster, directory_of, host_of
 
 
 def voters(node: Node) -> list[tuple[int, int]]:
-    """Node ids, and which folder of each has the vote."""
+    """Voter ids with the number of the folder that is the voter."""
     found = []
     for key in (voter.key for voter in node.engine.voters.current.voters):
         folder = next(
@@ -33,7 +33,7 @@ def replace_disk(cluster: Cluster, node_id: int, **settings: Any) -> None:
     ).start()
 
 
-def test_an_observer_becomes_a_voter() -> None:
+def test_observer_becomes_a_voter() -> None:
     cluster = Cluster(1).start()
     cluster.leader()
     add_observer(cluster, 2, auto_join=True)
@@ -41,7 +41,7 @@ def test_an_observer_becomes_a_voter() -> None:
     cluster.run_until(lambda: cluster.nodes[2].engine.is_voter)
 
 
-def test_without_the_property_it_stays_an_observer() -> None:
+def test_observer_without_auto_join_stays_an_observer() -> None:
     cluster = Cluster(1).start()
     cluster.leader()
     add_observer(cluster, 2)
@@ -49,7 +49,7 @@ def test_without_the_property_it_stays_an_observer() -> None:
     assert voters(cluster.leader()) == [(1, 0)]
 
 
-def test_several_join_one_after_the_other() -> None:
+def test_several_observers_join_one_after_the_other() -> None:
     cluster = Cluster(1).start()
     cluster.leader()
     for node_id in (2, 3, 4):
@@ -57,8 +57,8 @@ def test_several_join_one_after_the_other() -> None:
     cluster.run_until(lambda: len(voters(cluster.leader())) == 4, limit_ms=60_000)
 
 
-def test_a_replaced_disk_gets_the_vote_of_the_one_before() -> None:
-    """By two changes of the voters that the others commit: until then it has no vote."""
+def test_replacement_disk_takes_over_the_vote_of_the_old_one() -> None:
+    """By two voter changes that the other voters commit; until then it has no vote."""
     cluster = Cluster(3).start()
     lost = cluster.follower().settings.node_id
     others = [(node_id, 0) for node_id in (1, 2, 3) if node_id != lost]
@@ -68,7 +68,7 @@ def test_a_replaced_disk_gets_the_vote_of_the_one_before() -> None:
     cluster.run_until(lambda: voters(cluster.leader()) == sorted([*others, (lost, 1)]))
 
 
-def test_a_replaced_disk_without_the_property_has_no_vote() -> None:
+def test_replacement_disk_without_auto_join_has_no_vote() -> None:
     cluster = Cluster(3).start()
     lost = cluster.follower().settings.node_id
     replace_disk(cluster, lost)
@@ -77,7 +77,7 @@ def test_a_replaced_disk_without_the_property_has_no_vote() -> None:
     assert not cluster.nodes[lost].engine.is_voter
 
 
-def test_a_voter_requests_nothing() -> None:
+def test_voter_sends_no_request() -> None:
     cluster = Cluster(3, auto_join=True).start()
     cluster.leader()
     cluster.run(1000)

@@ -1,4 +1,4 @@
-"""Nodes register themselves as controllers at whoever leads, and again when that was undone (KIP-919)."""
+"""Nodes register themselves as controllers with the leader, and again when that was undone (KIP-919)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEAD = KafkaUuid(b"dead incarnation")
 @pytest.fixture
 def cluster() -> Cluster:
     cluster = Cluster(3, registers=True).start()
-    cluster.run_until(lambda: everybody_is_registered(cluster))
+    cluster.run_until(lambda: all_are_registered(cluster))
     return cluster
 
 
@@ -33,7 +33,7 @@ def incarnation(node: Node) -> KafkaUuid:
     return registration.incarnation_id
 
 
-def everybody_is_registered(cluster: Cluster) -> bool:
+def all_are_registered(cluster: Cluster) -> bool:
     own = {node_id: incarnation(node) for node_id, node in cluster.nodes.items()}
     return all(own == known(node) for node in cluster.nodes.values())
 
@@ -43,7 +43,7 @@ def known(node: Node) -> dict[int, KafkaUuid]:
 
 
 def registrations_in(node: Node) -> list[tuple[int, KafkaUuid]]:
-    """Those in the log, in its order."""
+    """Controller registrations in the log, in offset order."""
     data = node.log.read(node.log.start_offset, 1 << 20, node.log.end_offset)
     records: list[Any] = [
         decode_record(frame)
@@ -63,24 +63,24 @@ def test_every_node_registers_once_with_listener_and_features(cluster: Cluster) 
     assert registered.features == {name: (low, high) for name, low, high in SUPPORTED_FEATURES}
 
 
-def test_a_restarted_node_registers_its_new_incarnation(cluster: Cluster) -> None:
+def test_restarted_node_registers_its_new_incarnation(cluster: Cluster) -> None:
     node_id = cluster.follower().settings.node_id
     before = incarnation(cluster.nodes[node_id])
     cluster.kill(node_id)
     cluster.start(node_id)
     assert incarnation(cluster.nodes[node_id]) != before
-    cluster.run_until(lambda: everybody_is_registered(cluster))
+    cluster.run_until(lambda: all_are_registered(cluster))
 
 
-def test_a_late_request_of_a_dead_incarnation_is_put_right(cluster: Cluster) -> None:
+def test_node_registers_again_after_a_late_request_of_a_previous_incarnation(cluster: Cluster) -> None:
     client = cluster.client(cluster.leader().settings.node_id)
     assert client.ask(ControllerRegistrationRequest(2, DEAD), 0).error_code == 0
     assert known(cluster.leader())[2] == DEAD
-    cluster.run_until(lambda: everybody_is_registered(cluster))
+    cluster.run_until(lambda: all_are_registered(cluster))
 
 
-def test_two_processes_with_one_id_take_turns_slowly(cluster: Cluster) -> None:
-    """Each finds the registration of the other instead of its own: neither may fill the log with that."""
+def test_two_processes_with_the_same_id_replace_each_other_slowly(cluster: Cluster) -> None:
+    """Each finds the registration of the other instead of its own; this must not fill the log."""
     client = cluster.client(cluster.leader().settings.node_id)
     before = len(registrations_in(cluster.leader()))
     for _ in range(60):
@@ -90,22 +90,22 @@ def test_two_processes_with_one_id_take_turns_slowly(cluster: Cluster) -> None:
     assert 3 <= len(own) <= 12
 
 
-def test_a_controller_that_runs_and_is_unregistered_registers_again(cluster: Cluster) -> None:
-    """Also the leader itself; any node forwards the request."""
+def test_unregistered_running_controller_registers_again(cluster: Cluster) -> None:
+    """Including the leader; any node forwards the request."""
     client = cluster.client(cluster.follower().settings.node_id)
     for node_id in (1, 2, 3):
         assert client.ask(UnregisterControllerRequest(node_id), 0).error_code == 0
     assert known(cluster.leader()).keys() < {1, 2, 3}
-    cluster.run_until(lambda: everybody_is_registered(cluster))
+    cluster.run_until(lambda: all_are_registered(cluster))
 
 
-def test_only_the_leader_registers(cluster: Cluster) -> None:
+def test_single_leader_registers_itself_locally(cluster: Cluster) -> None:
     client = cluster.client(cluster.follower().settings.node_id)
-    answer = client.ask(ControllerRegistrationRequest(9, DEAD), 0)
-    assert answer.error_code == ErrorCode.NOT_CONTROLLER
+    response = client.ask(ControllerRegistrationRequest(9, DEAD), 0)
+    assert response.error_code == ErrorCode.NOT_CONTROLLER
 
 
-def test_nothing_is_requested_without_a_leader(cluster: Cluster) -> None:
+def test_no_registration_is_sent_without_a_leader(cluster: Cluster) -> None:
     follower = cluster.follower()
     for node_id in {1, 2, 3} - {follower.settings.node_id}:
         cluster.kill(node_id)
@@ -113,4 +113,4 @@ def test_nothing_is_requested_without_a_leader(cluster: Cluster) -> None:
     cluster.run(20_000)
     assert follower.log.end_offset == before
     cluster.start(*({1, 2, 3} - {follower.settings.node_id}))
-    cluster.run_until(lambda: everybody_is_registered(cluster))
+    cluster.run_until(lambda: all_are_registered(cluster))

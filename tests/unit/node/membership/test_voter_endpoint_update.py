@@ -36,7 +36,7 @@ class EndpointHarness(NodeParts):
         self.calls: list[Call] = []
         self.has_leader = True
         self.own_voter = VoterEndpointUpdate(
-            engine,  # type: ignore[arg-type]  # a part of it
+            engine,  # type: ignore[arg-type]  # only what is read
             self.time.clock,
             self.identity,
             OWN,
@@ -50,7 +50,7 @@ class EndpointHarness(NodeParts):
         return self.has_leader
 
 
-def test_a_voter_that_has_moved_tells_the_leader_all_its_listeners() -> None:
+def test_moved_voter_sends_all_its_listeners_to_the_leader() -> None:
     harness = EndpointHarness(Engine(OWN, OTHER, OLD))
     harness.own_voter.update(NEW)
     (call,) = harness.calls
@@ -69,13 +69,13 @@ def test_a_voter_that_has_moved_tells_the_leader_all_its_listeners() -> None:
     [Engine(OWN, NEW), Engine(ReplicaKey(2, OWN.directory_id)), Engine(ReplicaKey(1)), Engine(OWN, OTHER)],
     ids=["recorded", "no voter", "another replica", "a listener that is not in the record"],
 )
-def test_nothing_is_told_otherwise(engine: Engine) -> None:
+def test_no_update_is_sent_if_the_record_is_right_or_missing(engine: Engine) -> None:
     harness = EndpointHarness(engine)
     harness.own_voter.update(NEW)
     assert harness.calls == []
 
 
-def test_tells_one_at_a_time_and_again_while_the_record_is_not_changed() -> None:
+def test_update_is_sent_one_at_a_time_until_the_record_changes() -> None:
     harness = EndpointHarness(Engine())
     harness.own_voter.update(NEW)
     harness.own_voter.update(NEW)
@@ -87,7 +87,7 @@ def test_tells_one_at_a_time_and_again_while_the_record_is_not_changed() -> None
     assert len(harness.calls) == 3
 
 
-def test_waits_for_a_leader() -> None:
+def test_update_waits_for_a_leader() -> None:
     harness = EndpointHarness(Engine())
     harness.has_leader = False
     harness.own_voter.update(NEW)

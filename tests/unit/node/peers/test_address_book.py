@@ -23,29 +23,29 @@ def test_hole_1_node_0_is_a_node_and_negative_ids_are_admin_clients() -> None:
 
 
 @pytest.mark.parametrize("host", ["", "two words", "a\x00b", "a\nb", "ä", "a" * 256])
-def test_a_host_that_is_none_is_not_taken_over(host: str) -> None:
+def test_invalid_host_is_rejected(host: str) -> None:
     assert not AddressBook().learn(1, Address(host, 9092))
 
 
 @pytest.mark.parametrize("port", [-1, 0, 65536])
-def test_a_port_that_is_none_is_not_taken_over(port: int) -> None:
+def test_invalid_port_is_rejected(port: int) -> None:
     assert not AddressBook().learn(1, Address("a", port))
 
 
 @pytest.mark.parametrize("host", ["node-1.example", "10.0.0.1", "::1", "a" * 255])
-def test_hosts(host: str) -> None:
+def test_valid_hosts_are_accepted(host: str) -> None:
     assert AddressBook().learn(1, Address(host, 65535))
 
 
-def test_strangers_cannot_make_the_book_grow_for_ever() -> None:
+def test_number_of_nodes_is_bounded() -> None:
     book = AddressBook()
     for node_id in range(MAX_NODES + 10):
         book.learn(node_id, Address("a", 1, 1))
     assert len(book.node_ids()) == MAX_NODES
-    assert book.learn(7, Address("b", 2, 2)), "what is in the book is still kept up to date"
+    assert book.learn(7, Address("b", 2, 2)), "addresses of known nodes are still updated"
 
 
-def test_a_node_that_has_just_started_counts_as_reachable() -> None:
+def test_restarted_node_counts_as_reachable() -> None:
     book = AddressBook()
     book.learn(1, Address("a", 1, 5))
     book.mark_reachable(1, False)
@@ -53,7 +53,7 @@ def test_a_node_that_has_just_started_counts_as_reachable() -> None:
     assert book.is_reachable(1)
 
 
-def test_a_new_address_counts_as_reachable() -> None:
+def test_new_address_counts_as_reachable() -> None:
     book = AddressBook()
     book.learn(1, Address("a", 1, 1))
     book.mark_reachable(1, False)

@@ -49,7 +49,7 @@ def fetch() -> FetchRequest:
 
 
 class Addresses:
-    """What is told of discovery: node 2 is known."""
+    """Discovery that knows the address of node 2."""
 
     own_boot_timestamp = 77
 
@@ -60,7 +60,7 @@ class Addresses:
         return Address("peer", 9092) if node_id == 2 else None
 
     def learn(self, node_id: int, address: Address) -> None:
-        """Every stock answer tells where the leader is."""
+        """Ignore the leader endpoints in stock responses."""
 
     def is_reachable(self, node_id: int) -> bool:
         return self.reachable[-1][1] if self.reachable else True
@@ -101,10 +101,10 @@ class ClientHarness(NodeParts):
 
     def send(self, request: Any, peer: int = 2) -> None:
         self.requests.send(Send(peer, request))
-        assert self.events == [], "the engine is in the middle of a step"
+        assert self.events == [], "the engine must not be stepped within a step"
         self.time.pass_ms(10)
 
-    def answer(self, message: Any) -> None:
+    def respond(self, message: Any) -> None:
         self.peer.answer(message)
         self.time.pass_ms(10)
 
@@ -124,16 +124,20 @@ def fetched(records: bytes) -> Any:
     return fetch_messages.fetch_response_to_wire(FetchResponse(ErrorCode.NONE, 2, 5, 0), records, None)
 
 
-def test_a_piece_of_a_snapshot_and_its_answer(harness: ClientHarness) -> None:
-    """Over the connection of fetches: a vote does not wait behind a megabyte."""
+def test_snapshot_request_and_its_response(harness: ClientHarness) -> None:
+    """Snapshots use the connection of fetches, so that a vote does not wait behind a megabyte."""
     snapshot = OffsetAndEpoch(100, 3)
     request = SnapshotRequest(ReplicaKey(1), 5, snapshot, 17, 1000)
     harness.send(vote())
     harness.send(request)
-    ours, asked = harness.peer.asked
-    assert ours.connection is not asked.connection
-    message: Any = asked.message
-    assert (asked.api_key, asked.api_version, message.cluster_id) == (ApiKey.FETCH_SNAPSHOT, 1, CLUSTER_ID)
+    ours, received = harness.peer.asked
+    assert ours.connection is not received.connection
+    message: Any = received.message
+    assert (received.api_key, received.api_version, message.cluster_id) == (
+        ApiKey.FETCH_SNAPSHOT,
+        1,
+        CLUSTER_ID,
+    )
     response = SnapshotResponse(ErrorCode.NONE, 2, 5, snapshot, 17)
     harness.peer.answer(
         snapshot_messages.snapshot_response_to_wire(response, ErrorCode.NONE, 1000, b"bytes", None, 1), 1
@@ -142,24 +146,24 @@ def test_a_piece_of_a_snapshot_and_its_answer(harness: ClientHarness) -> None:
     (event,) = harness.events
     expected = SnapshotResponse(ErrorCode.NONE, -1, 5, snapshot, 17, size=1000, data=b"bytes")
     assert event == ResponseReceived(2, request, expected)
-    assert event.request is request, "the engine knows its requests by identity"
+    assert event.request is request, "the engine matches requests by identity"
 
 
 @pytest.mark.parametrize("pre_vote", [False, True])
-def test_a_vote_and_its_answer(harness: ClientHarness, pre_vote: bool) -> None:
+def test_vote_request_and_its_response(harness: ClientHarness, pre_vote: bool) -> None:
     request = vote(pre_vote)
     harness.send(request)
-    (asked,) = harness.peer.asked
-    message: Any = asked.message
-    assert (asked.api_key, asked.api_version, message.cluster_id) == (ApiKey.VOTE, 2, CLUSTER_ID)
+    (received,) = harness.peer.asked
+    message: Any = received.message
+    assert (received.api_key, received.api_version, message.cluster_id) == (ApiKey.VOTE, 2, CLUSTER_ID)
     response = VoteResponse(ErrorCode.NONE, 2, 5, True)
-    harness.answer(quorum_messages.vote_response_to_wire(response, None))
+    harness.respond(quorum_messages.vote_response_to_wire(response, None))
     (event,) = harness.events
     assert event == ResponseReceived(2, request, response)
-    assert event.request is request, "the engine knows its requests by identity"
+    assert event.request is request, "the engine matches requests by identity"
 
 
-def test_hole_11_a_pre_vote_to_a_peer_that_knows_none_comes_back_as_not_supported() -> None:
+def test_hole_11_pre_vote_to_a_peer_without_pre_votes_fails_as_unsupported() -> None:
     harness = ClientHarness(ALL_APIS | {int(ApiKey.VOTE): (0, 1)})
     request = vote(pre_vote=True)
     harness.send(request)
@@ -168,7 +172,7 @@ def test_hole_11_a_pre_vote_to_a_peer_that_knows_none_comes_back_as_not_supporte
 
 
 @pytest.mark.parametrize("kind", [BeginEpochRequest, EndEpochRequest])
-def test_an_announcement_tells_where_this_node_is(harness: ClientHarness, kind: type[Any]) -> None:
+def test_begin_quorum_epoch_carries_the_own_endpoint(harness: ClientHarness, kind: type[Any]) -> None:
     request = (
         BeginEpochRequest(1, 5, ReplicaKey(2)) if kind is BeginEpochRequest else EndEpochRequest(1, 5, 1, ())
     )
@@ -178,14 +182,14 @@ def test_an_announcement_tells_where_this_node_is(harness: ClientHarness, kind: 
     assert kind is EndEpochRequest or message.boot_timestamp == 77
     module: Any = begin_quorum_epoch_response if kind is BeginEpochRequest else end_quorum_epoch_response
     response = LeaderResponse(ErrorCode.FENCED_LEADER_EPOCH, 3, 6)
-    harness.answer(quorum_messages.leader_response_to_wire(module, response, None, 1))
+    harness.respond(quorum_messages.leader_response_to_wire(module, response, None, 1))
     assert harness.events == [ResponseReceived(2, request, response)]
 
 
-def test_a_fetch_may_be_held_back_as_long_as_it_allows(harness: ClientHarness) -> None:
+def test_deadline_of_a_fetch_includes_its_max_wait(harness: ClientHarness) -> None:
     harness.send(fetch())
     harness.time.pass_ms(980)
-    assert harness.events == [], "500 ms to wait and 500 ms to answer"
+    assert harness.events == [], "500 ms of max wait and 500 ms of timeout"
     harness.time.pass_ms(20)
     assert [type(event) for event in harness.events] == [PeerRequestFailed]
 
@@ -196,14 +200,14 @@ def test_purposes_do_not_wait_for_each_other(harness: ClientHarness) -> None:
     assert len(harness.peer.links) == 2
 
 
-def test_a_node_without_address_fails_later(harness: ClientHarness) -> None:
+def test_request_to_a_node_without_address_fails_later(harness: ClientHarness) -> None:
     request = vote()
     harness.send(request, peer=3)
     assert harness.events == [PeerRequestFailed(3, request)]
     assert not harness.requests.call_node(3, discovery(harness), Purpose.FORWARD)
 
 
-def test_a_refused_connection_is_told_and_the_node_is_not_shown_to_clients(harness: ClientHarness) -> None:
+def test_refused_connection_is_reported_and_marks_the_node_unreachable(harness: ClientHarness) -> None:
     harness.peer.listener.close()
     request = vote()
     harness.send(request)
@@ -211,40 +215,40 @@ def test_a_refused_connection_is_told_and_the_node_is_not_shown_to_clients(harne
     assert harness.addresses.reachable == [(2, False)]
 
 
-def test_an_answer_shows_that_a_node_is_reachable(harness: ClientHarness) -> None:
+def test_response_marks_a_node_reachable(harness: ClientHarness) -> None:
     harness.addresses.reachable.append((2, False))
     harness.send(vote())
-    harness.answer(quorum_messages.vote_response_to_wire(VoteResponse(ErrorCode.NONE, 2, 5, True), None))
+    harness.respond(quorum_messages.vote_response_to_wire(VoteResponse(ErrorCode.NONE, 2, 5, True), None))
     assert harness.addresses.reachable[-1] == (2, True)
 
 
-def test_a_refusal_of_the_whole_request_is_a_failure_and_one_line(
+def test_top_level_error_is_a_failure_and_logged_once(
     harness: ClientHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(3):
         harness.send(vote())
-        harness.answer(WireVoteResponse(int(ErrorCode.INCONSISTENT_CLUSTER_ID)))
+        harness.respond(WireVoteResponse(int(ErrorCode.INCONSISTENT_CLUSTER_ID)))
         assert [type(event) for event in harness.events] == [PeerRequestFailed]
         harness.events.clear()
     assert caplog.text.count("INCONSISTENT_CLUSTER_ID") == 1
 
 
-def test_an_answer_about_another_topic_is_a_failure(harness: ClientHarness) -> None:
+def test_response_about_another_topic_is_a_failure(harness: ClientHarness) -> None:
     harness.send(vote())
     topic = vote_response.TopicData("another", [vote_response.PartitionData(0)])
-    harness.answer(WireVoteResponse(0, [topic]))
+    harness.respond(WireVoteResponse(0, [topic]))
     assert [type(event) for event in harness.events] == [PeerRequestFailed]
 
 
 # Records
 
 
-def test_records_come_with_their_headers(harness: ClientHarness) -> None:
+def test_fetched_records_reach_the_engine_with_their_headers(harness: ClientHarness) -> None:
     request = fetch()
     harness.send(request)
     first = encode_batch(0, 4, 1000, [b"a", b"b"])
     second = encode_batch(2, 5, 1000, [b"c"])
-    harness.answer(fetched(first + second))
+    harness.respond(fetched(first + second))
     (event,) = harness.events
     assert isinstance(event, ResponseReceived)
     assert isinstance(event.response, FetchResponse)
@@ -267,20 +271,20 @@ def test_records_come_with_their_headers(harness: ClientHarness) -> None:
     ],
     ids=["cut off", "CRC", "gap", "garbage", "zeros", "voters"],
 )
-def test_records_that_are_not_sound_never_reach_the_engine(harness: ClientHarness, records: bytes) -> None:
+def test_invalid_records_never_reach_the_engine(harness: ClientHarness, records: bytes) -> None:
     request = fetch()
     harness.send(request)
-    harness.answer(fetched(records))
+    harness.respond(fetched(records))
     assert harness.events == [PeerRequestFailed(2, request)]
     assert harness.voter_records == []
 
 
 @pytest.mark.parametrize("takes", [0, 1000])
-def test_voter_records_count_only_once_they_are_in_the_log(harness: ClientHarness, takes: int) -> None:
-    """The engine may refuse what came, or the disk."""
+def test_voter_records_are_reported_only_once_they_are_in_the_log(harness: ClientHarness, takes: int) -> None:
+    """The engine or a full disk may reject fetched records."""
     harness.takes = takes
     harness.send(fetch())
-    harness.answer(fetched(encode_control_records(ControlBatch((ASSIGNMENT,)), 0, 5, 1000, CLUSTER_ID)))
+    harness.respond(fetched(encode_control_records(ControlBatch((ASSIGNMENT,)), 0, 5, 1000, CLUSTER_ID)))
     (event,) = harness.events
     assert isinstance(event, ResponseReceived)
     assert isinstance(event.response, FetchResponse)
@@ -292,18 +296,18 @@ def test_voter_records_count_only_once_they_are_in_the_log(harness: ClientHarnes
 STOCK = {key: versions for key, versions in ALL_APIS.items() if not APIS[key].private}
 
 
-def test_a_leader_without_the_private_fetch_is_fetched_from_as_stock_kafka_does() -> None:
+def test_leader_without_the_private_fetch_gets_stock_fetch() -> None:
     harness = ClientHarness(STOCK)
     for request in (fetch(), FetchRequest(ReplicaKey(1), 5, 3, 5, 500, 1000)):
         send = Send(2, request)
         harness.requests.prepare(send)
         harness.requests.send(send)
         harness.time.pass_ms(10)
-        (asked,) = harness.peer.asked
-        assert (asked.api_key, asked.api_version) == (ApiKey.FETCH, 18)
+        (received,) = harness.peer.asked
+        assert (received.api_key, received.api_version) == (ApiKey.FETCH, 18)
         batch = encode_batch(request.offset, 5, 1000, [b"a", b"b", b"c"])
         response = FetchResponse(ErrorCode.NONE, 2, 5, 3)
-        harness.answer(fetch_messages.stock_fetch_response_to_wire(response, batch, OWN, 18))
+        harness.respond(fetch_messages.stock_fetch_response_to_wire(response, batch, OWN, 18))
         event = harness.events.pop()
         assert isinstance(event, ResponseReceived)
         assert isinstance(event.response, FetchResponse)
@@ -312,7 +316,7 @@ def test_a_leader_without_the_private_fetch_is_fetched_from_as_stock_kafka_does(
         assert harness.events == []
 
 
-def test_a_stock_fetch_may_be_held_back_as_long_as_it_allows() -> None:
+def test_deadline_of_a_stock_fetch_includes_its_max_wait() -> None:
     harness = ClientHarness(STOCK)
     harness.send(fetch())
     harness.time.pass_ms(900)
@@ -321,17 +325,17 @@ def test_a_stock_fetch_may_be_held_back_as_long_as_it_allows() -> None:
     assert [type(event) for event in harness.events] == [PeerRequestFailed]
 
 
-def test_a_leader_that_cannot_be_followed_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_leader_that_cannot_be_followed_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     harness = ClientHarness(STOCK | {int(ApiKey.FETCH): (4, 16)})
     for _ in range(2):
         request = fetch()
         harness.send(request)
         assert harness.events.pop() == PeerRequestFailed(2, request, unsupported=True)
     (line,) = caplog.messages
-    assert line.startswith("node 2 cannot be followed: it speaks neither FetchQuorumRecords nor Fetch v17")
+    assert line.startswith("node 2 cannot be followed: it supports neither FetchQuorumRecords nor Fetch v17")
 
 
-def test_who_speaks_nothing_private_asks_nothing_private() -> None:
+def test_node_without_private_apis_sends_no_private_request() -> None:
     harness = ClientHarness(private_apis=False)
     harness.send(fetch())
     assert harness.peer.asked[0].api_key == ApiKey.FETCH
@@ -346,7 +350,7 @@ def test_close_ends_all_connections(harness: ClientHarness) -> None:
     assert harness.events == []
 
 
-def test_addresses_that_are_left_leave_no_connection_behind(harness: ClientHarness) -> None:
+def test_connections_to_former_addresses_are_dropped(harness: ClientHarness) -> None:
     for port in range(1, 30):
         harness.requests.call("gone", port, discovery(harness))
         harness.time.pass_ms(100)
@@ -360,13 +364,13 @@ def discovery(harness: ClientHarness) -> Call:
     return Call(
         ApiKey.DISCOVER_BROKERS,
         lambda version: DiscoverBrokersRequest(),
-        lambda answer: None,
+        lambda response: None,
         ignore,
         harness.time.clock.now_ms() + 500,
     )
 
 
-def test_the_topic_asked_for_is_the_metadata_log(harness: ClientHarness) -> None:
+def test_fetch_names_the_metadata_log(harness: ClientHarness) -> None:
     harness.send(vote())
     message: Any = harness.peer.asked[0].message
     assert [topic.topic_name for topic in message.topics] == [METADATA_TOPIC]

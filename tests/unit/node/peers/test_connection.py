@@ -24,7 +24,7 @@ class ConnectionHarness(NodeParts):
         self.connection = PeerConnection(
             self.network.host("me"), self.time.clock, "peer", 9092, "quorumd-test"
         )
-        self.answers: list[tuple[str, Any]] = []
+        self.responses: list[tuple[str, Any]] = []
         self.failures: list[tuple[str, Failure]] = []
         self.versions: list[int] = []
 
@@ -36,14 +36,14 @@ class ConnectionHarness(NodeParts):
         call = Call(
             api_key,
             build,
-            lambda answer: self.answers.append((name, answer)),
+            lambda response: self.responses.append((name, response)),
             lambda failure: self.failures.append((name, failure)),
             self.time.clock.now_ms() + after_ms,
         )
         self.connection.call(call)
 
     def on_ended(self) -> list[str]:
-        return [name for name, _ in self.answers] + [name for name, _ in self.failures]
+        return [name for name, _ in self.responses] + [name for name, _ in self.failures]
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def harness() -> ConnectionHarness:
     return ConnectionHarness()
 
 
-def test_connects_and_learns_the_versions_before_the_first_call(harness: ConnectionHarness) -> None:
+def test_versions_are_negotiated_before_the_first_call(harness: ConnectionHarness) -> None:
     peer = ScriptedPeer(harness.network, spoken={ApiKey.API_VERSIONS: (0, 4), ApiKey.METADATA: (0, 5)})
     harness.call("a")
     harness.time.pass_ms(10)
@@ -59,10 +59,10 @@ def test_connects_and_learns_the_versions_before_the_first_call(harness: Connect
     assert [request.client_id for request in peer.asked] == ["quorumd-test"]
     peer.answer(MetadataResponse())
     harness.time.pass_ms(10)
-    assert [name for name, _ in harness.answers] == ["a"]
+    assert [name for name, _ in harness.responses] == ["a"]
 
 
-def test_calls_share_a_connection_and_are_answered_in_order(harness: ConnectionHarness) -> None:
+def test_calls_share_a_connection_and_get_responses_in_order(harness: ConnectionHarness) -> None:
     peer = ScriptedPeer(harness.network)
     for name in "abc":
         harness.call(name)
@@ -73,18 +73,18 @@ def test_calls_share_a_connection_and_are_answered_in_order(harness: ConnectionH
     for controller_id in range(4):
         peer.answer(MetadataResponse(controller_id=controller_id))
     harness.time.pass_ms(10)
-    assert [(name, answer.controller_id) for name, answer in harness.answers] == [
+    assert [(name, response.controller_id) for name, response in harness.responses] == [
         ("a", 0),
         ("b", 1),
         ("c", 2),
         ("d", 3),
     ]
     harness.time.pass_ms(10 * TIMEOUT_MS)
-    assert harness.failures == [], "what was answered is not overdue"
+    assert harness.failures == [], "calls with a response are not overdue"
     assert not peer.links[0].is_closed
 
 
-def test_connection_refused(harness: ConnectionHarness) -> None:
+def test_refused_connection_fails_calls_as_refused_and_unsent(harness: ConnectionHarness) -> None:
     harness.call("a")
     harness.time.pass_ms(10)
     ((_, failure),) = harness.failures
@@ -92,7 +92,7 @@ def test_connection_refused(harness: ConnectionHarness) -> None:
     assert failure.unsent
 
 
-def test_a_silent_host_is_not_a_refusal(harness: ConnectionHarness) -> None:
+def test_timeout_of_a_connection_attempt_is_not_a_refusal(harness: ConnectionHarness) -> None:
     harness.network.block("me", "peer")
     harness.call("a")
     harness.time.pass_ms(TIMEOUT_MS - 1)
@@ -104,7 +104,7 @@ def test_a_silent_host_is_not_a_refusal(harness: ConnectionHarness) -> None:
     assert harness.connection.is_idle
 
 
-def test_a_peer_that_never_says_what_it_speaks(harness: ConnectionHarness) -> None:
+def test_call_times_out_if_the_handshake_gets_no_response(harness: ConnectionHarness) -> None:
     peer = ScriptedPeer(harness.network)
     peer.greets = False
     harness.call("a")
@@ -114,8 +114,8 @@ def test_a_peer_that_never_says_what_it_speaks(harness: ConnectionHarness) -> No
     assert peer.links[0].is_closed
 
 
-def test_one_overdue_call_fails_all_of_its_connection(harness: ConnectionHarness) -> None:
-    """Answers come in order, so nothing behind it can come in time either; nobody knows what had an effect."""
+def test_one_overdue_call_fails_all_calls_of_its_connection(harness: ConnectionHarness) -> None:
+    """Responses arrive in order, so later calls cannot complete in time either; all may have had an effect."""
     peer = ScriptedPeer(harness.network)
     harness.call("a")
     harness.call("b", after_ms=10 * TIMEOUT_MS)
@@ -127,10 +127,10 @@ def test_one_overdue_call_fails_all_of_its_connection(harness: ConnectionHarness
     assert len(peer.links) == 2
     peer.answer(MetadataResponse())
     harness.time.pass_ms(10)
-    assert [name for name, _ in harness.answers] == ["c"]
+    assert [name for name, _ in harness.responses] == ["c"]
 
 
-def test_late_answers_of_an_abandoned_connection_are_nobodys(harness: ConnectionHarness) -> None:
+def test_late_responses_of_an_abandoned_connection_are_ignored(harness: ConnectionHarness) -> None:
     peer = ScriptedPeer(harness.network)
     harness.call("a")
     harness.time.pass_ms(10)
@@ -142,7 +142,7 @@ def test_late_answers_of_an_abandoned_connection_are_nobodys(harness: Connection
     assert harness.on_ended() == ["a"]
 
 
-def test_a_connection_that_is_made_too_late_is_closed(harness: ConnectionHarness) -> None:
+def test_connection_established_after_the_timeout_is_closed(harness: ConnectionHarness) -> None:
     peer = ScriptedPeer(harness.network)
     harness.network.block("me", "peer")
     harness.call("a", after_ms=900)
@@ -153,7 +153,7 @@ def test_a_connection_that_is_made_too_late_is_closed(harness: ConnectionHarness
     assert harness.on_ended() == ["a"]
 
 
-def test_a_lost_connection_fails_what_is_under_way_and_the_next_call_connects_anew(
+def test_lost_connection_fails_calls_in_flight_and_the_next_call_reconnects(
     harness: ConnectionHarness,
 ) -> None:
     peer = ScriptedPeer(harness.network)
@@ -168,22 +168,22 @@ def test_a_lost_connection_fails_what_is_under_way_and_the_next_call_connects_an
     harness.time.pass_ms(10)
     peer.answer(MetadataResponse(), number=1)
     harness.time.pass_ms(10)
-    assert [name for name, _ in harness.answers] == ["b"]
+    assert [name for name, _ in harness.responses] == ["b"]
 
 
-def test_a_call_made_in_reaction_to_a_failure_gets_its_own_connection(harness: ConnectionHarness) -> None:
+def test_call_made_in_a_failure_callback_gets_a_new_connection(harness: ConnectionHarness) -> None:
     peer = ScriptedPeer(harness.network)
     next_request = Call(
         ApiKey.METADATA,
         lambda version: MetadataRequest([]),
-        lambda answer: harness.answers.append(("again", answer)),
+        lambda response: harness.responses.append(("again", response)),
         lambda failure: None,
         harness.time.clock.now_ms() + 10 * TIMEOUT_MS,
     )
     first = Call(
         ApiKey.METADATA,
         lambda version: MetadataRequest([]),
-        lambda answer: None,
+        lambda response: None,
         lambda failure: harness.connection.call(next_request),
         harness.time.clock.now_ms() + TIMEOUT_MS,
     )
@@ -193,14 +193,14 @@ def test_a_call_made_in_reaction_to_a_failure_gets_its_own_connection(harness: C
     harness.time.pass_ms(10)
     peer.answer(MetadataResponse(), number=1)
     harness.time.pass_ms(10)
-    assert [name for name, _ in harness.answers] == ["again"]
+    assert [name for name, _ in harness.responses] == ["again"]
 
 
 @pytest.mark.parametrize("spoken", [{}, {ApiKey.METADATA: (50, 60)}])
-def test_what_the_peer_does_not_speak_fails_later_and_leaves_the_connection_alone(
+def test_unsupported_call_fails_later_and_keeps_the_connection(
     harness: ConnectionHarness, spoken: dict[int, tuple[int, int]]
 ) -> None:
-    """Not from inside `call`: the engine that asked is in the middle of its effects."""
+    """Not within `call`: the engine is applying its effects."""
     peer = ScriptedPeer(
         harness.network, spoken={ApiKey.API_VERSIONS: (0, 4), ApiKey.DESCRIBE_CLUSTER: (0, 2)} | spoken
     )
@@ -213,19 +213,19 @@ def test_what_the_peer_does_not_speak_fails_later_and_leaves_the_connection_alon
     assert (failure.unsupported, failure.unsent) == (True, True)
     peer.answer(DescribeClusterResponse())
     harness.time.pass_ms(10)
-    assert [name for name, _ in harness.answers] == ["first"]
+    assert [name for name, _ in harness.responses] == ["first"]
 
 
 @pytest.mark.parametrize(
     "garbage",
     [
-        b"\x00\x00\x00\x04\x00\x00\x00\x63",  # an answer to a request that was never sent
-        b"\x7f\xff\xff\xff",  # a frame above the ceiling
+        b"\x00\x00\x00\x04\x00\x00\x00\x63",  # a response to a request that was never sent
+        b"\x7f\xff\xff\xff",  # a frame above the size limit
         b"\x00\x00\x00\x02\x00\x00",
         b"HTTP/1.1 400 Bad Request\r\n\r\n",
     ],
 )
-def test_garbage_breaks_this_connection_only(harness: ConnectionHarness, garbage: bytes) -> None:
+def test_malformed_response_closes_only_its_connection(harness: ConnectionHarness, garbage: bytes) -> None:
     peer = ScriptedPeer(harness.network)
     harness.call("a")
     harness.time.pass_ms(10)
@@ -238,10 +238,10 @@ def test_garbage_breaks_this_connection_only(harness: ConnectionHarness, garbage
     harness.time.pass_ms(10)
     peer.answer(MetadataResponse())
     harness.time.pass_ms(10)
-    assert [name for name, _ in harness.answers] == ["b"]
+    assert [name for name, _ in harness.responses] == ["b"]
 
 
-def test_garbage_instead_of_a_handshake(harness: ConnectionHarness) -> None:
+def test_malformed_handshake_fails_the_call(harness: ConnectionHarness) -> None:
     peer = ScriptedPeer(harness.network)
     peer.greets = False
     harness.call("a")
@@ -251,7 +251,7 @@ def test_garbage_instead_of_a_handshake(harness: ConnectionHarness) -> None:
     assert [failure.unsent for _, failure in harness.failures] == [True]
 
 
-def test_close_calls_nobody_back(harness: ConnectionHarness) -> None:
+def test_close_makes_no_callbacks(harness: ConnectionHarness) -> None:
     peer = ScriptedPeer(harness.network)
     harness.call("a")
     harness.time.pass_ms(10)

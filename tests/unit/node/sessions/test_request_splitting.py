@@ -1,4 +1,4 @@
-"""Large requests to the controller are carried out in parts."""
+"""Large controller requests are split into parts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quorumd.node.sessions.request_splitting import DIVISIONS, MAX_PARTITIONS_PE
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.codec import decode, encode
 from quorumd.protocol.messages import alter_partition_reassignments_request as wire
-from quorumd.protocol.messages import alter_partition_reassignments_response as answered
+from quorumd.protocol.messages import alter_partition_reassignments_response as response_wire
 from quorumd.protocol.messages import assign_replicas_to_dirs_request, assign_replicas_to_dirs_response
 from quorumd.protocol.messages.alter_partition_request import AlterPartitionRequest, PartitionData, TopicData
 from quorumd.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -30,7 +30,7 @@ COUNT = 3 * MAX_PARTITIONS_PER_PART + 1
 
 
 def reassignment(*topics: tuple[str, int]) -> wire.AlterPartitionReassignmentsRequest:
-    """Of so many partitions of each topic."""
+    """Reassign the given number of partitions of each topic."""
     return wire.AlterPartitionReassignmentsRequest(
         topics=[
             wire.ReassignableTopic(name, [wire.ReassignablePartition(number, [1]) for number in range(count)])
@@ -39,21 +39,21 @@ def reassignment(*topics: tuple[str, int]) -> wire.AlterPartitionReassignmentsRe
     )
 
 
-def answer_to(message: Any) -> answered.AlterPartitionReassignmentsResponse:
+def response_to(message: Any) -> response_wire.AlterPartitionReassignmentsResponse:
     topics = [
-        answered.ReassignableTopicResponse(
+        response_wire.ReassignableTopicResponse(
             topic.name,
-            [answered.ReassignablePartitionResponse(each.partition_index) for each in topic.partitions],
+            [response_wire.ReassignablePartitionResponse(each.partition_index) for each in topic.partitions],
         )
         for topic in message.topics
     ]
-    return answered.AlterPartitionReassignmentsResponse(responses=topics)
+    return response_wire.AlterPartitionReassignmentsResponse(responses=topics)
 
 
 def parts_of(
     message: Any, version: int, max_partitions: int, controller: Controller | None = None
 ) -> list[RequestPart]:
-    """Those of a request that is too large."""
+    """The parts of a request above the limit."""
     controller = controller or ControllerHarness().controller
     parts = request_splitting.parts_of(controller, request_of(message, version), max_partitions)
     assert parts is not None
@@ -64,7 +64,7 @@ def parts_of(
 @pytest.mark.parametrize(
     "topics", [[("a", 9)], [("a", 3), ("b", 0), ("c", 5)], [("a", 4), ("b", 4)]], ids=str
 )
-def test_parts_hold_every_partition_once_and_their_answers_make_the_whole(
+def test_parts_hold_every_partition_once_and_their_responses_are_merged(
     topics: list[tuple[str, int]], max_partitions: int
 ) -> None:
     message = reassignment(*topics)
@@ -72,13 +72,13 @@ def test_parts_hold_every_partition_once_and_their_answers_make_the_whole(
     for part in parts:
         found: Any = part.message
         assert sum(max(1, len(topic.partitions)) for topic in found.topics) <= max_partitions
-    answers = [answer_to(part.message) for part in parts]
+    responses = [response_to(part.message) for part in parts]
     division = DIVISIONS[ApiKey.ALTER_PARTITION_REASSIGNMENTS]
-    assert merge(division, parts, answers) == answer_to(message)
+    assert merge(division, parts, responses) == response_to(message)
 
 
 @pytest.mark.parametrize("max_partitions", range(1, 12))
-def test_parts_of_lists_in_lists_make_the_whole(max_partitions: int) -> None:
+def test_parts_of_nested_lists_are_merged(max_partitions: int) -> None:
     wire = assign_replicas_to_dirs_request
     directories = [
         wire.DirectoryData(
@@ -92,34 +92,34 @@ def test_parts_of_lists_in_lists_make_the_whole(max_partitions: int) -> None:
     ]
     message = wire.AssignReplicasToDirsRequest(BROKER, 7, directories)
     parts = parts_of(message, 0, max_partitions)
-    answers: list[Message] = []
+    responses: list[Message] = []
     for part in parts:
         found: Any = part.message
         mirrored: Any = decode(wire.AssignReplicasToDirsRequest, 0, encode(found, 0)).directories
-        answers.append(assign_replicas_to_dirs_response.AssignReplicasToDirsResponse(directories=mirrored))
+        responses.append(assign_replicas_to_dirs_response.AssignReplicasToDirsResponse(directories=mirrored))
         assert (
             sum(len(topic.partitions) for each in found.directories for topic in each.topics)
             <= max_partitions
         )
-    whole: Any = merge(DIVISIONS[ApiKey.ASSIGN_REPLICAS_TO_DIRS], parts, answers)
+    whole: Any = merge(DIVISIONS[ApiKey.ASSIGN_REPLICAS_TO_DIRS], parts, responses)
     assert whole.directories == directories
 
 
-def test_a_small_request_is_not_divided() -> None:
+def test_small_request_is_not_split() -> None:
     controller = ControllerHarness().controller
     request = request_of(reassignment(("a", 4)), 1)
     assert request_splitting.parts_of(controller, request, 4) is None
     assert request_splitting.parts_of(controller, request, 3) is not None
 
 
-def test_a_part_that_is_refused_as_a_whole_is_the_answer() -> None:
+def test_top_level_error_of_a_part_is_the_response() -> None:
     parts = parts_of(reassignment(("a", 4)), 1, 2)
-    refused = answered.AlterPartitionReassignmentsResponse(error_code=int(ErrorCode.NOT_CONTROLLER))
+    refused = response_wire.AlterPartitionReassignmentsResponse(error_code=int(ErrorCode.NOT_CONTROLLER))
     division = DIVISIONS[ApiKey.ALTER_PARTITION_REASSIGNMENTS]
-    assert merge(division, parts, [answer_to(parts[0].message), refused]) == refused
+    assert merge(division, parts, [response_to(parts[0].message), refused]) == refused
 
 
-def test_a_topic_that_is_named_twice_is_in_one_part_however_far_apart() -> None:
+def test_duplicate_topics_are_in_one_part() -> None:
     names = [f"t{number}" for number in range(8)]
     pending = [CreatableTopic(name, 1, 1) for name in [*names, "t0"]]
     parts = parts_of(CreateTopicsRequest(pending), 7, 4)
@@ -151,7 +151,7 @@ def shrink() -> AlterPartitionRequest:
 
 
 def take_turns(cluster: ControllerHarness) -> int:
-    """How many turns the rest takes."""
+    """Run the remaining turns and count them."""
     turns = 0
     while cluster.turns:
         cluster.turns.pop(0)()
@@ -159,17 +159,19 @@ def take_turns(cluster: ControllerHarness) -> int:
     return turns
 
 
-def test_a_large_request_changes_few_partitions_a_turn_and_has_one_answer(cluster: ControllerHarness) -> None:
+def test_large_request_changes_few_partitions_per_turn_and_gets_one_response(
+    cluster: ControllerHarness,
+) -> None:
     session = cluster.ask(shrink(), version=2)
-    assert session.held, "what comes behind it waits"
+    assert session.held, "later requests wait"
     assert len(cluster.batches[0]) == MAX_PARTITIONS_PER_PART
     take_turns(cluster)
     assert [len(batch) for batch in cluster.batches] == [MAX_PARTITIONS_PER_PART] * 3 + [1]
     assert session.answers == []
     cluster.commit()
     take_turns(cluster)
-    (answer,) = session.answers
-    (topic,) = answer.topics
+    (response,) = session.answers
+    (topic,) = response.topics
     assert [each.partition_index for each in topic.partitions] == list(range(COUNT))
     assert {(each.error_code, each.partition_epoch) for each in topic.partitions} == {(0, 1)}
 
@@ -193,16 +195,16 @@ def test_other_requests_are_planned_between_two_parts(cluster: ControllerHarness
     assert {each.error_code for each in topic.partitions[:-1]} == {0}
 
 
-def test_a_request_whose_parts_lose_their_leader_is_refused_once(cluster: ControllerHarness) -> None:
+def test_request_that_loses_its_leader_between_parts_is_rejected_once(cluster: ControllerHarness) -> None:
     session = cluster.ask(shrink(), version=2)
     cluster.lose_leadership()
     take_turns(cluster)
-    (answer,) = session.answers
-    assert answer.error_code == ErrorCode.NOT_CONTROLLER
+    (response,) = session.answers
+    assert response.error_code == ErrorCode.NOT_CONTROLLER
     assert len(cluster.batches) == 1
 
 
-def test_a_large_request_that_comes_to_another_node_goes_to_the_leader_whole(
+def test_large_request_is_forwarded_to_the_leader_unsplit(
     cluster: ControllerHarness,
 ) -> None:
     cluster.is_leader = False

@@ -15,7 +15,7 @@ def test_private_apis_can_be_left_out() -> None:
     assert set(router.spoken) == {key for key, api in APIS.items() if not api.private}
 
 
-def test_each_api_goes_to_its_handler_and_only_those_are_spoken() -> None:
+def test_each_api_has_its_handler_and_no_others_are_advertised() -> None:
     routed: list[tuple[str, Any]] = []
     router = RequestRouter()
     spoken = router.spoken

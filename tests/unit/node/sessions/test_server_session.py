@@ -71,20 +71,20 @@ class SessionHarness(NodeParts):
         self.requests.append(request)
         self.route(session, request)
 
-    def ask(self, count: int = 1) -> None:
-        """So many requests in one piece of bytes."""
+    def send(self, count: int = 1) -> None:
+        """Deliver `count` requests in one chunk of bytes."""
         data = [self.client.request(MetadataRequest([]), 12)[1] for _ in range(count)]
         self.session.received(b"".join(data))
 
-    def answer(self, number: int, controller_id: int = 0) -> None:
+    def respond(self, number: int, controller_id: int = 0) -> None:
         self.session.respond(self.requests[number], MetadataResponse(controller_id=controller_id))
 
-    def answered(self) -> list[int]:
-        """Controller ids of the answers that have left; each is read once."""
+    def received(self) -> list[int]:
+        """Controller ids of the responses written since the last call."""
         data = b"".join(self.transport.writes)
         self.transport.writes.clear()
-        answers: list[Any] = [answer for _, answer in self.client.receive(data)]
-        return [answer.controller_id for answer in answers]
+        responses: list[Any] = [response for _, response in self.client.receive(data)]
+        return [response.controller_id for response in responses]
 
 
 @pytest.fixture
@@ -92,32 +92,32 @@ def harness() -> SessionHarness:
     return SessionHarness()
 
 
-def test_answers_leave_in_the_order_of_the_requests(harness: SessionHarness) -> None:
-    harness.ask(3)
-    harness.answer(2, 22)
-    harness.answer(0, 20)
+def test_responses_leave_in_the_order_of_the_requests(harness: SessionHarness) -> None:
+    harness.send(3)
+    harness.respond(2, 22)
+    harness.respond(0, 20)
     harness.time.end_turn()
-    assert harness.answered() == [20]
-    harness.answer(1, 21)
+    assert harness.received() == [20]
+    harness.respond(1, 21)
     harness.time.end_turn()
-    assert harness.answered() == [21, 22]
+    assert harness.received() == [21, 22]
 
 
-def test_answers_of_one_turn_are_one_write(harness: SessionHarness) -> None:
+def test_responses_of_one_turn_are_one_write(harness: SessionHarness) -> None:
     harness.route = lambda session, request: session.respond(request, MetadataResponse())
-    harness.ask(3)
-    assert len(harness.transport.writes) == 1, "at the end of the event, not a turn later"
+    harness.send(3)
+    assert len(harness.transport.writes) == 1, "written at the end of the event, not a turn later"
     harness.route = lambda session, request: None
-    harness.ask(2)
-    harness.answer(3)
-    harness.answer(4)
+    harness.send(2)
+    harness.respond(3)
+    harness.respond(4)
     assert len(harness.transport.writes) == 1
     harness.time.end_turn()
     assert len(harness.transport.writes) == 2
 
 
-def test_an_unsupported_api_versions_is_answered_without_any_other_request(harness: SessionHarness) -> None:
-    """As Kafka 4.4's brokers began to ask a node that spoke less."""
+def test_unsupported_api_versions_gets_a_response_before_other_requests(harness: SessionHarness) -> None:
+    """Kafka 4.4 brokers send a version that older nodes do not support."""
     _, newer = harness.client.request_encoded(ApiKey.API_VERSIONS, 99, b"whatever")
     harness.session.received(newer)
     assert harness.transport.writes == [
@@ -125,7 +125,7 @@ def test_an_unsupported_api_versions_is_answered_without_any_other_request(harne
     ]
 
 
-def test_an_error_does_not_wait_for_the_requests_behind_it(harness: SessionHarness) -> None:
+def test_error_response_does_not_wait_for_later_requests(harness: SessionHarness) -> None:
     _, newer = harness.client.request_encoded(ApiKey.API_VERSIONS, 99, b"")
     behind = harness.client.request(MetadataRequest([]), 12)[1]
     harness.session.received(newer + behind)
@@ -133,34 +133,34 @@ def test_an_error_does_not_wait_for_the_requests_behind_it(harness: SessionHarne
     assert len(harness.requests) == 1
 
 
-def test_behind_a_large_answer_requests_wait_and_no_more_is_read(harness: SessionHarness) -> None:
+def test_requests_wait_behind_a_large_response_and_reading_pauses(harness: SessionHarness) -> None:
     harness.route = lambda session, request: (
         session.block(request) if len(harness.requests) in (1, 3) else None
     )
-    harness.ask(4)
+    harness.send(4)
     assert len(harness.requests) == 1
     assert harness.transport.reading == ["pause"]
-    harness.answer(0, 20)
+    harness.respond(0, 20)
     harness.time.end_turn()
     harness.time.end_turn()
     assert len(harness.requests) == 3, "up to the next large one"
-    harness.answer(1, 21)
-    harness.answer(2, 22)
+    harness.respond(1, 21)
+    harness.respond(2, 22)
     for _ in range(3):
         harness.time.end_turn()
     assert len(harness.requests) == 4
     assert harness.transport.reading == ["pause", "resume"]
-    harness.answer(3, 23)
+    harness.respond(3, 23)
     harness.time.end_turn()
-    assert harness.answered() == [20, 21, 22, 23]
+    assert harness.received() == [20, 21, 22, 23]
 
 
-def test_the_next_large_answer_waits_until_the_client_has_taken_the_one_before(
+def test_next_large_response_waits_until_the_client_has_read_the_previous_one(
     harness: SessionHarness,
 ) -> None:
     harness.route = lambda session, request: session.block(request)
-    harness.ask(2)
-    harness.answer(0)
+    harness.send(2)
+    harness.respond(0)
     harness.transport.unsent_bytes = module.MAX_UNSENT_BYTES + 1
     harness.time.end_turn()
     harness.time.end_turn()
@@ -178,7 +178,7 @@ GARBAGE = pytest.mark.parametrize(
 
 
 @GARBAGE
-def test_requests_before_a_malformed_frame_are_answered_before_the_connection_closes(
+def test_requests_before_a_malformed_frame_get_responses_before_the_close(
     harness: SessionHarness, garbage: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     data = [harness.client.request(MetadataRequest([]), 12)[1] for _ in range(2)]
@@ -187,21 +187,21 @@ def test_requests_before_a_malformed_frame_are_answered_before_the_connection_cl
         harness.session.received(data[0])
     assert len(harness.requests) == 2
     assert not harness.transport.is_closed
-    harness.answer(1, 21)
+    harness.respond(1, 21)
     harness.time.end_turn()
     assert not harness.transport.is_closed
-    harness.answer(0, 20)
+    harness.respond(0, 20)
     harness.time.end_turn()
-    assert harness.answered() == [20, 21]
+    assert harness.received() == [20, 21]
     assert harness.transport.is_closed
     assert len(caplog.records) == harness.statistics.malformed_frames == 1
 
 
-def test_a_connection_with_a_malformed_frame_is_not_read_on(harness: SessionHarness) -> None:
+def test_no_data_is_read_after_a_malformed_frame(harness: SessionHarness) -> None:
     harness.route = lambda session, request: session.block(request)
     data = [harness.client.request(MetadataRequest([]), 12)[1] for _ in range(2)]
     harness.session.received(b"".join(data) + b"\xff\xff\xff\xff")
-    harness.answer(0)
+    harness.respond(0)
     for _ in range(3):
         harness.time.end_turn()
     assert len(harness.requests) == 2
@@ -209,13 +209,13 @@ def test_a_connection_with_a_malformed_frame_is_not_read_on(harness: SessionHarn
 
 
 @GARBAGE
-def test_a_malformed_frame_is_one_line_and_the_end_of_the_connection(
+def test_malformed_frame_is_logged_once_and_closes_the_connection(
     harness: SessionHarness, garbage: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
         harness.session.received(garbage)
         harness.session.received(garbage)
-        harness.ask()
+        harness.send()
     assert harness.transport.is_closed
     assert harness.requests == []
     (record,) = caplog.records
@@ -223,29 +223,29 @@ def test_a_malformed_frame_is_one_line_and_the_end_of_the_connection(
     assert harness.statistics.malformed_frames == 1
 
 
-def test_answers_that_are_ready_still_leave_before_the_connection_is_closed(harness: SessionHarness) -> None:
-    harness.ask(2)
-    harness.answer(0, 5)
+def test_ready_responses_leave_before_the_connection_is_closed(harness: SessionHarness) -> None:
+    harness.send(2)
+    harness.respond(0, 5)
     harness.session.close()
-    assert harness.answered() == [5]
+    assert harness.received() == [5]
     assert harness.transport.is_closed
 
 
-def test_an_answer_that_cannot_be_encoded_closes_this_connection(
+def test_response_that_cannot_be_encoded_closes_its_connection(
     harness: SessionHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    harness.ask(2)
-    harness.answer(0, 5)
+    harness.send(2)
+    harness.respond(0, 5)
     harness.session.respond(harness.requests[1], MetadataResponse(controller_id=1 << 40))
-    assert harness.answered() == [5], "it is no fault of the others"
+    assert harness.received() == [5], "other responses are not affected"
     assert harness.transport.is_closed
     assert "cannot be answered" in caplog.text
 
 
-def test_answers_after_the_end_are_dropped(harness: SessionHarness) -> None:
-    harness.ask(3)
+def test_responses_after_the_close_are_dropped(harness: SessionHarness) -> None:
+    harness.send(3)
     harness.session.closed("", False)
-    harness.answer(0)
+    harness.respond(0)
     harness.session.respond_encoded(harness.requests[1], b"\x00\x00\x00\x01")
     harness.session.respond_not_leader(harness.requests[2], MetadataResponse())
     harness.time.end_turn()
@@ -253,49 +253,49 @@ def test_answers_after_the_end_are_dropped(harness: SessionHarness) -> None:
     assert harness.forgotten == [harness.session]
 
 
-def test_an_encoded_answer_goes_as_it_is(harness: SessionHarness) -> None:
-    harness.ask()
+def test_encoded_response_is_sent_unchanged(harness: SessionHarness) -> None:
+    harness.send()
     harness.session.respond_encoded(harness.requests[0], b"\x00\x00\x00\x00payload")
     harness.time.end_turn()
     assert harness.transport.writes == [b"\x00\x00\x00\x0b\x00\x00\x00\x00payload"]
 
 
-def test_reading_pauses_while_too_much_waits_for_answers(
+def test_reading_pauses_while_too_many_request_bytes_wait_for_responses(
     harness: SessionHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_PENDING_REQUESTS", 4)
-    harness.ask(4)
+    harness.send(4)
     assert harness.transport.reading == []
-    harness.ask(2)
+    harness.send(2)
     assert harness.transport.reading == ["pause"]
     for number in range(4):
-        harness.answer(number)
+        harness.respond(number)
         harness.time.end_turn()
         assert harness.transport.reading == ["pause"]
-    harness.answer(4)
+    harness.respond(4)
     harness.time.end_turn()
     assert harness.transport.reading == ["pause", "resume"]
-    harness.ask(8)
+    harness.send(8)
     assert harness.transport.reading == ["pause", "resume", "pause"]
 
 
-def test_a_client_that_takes_no_answers_is_let_go_with_one_line(
+def test_client_that_reads_no_responses_is_disconnected_and_logged_once(
     harness: SessionHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    harness.ask(2)
+    harness.send(2)
     harness.transport.unsent_bytes = module.MAX_UNSENT_BYTES + 1000
-    harness.answer(0)
+    harness.respond(0)
     harness.time.end_turn()
-    harness.answer(1)
+    harness.respond(1)
     harness.time.end_turn()
     assert harness.transport.is_closed
     assert len(caplog.records) == 1
 
 
-def test_one_answer_may_be_larger_than_what_may_wait(harness: SessionHarness) -> None:
-    """Metadata of a million partitions is; a client that takes no more after it is let go as well."""
+def test_single_response_may_exceed_the_limit_of_unsent_bytes(harness: SessionHarness) -> None:
+    """Metadata of a million partitions exceeds it; a client that reads nothing afterwards is disconnected too."""
     limit = module.MAX_UNSENT_BYTES
-    harness.ask(3)
+    harness.send(3)
     harness.session.respond_encoded(harness.requests[0], bytes(2 * limit))
     harness.transport.unsent_bytes = 2 * limit
     harness.time.end_turn()
@@ -306,13 +306,13 @@ def test_one_answer_may_be_larger_than_what_may_wait(harness: SessionHarness) ->
     assert harness.transport.is_closed
 
 
-def test_latency_is_counted_by_api_from_arrival_to_answer(harness: SessionHarness) -> None:
-    harness.ask()
+def test_latency_is_measured_per_api_from_arrival_to_response(harness: SessionHarness) -> None:
+    harness.send()
     harness.time.pass_ms(3)
-    harness.ask()
+    harness.send()
     harness.time.pass_ms(5)
-    harness.answer(0)
-    harness.answer(1)
+    harness.respond(0)
+    harness.respond(1)
     histogram = harness.statistics.request_latency_ms[ApiKey.METADATA]
     assert sum(histogram.counts) == 2
     assert histogram.total == pytest.approx(13)
@@ -326,14 +326,14 @@ def test_connections_are_counted(harness: SessionHarness) -> None:
 
 
 LARGE = 5000
-"""Elements of a large request."""
+"""The size of a large request in elements."""
 
 
 def large_request(harness: SessionHarness) -> bytes:
     return harness.client.request(MetadataRequest([MetadataRequestTopic(name="t")] * LARGE), 12)[1]
 
 
-def test_a_large_request_is_decoded_in_slices_while_what_follows_waits(harness: SessionHarness) -> None:
+def test_large_request_is_decoded_in_slices_while_later_ones_wait(harness: SessionHarness) -> None:
     before, behind = (harness.client.request(MetadataRequest([]), 12)[1] for _ in range(2))
     harness.session.received(before + large_request(harness) + behind)
     assert len(harness.requests) == 1
@@ -342,18 +342,18 @@ def test_a_large_request_is_decoded_in_slices_while_what_follows_waits(harness: 
         turns += 1
     harness.time.end_turn()
     assert turns >= LARGE // (SLICE * STEPS_PER_UNIT)
-    assert len(harness.requests) == 2, "the one behind waits for the answer"
+    assert len(harness.requests) == 2, "the next request waits for the response"
     message: Any = harness.requests[1].message
     assert len(message.topics) == LARGE
-    harness.answer(0)
-    harness.answer(1)
+    harness.respond(0)
+    harness.respond(1)
     for _ in range(3):
         harness.time.end_turn()
     assert len(harness.requests) == 3
 
 
 @pytest.mark.parametrize("cut", [1, 3, 20_000])
-def test_a_large_request_that_is_malformed_ends_the_connection_after_those_before_it(
+def test_malformed_large_request_closes_the_connection_after_earlier_requests(
     harness: SessionHarness, cut: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     before, behind = (harness.client.request(MetadataRequest([]), 12)[1] for _ in range(2))
@@ -363,14 +363,14 @@ def test_a_large_request_that_is_malformed_ends_the_connection_after_those_befor
         harness.time.end_turn()
     assert len(harness.requests) == 1
     assert not harness.transport.is_closed
-    harness.answer(0, 20)
+    harness.respond(0, 20)
     harness.time.end_turn()
-    assert harness.answered() == [20]
+    assert harness.received() == [20]
     assert harness.transport.is_closed
     assert len(caplog.records) == harness.statistics.malformed_frames == 1
 
 
-def test_a_large_request_of_a_connection_that_is_gone_is_forgotten(harness: SessionHarness) -> None:
+def test_large_request_of_a_closed_connection_is_dropped(harness: SessionHarness) -> None:
     harness.session.received(large_request(harness))
     harness.session.closed("", False)
     harness.time.end_turn()

@@ -6,7 +6,7 @@ from quorumd.node.sessions.slice_scheduler import SliceScheduler
 
 
 class Count:
-    """So many units, and in which turns they were done."""
+    """Work of a number of units, which logs the turns in which they were done."""
 
     def __init__(self, units: int, log: list[tuple[str, int]], name: str) -> None:
         self._left = units
@@ -24,13 +24,13 @@ class Count:
         return done
 
 
-def test_a_turn_does_a_slice_over_all_works_in_turns() -> None:
+def test_one_slice_per_turn_is_shared_by_all_work_in_rotation() -> None:
     turns: list[Callable[[], None]] = []
     done: list[tuple[str, int]] = []
     sliced = SliceScheduler(turns.append, 4)
     sliced.begin(Count(6, done, "a"))
     sliced.begin(Count(5, done, "b"))
-    assert done == [("a", 4)], "one slice a turn, whoever asks"
+    assert done == [("a", 4)], "one slice per turn over all work"
     per_turn = []
     while turns:
         (turn,) = turns
@@ -42,7 +42,7 @@ def test_a_turn_does_a_slice_over_all_works_in_turns() -> None:
     assert done == [("a", 4), ("a", 2), ("b", 2), ("b", 3)]
 
 
-def test_what_is_small_is_done_at_once_and_shares_the_room_of_its_turn() -> None:
+def test_small_work_runs_at_once_within_the_slice_of_its_turn() -> None:
     turns: list[Callable[[], None]] = []
     done: list[tuple[str, int]] = []
     sliced = SliceScheduler(turns.append, 4)

@@ -1,4 +1,4 @@
-"""Snapshots are a function of the log: the same bytes whatever they were built from, and never less than it says."""
+"""Snapshots are a complete function of the log: the same bytes whatever they were built from."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def snapshot_files(disk: SimulatedDisk) -> list[str]:
     return [name for name in disk.list_directory(DIRECTORY) if name[:20].isdigit() and "checkpoint" in name]
 
 
-def test_a_snapshot_holds_what_the_log_adds_up_to(disk: SimulatedDisk, log: ConfigLog) -> None:
+def test_snapshot_has_the_image_of_the_log(disk: SimulatedDisk, log: ConfigLog) -> None:
     log.set_configs(0, 50)
     log.epoch = 3
     log.append_voters(2, 3, 4)
@@ -80,7 +80,7 @@ def test_a_snapshot_holds_what_the_log_adds_up_to(disk: SimulatedDisk, log: Conf
     assert config_values(image.configs) == sorted((f"c{n}", "v" if n < 40 else "new") for n in range(10, 60))
 
 
-def test_it_has_the_same_bytes_whatever_it_was_built_from(disk: SimulatedDisk, log: ConfigLog) -> None:
+def test_snapshot_bytes_do_not_depend_on_the_previous_snapshot(disk: SimulatedDisk, log: ConfigLog) -> None:
     ends = []
     for round_number in range(4):
         log.set_configs(round_number * 30, 60, f"v{round_number}")
@@ -95,7 +95,7 @@ def test_it_has_the_same_bytes_whatever_it_was_built_from(disk: SimulatedDisk, l
     assert content(disk, built.snapshot) == expected
 
 
-def test_it_ends_with_the_last_whole_batch(disk: SimulatedDisk, log: ConfigLog) -> None:
+def test_snapshot_ends_with_the_last_complete_batch(disk: SimulatedDisk, log: ConfigLog) -> None:
     log.set_configs(0, 10)
     before = log.commit()
     log.set_configs(10, 10)
@@ -105,7 +105,7 @@ def test_it_ends_with_the_last_whole_batch(disk: SimulatedDisk, log: ConfigLog) 
     assert built.records == 11
 
 
-def test_it_does_not_end_within_a_transaction(disk: SimulatedDisk, log: ConfigLog) -> None:
+def test_snapshot_does_not_end_within_a_transaction(disk: SimulatedDisk, log: ConfigLog) -> None:
     log.set_configs(0, 5)
     before = log.commit()
     log.append(
@@ -127,9 +127,9 @@ def test_it_does_not_end_within_a_transaction(disk: SimulatedDisk, log: ConfigLo
     assert check_snapshot(disk, path, built.snapshot).voters == voters_record(1, 2, 9)
 
 
-def test_what_a_transaction_would_have_been_is_not_in_it(disk: SimulatedDisk, log: ConfigLog) -> None:
+def test_snapshot_lacks_records_of_an_open_transaction(disk: SimulatedDisk, log: ConfigLog) -> None:
     log.append(BeginTransactionRecord(), ConfigRecord(32, "g", "a", "1"))
-    assert build(disk, log.commit()).snapshot.offset == 2, "all that was there before"
+    assert build(disk, log.commit()).snapshot.offset == 2, "nothing but the files from before"
     log.append(ConfigRecord(32, "g", "b", "1"), AbortTransactionRecord(), ConfigRecord(32, "g", "c", "1"))
     built = build(disk, log.commit())
     path = f"{DIRECTORY}/{file_name(built.snapshot)}"
@@ -145,14 +145,14 @@ def test_what_a_transaction_would_have_been_is_not_in_it(disk: SimulatedDisk, lo
     ],
     ids=lambda record: type(record).__name__,
 )
-def test_a_log_that_contradicts_itself_is_told(disk: SimulatedDisk, log: ConfigLog, record: Message) -> None:
+def test_inconsistent_log_is_an_error(disk: SimulatedDisk, log: ConfigLog, record: Message) -> None:
     log.append(record)
     with pytest.raises(CorruptLog, match=r"the log in .* cannot be applied at offset 2: "):
         build(disk, log.commit())
     assert snapshot_files(disk) == []
 
 
-def test_segments_below_the_snapshot_before_are_not_needed(disk: SimulatedDisk, log: ConfigLog) -> None:
+def test_segments_below_the_previous_snapshot_are_not_needed(disk: SimulatedDisk, log: ConfigLog) -> None:
     log.set_configs(0, 200)
     first = build(disk, log.commit())
     log.set_configs(100, 200, "w")
@@ -168,8 +168,8 @@ def test_segments_below_the_snapshot_before_are_not_needed(disk: SimulatedDisk, 
         build(disk, end)
 
 
-def test_what_is_in_the_snapshot_before_is_not_read_again(disk: SimulatedDisk) -> None:
-    """A segment can have a gigabyte; every build would read all of it."""
+def test_log_below_the_previous_snapshot_is_not_read(disk: SimulatedDisk) -> None:
+    """Otherwise every build would read a whole segment, which can have a gigabyte."""
     log = ConfigLog(disk, settings=LogSettings(index_interval_bytes=200))
     log.set_configs(0, 50)
     first = build(disk, log.commit())
@@ -183,7 +183,7 @@ def test_what_is_in_the_snapshot_before_is_not_read_again(disk: SimulatedDisk) -
     assert built.records == 101
 
 
-def test_nothing_new_is_told(disk: SimulatedDisk, log: ConfigLog) -> None:
+def test_build_without_new_records_returns_the_existing_snapshot(disk: SimulatedDisk, log: ConfigLog) -> None:
     assert build_snapshot(disk, FOLDER, 0, "test") is None
     log.set_configs(0, 50)
     first = build(disk, log.commit())
@@ -194,7 +194,7 @@ def test_nothing_new_is_told(disk: SimulatedDisk, log: ConfigLog) -> None:
     assert snapshot_files(disk) == [file_name(first.snapshot)]
 
 
-def test_an_unsound_snapshot_is_passed_over_and_built_again(disk: SimulatedDisk, log: ConfigLog) -> None:
+def test_invalid_snapshot_is_skipped_and_rebuilt(disk: SimulatedDisk, log: ConfigLog) -> None:
     log.set_configs(0, 50)
     end = log.commit()
     first = build(disk, end)
@@ -207,7 +207,7 @@ def test_an_unsound_snapshot_is_passed_over_and_built_again(disk: SimulatedDisk,
     assert content(disk, again.snapshot) == sound
 
 
-def test_many_records_come_in_batches(disk: SimulatedDisk) -> None:
+def test_records_are_written_in_batches(disk: SimulatedDisk) -> None:
     log = ConfigLog(disk, settings=LogSettings())
     log.set_configs(0, 2 * BATCH_RECORDS, batch=500)
     log.append(*(ConfigRecord(32, "large", f"c{n}", "x" * 30_000) for n in range(20)))
@@ -219,9 +219,7 @@ def test_many_records_come_in_batches(disk: SimulatedDisk) -> None:
     assert len(found) > 8
 
 
-def test_what_nothing_acts_on_is_in_the_snapshot_and_in_the_next_one(
-    disk: SimulatedDisk, log: ConfigLog
-) -> None:
+def test_records_without_effect_here_are_kept_in_snapshots(disk: SimulatedDisk, log: ConfigLog) -> None:
     log.set_configs(0, 5)
     kept = encode_record(DelegationTokenRecord(token_id="t"), 0)[:-1] + b"\1\x09\1\xff"
     log.append_values(kept)
@@ -238,7 +236,7 @@ def test_what_nothing_acts_on_is_in_the_snapshot_and_in_the_next_one(
     assert found[-2:] == [kept, encode_record(RegisterControllerRecord(7), 0)]
 
 
-def test_a_record_of_a_later_version_is_refused(disk: SimulatedDisk, log: ConfigLog) -> None:
+def test_record_of_a_later_version_is_an_error(disk: SimulatedDisk, log: ConfigLog) -> None:
     log.set_configs(0, 5)
     log.append(NoOpRecord())
     log.append_values(b"\1\x63\0\0")
@@ -249,7 +247,7 @@ def test_a_record_of_a_later_version_is_refused(disk: SimulatedDisk, log: Config
     assert snapshot_files(disk) == []
 
 
-def test_a_damaged_log_is_told(disk: SimulatedDisk, log: ConfigLog) -> None:
+def test_damaged_log_is_an_error(disk: SimulatedDisk, log: ConfigLog) -> None:
     log.set_configs(0, 200)
     end = log.commit()
     disk.corrupt(f"{DIRECTORY}/{0:020d}.log", 700, 4)
@@ -258,7 +256,7 @@ def test_a_damaged_log_is_told(disk: SimulatedDisk, log: ConfigLog) -> None:
     assert snapshot_files(disk) == []
 
 
-def test_without_room_nothing_is_left(disk: SimulatedDisk, log: ConfigLog) -> None:
+def test_full_disk_leaves_no_files(disk: SimulatedDisk, log: ConfigLog) -> None:
     log.set_configs(0, 500)
     end = log.commit()
     used = disk.used_bytes()
@@ -270,8 +268,8 @@ def test_without_room_nothing_is_left(disk: SimulatedDisk, log: ConfigLog) -> No
         assert disk.used_bytes() == used
 
 
-def test_a_power_loss_at_any_call_leaves_none_or_a_sound_one() -> None:
-    """At every disk call of the builder, and the next build is not hurt by what is left."""
+def test_power_loss_at_any_call_leaves_no_snapshot_or_a_valid_one() -> None:
+    """At every disk call of the builder; the next build succeeds whatever files are left."""
     outcomes = set()
     for calls in range(1, 40):
         disk = fresh_disk(calls)
@@ -298,7 +296,7 @@ def test_a_power_loss_at_any_call_leaves_none_or_a_sound_one() -> None:
     assert outcomes == {"built", "lost", "sound"}
 
 
-def test_the_job_and_what_it_returns_cross_processes(disk: SimulatedDisk, log: ConfigLog) -> None:
+def test_job_and_result_can_be_pickled(disk: SimulatedDisk, log: ConfigLog) -> None:
     log.set_configs(0, 5)
     job = pickle.loads(
         pickle.dumps(partial(build_snapshot, data_directory=FOLDER, end_offset=log.commit(), token="apart"))

@@ -1,4 +1,4 @@
-"""When snapshots are built, what they free, and that a failed one costs nothing else."""
+"""When snapshots are built, which files they replace, and the effects of failed builds."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class SnapshotHarness(NodeParts):
         return len(self.log.snapshots.ids)
 
 
-def test_the_first_one_when_the_log_has_grown() -> None:
+def test_first_snapshot_is_built_when_the_log_reaches_the_limit() -> None:
     harness = SnapshotHarness()
     assert harness.maintain() == 0
     harness.grow(8)
@@ -80,7 +80,7 @@ def test_the_first_one_when_the_log_has_grown() -> None:
     )
 
 
-def test_the_next_one_when_it_has_grown_as_much_again() -> None:
+def test_next_snapshot_is_built_when_the_log_grows_by_the_limit_again() -> None:
     harness = SnapshotHarness()
     harness.grow(11)
     harness.maintain()
@@ -90,7 +90,7 @@ def test_the_next_one_when_it_has_grown_as_much_again() -> None:
     assert harness.maintain() == 2
 
 
-def test_the_next_one_when_the_log_is_half_as_large_as_the_last_one() -> None:
+def test_next_snapshot_is_built_when_the_log_has_half_its_size() -> None:
     harness = SnapshotHarness()
     for number in range(100):
         harness.configs.set_configs(1000 + number * 20, 20, "x" * 20)
@@ -106,7 +106,7 @@ def test_the_next_one_when_the_log_is_half_as_large_as_the_last_one() -> None:
     assert SNAPSHOT_SIZE_RATIO * large <= grown <= SNAPSHOT_SIZE_RATIO * large + 3 * grown / steps
 
 
-def test_a_builder_hurries_when_the_log_grows_faster_than_it_builds() -> None:
+def test_duty_cycle_rises_when_the_log_grows_during_a_build() -> None:
     harness = SnapshotHarness()
     harness.grow(11)
     harness.manager.maintain(harness.log.end_offset)
@@ -120,7 +120,7 @@ def test_a_builder_hurries_when_the_log_grows_faster_than_it_builds() -> None:
     assert [duty_cycle(growth) for growth in (0.5, 1.0, 1.5, 2.0, 9.0)] == [0.1, 0.1, 0.5, 1.0, 1.0]
 
 
-def test_after_a_while_if_anything_was_committed() -> None:
+def test_snapshot_is_built_after_the_interval_if_records_were_committed() -> None:
     harness = SnapshotHarness(replace(BY_SIZE, snapshot_bytes=1 << 40, snapshot_ms=int(HOUR_MS)))
     harness.time.pass_ms(HOUR_MS - 1000)
     assert harness.maintain() == 0
@@ -132,7 +132,7 @@ def test_after_a_while_if_anything_was_committed() -> None:
     assert harness.maintain() == 2
 
 
-def test_only_what_is_committed_counts() -> None:
+def test_uncommitted_records_are_not_in_a_snapshot() -> None:
     harness = SnapshotHarness()
     committed = harness.log.end_offset
     harness.grow(20)
@@ -142,7 +142,7 @@ def test_only_what_is_committed_counts() -> None:
     assert harness.maintain(committed) == 1
 
 
-def test_one_at_a_time() -> None:
+def test_one_snapshot_is_built_at_a_time() -> None:
     harness = SnapshotHarness()
     harness.grow(11)
     harness.manager.maintain(harness.log.end_offset)
@@ -151,7 +151,7 @@ def test_one_at_a_time() -> None:
     assert harness.maintain() == 1
 
 
-def test_one_that_another_process_built_counts() -> None:
+def test_snapshot_built_by_another_process_counts() -> None:
     harness = SnapshotHarness()
     harness.grow(11)
     build_snapshot(harness.disk, FOLDER, harness.log.end_offset, "other")
@@ -161,7 +161,7 @@ def test_one_that_another_process_built_counts() -> None:
     assert harness.statistics.snapshot_bytes == harness.log.snapshots.size(harness.log.snapshots.ids[0])
 
 
-def test_the_log_stays_as_small_as_the_limit(caplog: pytest.LogCaptureFixture) -> None:
+def test_log_is_deleted_down_to_the_retention_limit(caplog: pytest.LogCaptureFixture) -> None:
     harness = SnapshotHarness()
     with caplog.at_level(logging.INFO):
         for _ in range(100):
@@ -170,11 +170,11 @@ def test_the_log_stays_as_small_as_the_limit(caplog: pytest.LogCaptureFixture) -
     assert harness.statistics.snapshots_built > 10
     assert sum(segment.size for segment in harness.log.segments()) < 3 * harness.settings.retention_bytes
     assert harness.log.start_offset in [snapshot.offset for snapshot in harness.log.snapshots.ids]
-    assert f"the log begins at offset {harness.log.start_offset} now" in caplog.text
+    assert f"deleted the log below offset {harness.log.start_offset}" in caplog.text
     assert harness.statistics.snapshot_end_offset == harness.log.snapshots.ids[-1].offset
 
 
-def test_what_the_image_still_needs_stays() -> None:
+def test_segments_that_the_image_needs_are_kept() -> None:
     harness = SnapshotHarness()
     harness.needed_offset = 5
     for _ in range(40):
@@ -186,7 +186,7 @@ def test_what_the_image_still_needs_stays() -> None:
     assert harness.log.start_offset > 0
 
 
-def test_after_a_failure_it_waits_longer_and_longer(caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_builds_are_retried_with_backoff(caplog: pytest.LogCaptureFixture) -> None:
     harness = SnapshotHarness()
     harness.grow(11)
     harness.disk.capacity = harness.disk.used_bytes() + 100
@@ -203,13 +203,13 @@ def test_after_a_failure_it_waits_longer_and_longer(caplog: pytest.LogCaptureFix
     assert waits[0] == 1
     assert waits[-1] == waits[-2]
     assert waits[-1] * (BACKOFF_MS / 4) <= BACKOFF_MAX_MS + BACKOFF_MS
-    assert "no snapshot was built, in 5 s it is tried again: disk full" in caplog.text
+    assert "no snapshot was built, next attempt in 5 s: disk full" in caplog.text
     harness.disk.capacity = 1 << 40
     harness.time.pass_ms(BACKOFF_MAX_MS)
     assert harness.maintain() == 1
 
 
-def test_a_log_that_was_replaced_meanwhile_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+def test_build_of_a_replaced_log_is_not_a_failure(caplog: pytest.LogCaptureFixture) -> None:
     harness = SnapshotHarness()
     harness.grow(11)
     harness.manager.maintain(harness.log.end_offset)
@@ -223,7 +223,7 @@ def test_a_log_that_was_replaced_meanwhile_is_no_failure(caplog: pytest.LogCaptu
     assert caplog.text == ""
 
 
-def test_nothing_is_left_of_one_whose_process_died(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_a_dead_builder_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     harness = SnapshotHarness()
     harness.grow(11)
     left = f"{DIRECTORY}/{file_name(OffsetAndEpoch(harness.log.end_offset, 1))}.node.building"
@@ -240,7 +240,7 @@ def test_nothing_is_left_of_one_whose_process_died(monkeypatch: pytest.MonkeyPat
     assert harness.disk.exists(other)
 
 
-def test_a_damaged_one_is_told_when_the_next_is_built(caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_snapshot_is_logged_when_the_next_is_built(caplog: pytest.LogCaptureFixture) -> None:
     harness = SnapshotHarness()
     harness.grow(11)
     harness.maintain()
@@ -251,8 +251,8 @@ def test_a_damaged_one_is_told_when_the_next_is_built(caplog: pytest.LogCaptureF
     assert "is corrupt" in caplog.text
 
 
-def test_the_folder_is_durable_before_segments_go() -> None:
-    """The process that built the snapshot may have been killed before that."""
+def test_folder_is_synced_before_segments_are_deleted() -> None:
+    """A builder in another process may have been killed before its sync."""
     harness = SnapshotHarness()
     harness.grow(60)
     write_snapshot(harness.disk, DIRECTORY, OffsetAndEpoch(402, 1))
@@ -268,7 +268,7 @@ def test_the_folder_is_durable_before_segments_go() -> None:
     assert len(harness.log.segments()) < before
 
 
-def test_a_folder_that_cannot_be_synced_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_sync_of_the_folder_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     harness = SnapshotHarness()
     harness.grow(60)
     harness.maintain()
@@ -283,7 +283,7 @@ def test_a_folder_that_cannot_be_synced_is_told(monkeypatch: pytest.MonkeyPatch)
         harness.maintain()
 
 
-def test_a_stopped_keeper_does_nothing() -> None:
+def test_stopped_manager_does_nothing() -> None:
     harness = SnapshotHarness()
     harness.grow(11)
     harness.manager.maintain(harness.log.end_offset)

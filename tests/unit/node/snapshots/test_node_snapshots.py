@@ -1,4 +1,4 @@
-"""Whole nodes with snapshots, in virtual time: built beside the node, kept to a size, begun with, fetched."""
+"""Whole nodes with snapshots, in virtual time: building, retention, start and fetch."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def make_cluster(voters: int) -> Cluster:
 
 
 def write(cluster: Cluster, count: int, first: int = 0) -> None:
-    """So many configs, one after the other, each acknowledged."""
+    """Write `count` configs, each acknowledged before the next."""
     client = cluster.client(cluster.leader().settings.node_id)
     for number in range(first, first + count):
         change = wire.AlterableConfig(f"c{number}", 0, "x" * 100)
-        answer = client.ask(
+        response = client.ask(
             wire.IncrementalAlterConfigsRequest([wire.AlterConfigsResource(4, "7", [change])]), 1
         )
-        assert answer.responses[0].error_code == 0
+        assert response.responses[0].error_code == 0
     client.close()
 
 
@@ -60,7 +60,7 @@ def configs_of(node: Node) -> int:
     return len(node.state_machine.image.config((4, "7")))
 
 
-def test_the_log_of_every_node_begins_later_and_later() -> None:
+def test_log_start_offset_advances_on_every_node() -> None:
     cluster = make_cluster(3)
     write_and_wait(cluster, 8)
     for node in cluster.nodes.values():
@@ -77,7 +77,7 @@ def test_the_log_of_every_node_begins_later_and_later() -> None:
     assert cluster.exits == []
 
 
-def test_a_node_begins_with_its_newest_snapshot() -> None:
+def test_node_starts_from_its_newest_snapshot() -> None:
     cluster = make_cluster(1)
     write_and_wait(cluster, 5)
     before = cluster.leader()
@@ -90,7 +90,7 @@ def test_a_node_begins_with_its_newest_snapshot() -> None:
     newest = node.log.latest_snapshot
     assert newest is not None
     assert node.state_machine.applied_offset >= newest.offset
-    assert configs_of(node) > 60, "before anything of the log is applied"
+    assert configs_of(node) > 60, "before the log is applied"
     assert node.engine.voters == voters
     assert node.cluster_id == before.cluster_id
     assert cluster.leader().state_machine.image.fingerprint() == image
@@ -98,7 +98,7 @@ def test_a_node_begins_with_its_newest_snapshot() -> None:
     assert configs_of(node) == 151
 
 
-def test_a_node_serves_while_it_loads_its_snapshot_and_campaigns_afterwards() -> None:
+def test_node_serves_requests_while_it_loads_its_snapshot_and_campaigns_afterwards() -> None:
     cluster = make_cluster(1)
     write_and_wait(cluster, 5)
     cluster.kill(1)
@@ -112,13 +112,13 @@ def test_a_node_serves_while_it_loads_its_snapshot_and_campaigns_afterwards() ->
     (_, lacking) = readiness(node.watch.node_status()).lacks
     assert lacking.startswith("a snapshot is being loaded, ")
     assert client.ask(MetadataRequest(None), 12).cluster_id == node.cluster_id
-    assert node.state_machine.is_readable, "what is told of the cluster waits until the image is loaded"
+    assert node.state_machine.is_readable, "metadata responses wait until the image is loaded"
     cluster.leader()
     assert configs_of(node) == 150
     assert cluster.exits == []
 
 
-def test_a_damaged_snapshot_costs_nothing_but_itself(caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_snapshot_is_set_aside_and_replaced(caplog: pytest.LogCaptureFixture) -> None:
     cluster = make_cluster(1)
     write_and_wait(cluster, 5)
     image = cluster.leader().state_machine.image.fingerprint()
@@ -136,18 +136,18 @@ def test_a_damaged_snapshot_costs_nothing_but_itself(caplog: pytest.LogCaptureFi
     assert node.log.latest_snapshot.offset > newest.offset
 
 
-def test_a_node_without_the_beginning_of_its_log_does_not_start() -> None:
+def test_node_without_snapshot_and_log_start_does_not_start() -> None:
     cluster = make_cluster(1)
     write_and_wait(cluster, 5)
     snapshots = cluster.leader().log.snapshots.ids
     cluster.kill(1)
     for snapshot in snapshots:
         cluster.disks[1].open(f"{DIRECTORY}/{file_name(snapshot)}").write_at(300, b"???")
-    with pytest.raises(StorageError, match=r"no sound snapshot .* format it again"):
+    with pytest.raises(StorageError, match=r"no valid snapshot .* format it again"):
         cluster.make(1).start()
 
 
-def test_a_replica_that_was_away_for_long_gets_the_snapshot() -> None:
+def test_replica_behind_the_log_start_fetches_the_snapshot() -> None:
     cluster = make_cluster(3)
     write(cluster, 5)
     away = cluster.follower().settings.node_id
@@ -168,7 +168,7 @@ def test_a_replica_that_was_away_for_long_gets_the_snapshot() -> None:
     assert len(fingerprints(cluster)) == 1
 
 
-def test_a_node_that_has_just_got_the_snapshot_leads_with_all_of_it() -> None:
+def test_node_that_fetched_the_snapshot_leads_with_its_full_image() -> None:
     cluster = make_cluster(3)
     away = cluster.follower().settings.node_id
     cluster.kill(away)
@@ -185,7 +185,7 @@ def test_a_node_that_has_just_got_the_snapshot_leads_with_all_of_it() -> None:
     assert cluster.leader().state_machine.image.fingerprint() == expected
 
 
-def test_a_kill_while_a_snapshot_is_built_leaves_nothing() -> None:
+def test_kill_during_a_snapshot_build_leaves_no_files() -> None:
     cluster = make_cluster(1)
     write(cluster, 40)
     node = cluster.leader()

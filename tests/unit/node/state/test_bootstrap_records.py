@@ -43,39 +43,39 @@ def proposed(
     return proposals, records
 
 
-def test_a_log_without_metadata_version_gets_one() -> None:
+def test_log_without_metadata_version_gets_one() -> None:
     image = ClusterImage()
     proposals, records = proposed(image)
     assert {record.name: record.feature_level for record in records[:3]} == LEVELS
     assert image.features == LEVELS
-    proposals.lost()
-    assert image.features == {}, "as long as it is not committed it can be taken back"
+    proposals.on_leadership_lost()
+    assert image.features == {}, "uncommitted records can be rolled back"
 
 
-def test_a_new_cluster_has_a_default_of_min_insync_replicas() -> None:
-    """Without it every broker would take what its own properties file says."""
+def test_new_cluster_has_a_default_of_min_insync_replicas() -> None:
+    """Without it every broker would use its own properties file."""
     image = ClusterImage()
     records = proposed(image, 2)[1]
     assert records[3:] == [ConfigRecord(*ALL_BROKERS, "min.insync.replicas", "2")]
     assert image.min_isr("any") == 2
 
 
-def test_a_log_of_an_earlier_version_gets_the_default_if_it_has_an_elr() -> None:
+def test_log_of_an_earlier_version_gets_the_default_if_elr_is_enabled() -> None:
     image = ClusterImage()
     image.apply(FeatureLevelRecord(METADATA_VERSION, 25), [])
     assert proposed(image)[1] == []
     image.apply(FeatureLevelRecord(ELR_VERSION, 1), [])
     assert proposed(image)[1] == [ConfigRecord(*ALL_BROKERS, "min.insync.replicas", "1")]
-    assert proposed(image, 3)[1] == [], "what is set stays"
+    assert proposed(image, 3)[1] == [], "existing values are kept"
 
 
-def test_a_metadata_version_that_is_there_stays() -> None:
+def test_existing_metadata_version_is_kept() -> None:
     image = ClusterImage()
     image.apply(FeatureLevelRecord(METADATA_VERSION, 21), [])
     assert proposed(image)[1] == []
 
 
-def test_a_transaction_that_is_open_is_aborted_first() -> None:
+def test_open_transaction_is_aborted_first() -> None:
     image = ClusterImage()
     image.apply(FeatureLevelRecord(METADATA_VERSION, 21), [])
     image.apply(BeginTransactionRecord(), [])
@@ -84,11 +84,11 @@ def test_a_transaction_that_is_open_is_aborted_first() -> None:
     assert [type(record) for record in records] == [AbortTransactionRecord]
     assert not image.in_transaction
     assert image.features == {METADATA_VERSION: 21}
-    proposals.lost()
+    proposals.on_leadership_lost()
     assert image.in_transaction
 
 
-def test_a_transaction_of_the_first_records_is_aborted_and_they_are_written_again() -> None:
+def test_open_bootstrap_transaction_is_aborted_and_its_records_are_rewritten() -> None:
     image = ClusterImage()
     image.apply(BeginTransactionRecord(), [])
     image.apply(FeatureLevelRecord(METADATA_VERSION, 21), [])
@@ -98,15 +98,15 @@ def test_a_transaction_of_the_first_records_is_aborted_and_they_are_written_agai
     assert image.features == LEVELS
 
 
-def test_a_cluster_without_an_elr_has_no_default_of_min_insync_replicas() -> None:
-    """As in Kafka: brokers may have values of their own then."""
+def test_cluster_without_elr_has_no_default_of_min_insync_replicas() -> None:
+    """As in Kafka, where brokers may have values of their own."""
     image = ClusterImage()
     records = proposed(image, 2, [FeatureLevelRecord(METADATA_VERSION, 25)])[1]
     assert records == [FeatureLevelRecord(METADATA_VERSION, 25)]
     assert image.config(ALL_BROKERS) == {}
 
 
-def test_users_that_format_added_are_in_the_log_and_the_image() -> None:
+def test_users_added_by_format_are_in_the_log_and_the_image() -> None:
     image = ClusterImage()
     records = proposed(image, 1, [*feature_records(LEVELS), ALICE])[1]
     assert ALICE in records
@@ -127,12 +127,12 @@ def folder(*records: Message) -> SimulatedDisk:
     return disk
 
 
-def test_what_format_decided_is_what_an_empty_log_begins_with() -> None:
+def test_empty_log_starts_with_the_records_of_format() -> None:
     records = [*feature_records(initial_feature_levels("4.0", {})), ALICE]
     assert load_new_cluster(folder(*records), "data", log_is_empty=True).records == records
 
 
-def test_a_folder_of_an_earlier_version_begins_with_the_newest_release() -> None:
+def test_folder_of_an_earlier_version_starts_with_the_newest_release() -> None:
     newest = feature_records(initial_feature_levels(None, {}))
     assert load_new_cluster(empty_folder(), "data", log_is_empty=True).records == [*newest]
 
@@ -145,19 +145,19 @@ def test_a_folder_of_an_earlier_version_begins_with_the_newest_release() -> None
         ([FeatureLevelRecord(METADATA_VERSION, 30), FeatureLevelRecord("new.version", 1)], "is not known"),
     ],
 )
-def test_a_file_that_asks_for_what_is_not_supported_is_refused(records: list[Message], reason: str) -> None:
+def test_file_with_unsupported_features_is_rejected(records: list[Message], reason: str) -> None:
     with pytest.raises(CorruptLog, match=reason):
         load_new_cluster(folder(*records), "data", log_is_empty=True)
 
 
-def test_a_damaged_file_is_refused_and_says_what_to_do() -> None:
+def test_damaged_file_is_rejected_with_the_remedy() -> None:
     disk = folder(FeatureLevelRecord(METADATA_VERSION, 30))
     disk.open("data/bootstrap.checkpoint").write_at(100, b"?")
     with pytest.raises(CorruptLog, match="restore the file"):
         load_new_cluster(disk, "data", log_is_empty=True)
 
 
-def test_what_newer_stock_tools_decided_is_what_an_empty_log_begins_with() -> None:
+def test_empty_log_starts_with_the_checkpoint_of_newer_stock_tools() -> None:
     disk = empty_folder()
     stock_folder.write_checkpoint(disk, "data")
     found = load_new_cluster(disk, "data", log_is_empty=True)
@@ -173,7 +173,7 @@ def test_metadata_in_the_first_snapshot_takes_precedence_as_in_kafka() -> None:
     assert found.records == feature_records(initial_feature_levels("4.1", {}))
 
 
-def test_file_of_stock_tools_counts_only_where_the_log_is_empty() -> None:
+def test_file_of_stock_tools_is_used_only_for_an_empty_log() -> None:
     disk = empty_folder()
     stock_folder.write_checkpoint(disk, "data", stock_folder.CHECKPOINT[:-1])
     with pytest.raises(CorruptLog, match="restore the file"):

@@ -18,17 +18,17 @@ class ImageHarness(NodeParts):
         for number in range(10):
             self.append((f"k{number}", "v"))
 
-    def ask(self) -> None:
+    def await_commit(self) -> None:
         self.image.when_committed(lambda committed: self.outcomes.append((committed, self.config().copy())))
 
-    def take_office(self) -> None:
-        self.proposals.await_inherited(self.log.end_offset)
+    def begin_leadership(self) -> None:
+        self.proposals.await_uncommitted(self.log.end_offset)
         self.lead()
         self.run_turns()
 
-    def leave_office(self) -> None:
-        self.proposals.lost()
-        assert self.outcomes == [], "the image still holds what is not committed"
+    def end_leadership(self) -> None:
+        self.proposals.on_leadership_lost()
+        assert self.outcomes == [], "the image still has uncommitted records"
         self.machine.on_leadership_lost()
 
 
@@ -37,9 +37,9 @@ def harness() -> ImageHarness:
     return ImageHarness()
 
 
-def test_the_image_of_a_leader_is_committed_with_the_last_record_of_it(harness: ImageHarness) -> None:
-    harness.take_office()
-    harness.ask()
+def test_image_of_a_leader_is_committed_with_its_last_record(harness: ImageHarness) -> None:
+    harness.begin_leadership()
+    harness.await_commit()
     assert harness.outcomes == []
     harness.machine.committed(harness.log.end_offset)
     harness.proposals.committed(harness.log.end_offset)
@@ -47,51 +47,51 @@ def test_the_image_of_a_leader_is_committed_with_the_last_record_of_it(harness: 
     assert (committed, len(configs)) == (True, 11)
 
 
-def test_who_asked_a_leader_that_was_replaced_hears_of_it_when_all_is_taken_back(
+def test_callback_of_a_former_leader_is_called_after_the_rollback(
     harness: ImageHarness,
 ) -> None:
-    harness.take_office()
-    harness.ask()
-    harness.leave_office()
+    harness.begin_leadership()
+    harness.await_commit()
+    harness.end_leadership()
     assert not harness.machine.is_readable
     harness.run_turns()
     assert harness.outcomes == [(False, {"a": "1"})]
 
 
-def test_an_image_that_is_being_taken_back_is_not_committed(harness: ImageHarness) -> None:
-    harness.take_office()
-    harness.leave_office()
-    harness.ask()
+def test_image_during_a_rollback_is_not_committed(harness: ImageHarness) -> None:
+    harness.begin_leadership()
+    harness.end_leadership()
+    harness.await_commit()
     assert harness.outcomes == []
     harness.run_turns()
     assert harness.outcomes == [(False, {"a": "1"})]
 
 
-def test_nor_is_it_when_the_node_leads_again_meanwhile(harness: ImageHarness) -> None:
-    harness.take_office()
-    harness.leave_office()
-    harness.proposals.await_inherited(harness.log.end_offset)
+def test_image_during_a_rollback_is_not_committed_after_a_reelection(harness: ImageHarness) -> None:
+    harness.begin_leadership()
+    harness.end_leadership()
+    harness.proposals.await_uncommitted(harness.log.end_offset)
     harness.lead()
-    harness.ask()
+    harness.await_commit()
     harness.run_turns()
     harness.proposals.committed(harness.log.end_offset)
     assert [committed for committed, _ in harness.outcomes] == [False]
 
 
-def test_the_image_of_a_follower_is_committed(harness: ImageHarness) -> None:
+def test_image_of_a_follower_is_committed(harness: ImageHarness) -> None:
     harness.run_turns()
-    harness.ask()
+    harness.await_commit()
     assert harness.outcomes == [(True, {"a": "1"})]
 
 
-def test_an_image_with_a_part_of_a_batch_is_asked_again_when_it_has_all_of_it(harness: ImageHarness) -> None:
+def test_partially_applied_image_is_reported_when_it_is_readable(harness: ImageHarness) -> None:
     harness.run_turns()
     harness.machine = harness.make_machine(record_ms=1.0)
     harness.image = CommittedImage(harness.machine, harness.proposals)
     harness.machine.committed(harness.append(*((f"n{number}", "v") for number in range(250))))
     while harness.machine.is_readable:
         harness.turns.pop(0)()
-    harness.ask()
+    harness.await_commit()
     assert harness.outcomes == []
     harness.run_turns()
     ((committed, configs),) = harness.outcomes

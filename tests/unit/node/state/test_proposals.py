@@ -42,7 +42,7 @@ def harness() -> ProposalHarness:
     return ProposalHarness()
 
 
-def test_what_comes_in_one_turn_is_one_batch(harness: ProposalHarness) -> None:
+def test_proposals_of_one_turn_form_one_batch(harness: ProposalHarness) -> None:
     harness.set("a", "1")
     harness.set("b", "2")
     assert harness.batches == []
@@ -50,7 +50,7 @@ def test_what_comes_in_one_turn_is_one_batch(harness: ProposalHarness) -> None:
     assert harness.batches == [[b"a=1", b"b=2"]]
 
 
-def test_what_comes_while_a_flush_runs_waits_for_its_end(harness: ProposalHarness) -> None:
+def test_proposals_during_a_flush_wait_for_its_end(harness: ProposalHarness) -> None:
     harness.is_flushing = True
     harness.set("a", "1")
     harness.end_turn()
@@ -61,7 +61,9 @@ def test_what_comes_while_a_flush_runs_waits_for_its_end(harness: ProposalHarnes
     assert harness.batches == [[b"a=1", b"b=2"]]
 
 
-def test_answered_when_the_high_watermark_passes_the_batch_and_not_before(harness: ProposalHarness) -> None:
+def test_callback_is_called_when_the_high_watermark_reaches_the_end_of_the_batch(
+    harness: ProposalHarness,
+) -> None:
     harness.set("a", "1", records=3)
     harness.end_turn()
     harness.time.pass_ms(7)
@@ -73,29 +75,29 @@ def test_answered_when_the_high_watermark_passes_the_batch_and_not_before(harnes
     assert harness.proposals.is_empty
 
 
-def test_losing_leadership_takes_changes_back_newest_first(harness: ProposalHarness) -> None:
+def test_lost_leadership_undoes_changes_newest_first(harness: ProposalHarness) -> None:
     harness.image.set_config(GROUP, "a", "before", [])
     harness.set("a", "1")
     harness.end_turn()
     harness.set("a", "2")
     harness.set("b", "3")
-    harness.proposals.lost()
+    harness.proposals.on_leadership_lost()
     assert harness.image.config(GROUP) == {"a": "before"}
     assert harness.outcomes == [("1", False), ("2", False), ("3", False)]
     harness.end_turn()
     assert harness.batches == [[b"a=1"]]
 
 
-def test_committed_changes_are_not_taken_back(harness: ProposalHarness) -> None:
+def test_committed_changes_are_not_undone(harness: ProposalHarness) -> None:
     harness.set("a", "1")
     harness.end_turn()
     harness.proposals.committed(11)
     harness.set("a", "2")
-    harness.proposals.lost()
+    harness.proposals.on_leadership_lost()
     assert harness.image.config(GROUP) == {"a": "1"}
 
 
-def test_a_log_that_takes_no_batch_fails_all_that_wait(harness: ProposalHarness) -> None:
+def test_rejected_append_fails_all_pending_proposals(harness: ProposalHarness) -> None:
     harness.set("a", "1")
     harness.set("a", "2")
     harness.is_open = False
@@ -105,7 +107,7 @@ def test_a_log_that_takes_no_batch_fails_all_that_wait(harness: ProposalHarness)
     assert harness.proposals.is_empty
 
 
-def test_a_read_waits_for_all_that_is_proposed(harness: ProposalHarness) -> None:
+def test_read_waits_for_all_proposals(harness: ProposalHarness) -> None:
     harness.set("a", "1")
     settled: list[bool] = []
     harness.proposals.on_commit(settled.append)
@@ -116,10 +118,10 @@ def test_a_read_waits_for_all_that_is_proposed(harness: ProposalHarness) -> None
     assert settled == [True, True]
 
 
-def test_a_read_that_costs_the_leadership_has_seen_what_is_not_committed(
+def test_read_fails_if_its_append_loses_the_leadership(
     harness: ProposalHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It appends what waits, the disk is full, and the leader resigns from inside the append."""
+    """It appends pending records to a full disk, and the leader resigns within the append."""
     harness.set("a", "1")
     harness.end_turn()
     harness.set("a", "2")
@@ -127,7 +129,7 @@ def test_a_read_that_costs_the_leadership_has_seen_what_is_not_committed(
     refuse = harness.append_values
 
     def append(values: Sequence[bytes]) -> int | None:
-        harness.proposals.lost()
+        harness.proposals.on_leadership_lost()
         return refuse(values)
 
     monkeypatch.setattr(harness.proposals, "_append", append)
@@ -136,7 +138,7 @@ def test_a_read_that_costs_the_leadership_has_seen_what_is_not_committed(
     assert settled == [False]
 
 
-def test_batches_stay_below_the_limit_and_proposals_whole(
+def test_batches_stay_below_the_limit_without_splitting_proposals(
     harness: ProposalHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_BATCH_BYTES", 40)
@@ -149,7 +151,7 @@ def test_batches_stay_below_the_limit_and_proposals_whole(
     assert harness.batches[-1] == [b"a=6"] * 4
 
 
-def test_what_stands_around_many_short_records_counts(harness: ProposalHarness) -> None:
+def test_framing_of_short_records_counts_towards_the_limit(harness: ProposalHarness) -> None:
     for number in "12":
         harness.set("a", number, records=400_000)
     harness.end_turn()
@@ -157,15 +159,15 @@ def test_what_stands_around_many_short_records_counts(harness: ProposalHarness) 
     assert 2 * len(encode_batch(10, 1, 0, harness.batches[0])) > 8 * 1024 * 1024
 
 
-def test_leadership_lost_while_the_log_refuses_a_batch_undoes_newest_first(harness: ProposalHarness) -> None:
-    """A full disk makes the leader resign from inside the append."""
+def test_leadership_lost_during_a_rejected_append_undoes_newest_first(harness: ProposalHarness) -> None:
+    """A full disk makes the leader resign within the append."""
     harness.image.set_config(GROUP, "a", "before", [])
     harness.set("a", "1")
     harness.end_turn()
     harness.set("a", "2")
 
     def refuse(values: Sequence[bytes]) -> None:
-        harness.proposals.lost()
+        harness.proposals.on_leadership_lost()
 
     harness.proposals._append = refuse
     harness.end_turn()
@@ -173,7 +175,7 @@ def test_leadership_lost_while_the_log_refuses_a_batch_undoes_newest_first(harne
     assert harness.outcomes == [("1", False), ("2", False)]
 
 
-def test_who_follows_does_not_hurry_what_waits(harness: ProposalHarness) -> None:
+def test_deferred_callback_does_not_append_pending_records(harness: ProposalHarness) -> None:
     harness.is_flushing = True
     harness.set("a", "1", records=3)
     harness.proposals.on_commit_deferred(lambda ok: harness.outcomes.append(("follower", ok)))
@@ -186,23 +188,23 @@ def test_who_follows_does_not_hurry_what_waits(harness: ProposalHarness) -> None
     assert harness.outcomes == [("1", True), ("follower", True)]
 
 
-def test_who_follows_what_is_in_the_log_waits_for_that(harness: ProposalHarness) -> None:
+def test_deferred_callback_waits_for_appended_records(harness: ProposalHarness) -> None:
     harness.set("a", "1")
     harness.end_turn()
     harness.proposals.on_commit_deferred(lambda ok: harness.outcomes.append(("follower", ok)))
     assert harness.outcomes == []
-    harness.proposals.lost()
+    harness.proposals.on_leadership_lost()
     assert harness.outcomes == [("1", False), ("follower", False)]
 
 
-def test_who_follows_nothing_waits_for_nothing(harness: ProposalHarness) -> None:
+def test_deferred_callback_without_proposals_is_called_at_once(harness: ProposalHarness) -> None:
     harness.proposals.on_commit_deferred(lambda ok: harness.outcomes.append(("follower", ok)))
     assert harness.outcomes == [("follower", True)]
     assert harness.proposals.is_empty
 
 
-def test_what_a_leader_inherits_is_told_of_when_it_is_committed(harness: ProposalHarness) -> None:
-    harness.proposals.await_inherited(7)
+def test_callbacks_of_a_new_leader_wait_for_the_commit_of_its_log(harness: ProposalHarness) -> None:
+    harness.proposals.await_uncommitted(7)
     harness.proposals.on_commit_deferred(lambda ok: harness.outcomes.append(("follower", ok)))
     harness.proposals.committed(6)
     assert harness.outcomes == []

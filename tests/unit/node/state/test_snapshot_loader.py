@@ -1,4 +1,4 @@
-"""What a node begins with: the newest snapshot that is sound, and never a log whose beginning is missing."""
+"""A node starts from its newest valid snapshot, and never from a log without its beginning."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def node() -> SnapshottedLog:
     return SnapshottedLog()
 
 
-def test_a_log_without_snapshots_is_read_from_its_beginning() -> None:
+def test_log_without_snapshots_is_read_from_its_start() -> None:
     disk = fresh_disk(1)
     assert find_start_snapshot(ConfigLog(disk).log) == StartSnapshot(None, None)
     assert StartSnapshot().offset == 0
 
 
-def test_the_newest_snapshot_is_taken_and_says_who_votes(node: SnapshottedLog) -> None:
+def test_newest_snapshot_is_chosen_with_its_voters(node: SnapshottedLog) -> None:
     start_snapshot = find_start_snapshot(node.configs.log)
     assert start_snapshot.snapshot == node.newer.snapshot
     assert start_snapshot.offset == node.newer.snapshot.offset
@@ -75,7 +75,7 @@ def test_the_newest_snapshot_is_taken_and_says_who_votes(node: SnapshottedLog) -
     assert start_snapshot.voters.cluster_id == CLUSTER_ID
 
 
-def test_a_damaged_one_is_set_aside_and_the_one_before_is_taken(
+def test_damaged_snapshot_is_set_aside_for_the_previous_one(
     node: SnapshottedLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     node.damage(node.newer)
@@ -87,30 +87,30 @@ def test_a_damaged_one_is_set_aside_and_the_one_before_is_taken(
     assert node.names() == [file_name(node.older.snapshot), set_aside]
 
 
-def test_without_a_sound_one_the_whole_log_is_read(node: SnapshottedLog) -> None:
+def test_whole_log_is_read_without_a_valid_snapshot(node: SnapshottedLog) -> None:
     node.damage(node.newer)
     node.damage(node.older)
     assert find_start_snapshot(node.configs.log).snapshot is None
 
 
-def test_a_log_whose_beginning_is_gone_needs_one(node: SnapshottedLog) -> None:
+def test_log_that_does_not_start_at_0_needs_a_snapshot(node: SnapshottedLog) -> None:
     node.configs.log.delete_before(node.newer.snapshot)
     assert node.configs.log.start_offset == node.newer.snapshot.offset
     node.damage(node.newer)
     with pytest.raises(
-        StorageError, match=r"begins at offset 202, and no sound snapshot .*\.corrupt\): restore"
+        StorageError, match=r"begins at offset 202, and no valid snapshot .*\.corrupt\): restore"
     ):
         find_start_snapshot(node.configs.log)
 
 
-def test_one_that_is_ahead_of_the_log_or_behind_its_start_is_left_alone(node: SnapshottedLog) -> None:
+def test_snapshot_outside_the_log_is_ignored(node: SnapshottedLog) -> None:
     write_snapshot(node.disk, DIRECTORY, node.newer.snapshot._replace(offset=10_000))
     node.configs.log.snapshots.rescan()
     assert find_start_snapshot(node.configs.log).snapshot == node.newer.snapshot
 
 
-def test_one_of_a_newer_version_is_not_damaged(node: SnapshottedLog) -> None:
-    """After a downgrade: whoever runs the newer version again finds it in its place."""
+def test_snapshot_of_a_newer_version_is_not_set_aside(node: SnapshottedLog) -> None:
+    """After a downgrade the newer version, when it runs again, finds the snapshot in its place."""
     snapshot = node.newer.snapshot
     node.disk.remove(f"{DIRECTORY}/{file_name(snapshot)}")
     write_snapshot(node.disk, DIRECTORY, snapshot, [b"\x01\x7f\x00"])
@@ -119,7 +119,7 @@ def test_one_of_a_newer_version_is_not_damaged(node: SnapshottedLog) -> None:
     assert file_name(snapshot) in node.names()
 
 
-def test_loading_pauses_after_every_so_many_records(node: SnapshottedLog) -> None:
+def test_loading_yields_after_records_per_step(node: SnapshottedLog) -> None:
     image = ClusterImage()
     path = f"{DIRECTORY}/{file_name(node.newer.snapshot)}"
     counts = list(load_steps(node.disk, path, node.newer.snapshot, image, 40))
@@ -130,15 +130,15 @@ def test_loading_pauses_after_every_so_many_records(node: SnapshottedLog) -> Non
 
 
 @pytest.mark.parametrize(
-    ("record", "told"),
+    ("record", "reason"),
     [
         (UnfenceBrokerRecord(1, 1), "cannot be applied at its offset"),
         (BeginTransactionRecord(), "ends within a transaction"),
     ],
     ids=["contradicts", "transaction"],
 )
-def test_one_that_no_log_adds_up_to_stops_the_node_which_starts_without_it(
-    node: SnapshottedLog, record: Message, told: str
+def test_inconsistent_snapshot_is_set_aside_and_stops_the_node(
+    node: SnapshottedLog, record: Message, reason: str
 ) -> None:
     snapshot = node.newer.snapshot
     node.disk.remove(f"{DIRECTORY}/{file_name(snapshot)}")
@@ -147,7 +147,7 @@ def test_one_that_no_log_adds_up_to_stops_the_node_which_starts_without_it(
     assert find_start_snapshot(log).snapshot == snapshot
     clock = SimulatedClock(EventHeap(), Process("node"))
     machine = StateMachine(log, clock, lambda callback: None, lambda callback: None)
-    with pytest.raises(StorageError, match=rf"{told}.* set aside as .*\.corrupt: start the node again"):
+    with pytest.raises(StorageError, match=rf"{reason}.* set aside as .*\.corrupt: start the node again"):
         machine.start(snapshot, log.end_offset, node.disk, lambda: None)
     assert file_name(snapshot) + ".corrupt" in node.names()
     assert find_start_snapshot(log).snapshot == node.older.snapshot

@@ -28,7 +28,7 @@ def harness() -> StateHarness:
     return StateHarness()
 
 
-def test_a_follower_applies_what_is_committed_in_a_later_turn_and_no_more(harness: StateHarness) -> None:
+def test_follower_applies_only_committed_records_in_a_later_turn(harness: StateHarness) -> None:
     committed = harness.append(("a", "1"), ("b", "2"))
     harness.append(("a", "not committed"))
     harness.machine.committed(committed)
@@ -38,7 +38,7 @@ def test_a_follower_applies_what_is_committed_in_a_later_turn_and_no_more(harnes
     assert harness.machine.applied_offset == harness.machine.committed_offset == committed
 
 
-def test_a_follower_applies_a_slice_a_turn(harness: StateHarness) -> None:
+def test_follower_applies_one_slice_per_turn(harness: StateHarness) -> None:
     harness.machine = harness.make_machine(record_ms=5.0)
     for number in range(5):
         harness.append((f"k{number}", "v"))
@@ -47,7 +47,7 @@ def test_a_follower_applies_a_slice_a_turn(harness: StateHarness) -> None:
     assert len(harness.config()) == 5
 
 
-def test_commits_that_come_while_slices_wait_are_applied_with_them(harness: StateHarness) -> None:
+def test_commits_between_slices_are_applied_with_them(harness: StateHarness) -> None:
     harness.machine.committed(harness.append(("a", "1")))
     harness.machine.committed(harness.append(("a", "2")))
     assert len(harness.turns) == 1
@@ -55,13 +55,13 @@ def test_commits_that_come_while_slices_wait_are_applied_with_them(harness: Stat
     assert harness.config() == {"a": "2"}
 
 
-def test_a_lower_high_watermark_changes_nothing(harness: StateHarness) -> None:
+def test_lower_high_watermark_has_no_effect(harness: StateHarness) -> None:
     harness.machine.committed(harness.append(("a", "1")))
     harness.machine.committed(0)
     assert harness.machine.committed_offset == 1
 
 
-def test_control_records_and_records_that_the_image_does_not_hold_are_passed_over(
+def test_control_records_and_records_without_state_are_skipped(
     harness: StateHarness,
 ) -> None:
     harness.log.append(encode_control_batch(0, 1, 1000, [(b"\x00\x00\x00\x02", b"not looked into")]), 1)
@@ -72,7 +72,7 @@ def test_control_records_and_records_that_the_image_does_not_hold_are_passed_ove
     assert harness.config() == {"a": "1"}
 
 
-def test_a_new_leader_applies_its_log_in_slices_and_then_is_ready(harness: StateHarness) -> None:
+def test_new_leader_applies_its_log_in_slices_before_it_is_ready(harness: StateHarness) -> None:
     harness.machine = harness.make_machine(record_ms=2.5)
     harness.machine.committed(harness.append(("a", "1")))
     for number in range(10):
@@ -83,7 +83,7 @@ def test_a_new_leader_applies_its_log_in_slices_and_then_is_ready(harness: State
     assert (harness.activations, harness.machine.applied_offset) == (1, 11)
 
 
-def test_a_large_batch_is_applied_in_slices_and_readers_see_it_whole(harness: StateHarness) -> None:
+def test_large_batch_is_applied_in_slices_and_read_as_a_whole(harness: StateHarness) -> None:
     harness.machine = harness.make_machine(record_ms=1.0)
     harness.machine.committed(harness.append(*((f"k{number}", "v") for number in range(25))))
     harness.machine.committed(harness.append(*((f"s{number}", "v") for number in range(10))))
@@ -94,7 +94,7 @@ def test_a_large_batch_is_applied_in_slices_and_readers_see_it_whole(harness: St
     assert seen == [(10, 10, False), (20, 20, False), (25, 25, True), (35, 35, True)]
 
 
-def test_a_leader_that_is_deposed_while_it_applies_takes_a_part_of_a_batch_back(
+def test_leader_that_resigns_while_applying_rolls_back_a_partial_batch(
     harness: StateHarness,
 ) -> None:
     harness.machine = harness.make_machine(record_ms=1.0)
@@ -113,7 +113,7 @@ def test_a_leader_that_is_deposed_while_it_applies_takes_a_part_of_a_batch_back(
     assert harness.config() == {"k0": "before", "k1": "after"}
 
 
-def test_what_was_read_ahead_and_cut_meanwhile_is_not_applied(harness: StateHarness) -> None:
+def test_records_read_ahead_and_truncated_are_not_applied(harness: StateHarness) -> None:
     harness.machine = harness.make_machine(record_ms=1.0)
     committed = harness.append(*((f"k{number}", "v") for number in range(250)))
     harness.append(("k0", "cut"))
@@ -127,7 +127,7 @@ def test_what_was_read_ahead_and_cut_meanwhile_is_not_applied(harness: StateHarn
     assert harness.machine.applied_offset == committed + 1
 
 
-def test_undoing_takes_slices_too_and_the_log_is_needed_from_where_it_ends(harness: StateHarness) -> None:
+def test_rollback_runs_in_slices_and_needs_the_log_from_its_end(harness: StateHarness) -> None:
     harness.machine = harness.make_machine(record_ms=2.5)
     harness.machine.committed(harness.append(("a", "1")))
     for number in range(10):
@@ -140,7 +140,7 @@ def test_undoing_takes_slices_too_and_the_log_is_needed_from_where_it_ends(harne
     assert harness.config() == {"a": "1"}
 
 
-def test_a_start_applies_what_is_known_to_be_committed(harness: StateHarness) -> None:
+def test_start_applies_records_known_to_be_committed(harness: StateHarness) -> None:
     harness.machine = harness.make_machine(record_ms=2.5)
     for number in range(10):
         harness.append((f"k{number}", "v"))
@@ -151,13 +151,13 @@ def test_a_start_applies_what_is_known_to_be_committed(harness: StateHarness) ->
     assert harness.machine.is_readable
 
 
-def test_a_start_that_has_next_to_nothing_to_apply_is_over_at_once(harness: StateHarness) -> None:
+def test_start_with_little_to_apply_completes_at_once(harness: StateHarness) -> None:
     assert not harness.start(committed=harness.append(("a", "1")))
     assert harness.config() == {"a": "1"}
     assert harness.machine.is_readable
 
 
-def test_a_start_is_over_when_that_is_applied_whatever_is_committed_meanwhile(harness: StateHarness) -> None:
+def test_start_completes_regardless_of_later_commits(harness: StateHarness) -> None:
     harness.machine = harness.make_machine(record_ms=2.5)
     for number in range(10):
         harness.append((f"k{number}", "v"))
@@ -168,7 +168,7 @@ def test_a_start_is_over_when_that_is_applied_whatever_is_committed_meanwhile(ha
     assert harness.machine.applied_offset < 10
 
 
-def test_readers_wait_until_all_of_a_large_batch_is_applied(harness: StateHarness) -> None:
+def test_readers_wait_for_the_end_of_a_large_batch(harness: StateHarness) -> None:
     harness.machine = harness.make_machine(record_ms=1.0)
     harness.machine.committed(harness.append(*((f"k{number}", "v") for number in range(250))))
     seen: list[int] = []
@@ -180,7 +180,7 @@ def test_readers_wait_until_all_of_a_large_batch_is_applied(harness: StateHarnes
     assert seen == [250, 250]
 
 
-def test_a_new_leader_of_a_small_log_is_ready_at_once(harness: StateHarness) -> None:
+def test_new_leader_with_a_small_log_is_ready_at_once(harness: StateHarness) -> None:
     harness.machine.committed(harness.append(("a", "1")))
     harness.append(("a", "2"))
     harness.append(("b", "3"))
@@ -189,7 +189,7 @@ def test_a_new_leader_of_a_small_log_is_ready_at_once(harness: StateHarness) -> 
     assert (harness.machine.applied_offset, harness.activations) == (3, 1)
 
 
-def test_losing_leadership_takes_back_what_is_not_committed(harness: StateHarness) -> None:
+def test_lost_leadership_rolls_back_uncommitted_records(harness: StateHarness) -> None:
     harness.append(("a", "1"))
     harness.append(("a", "2"), ("c", "4"))
     harness.append(("a", None), ("b", "3"))
@@ -198,14 +198,14 @@ def test_losing_leadership_takes_back_what_is_not_committed(harness: StateHarnes
     harness.machine.on_leadership_lost()
     assert harness.config() == {"a": "1"}
     assert harness.machine.applied_offset == 1
-    # The log is cut by the next leader, and what it has instead is applied when it is committed.
+    # The next leader truncates the log; its records are applied when they are committed.
     harness.log.truncate(1)
     harness.machine.committed(harness.append(("a", "5"), epoch=2))
     harness.run_turns()
     assert harness.config() == {"a": "5"}
 
 
-def test_what_was_committed_while_leading_is_not_taken_back(harness: StateHarness) -> None:
+def test_records_committed_while_leading_are_not_rolled_back(harness: StateHarness) -> None:
     harness.append(("a", "1"))
     harness.append(("a", "2"))
     harness.lead()
@@ -214,7 +214,7 @@ def test_what_was_committed_while_leading_is_not_taken_back(harness: StateHarnes
     assert harness.config() == {"a": "2"}
 
 
-def test_the_own_records_of_a_leader_are_not_applied_a_second_time(harness: StateHarness) -> None:
+def test_proposed_records_are_not_applied_a_second_time(harness: StateHarness) -> None:
     harness.lead()
     harness.machine.image.set_config(GROUP, "a", "1", [])
     harness.machine.appended(harness.append(("a", "1")))
@@ -224,7 +224,7 @@ def test_the_own_records_of_a_leader_are_not_applied_a_second_time(harness: Stat
     assert harness.config() == {"a": "2"}
 
 
-def test_a_slice_that_comes_after_the_node_became_leader_applies_nothing_twice(harness: StateHarness) -> None:
+def test_slice_scheduled_before_the_leadership_applies_nothing_twice(harness: StateHarness) -> None:
     harness.machine.committed(harness.append(("a", "1")))
     harness.append(("a", "2"))
     harness.lead()
@@ -235,10 +235,8 @@ def test_a_slice_that_comes_after_the_node_became_leader_applies_nothing_twice(h
 @pytest.mark.parametrize(
     "value", [b"", b"\x02\x04\x00", b"\x01\xff\x7f\x00", b"\x01\x04\x63", b"\x01\x04\x00\x20"]
 )
-def test_a_record_that_is_not_understood_is_an_error_with_its_place(
-    harness: StateHarness, value: bytes
-) -> None:
-    """Passing it over would give this node another image than the others have."""
+def test_undecodable_record_is_an_error_with_its_offset(harness: StateHarness, value: bytes) -> None:
+    """Skipping it would make the image differ from those of other nodes."""
     harness.append(("a", "1"))
     harness.log.append(encode_batch(1, 1, 1000, [value]), 2)
     harness.machine.committed(2)
@@ -249,7 +247,7 @@ def test_a_record_that_is_not_understood_is_an_error_with_its_place(
         harness.lead()
 
 
-def test_every_way_of_applying_leads_to_the_same_image(harness: StateHarness) -> None:
+def test_all_apply_paths_give_the_same_image(harness: StateHarness) -> None:
     harness.machine = harness.make_machine(record_ms=5.0)
     for number in range(30):
         harness.append((f"k{number % 7}", None if number % 5 == 0 else str(number)))
@@ -276,12 +274,12 @@ class TestSnapshots:
         return snapshot
 
     def install(self, harness: StateHarness, offset: int, values: dict[str, str]) -> None:
-        """What is left to load after a snapshot has taken the place of the log."""
+        """Replace the log with a snapshot and begin to load it."""
         snapshot = self.write(harness, offset, values)
         harness.log.reset_to_snapshot(snapshot)
         harness.machine.load(snapshot, harness.disk)
 
-    def test_a_start_loads_one_in_slices_and_applies_what_is_committed_behind_it(
+    def test_start_loads_a_snapshot_in_slices_and_applies_the_log_after_it(
         self, harness: StateHarness
     ) -> None:
         harness.machine = harness.make_machine(record_ms=1.0)
@@ -301,7 +299,9 @@ class TestSnapshots:
         assert harness.machine.applied_offset == harness.machine.committed_offset == committed
         assert (len(harness.config()), harness.machine.is_readable) == (36, True)
 
-    def test_one_that_comes_amid_a_large_batch_is_what_readers_see_next(self, harness: StateHarness) -> None:
+    def test_snapshot_fetched_during_a_large_batch_is_the_next_readable_image(
+        self, harness: StateHarness
+    ) -> None:
         harness.machine = harness.make_machine(record_ms=1.0)
         harness.machine.committed(harness.append(*((f"k{number}", "v") for number in range(250))))
         harness.turns.pop(0)()
@@ -311,7 +311,7 @@ class TestSnapshots:
         harness.run_turns()
         assert seen == [{"a": "1"}]
 
-    def test_one_takes_the_place_of_the_image_when_it_is_loaded_whole(self, harness: StateHarness) -> None:
+    def test_snapshot_replaces_the_image_when_loaded_completely(self, harness: StateHarness) -> None:
         harness.machine = harness.make_machine(record_ms=1.0)
         harness.machine.committed(harness.append(("old", "1")))
         harness.run_turns()
@@ -327,12 +327,12 @@ class TestSnapshots:
         assert harness.machine.applied_offset == harness.machine.committed_offset == committed
         assert harness.config() == {f"k{n}": "v" for n in range(1, 350)} | {"k0": "2", "after": "1"}
 
-    def test_it_takes_many_turns(self, harness: StateHarness) -> None:
+    def test_loading_takes_many_turns(self, harness: StateHarness) -> None:
         harness.machine = harness.make_machine(record_ms=1.0)
         self.install(harness, 500, {f"k{n}": "v" for n in range(350)})
         assert harness.run_turns() > 3
 
-    def test_a_leader_loads_the_rest_before_it_is_ready(self, harness: StateHarness) -> None:
+    def test_leader_completes_loading_before_it_is_ready(self, harness: StateHarness) -> None:
         harness.machine = harness.make_machine(record_ms=1.0)
         self.install(harness, 500, {f"k{n}": "v" for n in range(350)})
         harness.turns.pop(0)()
@@ -346,7 +346,7 @@ class TestSnapshots:
         harness.machine.on_leadership_lost()
         assert len(harness.config()) == 350
 
-    def test_a_newer_one_replaces_one_that_is_being_loaded(self, harness: StateHarness) -> None:
+    def test_newer_snapshot_replaces_one_being_loaded(self, harness: StateHarness) -> None:
         harness.machine = harness.make_machine(record_ms=1.0)
         self.install(harness, 500, {f"k{n}": "v" for n in range(350)})
         harness.turns.pop(0)()
@@ -356,14 +356,14 @@ class TestSnapshots:
         assert harness.machine.applied_offset == 600
 
 
-def test_a_log_that_contradicts_itself_stops_the_node(harness: StateHarness) -> None:
+def test_inconsistent_log_stops_the_node(harness: StateHarness) -> None:
     harness.write(FenceBrokerRecord(1, 1))
     harness.machine.committed(harness.log.end_offset)
     with pytest.raises(CorruptLog, match=r"cannot be applied at offset 0: .* broker 1 .* not registered"):
         harness.run_turns()
 
 
-def test_a_transaction_is_applied_at_its_end(harness: StateHarness) -> None:
+def test_transaction_is_applied_at_its_end(harness: StateHarness) -> None:
     harness.append(("a", "before"))
     harness.write(BeginTransactionRecord(), ConfigRecord(*GROUP, "a", "within"))
     harness.machine.committed(harness.write(ConfigRecord(*GROUP, "b", "within")))
@@ -374,7 +374,7 @@ def test_a_transaction_is_applied_at_its_end(harness: StateHarness) -> None:
     assert harness.config() == {"a": "within", "b": "within"}
 
 
-def test_an_end_of_a_transaction_that_was_never_committed_is_taken_back(harness: StateHarness) -> None:
+def test_uncommitted_end_of_a_transaction_is_rolled_back(harness: StateHarness) -> None:
     harness.append(("a", "before"))
     harness.machine.committed(harness.write(BeginTransactionRecord(), ConfigRecord(*GROUP, "a", "within")))
     harness.run_turns()
@@ -390,7 +390,7 @@ def test_an_end_of_a_transaction_that_was_never_committed_is_taken_back(harness:
     assert not harness.machine.image.in_transaction
 
 
-def test_time_of_the_last_record_is_that_of_what_was_applied_last(harness: StateHarness) -> None:
+def test_applied_timestamp_is_that_of_the_last_applied_batch(harness: StateHarness) -> None:
     assert harness.machine.applied_timestamp_ms == 0
     end = harness.append(("a", "1"))
     harness.start(end)
@@ -407,7 +407,7 @@ def test_time_of_the_last_record_is_that_of_what_was_applied_last(harness: State
     assert harness.machine.applied_timestamp_ms == harness.time.clock.wall_ms() > 2000
 
 
-def test_time_of_the_last_record_is_that_of_the_snapshot_that_was_loaded(harness: StateHarness) -> None:
+def test_applied_timestamp_is_that_of_a_loaded_snapshot(harness: StateHarness) -> None:
     end = harness.append(("a", "1"))
     snapshot = OffsetAndEpoch(end, 1)
     write_snapshot(harness.disk, "/log", snapshot, [encode_record(ConfigRecord(*GROUP, "a", "1"), 0)])

@@ -1,8 +1,8 @@
-"""What a stock controller wrote survives in quorumd's snapshots, record for record.
+"""Records of a stock controller survive in quorumd's snapshots, record for record.
 
 tests/support/data/kafka_4.3.1_records.zip holds the log and the newest snapshots of a controller of Kafka 4.3.1, with
 access control entries, SCRAM credentials, quotas, delegation tokens and a cordoned directory
-(tests/interop/stock_tools/kept_records.py makes it): its own snapshots are the oracle for what its log adds up to.
+(written by tests/interop/stock_tools/kept_records.py): its own snapshots are the oracle for the image of its log.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ def frames(disk: SimulatedDisk, snapshot: OffsetAndEpoch) -> Counter[bytes]:
     )
 
 
-def test_its_snapshots_survive_loading_and_rebuilding_record_for_record(disk: SimulatedDisk) -> None:
+def test_stock_snapshots_round_trip_record_for_record(disk: SimulatedDisk) -> None:
     for snapshot in stock_snapshots(disk):
         assert Counter(snapshot_frames(load(disk, snapshot))) == frames(disk, snapshot)
 
 
-def test_its_log_adds_up_to_its_snapshots(disk: SimulatedDisk) -> None:
+def test_stock_log_gives_the_image_of_the_stock_snapshots(disk: SimulatedDisk) -> None:
     stock = {snapshot: load(disk, snapshot) for snapshot in stock_snapshots(disk)}
     for snapshot in stock:
         disk.remove(path_of(snapshot))
@@ -78,7 +78,7 @@ def test_its_log_adds_up_to_its_snapshots(disk: SimulatedDisk) -> None:
         assert (again.fingerprint(), again.hash) == (image.fingerprint(), image.hash)
 
 
-def test_every_kind_is_there(disk: SimulatedDisk) -> None:
+def test_stock_records_cover_every_record_type(disk: SimulatedDisk) -> None:
     kinds = {type(decode_record(frame)).__name__ for frame in frames(disk, stock_snapshots(disk)[-1])}
     assert kinds == {
         "AccessControlEntryRecord",

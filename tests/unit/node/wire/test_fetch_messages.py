@@ -1,4 +1,4 @@
-"""The fetch between quorumd nodes, and the stock Fetch contract, one rule a test."""
+"""The fetch between quorumd nodes, and the stock Fetch contract, one rule per test."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ VERSIONS = range(12, 19)
 
 
 def travelled(message: Any, version: int) -> Any:
-    """The message as the other side decodes it."""
+    """The message as the peer decodes it."""
     return decode(type(message), version, encode(message, version))
 
 
 # Between quorumd nodes
 
 
-def test_a_followers_fetch_comes_back() -> None:
+def test_fetch_of_a_follower_round_trips() -> None:
     request = FetchRequest(ReplicaKey(1, DIRECTORY), 5, 17, 4, 500, 1000, True, 12, 9)
     message = travelled(fetch_messages.fetch_to_wire(request, CLUSTER), 0)
     assert message.cluster_id == CLUSTER
@@ -47,7 +47,7 @@ def test_a_followers_fetch_comes_back() -> None:
 
 @pytest.mark.parametrize("error", [ErrorCode.NONE, ErrorCode.NOT_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH])
 @pytest.mark.parametrize("diverging", [None, OffsetAndEpoch(0, 0), OffsetAndEpoch(9, 3)])
-def test_an_answer_comes_back(error: ErrorCode, diverging: OffsetAndEpoch | None) -> None:
+def test_response_round_trips(error: ErrorCode, diverging: OffsetAndEpoch | None) -> None:
     """NOT_FOLLOWER too: this API is private, and its records are valid (hole 19)."""
     response = FetchResponse(error, 2, 6, 15, 3, diverging, 8)
     message = travelled(fetch_messages.fetch_response_to_wire(response, b"records", LEADER), 0)
@@ -55,19 +55,19 @@ def test_an_answer_comes_back(error: ErrorCode, diverging: OffsetAndEpoch | None
     assert fetch_messages.fetch_response_from_wire(message) == response
 
 
-def test_an_answer_of_another_cluster_is_none_for_the_engine() -> None:
+def test_response_of_another_cluster_is_an_error_code() -> None:
     wire = fetch_messages.fetch_quorum_records_response
     refused = wire.FetchQuorumRecordsResponse(int(ErrorCode.INCONSISTENT_CLUSTER_ID))
     assert fetch_messages.fetch_response_from_wire(refused) is ErrorCode.INCONSISTENT_CLUSTER_ID
 
 
-def test_where_the_leader_is_is_told_to_those_who_ask_the_wrong_node() -> None:
-    for error, told in ((ErrorCode.NONE, 0), (ErrorCode.NOT_LEADER_OR_FOLLOWER, 1)):
-        answer = fetch_messages.fetch_response_to_wire(FetchResponse(error, 2, 6), b"", LEADER)
-        assert len(answer.node_endpoints) == told
+def test_error_response_carries_the_endpoint_of_the_leader() -> None:
+    for error, endpoints in ((ErrorCode.NONE, 0), (ErrorCode.NOT_LEADER_OR_FOLLOWER, 1)):
+        response = fetch_messages.fetch_response_to_wire(FetchResponse(error, 2, 6), b"", LEADER)
+        assert len(response.node_endpoints) == endpoints
 
 
-def test_size_and_wait_are_held_to_their_ceilings() -> None:
+def test_size_and_wait_are_limited() -> None:
     """A fetch is parked with its connection, and the connection may be gone."""
     request = FetchRequest(ReplicaKey(1), 5, 17, 4, 2**31 - 1, 2**31 - 1)
     message = travelled(fetch_messages.fetch_to_wire(request, None), 0)
@@ -78,7 +78,7 @@ def test_size_and_wait_are_held_to_their_ceilings() -> None:
     assert (stock_came.max_bytes, stock_came.max_wait_ms) == (8 * 1024 * 1024, 30_000)
 
 
-# What a stock broker sends (4.0 to 4.4)
+# Requests of stock brokers (4.0 to 4.4)
 
 
 def stock(version: int, replica_id: int = 7, **fields: Any) -> fetch_request.FetchRequest:
@@ -110,8 +110,8 @@ def stock(version: int, replica_id: int = 7, **fields: Any) -> fetch_request.Fet
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_stock_fetch_of_every_version_is_understood(version: int) -> None:
-    """Its partition limit is 0 and means nothing."""
+def test_stock_fetch_is_parsed_in_every_version(version: int) -> None:
+    """Its partition limit is 0 and is ignored."""
     assert fetch_messages.stock_fetch_from_wire(stock(version), version) == FetchRequest(
         ReplicaKey(7, DIRECTORY if version >= 17 else ZERO_UUID),
         5,
@@ -128,14 +128,14 @@ def test_a_stock_fetch_of_every_version_is_understood(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("replica_id", [-1, -2, -(2**31)])
 def test_hole_37_ids_below_0_are_consumers(version: int, replica_id: int) -> None:
-    """-2 is stock Kafka's debugging consumer: counted as a replica it would stand among the observers."""
+    """-2 is stock Kafka's debugging consumer: counted as a replica it would be listed as an observer."""
     came = fetch_messages.stock_fetch_from_wire(stock(version, replica_id), version)
     assert came is not None
     assert came.replica == ReplicaKey(NO_NODE)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_another_topic_or_partition_is_refused_in_its_own_slot(version: int) -> None:
+def test_other_topics_and_partitions_are_rejected_per_partition(version: int) -> None:
     message = stock(version)
     message.topics[0].partitions[0].partition = 1
     assert fetch_messages.stock_fetch_from_wire(message, version) is None
@@ -146,17 +146,17 @@ def test_another_topic_or_partition_is_refused_in_its_own_slot(version: int) -> 
     assert fetch_messages.stock_fetch_from_wire(message, version) is None
     message.topics.append(message.topics[0])
     assert fetch_messages.stock_fetch_from_wire(message, version) is None
-    answer = travelled(fetch_messages.stock_fetch_error(message, version), version)
-    assert len(answer.responses) == 2
-    (partition,) = answer.responses[0].partitions
+    response = travelled(fetch_messages.stock_fetch_error(message, version), version)
+    assert len(response.responses) == 2
+    (partition,) = response.responses[0].partitions
     expected = ErrorCode.UNKNOWN_TOPIC_ID if version >= 13 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert (answer.error_code, partition.error_code) == (0, expected)
+    assert (response.error_code, partition.error_code) == (0, expected)
 
 
-# What a stock broker may be told (kafka-interop C.3)
+# Responses to stock brokers (kafka-interop C.3)
 
 
-def answer(
+def response(
     version: int, response: FetchResponse, records: bytes = b"", leader: Endpoint | None = LEADER
 ) -> Any:
     return travelled(fetch_messages.stock_fetch_response_to_wire(response, records, leader, version), version)
@@ -169,8 +169,8 @@ def partition_of(message: fetch_response.FetchResponse) -> fetch_response.Partit
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_good_answer_of_every_version(version: int) -> None:
-    message = answer(version, FetchResponse(ErrorCode.NONE, 2, 6, 15, 3), b"records")
+def test_stock_response_in_every_version(version: int) -> None:
+    message = response(version, FetchResponse(ErrorCode.NONE, 2, 6, 15, 3), b"records")
     (topic,) = message.responses
     if version >= 13:
         assert (topic.topic, topic.topic_id) == ("", METADATA_TOPIC_ID)
@@ -194,8 +194,8 @@ def test_a_good_answer_of_every_version(version: int) -> None:
         ErrorCode.BROKER_NOT_AVAILABLE,
     ],
 )
-def test_every_answer_says_who_leads_and_where(version: int, error: ErrorCode) -> None:
-    message = answer(version, FetchResponse(error, 2, 6))
+def test_every_response_names_the_leader_and_its_endpoint(version: int, error: ErrorCode) -> None:
+    message = response(version, FetchResponse(error, 2, 6))
     current = partition_of(message).current_leader
     assert current is not None
     assert (current.leader_id, current.leader_epoch) == (2, 6)
@@ -204,9 +204,9 @@ def test_every_answer_says_who_leads_and_where(version: int, error: ErrorCode) -
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_leader_without_address_is_not_named(version: int) -> None:
-    """A broker halts when it is told of a leader that it cannot reach."""
-    message = answer(version, FetchResponse(ErrorCode.NOT_LEADER_OR_FOLLOWER, 2, 6), leader=None)
+def test_leader_without_address_is_not_named(version: int) -> None:
+    """A stock broker halts on a leader without an endpoint."""
+    message = response(version, FetchResponse(ErrorCode.NOT_LEADER_OR_FOLLOWER, 2, 6), leader=None)
     current = partition_of(message).current_leader
     assert current is not None
     assert (current.leader_id, current.leader_epoch) == (NO_NODE, 6)
@@ -214,11 +214,11 @@ def test_a_leader_without_address_is_not_named(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_position_that_is_not_in_the_log_comes_with_the_diverging_epoch_and_no_records(
+def test_diverging_position_gets_the_diverging_epoch_and_no_records(
     version: int,
 ) -> None:
     partition = partition_of(
-        answer(version, FetchResponse(ErrorCode.NONE, 2, 6, 15, 0, OffsetAndEpoch(9, 3)))
+        response(version, FetchResponse(ErrorCode.NONE, 2, 6, 15, 0, OffsetAndEpoch(9, 3)))
     )
     assert partition.diverging_epoch is not None
     assert (partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset) == (3, 9)
@@ -226,20 +226,20 @@ def test_a_position_that_is_not_in_the_log_comes_with_the_diverging_epoch_and_no
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_unknown_high_watermark_is_minus_1(version: int) -> None:
-    assert partition_of(answer(version, FetchResponse(ErrorCode.NONE, 2, 6))).high_watermark == -1
+def test_unknown_high_watermark_is_minus_1(version: int) -> None:
+    assert partition_of(response(version, FetchResponse(ErrorCode.NONE, 2, 6))).high_watermark == -1
 
 
-def test_hole_19_a_stock_answer_never_carries_the_private_code() -> None:
+def test_hole_19_stock_response_never_carries_the_private_code() -> None:
     private = FetchResponse(ErrorCode.NOT_FOLLOWER, 2, 6)
-    assert partition_of(answer(18, private)).error_code == ErrorCode.INVALID_REQUEST
+    assert partition_of(response(18, private)).error_code == ErrorCode.INVALID_REQUEST
 
 
 # To and from a stock leader
 
 
 @pytest.mark.parametrize("version", [17, 18])
-def test_a_followers_fetch_travels_as_stock_fetch(version: int) -> None:
+def test_fetch_of_a_follower_is_sent_as_stock_fetch(version: int) -> None:
     request = FetchRequest(ReplicaKey(1, DIRECTORY), 5, 17, 4, 500, 1000, True, 12, 9)
     message = travelled(fetch_messages.stock_fetch_to_wire(request, CLUSTER, version), version)
     assert (message.cluster_id, message.session_id, message.session_epoch) == (CLUSTER, 0, -1)
@@ -249,8 +249,8 @@ def test_a_followers_fetch_travels_as_stock_fetch(version: int) -> None:
     assert fetch_messages.stock_fetch_from_wire(message, version) == expected
 
 
-def test_a_leader_that_cannot_be_told_directory_ids_is_not_fetched_from() -> None:
-    """It would take its voters for observers, and commit nothing."""
+def test_stock_fetch_without_directory_ids_is_unsupported() -> None:
+    """The leader would count its voters as observers and commit nothing."""
     request = FetchRequest(ReplicaKey(1, DIRECTORY), 5, 17, 4, 500, 1000)
     with pytest.raises(UnsupportedVersion, match="v16 does not carry directory ids"):
         fetch_messages.stock_fetch_to_wire(request, CLUSTER, 16)
@@ -270,13 +270,13 @@ def test_a_leader_that_cannot_be_told_directory_ids_is_not_fetched_from() -> Non
     ids=["records", "no high watermark", "diverging", "diverging at 0", "snapshot", "not leader", "fenced"],
 )
 @pytest.mark.parametrize("version", [17, 18])
-def test_a_stock_answer_comes_back(response: FetchResponse, version: int) -> None:
+def test_stock_response_round_trips(response: FetchResponse, version: int) -> None:
     sent = fetch_messages.stock_fetch_response_to_wire(response, b"records", LEADER, version)
     response.records = b"records"
     assert fetch_messages.stock_fetch_response_from_wire(travelled(sent, version)) == response
 
 
-def test_a_stock_answer_without_a_partition_is_none_for_the_engine() -> None:
+def test_stock_response_without_a_partition_is_an_error_code() -> None:
     wire = fetch_response
     refused = wire.FetchResponse(error_code=int(ErrorCode.INCONSISTENT_CLUSTER_ID))
     assert fetch_messages.stock_fetch_response_from_wire(refused) is ErrorCode.INCONSISTENT_CLUSTER_ID

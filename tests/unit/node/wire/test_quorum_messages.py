@@ -30,12 +30,12 @@ LEADER = Endpoint("CONTROLLER", "host-2", 9092)
 
 
 def travelled(message: Any, version: int) -> Any:
-    """The message as the other side decodes it."""
+    """The message as the peer decodes it."""
     return decode(type(message), version, encode(message, version))
 
 
 def vote(version: int) -> VoteRequest:
-    """The most that a version can say."""
+    """A request with every field of the version."""
     has_ids = version >= 1
     return VoteRequest(
         5,
@@ -47,7 +47,7 @@ def vote(version: int) -> VoteRequest:
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_vote_requests_of_every_version_come_back(version: int) -> None:
+def test_vote_requests_round_trip_in_every_version(version: int) -> None:
     message = travelled(quorum_messages.vote_to_wire(vote(version), CLUSTER, version), version)
     assert message.cluster_id == CLUSTER
     partition = quorum_messages.only_partition(message.topics)
@@ -56,8 +56,8 @@ def test_vote_requests_of_every_version_come_back(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(2))
-def test_our_own_vote_requests_reach_peers_that_know_no_directories(version: int) -> None:
-    """What this version cannot carry is left out; the request itself must not fail."""
+def test_vote_requests_are_sent_to_peers_without_directory_ids(version: int) -> None:
+    """Fields that the version lacks are omitted; the request itself must not fail."""
     request = VoteRequest(5, ReplicaKey(1, MINE), ReplicaKey(2, THEIRS), OffsetAndEpoch(17, 4), False)
     message = travelled(quorum_messages.vote_to_wire(request, None, version), version)
     partition = quorum_messages.only_partition(message.topics)
@@ -67,14 +67,14 @@ def test_our_own_vote_requests_reach_peers_that_know_no_directories(version: int
 
 
 @pytest.mark.parametrize("version", range(2))
-def test_hole_11_a_pre_vote_never_reaches_a_peer_that_would_take_it_for_a_vote(version: int) -> None:
+def test_hole_11_pre_vote_is_never_sent_in_a_version_without_pre_votes(version: int) -> None:
     with pytest.raises(UnsupportedVersion, match="pre-vote"):
         quorum_messages.vote_to_wire(vote(2), CLUSTER, version)
 
 
 @pytest.mark.parametrize("version", range(3))
 @pytest.mark.parametrize("granted", [True, False])
-def test_vote_answers_of_every_version_come_back(version: int, granted: bool) -> None:
+def test_vote_responses_round_trip_in_every_version(version: int, granted: bool) -> None:
     response = VoteResponse(ErrorCode.FENCED_LEADER_EPOCH, 2, 6, granted)
     message = travelled(
         quorum_messages.vote_response_to_wire(response, LEADER if version >= 1 else None), version
@@ -85,7 +85,7 @@ def test_vote_answers_of_every_version_come_back(version: int, granted: bool) ->
 
 
 @pytest.mark.parametrize("version", range(2))
-def test_begin_requests_of_every_version_come_back(version: int) -> None:
+def test_begin_requests_round_trip_in_every_version(version: int) -> None:
     request = BeginEpochRequest(1, 5, ReplicaKey(2, THEIRS), (LEADER,), 77)
     message = travelled(quorum_messages.begin_to_wire(request, CLUSTER, version), version)
     assert isinstance(message, BeginQuorumEpochRequest)
@@ -96,7 +96,7 @@ def test_begin_requests_of_every_version_come_back(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(2))
-def test_end_requests_of_every_version_come_back(version: int) -> None:
+def test_end_requests_round_trip_in_every_version(version: int) -> None:
     successors = (ReplicaKey(3, THEIRS), ReplicaKey(2, MINE))
     request = EndEpochRequest(1, 5, 1, successors)
     message = travelled(quorum_messages.end_to_wire(request, CLUSTER, version, (LEADER,)), version)
@@ -111,24 +111,24 @@ def test_end_requests_of_every_version_come_back(version: int) -> None:
 
 @pytest.mark.parametrize("module", [begin_quorum_epoch_response, end_quorum_epoch_response])
 @pytest.mark.parametrize("version", range(2))
-def test_answers_to_begin_and_end_of_every_version_come_back(module: Any, version: int) -> None:
+def test_begin_and_end_responses_round_trip_in_every_version(module: Any, version: int) -> None:
     response = LeaderResponse(ErrorCode.UNKNOWN_LEADER_EPOCH, 2, 6)
     message = travelled(quorum_messages.leader_response_to_wire(module, response, LEADER, version), version)
     assert quorum_messages.leader_response_from_wire(message) == response
     assert [e.node_id for e in message.node_endpoints] == ([2] if version >= 1 else [])
 
 
-def test_hole_19_public_answers_never_carry_the_private_code() -> None:
+def test_hole_19_public_responses_never_carry_the_private_code() -> None:
     error = ErrorCode.NOT_FOLLOWER
-    vote_answer = quorum_messages.vote_response_to_wire(VoteResponse(error, -1, 3, False), None)
-    begin_answer = quorum_messages.leader_response_to_wire(
+    vote_reply = quorum_messages.vote_response_to_wire(VoteResponse(error, -1, 3, False), None)
+    begin_reply = quorum_messages.leader_response_to_wire(
         begin_quorum_epoch_response, LeaderResponse(error, -1, 3), None, 1
     )
-    for answer in (vote_answer, begin_answer):
-        assert answer.topics[0].partitions[0].error_code == ErrorCode.INVALID_REQUEST
+    for response in (vote_reply, begin_reply):
+        assert response.topics[0].partitions[0].error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_hole_42_exactly_the_one_partition_is_expected() -> None:
+def test_hole_42_exactly_one_partition_is_expected() -> None:
     def topics(*names: tuple[str, tuple[int, ...]]) -> list[vote_request.TopicData]:
         return [
             vote_request.TopicData(name, [vote_request.PartitionData(index) for index in indexes])
@@ -154,7 +154,7 @@ def test_hole_42_exactly_the_one_partition_is_expected() -> None:
     ]
 
 
-def test_a_top_level_error_comes_out_as_such_and_a_strange_number_as_an_unknown_failure() -> None:
+def test_top_level_error_is_returned_and_an_unknown_code_becomes_an_unknown_server_error() -> None:
     wire = vote_response
     refused = wire.VoteResponse(int(ErrorCode.INCONSISTENT_CLUSTER_ID))
     assert quorum_messages.vote_response_from_wire(refused) is ErrorCode.INCONSISTENT_CLUSTER_ID
@@ -169,7 +169,7 @@ def test_a_top_level_error_comes_out_as_such_and_a_strange_number_as_an_unknown_
     assert came.error is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_a_draft_sender_without_candidates_is_named_by_its_leader_id() -> None:
+def test_sender_defaults_to_the_leader_id() -> None:
     message = quorum_messages.end_to_wire(EndEpochRequest(1, 5, 1, ()), None, 0, ())
     partition = quorum_messages.only_partition(message.topics)
     assert partition is not None

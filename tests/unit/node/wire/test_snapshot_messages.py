@@ -43,7 +43,7 @@ RESPONSE_V1 = (
 
 
 @pytest.mark.parametrize(("version", "golden"), [(0, REQUEST_V0), (1, REQUEST_V1)])
-def test_a_request_is_as_stock_kafka_has_it(version: int, golden: str) -> None:
+def test_request_has_the_fields_of_stock_kafka(version: int, golden: str) -> None:
     message = snapshot_messages.snapshot_request_to_wire(REQUEST, "C", version)
     assert encode(message, version).hex() == golden
     came = decode(FetchSnapshotRequest, version, bytes.fromhex(golden))
@@ -54,7 +54,7 @@ def test_a_request_is_as_stock_kafka_has_it(version: int, golden: str) -> None:
 
 
 @pytest.mark.parametrize(("version", "golden"), [(0, RESPONSE_V0), (1, RESPONSE_V1)])
-def test_an_answer_is_as_stock_kafka_has_it(version: int, golden: str) -> None:
+def test_response_has_the_fields_of_stock_kafka(version: int, golden: str) -> None:
     message = snapshot_messages.snapshot_response_to_wire(
         PIECE, ErrorCode.NONE, 1000, b"bytes", LEADER, version
     )
@@ -66,16 +66,16 @@ def test_an_answer_is_as_stock_kafka_has_it(version: int, golden: str) -> None:
 
 
 @pytest.mark.parametrize("replica_id", [-1, -2, -(2**31)])
-def test_who_has_no_id_is_nobody(replica_id: int) -> None:
+def test_negative_replica_id_is_no_replica(replica_id: int) -> None:
     message = snapshot_messages.snapshot_request_to_wire(REQUEST, None, 1)
     message.replica_id = replica_id
-    asked = snapshot_messages.snapshot_request_from_wire(message)
-    assert asked is not None
-    assert asked.replica.id == NO_NODE
+    parsed = snapshot_messages.snapshot_request_from_wire(message)
+    assert parsed is not None
+    assert parsed.replica.id == NO_NODE
 
 
 @pytest.mark.parametrize("error", [e for e in ErrorCode if e is not ErrorCode.INVALID_REQUEST])
-def test_an_error_echoes_the_request_and_says_who_leads(error: ErrorCode) -> None:
+def test_error_repeats_the_request_and_names_the_leader(error: ErrorCode) -> None:
     message = snapshot_messages.snapshot_response_to_wire(PIECE, error, 0, b"", LEADER, 1)
     (partition,) = message.topics[0].partitions
     echo = partition.snapshot_id, partition.position, partition.current_leader, message.node_endpoints[0]
@@ -84,8 +84,8 @@ def test_an_error_echoes_the_request_and_says_who_leads(error: ErrorCode) -> Non
     assert (echo[3].node_id, echo[3].host, echo[3].port) == (2, "host-2", 9092)
 
 
-def test_a_leader_without_an_address_is_told_as_none() -> None:
-    """A stock broker halts on a leader that it cannot reach."""
+def test_leader_without_an_address_is_not_named() -> None:
+    """A stock broker halts on a leader without an endpoint."""
     message = snapshot_messages.snapshot_response_to_wire(PIECE, ErrorCode.NONE, 1000, b"bytes", None, 1)
     leader = message.topics[0].partitions[0].current_leader
     assert (leader.leader_id, leader.leader_epoch, message.node_endpoints) == (NO_NODE, 5, [])
@@ -115,23 +115,21 @@ def with_topics(names: list[str], partitions: list[int]) -> FetchSnapshotRequest
     ],
     ids=str,
 )
-def test_anything_but_the_metadata_log_is_refused_in_its_slot(
-    names: list[str], partitions: list[int]
-) -> None:
+def test_other_partitions_are_rejected_per_partition(names: list[str], partitions: list[int]) -> None:
     message = with_topics(names, partitions)
     assert snapshot_messages.snapshot_request_from_wire(message) is None
-    answer = decode(FetchSnapshotResponse, 1, encode(snapshot_messages.snapshot_error(message), 1))
-    assert answer.error_code == 0
-    assert [(topic.name, [p.index for p in topic.partitions]) for topic in answer.topics] == [
+    response = decode(FetchSnapshotResponse, 1, encode(snapshot_messages.snapshot_error(message), 1))
+    assert response.error_code == 0
+    assert [(topic.name, [p.index for p in topic.partitions]) for topic in response.topics] == [
         (name, partitions) for name in names
     ]
-    for topic in answer.topics:
+    for topic in response.topics:
         for slot in topic.partitions:
             assert slot.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             assert (slot.snapshot_id.end_offset, slot.snapshot_id.epoch, slot.position) == (100, 3, 17)
 
 
-def test_an_answer_for_all_or_for_others_is_none_for_the_engine() -> None:
+def test_top_level_error_or_other_partition_is_an_error_code() -> None:
     refused = FetchSnapshotResponse(error_code=int(ErrorCode.INCONSISTENT_CLUSTER_ID))
     assert snapshot_messages.snapshot_response_from_wire(refused) is ErrorCode.INCONSISTENT_CLUSTER_ID
     assert (
@@ -140,11 +138,11 @@ def test_an_answer_for_all_or_for_others_is_none_for_the_engine() -> None:
     )
 
 
-# Where a fetch of records is answered with a snapshot
+# Fetch responses that refer to a snapshot
 
 
 @pytest.mark.parametrize("snapshot", [None, SNAPSHOT])
-def test_the_fetch_between_quorumd_nodes_tells_it(snapshot: OffsetAndEpoch | None) -> None:
+def test_fetch_quorum_records_response_carries_the_snapshot_id(snapshot: OffsetAndEpoch | None) -> None:
     response = FetchResponse(ErrorCode.NONE, 2, 5, 100, 100, snapshot=snapshot)
     message = fetch_messages.fetch_response_to_wire(response, b"", LEADER)
     assert fetch_messages.fetch_response_from_wire(decode(type(message), 0, encode(message, 0))) == response
@@ -152,10 +150,10 @@ def test_the_fetch_between_quorumd_nodes_tells_it(snapshot: OffsetAndEpoch | Non
 
 @pytest.mark.parametrize("version", range(12, 19))
 @pytest.mark.parametrize("snapshot", [None, SNAPSHOT])
-def test_the_stock_fetch_tells_it(version: int, snapshot: OffsetAndEpoch | None) -> None:
+def test_stock_fetch_response_carries_the_snapshot_id(version: int, snapshot: OffsetAndEpoch | None) -> None:
     response = FetchResponse(ErrorCode.NONE, 2, 5, 100, 100, snapshot=snapshot)
     message = fetch_messages.stock_fetch_response_to_wire(response, b"", LEADER, version)
     came: Any = decode(type(message), version, encode(message, version))
-    told = came.responses[0].partitions[0].snapshot_id
+    snapshot_id = came.responses[0].partitions[0].snapshot_id
     expected = (-1, -1) if snapshot is None else tuple(snapshot)
-    assert (told.end_offset, told.epoch) == expected
+    assert (snapshot_id.end_offset, snapshot_id.epoch) == expected
