@@ -27,14 +27,14 @@ def _armed() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-def told(findings: list[Finding]) -> list[str]:
+def reported(findings: list[Finding]) -> list[str]:
     return [f"{finding.signature}, input {finding.index}: {finding.data[:80]!r}" for finding in findings]
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 def test_every_target_stands_some_hundred_inputs(target: Target) -> None:
     tally = run_block(target, SEED, 0, COUNT)
-    assert told(tally.findings) == []
+    assert reported(tally.findings) == []
     assert tally.inputs == COUNT
     assert tally.accepted > 0
 

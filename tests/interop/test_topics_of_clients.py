@@ -149,7 +149,7 @@ def test_what_cannot_be_is_refused_with_kafkas_errors(admin: KafkaAdminClient, n
     assert "new" not in admin.list_topics()
 
 
-def test_validation_alone_makes_nothing(admin: KafkaAdminClient) -> None:
+def test_validate_only_adds_no_partitions(admin: KafkaAdminClient) -> None:
     (told,) = admin.create_topics({"only-asked": {"num_partitions": 3}}, validate_only=True)["topics"]
     assert (told["error_code"], told["num_partitions"]) == (0, 3)
     assert "only-asked" not in admin.list_topics()

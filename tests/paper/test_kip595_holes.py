@@ -1,7 +1,7 @@
-"""The holes and contradictions of the KIP-595 draft that the engine decides, a test or more each, by number.
+"""Holes and contradictions of the KIP-595 draft that the engine decides, by number.
 
-Those of gossip, files and the wire are in tests/unit/node and tests/unit/protocol, those of changing the voters in
-tests/unit/raft too.
+Tests of gossip, files and the wire are in tests/unit/node and tests/unit/protocol, those of voter changes also in
+tests/unit/raft.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def test_hole_7_no_voter_record_before_an_own_commit_and_never_two_at_once(hindr
     assert bench.log.end_offset == length
 
 
-def test_hole_9_leader_outside_the_voter_set_serves_and_does_not_count_itself() -> None:
+def test_hole_9_leader_outside_the_voter_set_leads_without_counting_itself() -> None:
     bench = EngineHarness(voters=voter_set(1, 2, 3)).to_leader()
     bench.ask(bench.fetch_of(3, wait=0))
     bench.step(VoterChangeRequested("asker", RemoveVoter(key(1))))
@@ -64,15 +64,15 @@ def test_hole_9_leader_outside_the_voter_set_serves_and_does_not_count_itself() 
 
 
 class TestHole10:
-    def test_membership_is_no_ground_to_refuse_a_vote(self) -> None:
+    def test_vote_is_independent_of_membership(self) -> None:
         assert EngineHarness().ask(vote(2, (9, 1), candidate=9)).granted
         assert EngineHarness(voters=voter_set(2, 3, 4)).ask(vote(2, (9, 1), candidate=4)).granted
 
     @pytest.mark.parametrize("pre", [False, True])
-    def test_higher_epoch_is_taken_and_saved_before_any_response(self, pre: bool) -> None:
+    def test_higher_epoch_is_saved_before_any_response(self, pre: bool) -> None:
         bench = EngineHarness((1, 1, 3), QuorumState(3))
-        answer = bench.ask(vote(8, (0, 0), pre=pre))
-        assert (answer.granted, answer.epoch) == (False, 8)
+        reply = bench.ask(vote(8, (0, 0), pre=pre))
+        assert (reply.granted, reply.epoch) == (False, 8)
         assert bench.effects.save == QuorumState(8)
 
     def test_only_voters_campaign(self) -> None:
@@ -85,9 +85,9 @@ class TestHole10:
 def test_hole_11_pre_vote_saves_nothing_and_bumps_nothing() -> None:
     asker = EngineHarness(saved=QuorumState(4)).to_prospective()
     assert (asker.saves, asker.engine.epoch) == ([], 4)
-    asked = EngineHarness(saved=QuorumState(4))
-    assert asked.ask(vote(4, (1, 1), pre=True)).granted
-    assert (asked.saves, asked.engine.voted) == ([], None)
+    request = EngineHarness(saved=QuorumState(4))
+    assert request.ask(vote(4, (1, 1), pre=True)).granted
+    assert (request.saves, request.engine.voted) == ([], None)
 
 
 def test_hole_11_peer_without_pre_vote_does_not_stop_an_election() -> None:
@@ -106,7 +106,7 @@ def test_hole_12_restarted_leader_is_resigned_in_its_epoch() -> None:
     assert bench.engine.epoch == 6
 
 
-def test_hole_13_the_vote_is_kept_when_the_leader_is_known_and_forgotten() -> None:
+def test_hole_13_vote_survives_following_and_losing_a_leader() -> None:
     bench = EngineHarness(saved=QuorumState(4))
     bench.ask(vote(4, (1, 1), candidate=3))
     bench.ask(begin(2, 4))
@@ -152,7 +152,7 @@ def test_hole_17_epoch_0_means_no_election_yet() -> None:
     assert empty.to_candidate().engine.epoch == 1
 
 
-def test_hole_18_fetch_of_another_epoch_gets_74_or_75() -> None:
+def test_hole_18_fetch_of_another_epoch_gets_fenced_or_unknown_leader_epoch() -> None:
     bench = EngineHarness().to_leader()
     assert bench.ask(bench.fetch_of(2, epoch=1)).error == 74
     assert bench.ask(bench.fetch_of(2, epoch=3)).error == 75
@@ -164,7 +164,7 @@ def test_hole_18_the_receiver_compares_epochs_regardless_of_the_code() -> None:
     assert (bench.engine.leader_id, bench.engine.epoch) == (3, 6)
 
 
-def test_hole_19_not_follower_goes_only_to_those_that_said_they_were() -> None:
+def test_hole_19_not_follower_only_for_fetches_that_claim_to_vote() -> None:
     bench = EngineHarness().to_leader()
     claims = bench.ask(bench.fetch_of(2, offset=0, replica=key(9), is_follower=True))
     assert (claims.error, claims.read_start_offset) == (ErrorCode.NOT_FOLLOWER, 0)
@@ -172,9 +172,7 @@ def test_hole_19_not_follower_goes_only_to_those_that_said_they_were() -> None:
 
 
 @pytest.mark.parametrize(("candidate", "grants"), [(2, True), (9, False)])
-def test_hole_24_with_an_empty_log_only_candidates_of_the_own_quorum_voters(
-    candidate: int, grants: bool
-) -> None:
+def test_hole_24_empty_log_votes_only_for_configured_voters(candidate: int, grants: bool) -> None:
     assert EngineHarness(()).ask(vote(1, (0, 0), candidate=candidate, me=ReplicaKey(1))).granted is grants
 
 
@@ -206,7 +204,7 @@ class TestHole28:
 
 
 def test_hole_29_shutdown_is_not_a_demotion() -> None:
-    """A leader that leaves writes no voter record, and is a voter when it comes back."""
+    """A leader that shuts down writes no voter record, and is a voter after it restarts."""
     quorum = Quorum(3)
     quorum.start()
     leader = quorum.run_to_leader()
@@ -220,7 +218,7 @@ def test_hole_29_shutdown_is_not_a_demotion() -> None:
     assert quorum.nodes[leader].engine.is_voter
 
 
-def test_hole_30_read_needs_a_majority_that_fetched_after_it_came() -> None:
+def test_hole_30_read_requires_a_majority_of_later_fetches() -> None:
     bench = EngineHarness().to_leader()
     bench.step(ReadRequested("r"))
     stale = bench.fetch_of(2, read_round=0)
@@ -230,7 +228,7 @@ def test_hole_30_read_needs_a_majority_that_fetched_after_it_came() -> None:
     assert bench.effects.reads_ready == [ReadReady("r", 2)]
 
 
-def test_hole_31_the_epochs_first_record_itself_must_be_on_a_majority() -> None:
+def test_hole_31_first_record_of_the_epoch_must_reach_a_majority() -> None:
     bench = EngineHarness((1, 1, 1)).to_leader(committed=False)
     bench.flush()
     for peer in (2, 3):
@@ -255,13 +253,13 @@ def test_hole_32_the_high_watermark_never_falls() -> None:
 
 
 class TestHole33:
-    def test_truncation_goes_by_epochs(self) -> None:
-        """To the end the epoch has here, where the leader's end of it is further than that."""
+    def test_truncation_is_by_epoch(self) -> None:
+        """To the local end of the epoch, where the leader's end of it is higher."""
         bench = EngineHarness((1, 1, 2, 4, 4), QuorumState(5)).to_follower(2)
         bench.answer(2, bench.records(diverging=OffsetAndEpoch(4, 3)))
         assert bench.log.epochs == [1, 1, 2]
 
-    def test_and_never_below_the_high_watermark(self) -> None:
+    def test_truncation_below_the_high_watermark_is_fatal(self) -> None:
         bench = EngineHarness((1, 1, 2), QuorumState(5)).to_follower(2)
         bench.answer(2, bench.records(high_watermark=3))
         assert bench.answer(2, bench.records(diverging=OffsetAndEpoch(2, 1))).fatal
@@ -283,7 +281,7 @@ class TestHole37:
         assert (response.read_start_offset, response.read_max_offset) == (0, 2)
         assert bench.engine.describe(bench.now).observers == ()
 
-    def test_the_own_id_is_impossible(self) -> None:
+    def test_own_replica_id_is_rejected(self) -> None:
         bench = EngineHarness().to_leader()
         assert bench.ask(bench.fetch_of(1)).error is ErrorCode.INVALID_REQUEST
 
@@ -296,7 +294,7 @@ class TestHole38:
         assert effects.send == []
         assert len(effects.send_after_flush) == 1
 
-    def test_leader_counts_itself_only_as_far_as_it_flushed(self) -> None:
+    def test_leader_counts_its_flushed_offset_only(self) -> None:
         bench = EngineHarness().to_leader()
         bench.propose()
         bench.propose()
@@ -313,7 +311,7 @@ class TestHole38:
         assert bench.effects.save is not None
         assert bench.effects.send == []
 
-    def test_nothing_acknowledged_is_lost_with_what_was_not_flushed(self) -> None:
+    def test_power_loss_keeps_acknowledged_records(self) -> None:
         quorum = Quorum(3)
         quorum.start()
         leader = quorum.run_to_leader()
@@ -326,9 +324,9 @@ class TestHole38:
 
 
 class TestHole40:
-    """A voter that lost its disk comes back empty, under the same id."""
+    """A voter that lost its disk restarts empty, under the same id."""
 
-    def test_recorded_by_directory_it_is_an_observer(self) -> None:
+    def test_voter_recorded_with_its_directory_becomes_an_observer(self) -> None:
         quorum = Quorum(3)
         quorum.start()
         leader = quorum.run_to_leader()
@@ -346,7 +344,7 @@ class TestHole40:
         quorum.start(leader)
         assert quorum.run_to_leader() in (leader, other)
 
-    def test_not_recorded_it_neither_votes_nor_campaigns_until_it_caught_up(self) -> None:
+    def test_unrecorded_voter_neither_votes_nor_campaigns_until_caught_up(self) -> None:
         bench = EngineHarness((), voters=UNPINNED).to_follower(2, epoch=1)
         log = MemoryLog.of_epochs(1, 1, 1)
         log.batches[0] = Batch(0, 1, 1, ControlBatch((VoterAssignment(UNPINNED),)))
@@ -359,7 +357,7 @@ class TestHole40:
         bench.answer(2, bench.records(*log.batches[1:], high_watermark=3))
         assert bench.ask(vote(4, (9, 3), me=ReplicaKey(1))).granted
 
-    def test_leaders_record_of_this_folder_proves_enough(self) -> None:
+    def test_record_of_this_directory_by_the_leader_suffices(self) -> None:
         assert EngineHarness(()).ask(vote(2, (9, 1), me=key(1))).granted
 
     def test_bootstrap_candidate_is_not_a_replacement(self) -> None:
@@ -375,7 +373,7 @@ class TestHole40:
 
 
 @pytest.mark.parametrize(
-    ("answer", "alive"),
+    ("reply", "alive"),
     [
         ({"error": ErrorCode.NONE}, True),
         ({"error": ErrorCode.NONE, "diverging": OffsetAndEpoch(1, 1)}, True),
@@ -383,13 +381,11 @@ class TestHole40:
         ({"error": ErrorCode.UNKNOWN_SERVER_ERROR}, False),
     ],
 )
-def test_hole_41_only_successful_fetches_keep_the_leader_alive(
-    answer: dict[str, object], alive: bool
-) -> None:
+def test_hole_41_only_successful_fetches_keep_the_leader_alive(reply: dict[str, object], alive: bool) -> None:
     bench = EngineHarness((1, 2), QuorumState(5)).to_follower(2)
     bench.now += bench.settings.fetch_timeout_ms - 1
     response = bench.records()
-    for name, value in answer.items():
+    for name, value in reply.items():
         setattr(response, name, value)
     bench.answer(2, response)
     bench.wait(1)

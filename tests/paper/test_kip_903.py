@@ -1,7 +1,7 @@
-"""KIP-903 and KAFKA-14139, step by step: a replica that lost its disk must not come back into the ISR by an old word.
+"""KIP-903 and KAFKA-14139, step by step: a stale request must not return a replica that lost its disk to the ISR.
 
-What the controller does in the races that the description of data replication lists; the order of its checks, and the
-epochs it counts up, are all that stands between these steps and the loss of acknowledged records.
+The controller in the races that the description of data replication lists: only the order of its checks and its
+epochs prevent the loss of acknowledged records.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.support.controller.partition_harness import PartitionHarness
 
 
 def two_replicas(elr: bool = True) -> PartitionHarness:
-    """Broker 1 leads alone; 2 is alive and about to come back."""
+    """Broker 1 leads alone; 2 is alive and about to rejoin."""
     cluster = PartitionHarness([1, 2, 3], min_isr=1, elr=elr)
     cluster.begin(Partition((1, 2), (1,), 1, leader_epoch=1, partition_epoch=5))
     return cluster
@@ -28,25 +28,25 @@ def three_replicas(isr: tuple[int, ...] = (1, 2, 3)) -> PartitionHarness:
 
 
 class TestTheDelayedRequest:
-    """Race 1: the leader saw broker 2 catch up; before its request arrives 2 dies and comes back empty."""
+    """Race 1: broker 2 catches up; before the leader's request arrives, 2 fails and restarts empty."""
 
     def request(self, cluster: PartitionHarness, epoch_then: int) -> int:
         return cluster.alter(
             [1, 2], partition_epoch=5, wrong_epoch_of=None if epoch_then == cluster.epoch_of(2) else 2
         )
 
-    def test_before_the_crash_is_known_it_may_be_accepted_and_fencing_takes_it_back(self) -> None:
+    def test_accepted_before_the_crash_is_detected_and_undone_by_fencing(self) -> None:
         cluster = two_replicas()
         assert self.request(cluster, cluster.epoch_of(2)) == 0
         cluster.fence(2)
         assert cluster.partition.isr == (1,)
 
-    def test_after_fencing_it_is_refused(self) -> None:
+    def test_rejected_after_fencing(self) -> None:
         cluster = two_replicas()
         then = cluster.epoch_of(2)
         cluster.fence(2)
         assert cluster.partition.partition_epoch == 5, (
-            "it was in no ISR: nothing of the partition tells of the fencing"
+            "it was in no ISR: the partition did not change with the fencing"
         )
         assert self.request(cluster, then) == ErrorCode.INELIGIBLE_REPLICA
 
@@ -58,7 +58,7 @@ class TestTheDelayedRequest:
         assert self.request(cluster, then) == ErrorCode.INELIGIBLE_REPLICA
 
     @pytest.mark.parametrize("elr", [True, False])
-    def test_after_it_is_unfenced_only_the_broker_epoch_refuses_it(self, elr: bool) -> None:
+    def test_after_unfencing_only_the_broker_epoch_rejects_it(self, elr: bool) -> None:
         cluster = two_replicas(elr)
         then = cluster.epoch_of(2)
         cluster.fence(2)
@@ -68,12 +68,12 @@ class TestTheDelayedRequest:
         assert self.request(cluster, then) == ErrorCode.INELIGIBLE_REPLICA
         cluster.fence(1)
         assert (cluster.partition.leader, 2 in cluster.partition.isr) == (NO_LEADER, False), (
-            "2 has nothing to lead with"
+            "2 has no records"
         )
         cluster.unfence(1)
         assert cluster.partition.leader == 1
 
-    def test_what_it_fetched_since_is_accepted(self) -> None:
+    def test_accepted_after_it_caught_up_again(self) -> None:
         cluster = two_replicas()
         cluster.fence(2)
         cluster.restart_uncleanly(2)
@@ -81,7 +81,7 @@ class TestTheDelayedRequest:
         assert cluster.alter([1, 2]) == 0
 
 
-def test_race_4_the_last_one_standing_loses_its_log() -> None:
+def test_race_4_last_in_sync_replica_loses_its_log() -> None:
     cluster = three_replicas()
     cluster.fence(2)
     cluster.fence(3)
@@ -100,14 +100,14 @@ def test_race_4_the_last_one_standing_loses_its_log() -> None:
     assert (cluster.partition.leader, cluster.partition.isr, cluster.partition.recovery) == (3, (3,), 0)
 
 
-def test_race_5_the_controller_shrank_the_isr_meanwhile() -> None:
+def test_race_5_controller_shrinks_the_isr_meanwhile() -> None:
     cluster = three_replicas()
     cluster.fence(2)
     assert cluster.alter([1, 2], partition_epoch=5) == ErrorCode.INVALID_UPDATE_VERSION
     assert cluster.partition.isr == (1, 3)
 
 
-def test_race_6_request_whose_response_was_lost_comes_again() -> None:
+def test_race_6_request_is_repeated_after_its_response_was_lost() -> None:
     cluster = three_replicas((1, 2))
     assert cluster.alter([1, 2, 3], partition_epoch=5) == 0
     assert cluster.alter([1, 2, 3], partition_epoch=5) == ErrorCode.INVALID_UPDATE_VERSION
@@ -120,8 +120,8 @@ def test_race_8_leader_ahead_of_controller_retries_elsewhere() -> None:
     assert cluster.alter([1, 2], partition_epoch=6) == ErrorCode.NOT_CONTROLLER
 
 
-def test_race_11_dropped_replica_costs_a_leader_epoch() -> None:
-    """So that no fetch it sent before counts when it is added again."""
+def test_race_11_dropped_replica_bumps_the_leader_epoch() -> None:
+    """Earlier fetches must not count when it is added again."""
     cluster = three_replicas()
     cluster.reassign([1, 2])
     dropped = cluster.partition
@@ -131,7 +131,7 @@ def test_race_11_dropped_replica_costs_a_leader_epoch() -> None:
     assert cluster.alter([1, 2, 3], leader_epoch=1) == ErrorCode.FENCED_LEADER_EPOCH
 
 
-def test_race_18_member_that_drains() -> None:
+def test_race_18_member_in_controlled_shutdown() -> None:
     cluster = three_replicas()
     brokers = cluster.controller.image.brokers
     brokers[3] = brokers[3]._replace(in_controlled_shutdown=True)
@@ -141,7 +141,7 @@ def test_race_18_member_that_drains() -> None:
 
 
 def test_race_26_stale_epoch_is_checked_before_members() -> None:
-    """INELIGIBLE_REPLICA would have the leader go back to an ISR that the controller left behind."""
+    """INELIGIBLE_REPLICA would make the leader return to an outdated ISR."""
     cluster = three_replicas((1, 2))
     assert cluster.alter([1, 2, 3], partition_epoch=5) == 0
     cluster.fence(2)

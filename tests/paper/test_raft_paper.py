@@ -1,7 +1,7 @@
 """The claims of "In Search of an Understandable Consensus Algorithm" (extended version), sections 5 to 8.
 
-A test a claim, named after its section. Where KIP-595 does the same by other means (followers pull, the fetch is
-the heartbeat and the acknowledgement) the test says so. Membership changes (6) and snapshots (7) come later.
+One test per claim, named after its section; its docstring names other means of KIP-595 (followers pull, and the fetch
+is heartbeat and acknowledgement). Membership changes (6) and snapshots (7) are tested elsewhere.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def test_5_2_candidate_wins_with_a_majority_its_own_vote_included(
     assert bench.engine.is_leader is wins
 
 
-def test_5_2_at_most_one_vote_a_term_first_come_first_served() -> None:
+def test_5_2_at_most_one_vote_per_term_first_come_first_served() -> None:
     bench = EngineHarness(saved=QuorumState(3))
     assert bench.ask(vote(4, (1, 1), candidate=2)).granted
     assert not bench.ask(vote(4, (1, 1), candidate=3)).granted
@@ -140,7 +140,7 @@ def test_5_2_candidate_ignores_a_leader_of_an_older_term() -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_5_2_split_votes_are_resolved(seed: int) -> None:
-    """Every replica a candidate at the same moment, in one epoch."""
+    """Every replica is a candidate at the same moment, in one epoch."""
     quorum = Quorum(5, seed=seed)
     for node_id, node in quorum.nodes.items():
         quorum.set_log(node_id, 1)
@@ -223,7 +223,7 @@ def test_5_3_figure_7_followers_converge_to_the_leaders_log(follower: str) -> No
 
 
 def test_5_3_one_response_skips_all_conflicting_records_of_an_epoch() -> None:
-    """The optimization at the end of 5.3, as Kafka has it: the answer names an epoch and its end."""
+    """The optimization at the end of 5.3, as in Kafka: the response has an epoch and its end offset."""
     bench = EngineHarness((1, 1, 1, 4, 4)).to_leader()
     response = bench.ask(FetchRequest(key(2), 5, 11, 3, 0, 1000))
     assert response.diverging == OffsetAndEpoch(3, 1)
@@ -323,16 +323,16 @@ def test_5_4_2_figure_8_e_but_not_once_a_record_of_the_own_term_is_on_a_majority
 # 5.5 Follower and candidate crashes
 
 
-def test_5_5_requests_are_retried_for_ever() -> None:
+def test_5_5_requests_are_retried_indefinitely() -> None:
     bench = EngineHarness().to_leader()
-    asked = 0
+    requested = 0
     for _ in range(60):
         if 3 in bench.open and isinstance(bench.open[3], BeginEpochRequest):
             bench.fail(3)
         bench.ask(bench.fetch_of(2))
         bench.fire()
-        asked += 3 in bench.requests(BeginEpochRequest)
-    assert asked > 5
+        requested += 3 in bench.requests(BeginEpochRequest)
+    assert requested > 5
 
 
 def test_5_5_requests_are_idempotent() -> None:
@@ -361,7 +361,7 @@ def test_5_5_crashed_follower_catches_up(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_5_6_new_leader_is_there_within_a_few_timeouts(seed: int) -> None:
+def test_5_6_new_leader_within_a_few_timeouts(seed: int) -> None:
     quorum, leader = elected(seed)
     settings = RaftSettings()
     quorum.run(1000)
@@ -383,8 +383,8 @@ def test_5_6_after_a_crash_the_refused_connection_saves_the_fetch_timeout(seed: 
 # 6 Disruptive servers
 
 
-def test_6_server_that_was_cut_off_does_not_disturb_a_working_quorum() -> None:
-    """The paper ignores votes within the minimum election timeout of hearing a leader; here pre-votes are refused."""
+def test_6_partitioned_server_does_not_disturb_a_working_quorum() -> None:
+    """The paper ignores votes within the minimum election timeout after a heartbeat; here pre-votes are rejected."""
     quorum, leader = elected()
     epoch = quorum.nodes[leader].engine.epoch
     outsider = next(n for n in quorum.nodes if n != leader)
@@ -398,8 +398,8 @@ def test_6_server_that_was_cut_off_does_not_disturb_a_working_quorum() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_6_pre_votes_never_keep_a_leaderless_quorum_without_leader(seed: int) -> None:
-    """Both followers of a dead leader have their own idea of when it died."""
+def test_6_pre_votes_do_not_block_a_leaderless_quorum(seed: int) -> None:
+    """The followers of a dead leader detect its failure at different times."""
     for dead_in_silence in (True, False):
         quorum, leader = elected(seed)
         one, two = (n for n in quorum.nodes if n != leader)
@@ -412,7 +412,7 @@ def test_6_pre_votes_never_keep_a_leaderless_quorum_without_leader(seed: int) ->
         assert quorum.run(10_000, lambda: quorum.leader() in (one, two)), quorum  # noqa: B023 (called here)
 
 
-def test_6_pre_votes_of_a_server_that_hears_no_responses_do_not_stop_the_quorum() -> None:
+def test_6_pre_votes_of_a_server_without_responses_do_not_disturb_the_quorum() -> None:
     quorum, leader = elected()
     deaf = next(n for n in quorum.nodes if n != leader)
     quorum.cut(leader, deaf, both=False)
@@ -446,7 +446,7 @@ def test_8_leader_confirms_with_a_majority_before_serving_a_read() -> None:
 
 
 def test_8_deposed_leader_serves_no_reads() -> None:
-    """It still thinks it leads, the others elected another and committed: a local answer would be stale."""
+    """It still acts as leader while the others elected another and committed: a local response would be stale."""
     quorum, old = elected()
     quorum.run(1000)
     for other in quorum.nodes:
@@ -462,8 +462,8 @@ def test_8_deposed_leader_serves_no_reads() -> None:
     assert quorum.nodes[old].failed == ["stale"]
 
 
-def test_8_fetch_already_on_its_way_proves_nothing() -> None:
-    """Fetches of both followers were sent before the read was asked; then they elected another leader."""
+def test_8_fetch_in_flight_confirms_no_read() -> None:
+    """Both followers sent their fetches before the read was requested; then they elected another leader."""
     bench = EngineHarness().to_leader()
     early = [bench.fetch_of(2), bench.fetch_of(3)]
     bench.step(ReadRequested("read"))
@@ -472,7 +472,7 @@ def test_8_fetch_already_on_its_way_proves_nothing() -> None:
     assert bench.effects.reads_ready == []
 
 
-# Leadership transfer (KIP-595 EndQuorumEpoch; the thesis has it in 3.10)
+# Leadership transfer (KIP-595 EndQuorumEpoch; thesis 3.10)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

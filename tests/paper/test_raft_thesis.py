@@ -1,7 +1,7 @@
-"""The Raft thesis on removed servers (4.2.2 and 4.2.3), where the Raft paper has nothing.
+"""Removed servers, which only the Raft thesis covers (4.2.2 and 4.2.3).
 
-Who is no voter by its own log may still be needed, as long as that is not committed: the others would have to get by
-without the newest log. Who never heard that it was removed disturbs nobody.
+A replica whose log has its removal is still needed until that is committed: it may have the newest log. A replica
+that never received its removal must not disturb the quorum.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from tests.support.raft.single_engine import EngineHarness, granted
 ALL = voter_set(1, 2, 3)
 
 
-class TestRemovalThatOnlySomeKnow:
+class TestUncommittedRemoval:
     def removed_with_the_only_record(self, voters: int, dead: int = 0) -> tuple[Quorum, int]:
-        """A leader appends its own removal and crashes before anybody else has it."""
+        """A leader appends its own removal and crashes before any other replica has it."""
         quorum = Quorum(voters, seed=3)
         quorum.start()
         leaving = quorum.run_to_leader()
         quorum.run(1000)
         quorum.isolate(leaving)
-        quorum.step(leaving, VoterChangeRequested(lambda answer: None, RemoveVoter(key(leaving))))
+        quorum.step(leaving, VoterChangeRequested(lambda response: None, RemoveVoter(key(leaving))))
         assert not quorum.nodes[leaving].engine.is_voter
         quorum.crash(leaving)
         for node_id in sorted(set(quorum.nodes) - {leaving})[:dead]:
@@ -38,12 +38,12 @@ class TestRemovalThatOnlySomeKnow:
         return quorum, leaving
 
     @pytest.mark.parametrize(("voters", "dead"), [(2, 0), (3, 0), (4, 0), (4, 1)])
-    def test_the_quorum_goes_on(self, voters: int, dead: int) -> None:
-        """Four of which one is dead: figure 4.6."""
+    def test_the_quorum_elects_a_leader(self, voters: int, dead: int) -> None:
+        """Four voters of which one is dead: figure 4.6."""
         quorum, _ = self.removed_with_the_only_record(voters, dead)
         assert quorum.run(60_000, lambda: quorum.leader_of_voters() is not None)
 
-    def test_the_leader_on_its_way_out_leads_to_the_end_of_it(self) -> None:
+    def test_removed_leader_leads_until_the_removal_is_committed(self) -> None:
         quorum, leaving = self.removed_with_the_only_record(2)
         (stays,) = set(quorum.nodes) - {leaving}
 
@@ -54,7 +54,7 @@ class TestRemovalThatOnlySomeKnow:
         assert quorum.run(60_000, stays_alone)
         assert not quorum.nodes[leaving].engine.is_leader
 
-    def test_it_does_not_vote_for_itself(self) -> None:
+    def test_removed_candidate_does_not_count_its_own_vote(self) -> None:
         bench = EngineHarness((1, 1), voters=ALL).to_follower(2)
         bench.answer(2, bench.records(Batch(2, 3, 1, ControlBatch((VoterAssignment(voter_set(2, 3)),)))))
         assert bench.to_candidate().requests(VoteRequest).keys() == {2, 3}
@@ -63,7 +63,7 @@ class TestRemovalThatOnlySomeKnow:
         bench.answer(3, granted(2))
         assert bench.engine.role is Role.LEADER
 
-    def test_removal_that_is_known_to_be_committed_is_the_end(self) -> None:
+    def test_replica_does_not_campaign_after_committed_removal(self) -> None:
         bench = EngineHarness((1, 1), voters=ALL).to_follower(2)
         removal = Batch(2, 3, 1, ControlBatch((VoterAssignment(voter_set(2, 3)),)))
         bench.answer(2, bench.records(removal, high_watermark=3))
@@ -82,11 +82,11 @@ class TestRemovalThatOnlySomeKnow:
         assert not any(isinstance(request, VoteRequest) for _, request in bench.sent)
 
     def test_leader_claim_alone_does_not_prevent_campaigning(self) -> None:
-        """Hole 10: the own log says who may. It may have lost the record that the leader's word was about."""
+        """Hole 10: the local log decides. It may have lost the record that the leader reported."""
         bench = EngineHarness((1, 1), voters=ALL).to_follower(2)
-        answer = bench.records()
-        answer.error = ErrorCode.NOT_FOLLOWER
-        bench.answer(2, answer)
+        response = bench.records()
+        response.error = ErrorCode.NOT_FOLLOWER
+        bench.answer(2, response)
         assert bench.engine.role_name == "observer"
         for _ in range(20):
             bench.fire()
@@ -99,12 +99,12 @@ class TestRemovalThatOnlySomeKnow:
         quorum.run(1000)
         removed = max(set(quorum.nodes) - {leading})
         quorum.cut(leading, removed)
-        quorum.step(leading, VoterChangeRequested(lambda answer: None, RemoveVoter(key(removed))))
+        quorum.step(leading, VoterChangeRequested(lambda response: None, RemoveVoter(key(removed))))
         epoch, since = quorum.nodes[leading].engine.epoch, quorum.now
         quorum.run(20_000)
         assert quorum.nodes[removed].engine.is_voter
-        said = [request for at, source, _, request in quorum.trace if at >= since and source == removed]
-        assert any(isinstance(request, VoteRequest) for request in said)
+        sent = [request for at, source, _, request in quorum.trace if at >= since and source == removed]
+        assert any(isinstance(request, VoteRequest) for request in sent)
         quorum.heal()
         quorum.run(10_000)
         assert {node.engine.epoch for node in quorum.nodes.values()} == {epoch}

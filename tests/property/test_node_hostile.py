@@ -74,5 +74,5 @@ def test_any_bytes(cluster: Cluster, data: bytes, node_id: int) -> None:
 
 def test_and_the_quorum_still_works(cluster: Cluster) -> None:
     node = cluster.leader()
-    answer = cluster.client(node.settings.node_id).ask(full_request(ApiKey.DESCRIBE_CONFIGS, 4), 4)
-    assert [result.error_code for result in answer.results][:3] == [0, 0, 0]
+    response = cluster.client(node.settings.node_id).ask(full_request(ApiKey.DESCRIBE_CONFIGS, 4), 4)
+    assert [result.error_code for result in response.results][:3] == [0, 0, 0]

@@ -46,12 +46,12 @@ class VoterChangeInvariants(RaftInvariants):
         )
 
     def request_change(self, node_id: int, change: VoterChange) -> None:
-        asked = (node_id, self.quorum.nodes[node_id].engine)
-        self.open.append(asked)
-        self.quorum.step(node_id, VoterChangeRequested(partial(self.answered_once, asked), change))
+        request = (node_id, self.quorum.nodes[node_id].engine)
+        self.open.append(request)
+        self.quorum.step(node_id, VoterChangeRequested(partial(self.answered_once, request), change))
 
-    def answered_once(self, asked: tuple[int, RaftEngine], answer: VoterChangeResult) -> None:
-        self.open.remove(asked)
+    def answered_once(self, request: tuple[int, RaftEngine], response: VoterChangeResult) -> None:
+        self.open.remove(request)
 
     def stabilize(self) -> None:
         self.restart_all()

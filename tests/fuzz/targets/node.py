@@ -48,11 +48,11 @@ def _ends_with_a_frame(data: bytes) -> bool:
 
 def _make_ask(voters: int, leader: bool) -> Parse:
     cluster = Cluster(voters, log=LogSettings(allocate_bytes=0)).start()
-    asked = cluster.leader() if leader else cluster.follower()
-    node_id = asked.settings.node_id
+    request = cluster.leader() if leader else cluster.follower()
+    node_id = request.settings.node_id
     connections: list[_Stranger] = []
 
-    def ask(data: bytes) -> None:
+    def send(data: bytes) -> None:
         if not connections or connections[-1].is_closed:
             connections[:] = [_Stranger(cluster, node_id, "stranger")]
         connections[-1].send_bytes(data)
@@ -62,7 +62,7 @@ def _make_ask(voters: int, leader: bool) -> Parse:
             connections[-1].is_closed = True
         assert not cluster.exits, cluster.exits
 
-    return ask
+    return send
 
 
 TARGETS = (

@@ -105,8 +105,8 @@ def _response_frames() -> list[bytes]:
         tags = b"\x00" if response_header_version(key, version) == 1 else b""
         for number in range(5):
             body = encode(sample(f"{APIS[key].name}Response", version, number), version)
-            answers = (framed(i.to_bytes(4, "big"), tags, body) for i in range(1 + number % 2))
-            found.append(_WHICH.pack(which) + b"".join(answers))
+            responses = (framed(i.to_bytes(4, "big"), tags, body) for i in range(1 + number % 2))
+            found.append(_WHICH.pack(which) + b"".join(responses))
     return found
 
 

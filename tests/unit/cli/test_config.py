@@ -34,10 +34,10 @@ def test_a_good_file(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_bad_file(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text(GOOD + "log.level=LOUD\n")
-    told = f"{file}:6: log.level=LOUD: not one of the choices; allowed: DEBUG, INFO, WARNING, ERROR"
+    reported = f"{file}:6: log.level=LOUD: not one of the choices; allowed: DEBUG, INFO, WARNING, ERROR"
     assert run(["config", "check", "--config", str(file)]) == 2
-    assert capsys.readouterr() == ("", f"error: {told}\n")
+    assert capsys.readouterr() == ("", f"error: {reported}\n")
     assert run(["config", "check", "--config", str(file), "--output", "json"]) == 2
     out, err = capsys.readouterr()
     assert err == ""
-    assert json.loads(out)["errors"] == [told]
+    assert json.loads(out)["errors"] == [reported]

@@ -37,10 +37,10 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     def alter(kind: int, name: str, changes: dict[str, str | None]) -> None:
         made.append(("alter", kind, name, changes))
 
-    def ask(servers: object, question: Callable[[Any], Any]) -> Any:
+    def send(servers: object, question: Callable[[Any], Any]) -> Any:
         return question(SimpleNamespace(describe_configs=describe, alter_configs=alter))
 
-    monkeypatch.setattr(configs, "run_admin", ask)
+    monkeypatch.setattr(configs, "run_admin", send)
     return made
 
 

@@ -40,9 +40,9 @@ def test_every_supported_feature_is_shown(admin: Admin, capsys: pytest.CaptureFi
         "share.version             0  0 to 2     -\n"
     )
     assert run(["features", "describe", *SERVER, "--output", "json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["epoch"] == 17
-    assert told["features"][0] == {
+    reported = json.loads(capsys.readouterr().out)
+    assert reported["epoch"] == 17
+    assert reported["features"][0] == {
         "feature": "metadata.version",
         "finalized": 27,
         "lowest": 21,
@@ -52,7 +52,7 @@ def test_every_supported_feature_is_shown(admin: Admin, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize(
-    ("arguments", "asked"),
+    ("arguments", "expected"),
     [
         (["upgrade", "--release-version", "4.2"], (default_levels(29), 1, False)),
         (["upgrade", "--feature", "a=1", "--feature", "b=0"], ({"a": 1, "b": 0}, 1, False)),
@@ -61,9 +61,11 @@ def test_every_supported_feature_is_shown(admin: Admin, capsys: pytest.CaptureFi
         (["downgrade", "--feature", "a=1", "--unsafe"], ({"a": 1}, 3, False)),
     ],
 )
-def test_what_is_asked_of_the_cluster(admin: Admin, arguments: list[str], asked: tuple[object, ...]) -> None:
+def test_what_is_asked_of_the_cluster(
+    admin: Admin, arguments: list[str], expected: tuple[object, ...]
+) -> None:
     assert run(["features", *arguments, *SERVER]) == 0
-    assert admin.calls == [("update", *asked)]
+    assert admin.calls == [("update", *expected)]
 
 
 def test_changes_are_told(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,8 +27,8 @@ def test_folder_of_a_running_node_is_not_formatted(
     held = lock_folder(disk, str(data))
     try:
         assert run(["format", "--config", str(config)]) == 3
-        said = capsys.readouterr().err
-        assert f"{data} is in use by another process (pid {os.getpid()}), which holds {data}/.lock" in said
+        output = capsys.readouterr().err
+        assert f"{data} is in use by another process (pid {os.getpid()}), which holds {data}/.lock" in output
         assert sorted(path.name for path in data.iterdir()) == [".lock"]
     finally:
         held.close()
@@ -55,8 +55,8 @@ def test_format_says_what_it_did_as_json(tmp_path: Path, capsys: pytest.CaptureF
     }
     assert second["outcome"] == "already formatted"
     assert run(["format", "--config", str(config)]) == 0
-    said = capsys.readouterr().out
-    assert said.startswith(
+    output = capsys.readouterr().out
+    assert output.startswith(
         f"{tmp_path}/data: already formatted; node.id 1, directory.id {second['directoryId']}, "
     )
 

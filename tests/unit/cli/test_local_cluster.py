@@ -108,11 +108,11 @@ def test_a_daemon_that_will_not_stop_is_killed_and_told(
     monkeypatch.setattr("quorumd.cli.local_cluster.STOP_TIMEOUT_S", 0.1)
     cluster = made(tmp_path, 1, 9300)
     process = run_as_daemon_of(cluster.nodes[0], IGNORE_SIGTERM)
-    told: list[str] = []
-    cluster.stop(told.append)
+    reported: list[str] = []
+    cluster.stop(reported.append)
     process.communicate()
     assert process.returncode == -9
-    assert "killed" in told[0]
+    assert "killed" in reported[0]
 
 
 def test_settings_of_the_environment_do_not_reach_the_nodes(

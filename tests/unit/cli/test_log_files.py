@@ -203,7 +203,7 @@ def test_a_snapshot_that_is_not_whole_is_a_fault(
     assert all(text in fault for _, fault in found)
 
 
-def test_batches_of_a_log_are_no_snapshot(tmp_path: Path) -> None:
+def test_batches_of_a_log_are_not_a_snapshot(tmp_path: Path) -> None:
     found = [text for _, text in faults(list(read_file(segment(tmp_path, LEADER, SNAPSHOT))))]
     assert found == [
         "the file ends without a snapshot footer",

@@ -81,10 +81,10 @@ def test_json_lines_are_what_json_shows(log: Path, capsys: pytest.CaptureFixture
         if "data" in row:
             assert row["data"] == data
             continue
-        said = {name: data[field] for name, field in FIELDS.items() if data.get(field) is not None}
+        reported = {name: data[field] for name, field in FIELDS.items() if data.get(field) is not None}
         if shown["type"] == "PartitionChangeRecord":
-            said = {name: value for name, value in said.items() if value != UNCHANGED.get(name)}
-        assert {name: row[name] for name in FIELDS if name in row} == said
+            reported = {name: value for name, value in reported.items() if value != UNCHANGED.get(name)}
+        assert {name: row[name] for name in FIELDS if name in row} == reported
     assert len(types) > 8
 
 

@@ -67,7 +67,7 @@ def test_steps_on_a_terminal_are_a_bar(
     monkeypatch.setenv("COLUMNS", "100")
     with steps() as show:
         show(1, 3, "to be added: 4 [17 behind]")
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "1/3" in said.err
-    assert "to be added: 4 [17 behind]" in said.err
+    reported = capsys.readouterr()
+    assert reported.out == ""
+    assert "1/3" in reported.err
+    assert "to be added: 4 [17 behind]" in reported.err

@@ -88,7 +88,7 @@ def test_verify_fails_until_all_are_done(
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reported"),
     [
         (lambda admin: admin.moving.update({FIRST: ([4], [2])}), "moving elsewhere, to [4,1]"),
         (lambda admin: admin.moving.pop(FIRST), "not moved, it has [4,2,1]"),
@@ -101,15 +101,15 @@ def test_verify_fails_until_all_are_done(
     ids=["another target", "not begun", "not there", "the last step"],
 )
 def test_where_else_a_partition_may_be(
-    admin: FakeAdmin, plan: str, capsys: pytest.CaptureFixture[str], change: object, told: str
+    admin: FakeAdmin, plan: str, capsys: pytest.CaptureFixture[str], change: object, reported: str
 ) -> None:
     finish(admin, SECOND)
     assert callable(change)
     change(admin)
-    if told == "no such partition":
+    if reported == "no such partition":
         admin.moving.clear()
     assert run(["partitions", "reassign", *SERVER, "--plan", plan, "--verify"]) == 1
-    assert told in capsys.readouterr().out
+    assert reported in capsys.readouterr().out
 
 
 def test_the_order_of_replicas_counts(

@@ -54,7 +54,7 @@ class FakeAdmin:
 def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
     made = FakeAdmin(quorum([0, 1, 2]))
 
-    def ask(
+    def send(
         servers: object,
         question: Callable[[Any], Awaitable[Any]],
         patience_ms: float = 0,
@@ -66,7 +66,7 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
 
         return asyncio.run(asked())
 
-    monkeypatch.setattr(quorum_alter, "run_admin", ask)
+    monkeypatch.setattr(quorum_alter, "run_admin", send)
     monkeypatch.setattr(quorum_alter, "POLL_S", 0.0)
     monkeypatch.setattr("quorumd.cli.output.LINE_INTERVAL_S", 0.0)
     return made
@@ -129,9 +129,9 @@ def test_waiting_shows_every_step_and_ends_with_the_voters(
         quorum([0, 3]),
     ]
     assert run(["quorum", "alter", *SERVER, "--voters", "0,3", "--wait"]) == 0
-    said = capsys.readouterr()
-    assert said.out == "CurrentVoters:  [0, 3]\nTargetVoters:   []\n"
-    assert said.err.splitlines() == [
+    output = capsys.readouterr()
+    assert output.out == "CurrentVoters:  [0, 3]\nTargetVoters:   []\n"
+    assert output.err.splitlines() == [
         "waiting",
         "1 of 3 steps done; to be added: 3 (has not fetched from the leader); to be removed: 1",
         "1 of 3 steps done; to be added: 3 (800 records behind); to be removed: 1",
@@ -144,26 +144,26 @@ def test_waiting_shows_every_step_and_ends_with_the_voters(
 def test_waiting_in_vain_says_what_is_missing(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:
     admin.described = [quorum([0, 1], [0, 1, 3, 4], {3: 1000})]
     assert run(["quorum", "alter", *SERVER, "--voters", "0,1,3,4", "--wait", "--wait-timeout", "0.05"]) == 1
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.splitlines()[-1] == (
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.splitlines()[-1] == (
         "error: after 0.05 s the voters are [0, 1]; to be added: 3 (caught up), 4 (has not fetched from the leader). "
         "The change continues; to cancel it, run: quorumd quorum alter --cancel"
     )
 
 
 @pytest.mark.parametrize(
-    ("then", "said"),
+    ("then", "output"),
     [
         (quorum([0, 1, 3]), "was cancelled; the voters are"),
         (quorum([0, 1], [0, 5]), r"replaced this one; the new target is \[0, 5\]"),
     ],
 )
 def test_waiting_ends_when_somebody_wants_something_else(
-    admin: FakeAdmin, then: PartitionData, said: str
+    admin: FakeAdmin, then: PartitionData, output: str
 ) -> None:
     admin.described = [then]
-    with pytest.raises(VoterChangeError, match=said):
+    with pytest.raises(VoterChangeError, match=output):
         wait_for_voters(SERVERS, quorum([0, 1], [0, 3]), (0, 3), 2, 5.0)
 
 
@@ -190,7 +190,7 @@ def test_a_leader_that_is_leaving_is_no_reason_to_fail() -> None:
 
 
 @pytest.mark.parametrize(
-    ("end_offset", "silent_ms", "said"),
+    ("end_offset", "silent_ms", "output"),
     [
         (1000, 0, "caught up"),
         (999, 500, "1 record behind"),
@@ -199,12 +199,12 @@ def test_a_leader_that_is_leaving_is_no_reason_to_fail() -> None:
         (999, 3000, "has not fetched for 3 s"),
     ],
 )
-def test_how_far_a_target_is(end_offset: int, silent_ms: int, said: str) -> None:
+def test_how_far_a_target_is(end_offset: int, silent_ms: int, output: str) -> None:
     described = quorum([0, 1], [0, 1, 3], {3: end_offset})
     for voter in described.current_voters:
         voter.last_fetch_timestamp = 1_800_000_000_000
     described.observers[0].last_fetch_timestamp = 1_800_000_000_000 - silent_ms
-    assert describe_remaining(described, (0, 1, 3)) == f"to be added: 3 ({said})"
+    assert describe_remaining(described, (0, 1, 3)) == f"to be added: 3 ({output})"
 
 
 def test_of_two_disks_of_a_node_the_one_counts_that_it_runs_on() -> None:
@@ -279,10 +279,10 @@ def test_the_same_ids_are_not_reached_while_a_voter_has_no_live_replica(
     assert not is_complete(unstarted_disk(), (0, 1, 2))
     admin.described = [unstarted_disk()]
     assert run(["quorum", "alter", *SERVER, "--voters", "0,1,2", "--wait", "--wait-timeout", "0.05"]) == 1
-    said = capsys.readouterr().err
+    output = capsys.readouterr().err
     awaited = "2 (directory id AAAAAAAAAAAAAAAAAAAAAw has not fetched for 5 s)"
-    assert f"not fetching: {awaited}" in said
-    assert "Start the nodes that do not fetch" in said
+    assert f"not fetching: {awaited}" in output
+    assert "Start the nodes that do not fetch" in output
     admin.described = [unstarted_disk(), replaced_disk(), replaced_disk([0, 1, 2]), quorum([0, 1, 2])]
     assert run(["quorum", "alter", *SERVER, "--voters", "0,1,2", "--wait"]) == 0
 

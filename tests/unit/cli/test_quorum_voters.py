@@ -29,11 +29,11 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         remove_voter=lambda *asked: made.append(("remove", *asked)),
     )
 
-    def ask(servers: object, question: Callable[[Any], Any]) -> None:
+    def send(servers: object, question: Callable[[Any], Any]) -> None:
         question(admin)
         made.append((options.timeout_s() * 1000,))
 
-    monkeypatch.setattr(quorum_voters, "run_admin", ask)
+    monkeypatch.setattr(quorum_voters, "run_admin", send)
     return made
 
 

@@ -20,18 +20,18 @@ from quorumd.simulator.report import Report, Violation
 @pytest.fixture
 def seeds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The seeds that were asked for, of a simulator in which every seed that ends in 3 is broken."""
-    asked: list[int] = []
+    request: list[int] = []
 
     def run_seeds(
         first: int, count: int, options: object, progress: Callable[[Report], None]
     ) -> list[Report]:
         assert count == 1
-        asked.append(first)
+        request.append(first)
         broken = (Violation(1.0, "one leader per epoch", "two of them"),) if first % 10 == 3 else ()
         return [Report(first, SimulationOptions(), "abc", 1000.0, 10, broken)]
 
     monkeypatch.setattr(simulator_run, "run_seeds", run_seeds)
-    return asked
+    return request
 
 
 def test_all_seeds_are_run_and_summed_up(seeds: list[int], capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,16 +116,16 @@ def test_a_fault_that_a_seed_never_draws_is_refused(capsys: pytest.CaptureFixtur
     assert run([*seed, "--output", "json"]) == 0
     (report,) = json.loads(capsys.readouterr().out)
     assert run([*seed, "--only-faults", "0,99"]) == 2
-    told = re.search(
+    reported = re.search(
         r"--only-faults 99: seed 7 draws faults 0 to (\d+) in its [\d.]+ ms", capsys.readouterr().err
     )
-    assert told
-    assert max(fault["number"] for fault in report["faults"]) <= int(told[1]) < 99
+    assert reported
+    assert max(fault["number"] for fault in report["faults"]) <= int(reported[1]) < 99
     assert run([*seed, "--explain", "--only-faults", "99"]) == 2
-    assert run([*seed, "--only-faults", f"0,{told[1]}"]) == 0
+    assert run([*seed, "--only-faults", f"0,{reported[1]}"]) == 0
     assert run([*seed, "--only-faults", "-1"]) == 2
     # The line that repeats a shortened run may name faults that the shorter time is over before.
-    assert run([*seed, "--only-faults", f"0,{told[1]}", "--safety-duration", "100ms"]) == 0
+    assert run([*seed, "--only-faults", f"0,{reported[1]}", "--safety-duration", "100ms"]) == 0
 
 
 def test_a_span_is_refused_where_nothing_is_explained(

@@ -77,12 +77,12 @@ def test_json(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
     end = node.write(5)
     for is_new in (True, False):
         assert run(["snapshot", "--config", str(node.config), "--output", "json"]) == 0
-        told = json.loads(capsys.readouterr().out)
-        assert told == {
+        reported = json.loads(capsys.readouterr().out)
+        assert reported == {
             "endOffset": end,
             "epoch": 1,
             "path": f"{node.data}/__cluster_metadata-0/{node.snapshots[0]}",
-            "size": os.path.getsize(told["path"]),
+            "size": os.path.getsize(reported["path"]),
             "records": 6,
             "isNew": is_new,
         }

@@ -85,10 +85,10 @@ def test_problems_are_listed_below_table() -> None:
 def test_the_exit_code_says_whether_all_is_well(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], views: list[NodeView], healthy: bool
 ) -> None:
-    asked: list[float] = []
+    request: list[float] = []
 
     def fetch_node_views(servers: object, timeout_ms: float) -> list[NodeView]:
-        asked.append(timeout_ms)
+        request.append(timeout_ms)
         return views
 
     monkeypatch.setattr(status_module, "fetch_node_views", fetch_node_views)
@@ -96,7 +96,7 @@ def test_the_exit_code_says_whether_all_is_well(
     assert run(arguments) == (0 if healthy else 1)
     assert run([*arguments, "--output", "json"]) == (0 if healthy else 1)
     assert '"nodeId": 1' in capsys.readouterr().out
-    assert asked == [500.0, 500.0]
+    assert request == [500.0, 500.0]
 
 
 def test_json_is_one_document(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -170,12 +170,12 @@ def test_a_topic_grows(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None
     assert run([*grow, "--validate-only"]) == 0
     assert run([*grow, "--output", "json"]) == 0
     assert admin.calls[:2] == [("add", "orders", 24, False), ("add", "orders", 24, True)]
-    told = capsys.readouterr().out.split("\n", 2)
-    assert told[:2] == [
+    reported = capsys.readouterr().out.split("\n", 2)
+    assert reported[:2] == [
         "committed: topic 'orders' has 24 partitions",
         "valid: topic 'orders' can have 24 partitions",
     ]
-    assert json.loads(told[2]) == {"topic": "orders", "partitions": 24, "added": True}
+    assert json.loads(reported[2]) == {"topic": "orders", "partitions": 24, "added": True}
 
 
 def test_topics_are_deleted_one_by_one(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:

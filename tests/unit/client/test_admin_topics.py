@@ -49,8 +49,8 @@ class Cluster:
 
     node: FakeNode
 
-    def __init__(self, answers: list[Message | ConnectionError]) -> None:
-        self.answers = answers
+    def __init__(self, responses: list[Message | ConnectionError]) -> None:
+        self.answers = responses
         self.asked: list[Any] = []
 
     def answer(self, request: Request) -> Message | None:
@@ -65,8 +65,8 @@ class Cluster:
 
 
 @asynccontextmanager
-async def cluster(*answers: Message | ConnectionError) -> AsyncIterator[tuple[Cluster, AdminClient]]:
-    made = Cluster(list(answers))
+async def cluster(*responses: Message | ConnectionError) -> AsyncIterator[tuple[Cluster, AdminClient]]:
+    made = Cluster(list(responses))
     async with (
         FakeNode(made.answer) as made.node,
         AdminClient([made.node.address], timeout_ms=5000) as admin,
@@ -211,9 +211,9 @@ async def test_topics_that_are_not_there_may_be_skipped() -> None:
 
 def reassigned(*errors: int) -> Message:
     wire = alter_partition_reassignments_response
-    answers = [wire.ReassignablePartitionResponse(n, error, None) for n, error in enumerate(errors)]
+    responses = [wire.ReassignablePartitionResponse(n, error, None) for n, error in enumerate(errors)]
     return wire.AlterPartitionReassignmentsResponse(
-        0, True, 0, None, [wire.ReassignableTopicResponse("orders", answers)]
+        0, True, 0, None, [wire.ReassignableTopicResponse("orders", responses)]
     )
 
 
@@ -223,11 +223,11 @@ async def test_partitions_of_one_topic_are_reassigned_together_and_the_refused_o
             {FIRST: (1, 2), ELSEWHERE: (3,), SECOND: None}, may_change_replication_factor=False
         )
         assert refused == {SECOND: ItemError(39, "INVALID_REPLICA_ASSIGNMENT (39)")}
-        asked = [
+        requested = [
             (topic.name, [(p.partition_index, p.replicas) for p in topic.partitions])
             for topic in made.asked[0].topics
         ]
-        assert asked == [("orders", [(0, [1, 2]), (1, None)]), ("payments", [(3, [3])])]
+        assert requested == [("orders", [(0, [1, 2]), (1, None)]), ("payments", [(3, [3])])]
         assert not made.asked[0].allow_replication_factor_change
 
 
@@ -267,8 +267,8 @@ async def test_what_came_of_each_election_is_told() -> None:
     results = [wire.PartitionResult(0, 0, None), wire.PartitionResult(1, 80, "it lags")]
     answer = wire.ElectLeadersResponse(0, 0, [wire.ReplicaElectionResult("orders", results)])
     async with cluster(answer, answer) as (made, admin):
-        told = await admin.elect_leaders(ElectionType.UNCLEAN, [FIRST, SECOND])
-        assert told == {FIRST: None, SECOND: ItemError(80, "it lags")}
+        reported = await admin.elect_leaders(ElectionType.UNCLEAN, [FIRST, SECOND])
+        assert reported == {FIRST: None, SECOND: ItemError(80, "it lags")}
         await admin.elect_leaders(ElectionType.PREFERRED)
         named, everything = made.asked
         assert (named.election_type, named.topic_partitions[0].partitions) == (1, [0, 1])

@@ -96,11 +96,11 @@ async def test_alter_quorum_without_voters_cancels() -> None:
 async def test_add_voter_names_the_replica_and_where_it_is() -> None:
     async with quorum() as (made, admin):
         await admin.add_voter(VOTER, [ENDPOINT])
-        asked = made.asked[0]
-        assert (asked.voter_id, asked.voter_directory_id) == VOTER
-        assert [(e.name, e.host, e.port) for e in asked.listeners] == [ENDPOINT]
-        assert 0 < asked.timeout_ms < cluster_client.DEFAULT_ATTEMPT_TIMEOUT_MS, "the node gives up first"
-        assert asked.ack_when_committed
+        requested = made.asked[0]
+        assert (requested.voter_id, requested.voter_directory_id) == VOTER
+        assert [(e.name, e.host, e.port) for e in requested.listeners] == [ENDPOINT]
+        assert 0 < requested.timeout_ms < cluster_client.DEFAULT_ATTEMPT_TIMEOUT_MS, "the node gives up first"
+        assert requested.ack_when_committed
 
 
 async def test_remove_voter_names_the_replica() -> None:

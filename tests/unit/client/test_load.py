@@ -42,7 +42,7 @@ def _time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load_generator, "RETRY_BACKOFF_S", 0)
 
 
-def answer(correlation_id: int, error: ErrorCode = ErrorCode.NONE) -> bytes:
+def response(correlation_id: int, error: ErrorCode = ErrorCode.NONE) -> bytes:
     result = AlterConfigsResourceResponse(error, "why" if error else None, 16, "quorumd-load")
     body = struct.pack(">i", correlation_id) + b"\0" + encode(IncrementalAlterConfigsResponse(0, [result]), 1)
     return struct.pack(">i", len(body)) + body
@@ -113,7 +113,7 @@ def test_a_request_is_one_value_for_a_resource_of_its_own() -> None:
 @pytest.mark.parametrize(("in_flight", "connections"), [(1, 1), (7, 3), (2, 5)])
 def test_the_writes_in_flight_are_kept_and_counted(in_flight: int, connections: int) -> None:
     report = asyncio.run(
-        load(lambda correlation_id, _: answer(correlation_id), in_flight=in_flight, connections=connections)
+        load(lambda correlation_id, _: response(correlation_id), in_flight=in_flight, connections=connections)
     )
     assert report.connections == min(connections, in_flight)
     assert report.writes > in_flight
@@ -130,7 +130,7 @@ def test_every_write_in_flight_changes_a_config_of_its_own() -> None:
         assert values.get(name) != value
         values[name] = value
         names.add(name)
-        return answer(correlation_id)
+        return response(correlation_id)
 
     asyncio.run(load(reply, in_flight=4, connections=2))
     assert names == {b"0-0", b"0-1", b"1-0", b"1-1"}
@@ -159,10 +159,10 @@ class Leader:
             ]
             return IncrementalAlterConfigsResponse(0, results)
         found = []
-        for asked in message.resources:
-            source = 7 if asked.resource_name in self.left else 5
+        for requested in message.resources:
+            source = 7 if requested.resource_name in self.left else 5
             config = DescribeConfigsResourceResult("metrics", "x", False, source, False)
-            found.append(DescribeConfigsResult(0, None, 16, asked.resource_name, [config]))
+            found.append(DescribeConfigsResult(0, None, 16, requested.resource_name, [config]))
         return DescribeConfigsResponse(0, found)
 
 
@@ -195,7 +195,7 @@ def test_resources_that_a_load_may_have_written_are_known() -> None:
         async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             while True:
                 (size,) = struct.unpack(">i", await reader.readexactly(4))
-                writer.write(answer(struct.unpack_from(">i", await reader.readexactly(size), 4)[0]))
+                writer.write(response(struct.unpack_from(">i", await reader.readexactly(size), 4)[0]))
 
         async with listening(handle) as port:
 
@@ -211,14 +211,14 @@ def test_resources_that_a_load_may_have_written_are_known() -> None:
 def test_a_write_that_no_leader_would_accept_ends_the_run() -> None:
     with pytest.raises(RequestFailed, match="INVALID_CONFIG") as caught:
         asyncio.run(
-            load(lambda number, _: answer(number, ErrorCode.INVALID_CONFIG), in_flight=4, connections=2)
+            load(lambda number, _: response(number, ErrorCode.INVALID_CONFIG), in_flight=4, connections=2)
         )
     assert caught.value.error_code == ErrorCode.INVALID_CONFIG
 
 
 def test_a_leader_that_never_accepts_is_told() -> None:
     with pytest.raises(RequestFailed, match="NOT_CONTROLLER"):
-        asyncio.run(load(lambda number, _: answer(number, ErrorCode.NOT_CONTROLLER), in_flight=1))
+        asyncio.run(load(lambda number, _: response(number, ErrorCode.NOT_CONTROLLER), in_flight=1))
 
 
 @pytest.mark.parametrize("reason", ["refuses", "hangs up"])
@@ -239,11 +239,11 @@ async def _load_two_leaders(reason: str) -> LoadReport:
                 request = await reader.readexactly(size)
                 correlation_id = struct.unpack_from(">i", request, 4)[0]
                 if number < writes:
-                    writer.write(answer(correlation_id))
+                    writer.write(response(correlation_id))
                 elif reason == "hangs up":
                     return
                 else:
-                    writer.write(answer(correlation_id, ErrorCode.NOT_CONTROLLER))
+                    writer.write(response(correlation_id, ErrorCode.NOT_CONTROLLER))
 
         return handle
 
@@ -264,7 +264,7 @@ async def _cancelled() -> LoadReport:
         for number in count():
             (size,) = struct.unpack(">i", await reader.readexactly(4))
             request = await reader.readexactly(size)
-            writer.write(answer(struct.unpack_from(">i", request, 4)[0]))
+            writer.write(response(struct.unpack_from(">i", request, 4)[0]))
             if number == 10:
                 enough.set()
 
@@ -284,7 +284,7 @@ async def _cancelled() -> LoadReport:
 
 def test_out_of_order_response_is_not_counted() -> None:
     with pytest.raises(RequestFailed, match="out of order"):
-        asyncio.run(load(lambda number, _: answer(number + 1), in_flight=2))
+        asyncio.run(load(lambda number, _: response(number + 1), in_flight=2))
 
 
 def test_a_broken_connection_is_told() -> None:

@@ -44,7 +44,7 @@ def test_a_file_as_given_is_the_static_configuration(tmp_path: Path) -> None:
 def test_all_problems_of_a_file_are_told_in_order_with_file_line_key_and_what_is_allowed(
     tmp_path: Path,
 ) -> None:
-    told = problems(
+    reported = problems(
         tmp_path,
         "quorum.fetch.timout.ms=2s\n"
         "node.id=one\n"
@@ -54,7 +54,7 @@ def test_all_problems_of_a_file_are_told_in_order_with_file_line_key_and_what_is
         "log.level=LOUD\n"
         "a=\\u12\n",
     )
-    assert told == [
+    assert reported == [
         ": log.dirs (or log.dir, metadata.log.dir): is missing; allowed: one folder, absolute or relative to "
         "where the daemon is started",
         ":1: quorum.fetch.timout.ms: unknown key; did you mean quorum.fetch.timeout.ms?",
@@ -71,9 +71,9 @@ def test_all_problems_of_a_file_are_told_in_order_with_file_line_key_and_what_is
 
 def test_what_depends_on_a_bad_value_is_not_told(tmp_path: Path) -> None:
     # Whether voters 2 and 3 can be found depends on the value that cannot be read.
-    told = problems(tmp_path, GOOD.replace("voters=1", "voters=1,2") + "bootstrap.servers=nowhere\n")
-    assert len(told) == 1
-    assert told[0].startswith(":6: bootstrap.servers=nowhere: 'nowhere' is not host:port")
+    reported = problems(tmp_path, GOOD.replace("voters=1", "voters=1,2") + "bootstrap.servers=nowhere\n")
+    assert len(reported) == 1
+    assert reported[0].startswith(":6: bootstrap.servers=nowhere: 'nowhere' is not host:port")
 
 
 @pytest.mark.parametrize(
@@ -150,9 +150,9 @@ def test_the_file_of_a_stock_controller_is_accepted_with_a_warning_for_each_key_
     assert [int(warning.partition(":")[0]) for warning in without_effect] == lines
     assert without_effect[0] == "7: num.network.threads has no effect here"
     assert "hunter2" not in "".join(without_effect)
-    told = dict(settings.static_properties())
-    assert told["num.partitions"] == "1"
-    assert not [key for key in told if key.startswith(("ssl", "listener.name", "num.network"))]
+    reported = dict(settings.static_properties())
+    assert reported["num.partitions"] == "1"
+    assert not [key for key in reported if key.startswith(("ssl", "listener.name", "num.network"))]
 
 
 @pytest.mark.parametrize("lines", ["{broker}{metadata}", "{metadata}{broker}"])
@@ -193,15 +193,15 @@ def test_two_keys_that_name_one_metadata_folder_need_no_warning(tmp_path: Path) 
     ],
 )
 def test_a_key_that_is_dangerous_to_ignore_is_refused(tmp_path: Path, line: str, reason: str) -> None:
-    (told,) = problems(tmp_path, GOOD + line + "\n")
-    assert told.startswith(f":6: {line.partition('=')[0]}: ")
-    assert reason in told
-    assert told.endswith("; remove it only if the quorum may run without it")
+    (reported,) = problems(tmp_path, GOOD + line + "\n")
+    assert reported.startswith(f":6: {line.partition('=')[0]}: ")
+    assert reason in reported
+    assert reported.endswith("; remove it only if the quorum may run without it")
 
 
 def test_a_listener_of_a_stock_file_that_is_not_plaintext_is_refused(tmp_path: Path) -> None:
-    (told,) = problems(tmp_path, STOCK + "listener.security.protocol.map=CONTROLLER:SSL\n")
-    assert "SSL is not supported yet" in told
+    (reported,) = problems(tmp_path, STOCK + "listener.security.protocol.map=CONTROLLER:SSL\n")
+    assert "SSL is not supported yet" in reported
 
 
 def test_the_environment_wins_over_the_file_whatever_the_file_calls_the_setting(tmp_path: Path) -> None:
@@ -219,13 +219,13 @@ def test_what_is_wrong_in_the_environment_names_the_variable(tmp_path: Path) -> 
     environment = {"QUORUMD_NODE_ID": "x", "QUORUMD_BROKER_ID": "2", "QUORUMD_LOG_LEVEL": "LOUD"}
     with pytest.raises(ConfigError) as refusal:
         load(str(path), environment)
-    told = str(refusal.value).splitlines()
-    assert [line.partition(":")[0] for line in told] == [
+    reported = str(refusal.value).splitlines()
+    assert [line.partition(":")[0] for line in reported] == [
         "environment variable QUORUMD_BROKER_ID",
         "environment variable QUORUMD_NODE_ID",
         "environment variable QUORUMD_LOG_LEVEL",
     ]
-    assert "differs from node.id=x on QUORUMD_NODE_ID" in told[0]
+    assert "differs from node.id=x on QUORUMD_NODE_ID" in reported[0]
 
 
 def test_references_are_resolved_and_clients_are_not_told_what_they_stand_for(tmp_path: Path) -> None:
@@ -238,8 +238,8 @@ def test_references_are_resolved_and_clients_are_not_told_what_they_stand_for(tm
 
 
 def test_a_reference_that_cannot_be_resolved_is_told_without_a_content(tmp_path: Path) -> None:
-    (told,) = problems(tmp_path, GOOD + "log.level=${file:/nonexistent/file:level}\n")
-    assert told == (
+    (reported,) = problems(tmp_path, GOOD + "log.level=${file:/nonexistent/file:level}\n")
+    assert reported == (
         ":6: log.level: ${file:/nonexistent/file:level}: cannot be read: No such file or directory"
     )
 
@@ -251,15 +251,15 @@ def test_references_in_keys_without_effect_are_not_even_read(tmp_path: Path) -> 
 
 
 def test_two_names_of_one_setting_with_different_values(tmp_path: Path) -> None:
-    (told,) = problems(tmp_path, GOOD + "node.id=2\n")
-    assert told == (
+    (reported,) = problems(tmp_path, GOOD + "node.id=2\n")
+    assert reported == (
         ":6: node.id=2: differs from broker.id=1 on line 2, and both keys are the same setting; keep one of them"
     )
 
 
 def test_one_key_twice_with_different_values(tmp_path: Path) -> None:
-    (told,) = problems(tmp_path, GOOD + "broker.id=2\n")
-    assert told == ":6: broker.id=2: differs from broker.id=1 on line 2; keep one of them"
+    (reported,) = problems(tmp_path, GOOD + "broker.id=2\n")
+    assert reported == ":6: broker.id=2: differs from broker.id=1 on line 2; keep one of them"
 
 
 def test_two_names_of_one_setting_with_the_same_value_are_fine(tmp_path: Path) -> None:
@@ -286,16 +286,16 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
 
 def test_a_file_of_another_kind_ends_the_search_for_problems(tmp_path: Path) -> None:
     """Looking for what each of its lines may have meant took minutes."""
-    told = problems(tmp_path, "".join(f"quorum.voter{number}=1\n" for number in range(3000)))
-    assert len(told) == MAX_FAULTS + 2
-    assert told[-2:] == [":21: too many problems; the rest of the file was not checked", f": {HINT}"]
-    told = problems(tmp_path, "".join(f"strange.{number}=1\n" for number in range(3000)))
-    assert told == [
+    reported = problems(tmp_path, "".join(f"quorum.voter{number}=1\n" for number in range(3000)))
+    assert len(reported) == MAX_FAULTS + 2
+    assert reported[-2:] == [":21: too many problems; the rest of the file was not checked", f": {HINT}"]
+    reported = problems(tmp_path, "".join(f"strange.{number}=1\n" for number in range(3000)))
+    assert reported == [
         f":{MAX_UNKNOWN_KEYS + 2}: too many problems; the rest of the file was not checked",
         f": {HINT}",
     ]
 
 
 def test_a_file_that_is_far_too_large(tmp_path: Path) -> None:
-    (told,) = problems(tmp_path, "# nothing\n" * 7000)
-    assert "larger than 65536 bytes" in told
+    (reported,) = problems(tmp_path, "# nothing\n" * 7000)
+    assert "larger than 65536 bytes" in reported

@@ -57,19 +57,19 @@ def test_prometheus_scrapes_the_nodes_of_make_run_and_of_cluster_up(tmp_path: Pa
 
 def test_the_dashboard_asks_only_for_metrics_that_exist_and_for_most_of_them() -> None:
     dashboard = json.loads((CONFIG / "grafana-dashboard.json").read_text())
-    asked = set()
+    request = set()
     for panel in dashboard["panels"]:
         for target in panel.get("targets", ()):
-            asked |= set(re.findall(r"\b((?:quorumd|process)_\w+)", target["expr"]))
+            request |= set(re.findall(r"\b((?:quorumd|process)_\w+)", target["expr"]))
     series = set()
     for metric in METRICS:
         series.add(f"{metric.name}_bucket" if metric.kind == "histogram" else metric.exposed_name)
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     process = {sample.name for family in registry.collect() for sample in family.samples}
-    assert asked <= series | process
+    assert request <= series | process
     not_shown = {"quorumd_build_info", "quorumd_raft_boot_timestamp_seconds"}
-    told_by_others = {
+    reported_by_others = {
         "quorumd_raft_current_vote",
         "quorumd_raft_current_vote_directory_info",
         "quorumd_raft_log_end_epoch",
@@ -78,7 +78,7 @@ def test_the_dashboard_asks_only_for_metrics_that_exist_and_for_most_of_them() -
         "quorumd_metadata_applied_timestamp_seconds",
         "quorumd_metadata_version",
     }
-    assert series - asked == not_shown | told_by_others
+    assert series - request == not_shown | reported_by_others
 
 
 @pytest.mark.parametrize("file", ["config/quorumd.service", "Dockerfile"])

@@ -105,7 +105,7 @@ def test_restrictions_hold(secrets: Path) -> None:
     ],
 )
 def test_a_bad_declaration_is_told(text: str, key: str, wrong: str) -> None:
-    ((given, told, allowed),) = Providers({}).declare(parse_properties(text))
+    ((given, reported, allowed),) = Providers({}).declare(parse_properties(text))
     assert given.key == key
-    assert wrong in told
+    assert wrong in reported
     assert allowed

@@ -1,4 +1,4 @@
-"""AlterPartition's checks in their order, and what a leader is answered."""
+"""AlterPartition: the order of its checks, and the responses to leaders."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from quorumd.protocol.messages.alter_partition_request import (
     PartitionData,
     TopicData,
 )
-from tests.support.controller.partition_harness import TOPIC, TOPIC_ID, PartitionHarness
+from tests.support.controller.partition_harness import TOPIC_ID, PartitionHarness
 
 STRANGER = KafkaUuid(b"nobody's topic..")
 
@@ -41,7 +41,7 @@ def test_isr_change_bumps_partition_epoch(cluster: PartitionHarness) -> None:
     assert (cluster.partition.isr, cluster.partition.elr) == ((1, 3), ())
 
 
-def test_what_is_so_already_is_no_record(cluster: PartitionHarness) -> None:
+def test_unchanged_values_write_no_record(cluster: PartitionHarness) -> None:
     before = cluster.next_offset
     assert cluster.alter([2, 1]) == 0
     assert (cluster.next_offset, cluster.partition.partition_epoch) == (before, 7)
@@ -62,7 +62,7 @@ CHECKS: list[tuple[str, dict[str, Any], ErrorCode]] = [
 
 @pytest.mark.parametrize("first", range(len(CHECKS)), ids=[name for name, _, _ in CHECKS])
 def test_first_failing_check_determines_error(cluster: PartitionHarness, first: int) -> None:
-    """All that could fail later fails too; of two that would say other things about one field the first stays."""
+    """Every later check fails too; of two checks of one field only the first is kept."""
     options: dict[str, Any] = {}
     for _, option, _ in reversed(CHECKS[first:]):
         options |= option
@@ -79,11 +79,11 @@ def test_unregistered_broker_gets_stale_broker_epoch(cluster: PartitionHarness) 
 
 
 @pytest.mark.parametrize("isr", [[], [2], [1, 1, 2], [1, 2, 9]])
-def test_isr_contains_leader_and_distinct_replicas_only(cluster: PartitionHarness, isr: list[int]) -> None:
+def test_isr_must_contain_the_leader_and_distinct_replicas(cluster: PartitionHarness, isr: list[int]) -> None:
     assert cluster.alter(isr) == ErrorCode.INVALID_REQUEST
 
 
-def test_recovery_is_not_begun_by_a_leader_and_is_alone(cluster: PartitionHarness) -> None:
+def test_leader_cannot_start_recovery_and_recovers_alone(cluster: PartitionHarness) -> None:
     assert cluster.alter([1, 2], recovery=RECOVERING) == ErrorCode.INVALID_REQUEST
     assert cluster.alter([1], recovery=RECOVERING) == ErrorCode.INVALID_REQUEST
     assert cluster.alter([1, 2], recovery=7) == ErrorCode.INVALID_REQUEST
@@ -94,7 +94,7 @@ def test_recovery_is_not_begun_by_a_leader_and_is_alone(cluster: PartitionHarnes
     assert (cluster.partition.recovery, cluster.partition.partition_epoch) == (RECOVERED, 10)
 
 
-def test_growing_and_recovering_are_one_change(cluster: PartitionHarness) -> None:
+def test_isr_growth_and_recovery_are_one_change(cluster: PartitionHarness) -> None:
     cluster.begin(Partition((1, 2, 3), (1,), 1, leader_epoch=6, partition_epoch=9, recovery=RECOVERING))
     assert cluster.alter([1, 2], recovery=RECOVERED) == 0
     assert (cluster.partition.isr, cluster.partition.recovery, cluster.partition.partition_epoch) == (
@@ -122,48 +122,50 @@ def test_ineligible_member_rejects_whole_isr(
     assert cluster.partition.isr == (1, 2)
 
 
-def test_without_epochs_members_are_not_asked_for_theirs(cluster: PartitionHarness) -> None:
+def test_versions_without_broker_epochs_skip_their_check(cluster: PartitionHarness) -> None:
     cluster.restart_uncleanly(3)
     cluster.unfence(3)
     assert cluster.alter([1, 2, 3], wrong_epoch_of=3) == ErrorCode.INELIGIBLE_REPLICA
     assert cluster.alter([1, 2, 3], version=2) == 0
 
 
-def test_before_topic_ids_topics_have_names(cluster: PartitionHarness) -> None:
+def test_versions_before_topic_ids_name_the_topic(cluster: PartitionHarness) -> None:
     assert cluster.alter([1, 2, 3], version=0, topic_id=STRANGER) == 0
     assert cluster.partition.isr == (1, 2, 3)
 
 
-def test_one_partition_says_nothing_about_the_others(cluster: PartitionHarness) -> None:
+def test_partitions_of_one_request_are_independent(cluster: PartitionHarness) -> None:
     def data(number: int, isr: list[int]) -> PartitionData:
         members = [BrokerState(member, -1) for member in isr]
-        asked = PartitionData(number, 5)
-        asked.new_isr_with_epochs, asked.partition_epoch = members, 7
-        return asked
+        requested = PartitionData(number, 5)
+        requested.new_isr_with_epochs, requested.partition_epoch = members, 7
+        return requested
 
-    asked = TopicData("", TOPIC_ID, [data(9, [1]), data(0, [1, 2, 3]), data(0, [1])])
-    request = AlterPartitionRequest(1, cluster.epoch_of(1), [asked, TopicData("", STRANGER, [data(0, [1])])])
+    requested = TopicData("", TOPIC_ID, [data(9, [1]), data(0, [1, 2, 3]), data(0, [1])])
+    request = AlterPartitionRequest(
+        1, cluster.epoch_of(1), [requested, TopicData("", STRANGER, [data(0, [1])])]
+    )
     plan = plan_alter_partition(cluster.controller, request, 3)
-    answer: Any = plan.response
-    assert [p.error_code for topic in answer.topics for p in topic.partitions] == [
+    reply: Any = plan.response
+    assert [p.error_code for topic in reply.topics for p in topic.partitions] == [
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         0,
         ErrorCode.INVALID_REQUEST,
         ErrorCode.UNKNOWN_TOPIC_ID,
     ]
     assert len(plan.records) == 1
-    accepted = answer.topics[0].partitions[1]
+    accepted = reply.topics[0].partitions[1]
     assert (accepted.leader_id, accepted.leader_epoch, accepted.isr, accepted.partition_epoch) == (
         1,
         5,
         [1, 2, 3],
         8,
     )
-    assert answer.topics[0].topic_id == TOPIC_ID
+    assert reply.topics[0].topic_id == TOPIC_ID
 
 
 def test_replaced_leader_gets_new_leader_elected(cluster: PartitionHarness) -> None:
-    """Though the change is made: it must wait for the metadata before it does anything."""
+    """The change is made, but the old leader must wait for the metadata before it acts on it."""
     assert cluster.reassign([3, 4]) == 0
     assert cluster.alter([1, 2, 3]) == 0
     assert cluster.alter([1, 2, 3, 4]) == ErrorCode.NEW_LEADER_ELECTED
@@ -174,10 +176,6 @@ def test_replaced_leader_gets_new_leader_elected(cluster: PartitionHarness) -> N
     )
 
 
-def test_older_leaders_are_told_what_they_know(cluster: PartitionHarness) -> None:
+def test_older_versions_get_error_codes_they_know(cluster: PartitionHarness) -> None:
     cluster.reassign([3, 4])
     assert cluster.alter([1, 2, 3, 4], version=1) == ErrorCode.FENCED_LEADER_EPOCH
-
-
-def test_the_topic_of_the_world_is_the_one_asked_about(cluster: PartitionHarness) -> None:
-    assert cluster.controller.image.topic_by_name(TOPIC) is not None

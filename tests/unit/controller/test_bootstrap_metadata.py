@@ -7,13 +7,13 @@ from quorumd.controller.cluster_image import ELR_VERSION, KRAFT_VERSION, METADAT
 from quorumd.controller.metadata_versions import default_levels
 
 
-def test_a_new_cluster_has_the_newest_release_unless_it_is_named() -> None:
+def test_new_cluster_gets_the_newest_release_by_default() -> None:
     assert initial_feature_levels(None, {}) == default_levels(33)
     assert initial_feature_levels("4.1", {}) == default_levels(27)
     assert initial_feature_levels(None, {METADATA_VERSION: 24}) == default_levels(24)
 
 
-def test_a_feature_that_is_named_has_its_own_level() -> None:
+def test_named_feature_overrides_the_release() -> None:
     levels = initial_feature_levels("4.0", {ELR_VERSION: 1, "transaction.version": 0, KRAFT_VERSION: 1})
     assert levels == default_levels(25) | {ELR_VERSION: 1, "transaction.version": 0}
 
@@ -30,14 +30,14 @@ def test_a_feature_that_is_named_has_its_own_level() -> None:
         (None, {KRAFT_VERSION: 0}, "kraft.version 0 is not supported"),
     ],
 )
-def test_levels_that_no_cluster_can_have_are_refused(
+def test_impossible_feature_levels_are_rejected(
     release: str | None, features: dict[str, int], reason: str
 ) -> None:
     with pytest.raises(ValueError, match=reason):
         initial_feature_levels(release, features)
 
 
-def test_records_begin_with_the_metadata_version_and_leave_out_what_is_off() -> None:
+def test_records_start_with_metadata_version_and_omit_disabled_features() -> None:
     """In the order of `kafka-storage format`; kraft.version is in the voter records."""
     records = feature_records(initial_feature_levels("4.0", {}))
     assert [(record.name, record.feature_level) for record in records] == [

@@ -1,4 +1,4 @@
-"""What brokers become by their heartbeats: the replication description, sections 2.4 and 2.5, and race R18."""
+"""Broker states after heartbeats: the replication description, sections 2.4 and 2.5, and race R18."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def cluster() -> BrokerHarness:
     return cluster
 
 
-def become(answer: object) -> tuple[bool, bool, bool]:
+def become(response: object) -> tuple[bool, bool, bool]:
     """(is caught up, is fenced, should shut down)."""
-    return answer.is_caught_up, answer.is_fenced, answer.should_shut_down  # type: ignore[attr-defined]  # generated
+    return response.is_caught_up, response.is_fenced, response.should_shut_down  # type: ignore[attr-defined]  # generated
 
 
 def test_heartbeat_without_state_change_writes_no_record(cluster: BrokerHarness) -> None:
@@ -37,13 +37,13 @@ def test_heartbeat_with_stale_broker_epoch_is_rejected(
     cluster: BrokerHarness, broker_id: int, epoch: int
 ) -> None:
     cluster.now_ms = 5000.0
-    answer = cluster.heartbeat(broker_id, broker_epoch=epoch, want_fence=True)
-    assert answer.error_code == ErrorCode.STALE_BROKER_EPOCH
+    response = cluster.heartbeat(broker_id, broker_epoch=epoch, want_fence=True)
+    assert response.error_code == ErrorCode.STALE_BROKER_EPOCH
     assert cluster.last.records == ()
     assert not cluster.controller.sessions.is_alive(broker_id, 9000.0)
 
 
-def test_a_broker_is_unfenced_once_it_has_its_registration_and_wants_to_be(cluster: BrokerHarness) -> None:
+def test_caught_up_broker_is_unfenced_on_request(cluster: BrokerHarness) -> None:
     epoch = cluster.register(4).broker_epoch
     assert become(cluster.heartbeat(4, epoch - 1, want_fence=False)) == (False, True, False)
     assert become(cluster.heartbeat(4, epoch, want_fence=True)) == (True, True, False)
@@ -61,7 +61,7 @@ def test_broker_is_fenced_on_request(cluster: BrokerHarness) -> None:
 
 
 def test_fencing_broker_outside_isr_keeps_partition_epoch(cluster: BrokerHarness) -> None:
-    """KIP-903 is needed because of that."""
+    """This is why KIP-903 is needed."""
     cluster.fall_silent(3)
     cluster.heartbeat(3)
     before = cluster.partition
@@ -132,8 +132,8 @@ def test_controlled_shutdown_ignores_fenced_brokers(cluster: BrokerHarness) -> N
     assert become(cluster.heartbeat(1, want_shut_down=True)) == (True, True, True)
 
 
-def test_a_drain_that_a_leader_did_not_finish_is_finished_by_the_next(cluster: BrokerHarness) -> None:
-    """The log ends between the change of the broker and those of its partitions."""
+def test_next_leader_finishes_an_interrupted_controlled_shutdown(cluster: BrokerHarness) -> None:
+    """The log ends between the record of the broker and those of its partitions."""
     cluster.apply(BrokerRegistrationChangeRecord(1, broker_epoch(1), 0, 1))
     for broker_id in (2, 3):
         cluster.heartbeat(broker_id)
@@ -146,7 +146,7 @@ def test_a_drain_that_a_leader_did_not_finish_is_finished_by_the_next(cluster: B
     assert become(cluster.heartbeat(1, want_shut_down=True)) == (True, True, True)
 
 
-def test_a_new_leader_lets_a_drained_broker_stop(cluster: BrokerHarness) -> None:
+def test_new_leader_completes_a_controlled_shutdown(cluster: BrokerHarness) -> None:
     cluster.heartbeat(1, want_shut_down=True)
     cluster.heartbeat(1, want_shut_down=True)
     cluster.controller.sessions.begin(cluster.controller.image.brokers.values(), cluster.now_ms)
@@ -186,7 +186,7 @@ def test_fenced_broker_may_shut_down(cluster: BrokerHarness) -> None:
     assert cluster.last.records == ()
 
 
-# Directories that were lost (KIP-858)
+# Offline log directories (KIP-858)
 
 
 def test_replicas_in_offline_directory_leave_isr() -> None:
@@ -210,8 +210,8 @@ def test_replicas_in_offline_directory_leave_isr() -> None:
     assert cluster.last.records == ()
 
 
-def test_a_broker_without_any_directory_keeps_its_registration(cluster: BrokerHarness) -> None:
-    """It stops by itself; a registration cannot be without directories."""
+def test_broker_without_online_directories_stays_registered(cluster: BrokerHarness) -> None:
+    """It shuts down by itself; a registration needs a directory."""
     cluster.begin(Partition((1, 2), (1, 2), 1, directories=(directory(1), directory(2))))
     cluster.heartbeat(1, offline_log_dirs=[directory(1)])
     assert cluster.kinds() == ["PartitionChangeRecord"]
@@ -220,7 +220,7 @@ def test_a_broker_without_any_directory_keeps_its_registration(cluster: BrokerHa
     assert cluster.last.records == []
 
 
-def test_a_directory_that_was_lost_before_the_broker_was_unfenced_elects_nobody() -> None:
+def test_directory_lost_while_fenced_starts_no_election() -> None:
     cluster = BrokerHarness([1])
     bad, good = directory(8), directory(9)
     cluster.fall_silent(1)

@@ -1,4 +1,4 @@
-"""What becomes of many partitions when brokers come and go; race R4 of the replication description, step by step."""
+"""Partitions when brokers fail and return; race R4 of the replication description, step by step."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def seen(cluster: BrokerHarness) -> Seen:
     )
 
 
-def test_the_last_replica_standing_may_lose_its_log_with_elr() -> None:
-    """R4: three replicas of which the last one in sync comes back empty; another has all that was acknowledged."""
+def test_with_elr_the_last_in_sync_replica_may_lose_its_log() -> None:
+    """R4: the last in-sync replica of three returns empty; another has every acknowledged record."""
     cluster = BrokerHarness([1, 2, 3])
     cluster.begin(Partition((1, 2, 3), (1, 2, 3), 1, 1, 2))
     cluster.fall_silent(2)
@@ -51,8 +51,8 @@ def test_the_last_replica_standing_may_lose_its_log_with_elr() -> None:
     assert seen(cluster) == ((3,), [], 3, 3, 7)
 
 
-def test_the_last_replica_standing_leads_again_without_elr() -> None:
-    """R4 again: this loses data if its log is empty, which is why there is an ELR."""
+def test_without_elr_the_last_in_sync_replica_leads_again() -> None:
+    """R4 without the ELR loses data if that replica's log is empty."""
     cluster = BrokerHarness([1, 2, 3], elr=False)
     cluster.begin(Partition((1, 2, 3), (1, 2, 3), 1, 1, 2))
     for broker_id in (2, 3, 1):
@@ -87,7 +87,7 @@ def partitions(cluster: BrokerHarness) -> list[Partition]:
     ]
 
 
-def test_a_fenced_broker_is_in_no_isr_and_leads_nothing_and_others_are_left_alone(
+def test_fenced_broker_leaves_every_isr_and_leadership(
     many: BrokerHarness,
 ) -> None:
     before = partitions(many)
@@ -112,7 +112,7 @@ def test_planning_does_not_modify_image(many: BrokerHarness) -> None:
     assert (controller.image.fingerprint(), controller.image.hash) == before
 
 
-def test_whoever_comes_back_first_leads_what_it_may(many: BrokerHarness) -> None:
+def test_first_unfenced_eligible_broker_leads(many: BrokerHarness) -> None:
     for broker_id in (1, 2, 3, 4):
         many.fall_silent(broker_id)
     assert all(partition.leader == NO_LEADER for partition in partitions(many))
@@ -135,7 +135,7 @@ def held(cluster: BrokerHarness, broker_id: int) -> int:
     return sum(broker_id in partition.isr for partition in partitions(cluster))
 
 
-def test_a_broker_with_very_many_partitions_is_fenced_with_the_last(in_steps: BrokerHarness) -> None:
+def test_broker_is_fenced_with_the_last_step_of_its_partitions(in_steps: BrokerHarness) -> None:
     assert held(in_steps, 2) == 30
     for left, is_fenced in ((18, False), (6, False), (0, True)):
         assert in_steps.heartbeat(2, want_fence=True).is_fenced == is_fenced
@@ -143,7 +143,7 @@ def test_a_broker_with_very_many_partitions_is_fenced_with_the_last(in_steps: Br
     assert all(partition.leader != 2 for partition in partitions(in_steps))
 
 
-def test_as_many_as_fit_into_a_step_are_followed_by_an_empty_one(in_steps: BrokerHarness) -> None:
+def test_exactly_full_step_is_followed_by_an_empty_one(in_steps: BrokerHarness) -> None:
     for first in fence(in_steps.controller, in_steps.broker(2))[:18]:
         in_steps.apply(first)
     assert held(in_steps, 2) == 12
@@ -151,7 +151,7 @@ def test_as_many_as_fit_into_a_step_are_followed_by_an_empty_one(in_steps: Broke
     assert in_steps.heartbeat(2, want_fence=True).is_fenced
 
 
-def test_a_broker_with_very_many_partitions_drains_heartbeat_by_heartbeat(in_steps: BrokerHarness) -> None:
+def test_controlled_shutdown_moves_one_step_of_partitions_per_heartbeat(in_steps: BrokerHarness) -> None:
     for _ in range(3):
         assert not in_steps.heartbeat(2, want_shut_down=True).should_shut_down
     assert in_steps.controller.image.index.leader_count(2) == 0
@@ -162,14 +162,14 @@ def test_a_broker_with_very_many_partitions_drains_heartbeat_by_heartbeat(in_ste
     assert held(in_steps, 2) == 0
 
 
-def test_a_start_waits_until_the_one_before_is_fenced_if_that_takes_steps(in_steps: BrokerHarness) -> None:
+def test_registration_waits_until_previous_incarnation_is_fenced(in_steps: BrokerHarness) -> None:
     in_steps.now_ms = 9000.0
     assert in_steps.register(2, start=1).error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
     in_steps.fall_silent(2)
     assert in_steps.register(2, start=1).error_code == 0
 
 
-def test_a_broker_that_comes_leads_in_steps_too(in_steps: BrokerHarness) -> None:
+def test_unfenced_broker_takes_leadership_in_steps(in_steps: BrokerHarness) -> None:
     for broker_id in (1, 2, 3, 4):
         in_steps.fall_silent(broker_id)
     in_steps.heartbeat(4)

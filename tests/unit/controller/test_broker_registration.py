@@ -19,18 +19,18 @@ SESSION_MS = 9000.0
 
 @pytest.fixture
 def cluster() -> BrokerHarness:
-    """Brokers 1 to 3 are there, in one partition that 1 leads; 4 is not known."""
+    """Brokers 1 to 3 are registered, in one partition that 1 leads; 4 is not."""
     cluster = BrokerHarness([1, 2, 3])
     cluster.begin(Partition((1, 2, 3), (1, 2, 3), 1))
     return cluster
 
 
-def test_a_new_broker_begins_fenced_with_the_offset_of_its_record_for_an_epoch(
+def test_new_broker_is_fenced_and_its_epoch_is_its_record_offset(
     cluster: BrokerHarness,
 ) -> None:
     offset = cluster.next_offset
-    answer = cluster.register(4, rack="r")
-    assert (answer.error_code, answer.broker_epoch) == (0, offset)
+    response = cluster.register(4, rack="r")
+    assert (response.error_code, response.broker_epoch) == (0, offset)
     broker = cluster.broker(4)
     assert (broker.epoch, broker.is_fenced, broker.in_controlled_shutdown) == (offset, True, False)
     assert (broker.incarnation_id, broker.rack) == (incarnation(4, 0), "r")
@@ -39,26 +39,26 @@ def test_a_new_broker_begins_fenced_with_the_offset_of_its_record_for_an_epoch(
     assert broker.directories == (directory(4),)
 
 
-def test_the_epoch_counts_the_records_before_it_in_its_batch(cluster: BrokerHarness) -> None:
+def test_broker_epoch_counts_preceding_records_of_the_batch(cluster: BrokerHarness) -> None:
     cluster.now_ms = SESSION_MS
     offset = cluster.next_offset
-    answer = cluster.register(1, start=1)
+    response = cluster.register(1, start=1)
     assert cluster.kinds() == ["PartitionChangeRecord", "RegisterBrokerRecord"]
-    assert answer.broker_epoch == cluster.broker(1).epoch == offset + 1
+    assert response.broker_epoch == cluster.broker(1).epoch == offset + 1
 
 
-def test_epochs_grow_from_start_to_start(cluster: BrokerHarness) -> None:
+def test_broker_epoch_grows_with_each_incarnation(cluster: BrokerHarness) -> None:
     epochs = [cluster.register(4, start=start).broker_epoch for start in range(3)]
     assert epochs == sorted(set(epochs))
 
 
-# R22: the same start asks again
+# R22: the same incarnation registers again
 
 
-def test_a_retry_keeps_epoch_and_flags_and_its_place_in_the_isr(cluster: BrokerHarness) -> None:
+def test_retry_keeps_epoch_flags_and_isr_membership(cluster: BrokerHarness) -> None:
     before = cluster.partition
-    answer = cluster.register(1, start=0)
-    assert answer.broker_epoch == broker_epoch(1)
+    response = cluster.register(1, start=0)
+    assert response.broker_epoch == broker_epoch(1)
     assert not cluster.broker(1).is_fenced
     assert cluster.partition == before
     cluster.heartbeat(1, want_shut_down=True)
@@ -68,7 +68,7 @@ def test_a_retry_keeps_epoch_and_flags_and_its_place_in_the_isr(cluster: BrokerH
     assert not cluster.broker(1).is_fenced
 
 
-def test_a_retry_of_who_is_still_fenced_stays_so(cluster: BrokerHarness) -> None:
+def test_retry_of_fenced_broker_stays_fenced(cluster: BrokerHarness) -> None:
     epoch = cluster.register(4).broker_epoch
     assert cluster.register(4).broker_epoch == epoch
     assert cluster.broker(4).is_fenced
@@ -80,32 +80,32 @@ def test_registration_retry_renews_session(cluster: BrokerHarness) -> None:
     assert cluster.controller.sessions.is_alive(1, SESSION_MS + 1000)
 
 
-def test_a_retry_may_say_that_it_is_reached_elsewhere(cluster: BrokerHarness) -> None:
+def test_retry_may_change_endpoints(cluster: BrokerHarness) -> None:
     cluster.register(1, listeners=[Listener("PLAINTEXT", "elsewhere", 1, 0)])
     assert cluster.broker(1).endpoints[0].host == "elsewhere"
     assert cluster.broker(1).epoch == broker_epoch(1)
 
 
-# Another start while the one before may live
+# A new incarnation while the previous one may be alive
 
 
-def test_another_start_waits_for_the_session_of_the_one_before(cluster: BrokerHarness) -> None:
+def test_new_incarnation_waits_for_the_previous_session(cluster: BrokerHarness) -> None:
     cluster.now_ms = SESSION_MS - 0.1
-    answer = cluster.register(1, start=1)
-    assert (answer.error_code, answer.broker_epoch) == (ErrorCode.DUPLICATE_BROKER_REGISTRATION, -1)
+    response = cluster.register(1, start=1)
+    assert (response.error_code, response.broker_epoch) == (ErrorCode.DUPLICATE_BROKER_REGISTRATION, -1)
     assert cluster.last.records == ()
     cluster.now_ms = SESSION_MS
     assert cluster.register(1, start=1).error_code == 0
 
 
-def test_who_is_refused_does_not_keep_the_other_alive(cluster: BrokerHarness) -> None:
+def test_rejected_registration_does_not_renew_the_other_session(cluster: BrokerHarness) -> None:
     cluster.now_ms = SESSION_MS - 1
     assert cluster.register(1, start=1).error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
     cluster.now_ms = SESSION_MS
     assert cluster.register(1, start=1).error_code == 0
 
 
-def test_a_fenced_or_draining_broker_may_start_anew_at_once(cluster: BrokerHarness) -> None:
+def test_fenced_or_stopping_broker_registers_again_immediately(cluster: BrokerHarness) -> None:
     cluster.fall_silent(2)
     cluster.heartbeat(2, want_fence=True)
     assert cluster.register(2, start=1).error_code == 0
@@ -114,11 +114,11 @@ def test_a_fenced_or_draining_broker_may_start_anew_at_once(cluster: BrokerHarne
     assert not cluster.broker(1).in_controlled_shutdown
 
 
-# R16: a restart inside the session, and what it leaves of the broker in partitions
+# R16: a restart within the session
 
 
-def test_a_start_that_may_have_lost_all_leaves_every_isr_before_it_registers(cluster: BrokerHarness) -> None:
-    """Its session is over, and nobody has seen that yet: R16."""
+def test_unclean_incarnation_leaves_every_isr_before_it_registers(cluster: BrokerHarness) -> None:
+    """Its session has expired but is not fenced yet: R16."""
     cluster.now_ms = SESSION_MS
     cluster.register(1, start=1)
     partition = cluster.partition
@@ -128,7 +128,7 @@ def test_a_start_that_may_have_lost_all_leaves_every_isr_before_it_registers(clu
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_only_a_clean_start_stays_eligible(cluster: BrokerHarness, is_clean: bool) -> None:
+def test_only_clean_shutdown_keeps_eligibility(cluster: BrokerHarness, is_clean: bool) -> None:
     cluster.now_ms = SESSION_MS
     cluster.fall_silent(2)
     assert (cluster.partition.isr, cluster.partition.elr) == ((1, 3), ())
@@ -143,7 +143,7 @@ def test_only_a_clean_start_stays_eligible(cluster: BrokerHarness, is_clean: boo
     assert sorted(partition.elr) == ([1, 3] if is_clean else [])
 
 
-def test_a_broker_that_was_unregistered_starts_uncleanly(cluster: BrokerHarness) -> None:
+def test_unregistered_broker_is_unclean_when_it_registers_again(cluster: BrokerHarness) -> None:
     cluster.fall_silent(2)
     cluster.fall_silent(3)
     assert cluster.partition.elr == (3,)
@@ -153,7 +153,7 @@ def test_a_broker_that_was_unregistered_starts_uncleanly(cluster: BrokerHarness)
     assert cluster.partition.elr == ()
 
 
-# What is refused
+# Rejected requests
 
 
 @pytest.mark.parametrize(
@@ -178,31 +178,31 @@ def test_a_broker_that_was_unregistered_starts_uncleanly(cluster: BrokerHarness)
         ({"features": [Feature("metadata.version", 1, 30)]}, ErrorCode.UNSUPPORTED_VERSION),
     ],
 )
-def test_what_cannot_be_is_refused_and_changes_nothing(
+def test_invalid_registration_is_rejected_without_changes(
     cluster: BrokerHarness, fields: dict[str, Any], error: ErrorCode
 ) -> None:
-    answer = cluster.register(4, **fields)
-    assert (answer.error_code, answer.broker_epoch) == (error, -1)
+    response = cluster.register(4, **fields)
+    assert (response.error_code, response.broker_epoch) == (error, -1)
     assert cluster.last.records == ()
     assert 4 not in cluster.controller.image.brokers
 
 
-def test_an_impossible_id_is_refused(cluster: BrokerHarness) -> None:
+def test_invalid_broker_id_is_rejected(cluster: BrokerHarness) -> None:
     assert cluster.register(-1, log_dirs=[directory(9)]).error_code == ErrorCode.INVALID_REGISTRATION
 
 
-def test_a_directory_stays_with_its_broker(cluster: BrokerHarness) -> None:
+def test_new_incarnation_keeps_its_directory_and_adds_one(cluster: BrokerHarness) -> None:
     cluster.now_ms = SESSION_MS
     assert cluster.register(1, start=1, log_dirs=[directory(1), directory(9)]).error_code == 0
     assert cluster.broker(1).directories == (directory(1), directory(9))
 
 
-# Unregistering
+# Unregistration
 
 
-def test_an_unregistered_broker_is_in_no_isr_and_not_known(cluster: BrokerHarness) -> None:
-    answer = cluster.unregister(1)
-    assert (answer.error_code, answer.error_message) == (0, None)
+def test_unregistered_broker_leaves_every_isr_and_the_image(cluster: BrokerHarness) -> None:
+    response = cluster.unregister(1)
+    assert (response.error_code, response.error_message) == (0, None)
     assert cluster.kinds() == ["PartitionChangeRecord", "UnregisterBrokerRecord"]
     assert (cluster.partition.isr, cluster.partition.leader) == ((2, 3), 2)
     assert 1 not in cluster.controller.image.brokers
@@ -210,9 +210,9 @@ def test_an_unregistered_broker_is_in_no_isr_and_not_known(cluster: BrokerHarnes
 
 
 def test_unregistering_twice_is_an_error(cluster: BrokerHarness) -> None:
-    answer = cluster.unregister(7)
-    assert answer.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
-    assert "7" in answer.error_message
+    response = cluster.unregister(7)
+    assert response.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+    assert "7" in response.error_message
     assert cluster.last.records == ()
 
 

@@ -34,7 +34,7 @@ def test_expired_brokers_are_ordered_by_last_contact(sessions: BrokerSessions) -
     assert sessions.expired(200.0) == [2, 3, 1]
 
 
-def test_of_a_new_start_nothing_is_known(sessions: BrokerSessions) -> None:
+def test_new_incarnation_has_no_session_history(sessions: BrokerSessions) -> None:
     first = sessions.touch(1, 10, 500, 10.0)
     first.controlled_shutdown_offset = 400
     assert sessions.touch(1, 10, 300, 20.0) is first
@@ -43,7 +43,7 @@ def test_of_a_new_start_nothing_is_known(sessions: BrokerSessions) -> None:
     assert (second.metadata_offset, second.controlled_shutdown_offset) == (7, -1)
 
 
-def test_who_leads_next_knows_nothing_of_before(sessions: BrokerSessions) -> None:
+def test_next_leader_keeps_no_earlier_sessions(sessions: BrokerSessions) -> None:
     sessions.touch(3, 30, 5, 20.0)
     sessions.begin([broker(2, 20)], 1000.0)
     assert sessions.get(1) is sessions.get(3) is None

@@ -27,7 +27,7 @@ def test_apply_records(image: ClusterImage) -> None:
     assert image.features == {METADATA_VERSION: 25}
 
 
-def test_a_record_that_the_image_does_not_hold_changes_nothing(image: ClusterImage) -> None:
+def test_record_types_without_state_change_nothing(image: ClusterImage) -> None:
     before = image.fingerprint()
     changes: list[UndoEntry] = []
     image.apply(NoOpRecord(), changes)
@@ -35,7 +35,7 @@ def test_a_record_that_the_image_does_not_hold_changes_nothing(image: ClusterIma
     assert image.fingerprint() == before
 
 
-def test_every_change_is_undone_newest_first(image: ClusterImage) -> None:
+def test_changes_are_undone_newest_first(image: ClusterImage) -> None:
     before = image.fingerprint()
     records = [
         ConfigRecord(*GROUP, "kept", "2"),

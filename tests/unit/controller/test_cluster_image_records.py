@@ -1,4 +1,4 @@
-"""What each record makes of the image, as stock readers of the log have it; and what none of them would take."""
+"""The effect of each record on the image, as in stock readers, and records that every reader rejects."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def partition(image: ClusterImage) -> Partition:
     return found
 
 
-def test_a_broker_is_what_it_registered_with_last(image: ClusterImage) -> None:
+def test_registration_replaces_the_previous_one(image: ClusterImage) -> None:
     endpoint = BrokerEndpoint("L", "host", 9092, 0)
     image.apply(
         RegisterBrokerRecord(1, False, FOLDERS[3], 20, [endpoint], rack="r", log_dirs=FOLDERS[:2]), []
@@ -71,7 +71,7 @@ def test_a_broker_is_what_it_registered_with_last(image: ClusterImage) -> None:
     assert broker.directories == tuple(FOLDERS[:2])
 
 
-def test_changes_of_a_broker_leave_what_they_do_not_name(image: ClusterImage) -> None:
+def test_broker_change_keeps_unnamed_fields(image: ClusterImage) -> None:
     image.apply(BrokerRegistrationChangeRecord(1, 11, log_dirs=FOLDERS[:1]), [])
     assert image.brokers[1].is_fenced
     image.apply(BrokerRegistrationChangeRecord(1, 11, fenced=-1), [])
@@ -86,14 +86,14 @@ def test_changes_of_a_broker_leave_what_they_do_not_name(image: ClusterImage) ->
     assert image.brokers[1].is_fenced
 
 
-def test_records_of_old_logs_fence_and_unfence(image: ClusterImage) -> None:
+def test_legacy_fence_and_unfence_records(image: ClusterImage) -> None:
     image.apply(UnfenceBrokerRecord(1, 11), [])
     assert not image.brokers[1].is_fenced
     image.apply(FenceBrokerRecord(1, 11), [])
     assert image.brokers[1].is_fenced
 
 
-def test_a_broker_may_go_while_partitions_still_name_it(image: ClusterImage) -> None:
+def test_broker_may_unregister_while_partitions_name_it(image: ClusterImage) -> None:
     image.apply(UnregisterBrokerRecord(1, 11), [])
     assert 1 not in image.brokers
     assert partition(image).leader == 1
@@ -104,7 +104,7 @@ def test_a_broker_may_go_while_partitions_still_name_it(image: ClusterImage) -> 
     assert image.index.leader_count(1) == 0
 
 
-def test_a_change_grows_the_partition_epoch_and_the_leader_epoch_if_it_names_a_leader(
+def test_change_bumps_partition_epoch_and_leader_epoch_if_it_names_a_leader(
     image: ClusterImage,
 ) -> None:
     image.apply(change(isr=[1, 2, 3]), [])
@@ -115,14 +115,14 @@ def test_a_change_grows_the_partition_epoch_and_the_leader_epoch_if_it_names_a_l
     assert (partition(image).recovery, partition(image).leader_epoch) == (RECOVERING, 5)
 
 
-def test_a_partition_takes_the_place_of_one_that_is_there(image: ClusterImage) -> None:
+def test_partition_record_replaces_existing_partition(image: ClusterImage) -> None:
     image.apply(PartitionRecord(0, TOPIC, [2, 3], [3], leader=3, leader_epoch=0, partition_epoch=0), [])
     assert partition(image) == Partition((2, 3), (3,), 3)
     assert [image.index.leader_count(broker_id) for broker_id in (1, 2, 3)] == [0, 0, 1]
 
 
-def test_clearing_the_elr_is_a_change_of_every_partition_that_has_one(image: ClusterImage) -> None:
-    """As in stock readers: the partition epoch grows, the leader epoch does not."""
+def test_clearing_the_elr_changes_every_partition_that_has_one(image: ClusterImage) -> None:
+    """As in stock readers, it bumps the partition epoch but not the leader epoch."""
     image.apply(TopicRecord("u", OTHER), [])
     for topic_id in (TOPIC, OTHER):
         record = PartitionRecord(1, topic_id, [1, 2], [1], leader=1, leader_epoch=4, partition_epoch=9)
@@ -139,7 +139,7 @@ def test_clearing_the_elr_is_a_change_of_every_partition_that_has_one(image: Clu
     assert set(image.index.partitions_with_broker(2)) == {WHERE}
 
 
-def test_the_configs_of_a_topic_go_with_it(image: ClusterImage) -> None:
+def test_topic_removal_removes_its_configs(image: ClusterImage) -> None:
     image.apply(ConfigRecord(2, "t", "min.insync.replicas", "2"), [])
     image.apply(ConfigRecord(2, "u", "min.insync.replicas", "3"), [])
     image.apply(ConfigRecord(32, "t", "of a group", "1"), [])
@@ -152,7 +152,7 @@ def test_the_configs_of_a_topic_go_with_it(image: ClusterImage) -> None:
     assert image.min_isr("t") == 1
 
 
-def test_a_feature_at_level_0_is_not_there(image: ClusterImage) -> None:
+def test_level_0_removes_a_feature(image: ClusterImage) -> None:
     before = image.hash
     image.apply(FeatureLevelRecord("group.version", 1), [])
     image.apply(FeatureLevelRecord("group.version", 0), [])
@@ -160,12 +160,12 @@ def test_a_feature_at_level_0_is_not_there(image: ClusterImage) -> None:
     assert image.hash == before
 
 
-def test_the_version_of_the_quorum_is_no_feature_of_the_image(image: ClusterImage) -> None:
+def test_kraft_version_is_not_a_feature_of_the_image(image: ClusterImage) -> None:
     image.apply(FeatureLevelRecord(KRAFT_VERSION, 1), [])
     assert image.features == {}
 
 
-def test_producer_ids_that_were_given_out_are_counted(image: ClusterImage) -> None:
+def test_allocated_producer_ids_are_recorded(image: ClusterImage) -> None:
     image.apply(ProducerIdsRecord(1, 11, 1000), [])
     assert image.next_producer_id == 1000
 
@@ -197,28 +197,26 @@ def test_producer_ids_that_were_given_out_are_counted(image: ClusterImage) -> No
     ],
     ids=repr,
 )
-def test_a_record_that_contradicts_the_log_is_refused_with_the_image_as_it_was(
-    image: ClusterImage, record: Any
-) -> None:
+def test_contradictory_record_is_rejected_without_changes(image: ClusterImage, record: Any) -> None:
     before = image.fingerprint(), image.hash
     with pytest.raises(MalformedMessage):
         image.apply(record, [])
     assert (image.fingerprint(), image.hash) == before
 
 
-def test_replicas_that_leave_their_directories_behind_are_refused(image: ClusterImage) -> None:
+def test_replica_change_must_name_directories(image: ClusterImage) -> None:
     image.apply(change(replicas=[1, 2, 3], directories=FOLDERS[:3]), [])
     with pytest.raises(MalformedMessage, match="2 replicas in 3 directories"):
         image.apply(change(replicas=[1, 2]), [])
 
 
-def test_a_transaction_within_a_transaction_is_refused(image: ClusterImage) -> None:
+def test_nested_transaction_is_rejected(image: ClusterImage) -> None:
     image.apply(BeginTransactionRecord(), [])
     with pytest.raises(MalformedMessage, match="inside another transaction"):
         image.apply(BeginTransactionRecord(), [])
 
 
-def test_what_a_record_of_a_transaction_contradicts_is_told_at_its_end(image: ClusterImage) -> None:
+def test_contradiction_in_a_transaction_is_reported_at_its_end(image: ClusterImage) -> None:
     image.apply(BeginTransactionRecord(), [])
     image.apply(RemoveTopicRecord(OTHER), [])
     with pytest.raises(MalformedMessage, match="does not exist"):
@@ -233,7 +231,7 @@ def test_aborted_transaction_leaves_no_trace(image: ClusterImage) -> None:
 
 
 def test_equal_tuples_are_interned(image: ClusterImage) -> None:
-    """A million partitions have their replicas on the same few sets of brokers."""
+    """A million partitions share a few replica sets."""
     for number in range(2):
         folders = [KafkaUuid(bytes(folder)) for folder in FOLDERS[:3]]
         image.apply(PartitionRecord(number, TOPIC, [1, 2, 3], [1, 2, 3], leader=1, directories=folders), [])
@@ -250,7 +248,7 @@ def test_equal_tuples_are_interned(image: ClusterImage) -> None:
     assert ids[0] is ids[1]
 
 
-def test_an_image_that_is_replaced_goes_without_a_search_for_cycles(image: ClusterImage) -> None:
+def test_replaced_image_is_freed_without_garbage_collection(image: ClusterImage) -> None:
     def images() -> int:
         return sum(type(thing) is ClusterImage for thing in gc.get_objects())
 

@@ -1,5 +1,5 @@
-"""The verdicts of a stock controller of thousands of changes of configs, as tests/interop/stock_tools/configs.py
-recorded them, are those of this one."""
+"""Thousands of config changes get the error codes of a stock controller, which
+tests/interop/stock_tools/configs.py recorded."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ TOPIC_ID = KafkaUuid(b"the topic's id..")
 
 @cache
 def of_stock() -> list[tuple[Case, int]]:
-    """Every case with the error code of the stock controller."""
+    """Each case with the stock controller's error code."""
     return list(recorded(DATA / f"kafka_{RELEASE}_config_verdicts.jsonl"))
 
 
 def verdict(case: Case) -> int:
-    """The error code that this controller has."""
+    """The error code of this controller."""
     image, resource = ClusterImage(), (case.kind, NAME)
     if case.kind == TOPIC:
         image.apply(TopicRecord(NAME, TOPIC_ID), [])
@@ -59,14 +59,14 @@ def verdict(case: Case) -> int:
 
 
 def is_accepted_on_purpose(case: Case) -> bool:
-    """A stock controller does not know which configs of groups and of client metrics are lists."""
+    """Whether this controller accepts the change deliberately: a stock one does not treat these configs as lists."""
     return case.kind in (GROUP, CLIENT_METRICS) and any(
         operation in (APPEND, SUBTRACT) and TABLES[case.kind][name].type is ConfigType.LIST
         for name, operation, _ in case.operations
     )
 
 
-def test_every_verdict_is_that_of_a_stock_controller() -> None:
+def test_error_codes_equal_those_of_a_stock_controller() -> None:
     compared = [(case, code, verdict(case)) for case, code in of_stock() if not is_accepted_on_purpose(case)]
     assert len(compared) > 3000
     assert [each for each in compared if each[1] != each[2]] == []
@@ -82,5 +82,5 @@ def test_every_verdict_is_that_of_a_stock_controller() -> None:
         lambda case, code: any(operation in (APPEND, SUBTRACT) for _, operation, _ in case.operations),
     ],
 )
-def test_cases_of_every_sort_are_recorded(sort: Callable[[Case, int], bool]) -> None:
+def test_recorded_cases_cover_every_kind(sort: Callable[[Case, int], bool]) -> None:
     assert sum(sort(case, code) for case, code in of_stock()) >= 10

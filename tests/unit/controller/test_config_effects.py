@@ -16,7 +16,7 @@ OF_TOPIC = (int(ResourceType.TOPIC), TOPIC)
 def change(
     cluster: PartitionHarness, key: str, value: str | None, resource: tuple[int, str] = OF_TOPIC
 ) -> None:
-    """Alter one config, with what follows from it."""
+    """Alter one config and apply its effects on partitions."""
     record = ConfigRecord(*resource, key, value)
     effects = plan_effects(cluster.controller, [record])
     cluster.apply(record, *effects)
@@ -38,14 +38,14 @@ def test_elr_is_cleared_when_isr_reaches_min_isr(cluster: PartitionHarness) -> N
 
 @pytest.mark.parametrize("value", ["2", "3", "4"])
 def test_elr_is_kept_below_min_isr(cluster: PartitionHarness, value: str) -> None:
-    """Kafka's controller clears it at every change of min.insync.replicas, and with it who could lead cleanly."""
+    """Kafka's controller clears it at every change of min.insync.replicas, and loses the eligible leaders."""
     before = Partition((1, 2, 3), (1,), 1, elr=(2, 3))
     cluster.begin(before)
     change(cluster, MIN_INSYNC_REPLICAS, value)
     assert cluster.partition == before
 
 
-def test_without_an_isr_who_is_in_the_elr_stays_eligible(cluster: PartitionHarness) -> None:
+def test_without_an_isr_the_elr_is_kept(cluster: PartitionHarness) -> None:
     before = Partition((1, 2), (), NO_LEADER, elr=(2,))
     cluster.controller.image.brokers.pop(2)
     cluster.begin(before)
@@ -53,7 +53,7 @@ def test_without_an_isr_who_is_in_the_elr_stays_eligible(cluster: PartitionHarne
     assert cluster.partition == before
 
 
-def test_a_deleted_value_gives_way_to_that_of_all_brokers(cluster: PartitionHarness) -> None:
+def test_deleted_topic_value_falls_back_to_the_cluster_default(cluster: PartitionHarness) -> None:
     cluster.begin(Partition((1, 2, 3), (1,), 1, elr=(2, 3)))
     change(cluster, MIN_INSYNC_REPLICAS, "1", ALL_BROKERS)
     assert cluster.partition.elr == (2, 3)
@@ -61,7 +61,7 @@ def test_a_deleted_value_gives_way_to_that_of_all_brokers(cluster: PartitionHarn
     assert cluster.partition.elr == ()
 
 
-def test_the_value_of_all_brokers_is_for_topics_without_their_own(cluster: PartitionHarness) -> None:
+def test_cluster_default_applies_to_topics_without_their_own_value(cluster: PartitionHarness) -> None:
     cluster.apply(
         ConfigRecord(*OF_TOPIC, MIN_INSYNC_REPLICAS, None),
         ConfigRecord(*ALL_BROKERS, MIN_INSYNC_REPLICAS, "2"),
@@ -71,7 +71,7 @@ def test_the_value_of_all_brokers_is_for_topics_without_their_own(cluster: Parti
     assert cluster.partition.elr == ()
 
 
-def test_changes_of_one_request_are_looked_at_together(cluster: PartitionHarness) -> None:
+def test_changes_of_one_request_take_effect_together(cluster: PartitionHarness) -> None:
     cluster.begin(Partition((1, 2, 3), (1,), 1, elr=(2, 3)))
     records = [
         ConfigRecord(*OF_TOPIC, MIN_INSYNC_REPLICAS, None),
@@ -81,7 +81,7 @@ def test_changes_of_one_request_are_looked_at_together(cluster: PartitionHarness
 
 
 @pytest.mark.parametrize("resource", [OF_TOPIC, ALL_BROKERS])
-def test_a_reassignment_completes_when_the_isr_suffices(
+def test_reassignment_completes_when_the_isr_suffices(
     cluster: PartitionHarness, resource: tuple[int, str]
 ) -> None:
     if resource == ALL_BROKERS:
@@ -93,14 +93,14 @@ def test_a_reassignment_completes_when_the_isr_suffices(
     assert not cluster.partition.is_reassigning
 
 
-def test_who_may_lead_uncleanly_now_leads(cluster: PartitionHarness) -> None:
+def test_enabling_unclean_election_elects_a_leader(cluster: PartitionHarness) -> None:
     cluster.begin(Partition((1, 2, 9), (9,), NO_LEADER))
     change(cluster, UNCLEAN_ELECTION, "TRUE")
     partition = cluster.partition
     assert (partition.leader, partition.isr, partition.recovery) == (1, (1,), RECOVERING)
 
 
-def test_other_configs_and_other_resources_change_no_partition(cluster: PartitionHarness) -> None:
+def test_unrelated_configs_change_no_partition(cluster: PartitionHarness) -> None:
     cluster.begin(Partition((1, 2, 3), (1,), 1, elr=(2, 3)))
     for record in (
         ConfigRecord(*OF_TOPIC, "retention.ms", "1"),
@@ -111,8 +111,8 @@ def test_other_configs_and_other_resources_change_no_partition(cluster: Partitio
         assert plan_effects(cluster.controller, [record]) == []
 
 
-def test_what_has_no_elr_any_more_is_not_looked_at(cluster: PartitionHarness) -> None:
-    """A topic that went, say."""
+def test_partitions_without_an_elr_are_skipped(cluster: PartitionHarness) -> None:
+    """For example those of a deleted topic."""
     index = cluster.controller.image.index
     cluster.begin(Partition((1, 2, 3), (1,), 1, elr=(2, 3)))
     assert list(index.with_elr) == [WHERE]
@@ -125,8 +125,8 @@ def test_what_has_no_elr_any_more_is_not_looked_at(cluster: PartitionHarness) ->
     assert not index.with_elr
 
 
-def test_one_elected_from_the_elr_of_before_ends_it_where_it_suffices(cluster: PartitionHarness) -> None:
-    """Nobody waits for the others from then on: they may not lead."""
+def test_leader_elected_from_the_elr_clears_it_if_it_suffices(cluster: PartitionHarness) -> None:
+    """The other members are not eligible from then on."""
     cluster.begin(Partition((1, 2, 3), (), NO_LEADER, elr=(1, 2)))
     cluster.fence(1)
     cluster.fence(2)

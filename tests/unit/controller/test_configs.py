@@ -77,7 +77,7 @@ def test_operations(
         (BROKER, [("fine", SET, "1"), ("kept", APPEND, "1")], ErrorCode.INVALID_CONFIG),
     ],
 )
-def test_what_is_refused_says_why(
+def test_rejected_config_change_explains_the_cause(
     image: ClusterImage, resource: Resource, operations: list[tuple[str, int, str | None]], error: ErrorCode
 ) -> None:
     planned = plan_incremental(image, resource, operations)
@@ -90,15 +90,15 @@ def test_what_is_refused_says_why(
     ("resource", "name"),
     [((2, "€" * 10_000), "a"), ((4, "\x00" * 32_767), "a"), (BROKER, "€" * 10_000)],
 )
-def test_what_is_refused_is_named_in_few_words(image: ClusterImage, resource: Resource, name: str) -> None:
-    """The error text travels in a string of 32767 bytes at most, whatever the name is made of."""
+def test_error_text_shortens_long_names(image: ClusterImage, resource: Resource, name: str) -> None:
+    """The error text is a string of at most 32767 bytes, whatever the characters of the name."""
     planned = plan_incremental(image, resource, [(name, APPEND, "1")])
     assert isinstance(planned, ApiError)
     assert len(planned.message.encode()) < 1000
 
 
 @pytest.mark.parametrize(("operation", "value"), [(SET, "€" * 10_000), (APPEND, "x" * 32_763)])
-def test_values_up_to_the_limit_pass(image: ClusterImage, operation: int, value: str) -> None:
+def test_values_up_to_the_size_limit_are_accepted(image: ClusterImage, operation: int, value: str) -> None:
     planned = plan_incremental(image, METRICS, [("metrics", operation, value)])
     assert isinstance(planned, list)
     (change,) = planned
@@ -116,22 +116,20 @@ def test_values_up_to_the_limit_pass(image: ClusterImage, operation: int, value:
         (GROUP, "consumer.session.timeout.ms", "45000"),
     ],
 )
-def test_resources_that_can_be_changed(
-    image: ClusterImage, resource: Resource, name: str, value: str
-) -> None:
+def test_alterable_resource_types(image: ClusterImage, resource: Resource, name: str, value: str) -> None:
     assert isinstance(plan_incremental(image, resource, [(name, SET, value)]), list)
 
 
-def test_the_last_operation_on_a_config_counts(image: ClusterImage) -> None:
+def test_last_operation_on_a_config_wins(image: ClusterImage) -> None:
     planned = plan_incremental(image, BROKER, [("a", SET, "1"), ("a", DELETE, None)])
     assert planned == [ConfigRecord(*BROKER, "a", None)]
 
 
-def test_null_deletes(image: ClusterImage) -> None:
+def test_null_value_deletes_the_config(image: ClusterImage) -> None:
     assert plan_incremental(image, BROKER, [("kept", SET, None)]) == [ConfigRecord(*BROKER, "kept", None)]
 
 
-def test_replacement_deletes_what_it_does_not_name(image: ClusterImage) -> None:
+def test_replacement_deletes_unnamed_configs(image: ClusterImage) -> None:
     assert plan_replacement(image, BROKER, [("kept", "2")]) == [
         ConfigRecord(*BROKER, "gone", None),
         ConfigRecord(*BROKER, "kept", "2"),
@@ -147,10 +145,10 @@ def test_replacement_deletes_what_it_does_not_name(image: ClusterImage) -> None:
         (0, "7", SET, "2", False),
     ],
 )
-def test_with_an_elr_one_broker_cannot_have_its_own_least_isr(
+def test_with_elr_a_broker_cannot_override_min_isr(
     image: ClusterImage, elr: int, name: str, operation: int, value: str | None, is_refused: bool
 ) -> None:
-    """Its high watermark would advance without replicas that may be elected."""
+    """Its high watermark would advance without replicas that are eligible."""
     image.apply(FeatureLevelRecord(ELR_VERSION, elr), [])
     planned = plan_incremental(
         image, (int(ResourceType.BROKER), name), [("min.insync.replicas", operation, value)]
@@ -161,8 +159,8 @@ def test_with_an_elr_one_broker_cannot_have_its_own_least_isr(
 
 
 @pytest.mark.parametrize("elr", [0, 1])
-def test_with_an_elr_the_least_isr_of_all_brokers_stays(image: ClusterImage, elr: int) -> None:
-    """Without it each broker would take what its own properties file says."""
+def test_with_elr_the_cluster_min_isr_cannot_be_deleted(image: ClusterImage, elr: int) -> None:
+    """Without it each broker would use its own properties file."""
     image.apply(FeatureLevelRecord(ELR_VERSION, elr), [])
     image.set_config(ALL_BROKERS, "min.insync.replicas", "2", [])
     for planned in (
@@ -178,7 +176,7 @@ def test_with_an_elr_the_least_isr_of_all_brokers_stays(image: ClusterImage, elr
 
 
 @pytest.mark.parametrize("value", [" 3 ", "+3", "3"])
-def test_a_value_that_is_accepted_is_understood(image: ClusterImage, value: str) -> None:
+def test_accepted_values_can_be_parsed(image: ClusterImage, value: str) -> None:
     for name, shown in (("min.insync.replicas", value), ("unclean.leader.election.enable", " True")):
         planned = plan_incremental(image, ALL_BROKERS, [(name, SET, shown)])
         assert isinstance(planned, list)
@@ -188,7 +186,7 @@ def test_a_value_that_is_accepted_is_understood(image: ClusterImage, value: str)
 
 
 @pytest.mark.parametrize("value", ["", "many", "0", "-1"])
-def test_a_value_of_a_strangers_log_is_no_reason_to_fall(image: ClusterImage, value: str) -> None:
+def test_invalid_value_in_the_log_falls_back_to_the_default(image: ClusterImage, value: str) -> None:
     image.set_config(ALL_BROKERS, "min.insync.replicas", value, [])
     assert image.min_isr("t") == 1
 
@@ -202,7 +200,7 @@ def cordons(
     name: str = "7",
     comes_from_broker: bool = False,
 ) -> list[ConfigRecord] | ApiError:
-    """A change of cordoned.log.dirs of a broker that has it so far."""
+    """Change cordoned.log.dirs of a broker whose value is `before`."""
     image, resource = ClusterImage(), (int(ResourceType.BROKER), name)
     image.apply(FeatureLevelRecord(METADATA_VERSION, level), [])
     if configured is not None:
@@ -230,10 +228,10 @@ def cordons(
         ("*", DELETE, None, False),
     ],
 )
-def test_controller_only_takes_cordons_away(
+def test_controller_only_removes_cordons(
     configured: str | None, operation: int, value: str | None, is_refused: bool, name: str
 ) -> None:
-    """It knows no paths of log directories; the broker that passes a request on has checked them."""
+    """Only the broker that forwards a request knows, and has checked, the paths of its log directories."""
     planned = cordons(configured, operation, value, name=name)
     assert isinstance(planned, ApiError) is is_refused
     assert not isinstance(planned, ApiError) or planned.error == ErrorCode.INVALID_CONFIG
@@ -241,13 +239,13 @@ def test_controller_only_takes_cordons_away(
 
 
 @pytest.mark.parametrize(("operation", "value"), [(SET, "/a"), (SET, ""), (DELETE, None)])
-def test_cordons_need_a_metadata_version_that_has_them(operation: int, value: str | None) -> None:
+def test_cordons_require_their_metadata_version(operation: int, value: str | None) -> None:
     planned = cordons("/a", operation, value, level=29, comes_from_broker=True)
     assert isinstance(planned, ApiError)
     assert (planned.error, "metadata.version 30" in planned.message) == (ErrorCode.INVALID_CONFIG, True)
 
 
-def test_replacement_takes_cordons_away_only() -> None:
+def test_replacement_only_removes_cordons() -> None:
     image, resource = ClusterImage(), (int(ResourceType.BROKER), "7")
     image.apply(FeatureLevelRecord(METADATA_VERSION, 30), [])
     image.set_config(resource, "cordoned.log.dirs", "/a,/b", [])

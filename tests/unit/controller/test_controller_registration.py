@@ -1,4 +1,4 @@
-"""ControllerRegistration and UnregisterController: what the log says of controllers (KIP-919, KIP-1312)."""
+"""ControllerRegistration and UnregisterController (KIP-919, KIP-1312)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def register(
     features: Sequence[Feature] = (FEATURE,),
     controller_id: int = 7,
 ) -> tuple[Any, list[Message]]:
-    """The answer, and the records, which are applied."""
+    """Register; returns the response and the records, which are applied."""
     message = ControllerRegistrationRequest(
         controller_id, incarnation, False, list(listeners), list(features)
     )
@@ -66,26 +66,26 @@ def unregister(controller: Controller, controller_id: int = 7) -> tuple[Any, lis
     return plan.response, list(plan.records)
 
 
-def test_a_registration_is_in_the_image_as_a_value(controller: Controller) -> None:
-    answer, records = register(controller)
-    assert (answer.error_code, len(records)) == (0, 1)
+def test_registration_is_recorded_in_the_image(controller: Controller) -> None:
+    reply, records = register(controller)
+    assert (reply.error_code, len(records)) == (0, 1)
     expected = RegisteredController(
         7, FIRST, (("CONTROLLER", "10.0.0.7", 9093, 0),), {"metadata.version": (21, 30)}
     )
     assert controller.image.controllers == {7: expected}
 
 
-def test_a_new_incarnation_replaces_the_one_before(controller: Controller) -> None:
+def test_new_incarnation_replaces_the_previous_registration(controller: Controller) -> None:
     register(controller)
     register(controller, SECOND)
     assert controller.image.controllers[7].incarnation_id == SECOND
 
 
-def test_the_same_registration_is_not_written_twice(controller: Controller) -> None:
+def test_repeated_registration_writes_no_record(controller: Controller) -> None:
     listeners = [LISTENER, Listener("OTHER", "h", 1, 0)]
     register(controller, listeners=listeners)
-    answer, records = register(controller, listeners=listeners[::-1])
-    assert (answer.error_code, records) == (0, [])
+    reply, records = register(controller, listeners=listeners[::-1])
+    assert (reply.error_code, records) == (0, [])
     assert register(controller, listeners=[LISTENER])[1] != []
     assert register(controller, listeners=[LISTENER], features=[Feature("metadata.version", 21, 25)])[1] != []
 
@@ -109,31 +109,31 @@ def test_the_same_registration_is_not_written_twice(controller: Controller) -> N
     ],
     ids=repr,
 )
-def test_what_readers_could_not_read_is_not_written(controller: Controller, wrong: dict[str, Any]) -> None:
-    answer, records = register(controller, **wrong)
-    assert (answer.error_code, records) == (ErrorCode.INVALID_REQUEST, [])
-    assert "is not registered: " in answer.error_message
+def test_invalid_registration_writes_no_record(controller: Controller, wrong: dict[str, Any]) -> None:
+    reply, records = register(controller, **wrong)
+    assert (reply.error_code, records) == (ErrorCode.INVALID_REQUEST, [])
+    assert "is not registered: " in reply.error_message
 
 
-def test_unregistering_a_controller_that_is_not_registered_is_an_error(controller: Controller) -> None:
-    answer, records = unregister(controller)
-    assert (answer.error_code, records) == (ErrorCode.CONTROLLER_ID_NOT_REGISTERED, [])
+def test_unregistering_unknown_controller_is_an_error(controller: Controller) -> None:
+    reply, records = unregister(controller)
+    assert (reply.error_code, records) == (ErrorCode.CONTROLLER_ID_NOT_REGISTERED, [])
 
 
-def test_a_level_with_the_record_gets_it(controller: Controller) -> None:
+def test_unregistration_writes_its_record(controller: Controller) -> None:
     controller.image.apply(FeatureLevelRecord(METADATA_VERSION, UNREGISTER_SINCE), [])
     register(controller)
-    answer, records = unregister(controller)
-    assert (answer.error_code, records) == (0, [UnregisterControllerRecord(7)])
+    reply, records = unregister(controller)
+    assert (reply.error_code, records) == (0, [UnregisterControllerRecord(7)])
     assert controller.image.controllers == {}
 
 
-def test_below_it_a_vacant_registration_hinders_no_feature(controller: Controller) -> None:
-    """Stock readers halt on a record they do not know, and take a feature that is not named for one at 0 only."""
+def test_unregistration_below_its_record_vacates_the_registration(controller: Controller) -> None:
+    """Stock readers halt on unknown records, and treat a feature that is not named as supported at level 0 only."""
     register(controller, features=[FEATURE, Feature("new.version", 0, 3)])
-    answer, records = unregister(controller)
+    reply, records = unregister(controller)
     (record,) = records
-    assert answer.error_code == 0
+    assert reply.error_code == 0
     assert isinstance(record, RegisterControllerRecord)
     assert (record.incarnation_id, record.end_points) == (ZERO_UUID, [])
     levels = {f.name: (f.min_supported_version, f.max_supported_version) for f in record.features}
@@ -143,7 +143,7 @@ def test_below_it_a_vacant_registration_hinders_no_feature(controller: Controlle
     assert unregister(controller)[0].error_code == ErrorCode.CONTROLLER_ID_NOT_REGISTERED
 
 
-def test_a_controller_that_was_unregistered_registers_again(controller: Controller) -> None:
+def test_unregistered_controller_may_register_again(controller: Controller) -> None:
     register(controller)
     unregister(controller)
     register(controller)
@@ -151,7 +151,7 @@ def test_a_controller_that_was_unregistered_registers_again(controller: Controll
 
 
 @pytest.mark.parametrize("level", [25, UNREGISTER_SINCE])
-def test_registrations_are_taken_back_and_snapshotted_as_all_else(controller: Controller, level: int) -> None:
+def test_registrations_are_undone_and_snapshotted(controller: Controller, level: int) -> None:
     image = controller.image
     image.apply(FeatureLevelRecord(METADATA_VERSION, level), [])
     register(controller)

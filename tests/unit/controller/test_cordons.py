@@ -1,4 +1,4 @@
-"""Cordoned log directories (KIP-1066): what brokers say of them, and where new replicas go."""
+"""Cordoned log directories (KIP-1066): their registration and the placement of new replicas."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def cluster() -> BrokerHarness:
 
 
 def topic_cluster(*cordoned: int) -> TopicHarness:
-    """Three brokers, of which these are cordoned."""
+    """Three brokers; the log directories of `cordoned` are cordoned."""
     brokers = [a_broker(broker_id) for broker_id in (1, 2, 3)]
     return TopicHarness(tuple(b._replace(cordoned=b.directories) if b.id in cordoned else b for b in brokers))
 
 
-def test_the_image_knows_what_a_broker_says(cluster: BrokerHarness) -> None:
+def test_registered_cordons_are_in_the_image(cluster: BrokerHarness) -> None:
     assert cluster.broker(1).cordoned is None
     cluster.heartbeat(1)
     assert cluster.broker(1).cordoned is None
@@ -43,13 +43,13 @@ def test_the_image_knows_what_a_broker_says(cluster: BrokerHarness) -> None:
     assert not cluster.broker(1).is_cordoned
 
 
-def test_a_heartbeat_that_says_the_same_in_another_order_is_not_written(cluster: BrokerHarness) -> None:
+def test_heartbeat_with_reordered_cordons_writes_no_record(cluster: BrokerHarness) -> None:
     cluster.heartbeat(1, cordoned_log_dirs=[ONE, OTHER])
     cluster.heartbeat(1, cordoned_log_dirs=[OTHER, ONE])
     assert not cluster.last.records
 
 
-def test_cordons_come_before_what_else_a_heartbeat_changes(cluster: BrokerHarness) -> None:
+def test_cordon_record_precedes_other_heartbeat_records(cluster: BrokerHarness) -> None:
     cluster.heartbeat(1, cordoned_log_dirs=[ONE])
     assert cluster.kinds() == ["BrokerRegistrationChangeRecord"] * 2
     assert (cluster.broker(1).cordoned, cluster.broker(1).is_fenced) == ((ONE,), False)
@@ -57,14 +57,14 @@ def test_cordons_come_before_what_else_a_heartbeat_changes(cluster: BrokerHarnes
     assert (cluster.broker(1).cordoned, cluster.broker(1).is_fenced) == ((OTHER,), True)
 
 
-def test_older_metadata_versions_have_no_cordons(cluster: BrokerHarness) -> None:
+def test_older_metadata_versions_ignore_cordons(cluster: BrokerHarness) -> None:
     cluster.heartbeat(1)
     cluster.controller.image.apply(FeatureLevelRecord(METADATA_VERSION, 29), [])
     cluster.heartbeat(1, cordoned_log_dirs=[ONE])
     assert not cluster.last.records
 
 
-def test_a_registration_asked_for_again_keeps_them_and_a_new_start_forgets_them(
+def test_registration_retry_keeps_cordons_and_new_incarnation_drops_them(
     cluster: BrokerHarness,
 ) -> None:
     cluster.heartbeat(1, cordoned_log_dirs=[ONE])
@@ -82,7 +82,7 @@ def test_replicas_avoid_cordoned_brokers() -> None:
     assert {broker_id for replicas in cluster.replicas("topic") for broker_id in replicas} == {1, 3}
 
 
-def test_who_wants_more_replicas_than_there_is_room_for_is_told_why() -> None:
+def test_error_names_cordoned_brokers_when_replicas_do_not_fit() -> None:
     error, text = topic_cluster(2).refusal(wanted("topic", 1, 3))
     assert error == ErrorCode.INVALID_REPLICATION_FACTOR
     assert text.endswith("All log directories of brokers [2] are cordoned.")
@@ -91,12 +91,12 @@ def test_who_wants_more_replicas_than_there_is_room_for_is_told_why() -> None:
     assert text.endswith("All log directories of brokers [1, 2, 3] are cordoned.")
 
 
-def test_a_broker_with_another_directory_takes_replicas() -> None:
+def test_broker_with_an_uncordoned_directory_accepts_replicas() -> None:
     brokers = (a_broker(1, folders=2)._replace(cordoned=(directory_of(1),)),)
     assert [result.error_code for result in TopicHarness(brokers).create(wanted("topic", 1, 1))] == [0]
 
 
-def test_assignments_to_a_cordoned_broker_are_refused() -> None:
+def test_assignment_to_cordoned_broker_is_rejected() -> None:
     cluster = topic_cluster(2)
     error, text = cluster.refusal(wanted("topic", -1, -1, (0, [1, 2])))
     assert error == ErrorCode.INVALID_REPLICA_ASSIGNMENT

@@ -38,22 +38,22 @@ def assign(
     epoch: int | None = None,
 ) -> Any:
     """Each as (directory, topic id, partitions). The answer; what is planned is applied."""
-    asked = [
+    request = [
         DirectoryData(directory, [TopicData(topic_id, [PartitionData(number) for number in numbers])])
         for directory, topic_id, numbers in directories
     ]
     epoch = broker_epoch(broker_id) if epoch is None else epoch
     plan = plan_assign_replicas_to_dirs(
-        cluster.controller, AssignReplicasToDirsRequest(broker_id, epoch, asked), 0
+        cluster.controller, AssignReplicasToDirsRequest(broker_id, epoch, request), 0
     )
     cluster.apply(*plan.records)
     return plan.response
 
 
-def errors(answer: Any) -> list[int]:
+def errors(reply: Any) -> list[int]:
     return [
         partition.error_code
-        for directory in answer.directories
+        for directory in reply.directories
         for topic in directory.topics
         for partition in topic.partitions
     ]
@@ -64,10 +64,10 @@ def test_a_new_replica_has_no_directory_where_a_broker_has_several(cluster: Part
     assert cluster.partition.directories[1] == cluster.controller.image.brokers[2].directories[0]
 
 
-def test_a_replica_is_where_its_broker_says(cluster: PartitionHarness) -> None:
+def test_assignment_records_the_directory_of_a_replica(cluster: PartitionHarness) -> None:
     before = cluster.partition
-    answer = assign(cluster, (SECOND, TOPIC_ID, [0]))
-    assert (answer.error_code, errors(answer)) == (0, [0])
+    reply = assign(cluster, (SECOND, TOPIC_ID, [0]))
+    assert (reply.error_code, errors(reply)) == (0, [0])
     assert cluster.partition.directories == (SECOND, *before.directories[1:])
     assert (cluster.partition.isr, cluster.partition.leader, cluster.partition.leader_epoch) == (
         (1, 2, 3),
@@ -85,49 +85,49 @@ def test_what_is_known_is_no_change(cluster: PartitionHarness) -> None:
 
 
 def test_errors_are_reported_per_replica(cluster: PartitionHarness) -> None:
-    answer = assign(cluster, (FIRST, STRANGER, [0, 1]), (FIRST, TOPIC_ID, [5, 0]))
-    assert errors(answer) == [
+    reply = assign(cluster, (FIRST, STRANGER, [0, 1]), (FIRST, TOPIC_ID, [5, 0]))
+    assert errors(reply) == [
         ErrorCode.UNKNOWN_TOPIC_ID,
         ErrorCode.UNKNOWN_TOPIC_ID,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         0,
     ]
-    assert [directory.id for directory in answer.directories] == [FIRST, FIRST]
-    assert answer.directories[1].topics[0].topic_id == TOPIC_ID
+    assert [directory.id for directory in reply.directories] == [FIRST, FIRST]
+    assert reply.directories[1].topics[0].topic_id == TOPIC_ID
     assert cluster.partition.directories[0] == FIRST
 
 
 def test_a_broker_cannot_place_a_replica_that_it_has_not(cluster: PartitionHarness) -> None:
     own = cluster.controller.image.brokers[4].directories[0]
-    answer = assign(cluster, (own, TOPIC_ID, [0]), broker_id=4)
-    assert errors(answer) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    reply = assign(cluster, (own, TOPIC_ID, [0]), broker_id=4)
+    assert errors(reply) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
 @pytest.mark.parametrize(("broker_id", "epoch"), [(1, broker_epoch(1) - 1), (9, 1)])
 def test_stale_broker_epoch_assigns_no_directory(
     cluster: PartitionHarness, broker_id: int, epoch: int
 ) -> None:
-    answer = assign(cluster, (FIRST, TOPIC_ID, [0]), broker_id=broker_id, epoch=epoch)
-    assert (answer.error_code, answer.directories) == (ErrorCode.STALE_BROKER_EPOCH, [])
+    reply = assign(cluster, (FIRST, TOPIC_ID, [0]), broker_id=broker_id, epoch=epoch)
+    assert (reply.error_code, reply.directories) == (ErrorCode.STALE_BROKER_EPOCH, [])
     assert cluster.partition.directories[0] == UNASSIGNED
 
 
 @pytest.mark.parametrize("directory", [GONE, LOST])
-def test_a_leader_in_a_lost_directory_leads_no_more(cluster: PartitionHarness, directory: KafkaUuid) -> None:
+def test_leader_in_offline_directory_is_replaced(cluster: PartitionHarness, directory: KafkaUuid) -> None:
     assert errors(assign(cluster, (directory, TOPIC_ID, [0]))) == [0]
     after = cluster.partition
     assert (after.directories[0], after.isr, after.leader, after.leader_epoch) == (directory, (2, 3), 2, 1)
 
 
-def test_a_follower_in_a_lost_directory_leaves_the_isr(cluster: PartitionHarness) -> None:
+def test_follower_in_offline_directory_leaves_the_isr(cluster: PartitionHarness) -> None:
     assert errors(assign(cluster, (LOST, TOPIC_ID, [0]), broker_id=2)) == [0]
     assert (cluster.partition.isr, cluster.partition.leader, cluster.partition.leader_epoch) == ((1, 3), 1, 0)
 
 
-def test_a_replica_in_a_lost_directory_is_not_elected_although_its_broker_is_there(
+def test_replica_in_offline_directory_is_not_elected(
     cluster: PartitionHarness,
 ) -> None:
-    """It stays eligible: the directory may come back with every committed record."""
+    """It stays eligible: the directory may return with every committed record."""
     for broker_id in (2, 3):
         cluster.fence(broker_id)
     assign(cluster, (LOST, TOPIC_ID, [0]))
@@ -139,7 +139,7 @@ def test_a_replica_in_a_lost_directory_is_not_elected_although_its_broker_is_the
     assert (cluster.partition.leader, cluster.partition.isr) == (1, (1,))
 
 
-def test_a_replica_that_is_named_twice_is_where_it_is_said_to_be_last(cluster: PartitionHarness) -> None:
+def test_last_assignment_of_a_replica_wins(cluster: PartitionHarness) -> None:
     assert errors(assign(cluster, (FIRST, TOPIC_ID, [0]), (SECOND, TOPIC_ID, [0]))) == [0, 0]
     assert cluster.partition.directories[0] == SECOND
     before = cluster.partition.partition_epoch
@@ -147,7 +147,7 @@ def test_a_replica_that_is_named_twice_is_where_it_is_said_to_be_last(cluster: P
     assert cluster.partition.partition_epoch == before + 1
 
 
-def test_the_other_replicas_of_a_partition_without_directories_are_somewhere() -> None:
+def test_unassigned_replicas_of_legacy_partition_stay_unassigned() -> None:
     cluster = PartitionHarness([1, 2, 3])
     cluster.begin(Partition((1, 2, 3), (1, 2, 3), 1))
     own = cluster.controller.image.brokers[2].directories[0]

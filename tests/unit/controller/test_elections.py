@@ -22,7 +22,7 @@ LEADERLESS = Partition((1, 2, 3), (1,), NO_LEADER)
 
 @pytest.fixture
 def cluster() -> PartitionHarness:
-    """Without the ELR: the last one in sync stays there when it is fenced."""
+    """Without the ELR: the last in-sync replica stays in the ISR when it is fenced."""
     return PartitionHarness([1, 2, 3], min_isr=1, elr=False)
 
 
@@ -31,19 +31,21 @@ def begin(cluster: PartitionHarness, *partitions: Partition) -> None:
         cluster.apply(partition_record(PartitionId(TOPIC_ID, number), partition))
 
 
-def elect(cluster: PartitionHarness, election: int, asked: dict[str, list[int]] | None) -> dict[str, Any]:
-    """The errors by topic and partition; what is planned is applied."""
-    topics = None if asked is None else [TopicPartitions(name, numbers) for name, numbers in asked.items()]
+def elect(cluster: PartitionHarness, election: int, requested: dict[str, list[int]] | None) -> dict[str, Any]:
+    """Elect; returns the errors by topic and partition, and applies the plan."""
+    topics = (
+        None if requested is None else [TopicPartitions(name, numbers) for name, numbers in requested.items()]
+    )
     plan = plan_elect_leaders(cluster.controller, ElectLeadersRequest(election, topics), 2)
     cluster.apply(*plan.records)
-    answer: Any = plan.response
-    assert answer.error_code == 0
-    for result in answer.replica_election_results:
+    reply: Any = plan.response
+    assert reply.error_code == 0
+    for result in reply.replica_election_results:
         for partition in result.partition_result:
             assert (partition.error_message is None) == (partition.error_code == 0)
     return {
         result.topic: {partition.partition_id: partition.error_code for partition in result.partition_result}
-        for result in answer.replica_election_results
+        for result in reply.replica_election_results
     }
 
 
@@ -53,8 +55,8 @@ def leader_of(cluster: PartitionHarness, number: int) -> int:
 
 def test_preferred_election_elects_eligible_preferred_leader(cluster: PartitionHarness) -> None:
     begin(cluster, LED_BY_ANOTHER, LED_BY_THE_FIRST, PREFERRED_LAGS)
-    answered = elect(cluster, PREFERRED, {TOPIC: [0, 1, 2, 9], "nothing": [0]})
-    assert answered == {
+    responses = elect(cluster, PREFERRED, {TOPIC: [0, 1, 2, 9], "nothing": [0]})
+    assert responses == {
         TOPIC: {
             0: 0,
             1: ErrorCode.ELECTION_NOT_NEEDED,
@@ -67,7 +69,7 @@ def test_preferred_election_elects_eligible_preferred_leader(cluster: PartitionH
     assert cluster.partition.leader_epoch == 6
 
 
-def test_of_all_partitions_only_those_are_told_where_an_election_was_needed(
+def test_election_of_all_partitions_omits_those_without_need(
     cluster: PartitionHarness,
 ) -> None:
     begin(cluster, LED_BY_ANOTHER, LED_BY_THE_FIRST, PREFERRED_LAGS)
@@ -82,7 +84,9 @@ def test_empty_request_elects_nothing(cluster: PartitionHarness) -> None:
     assert leader_of(cluster, 0) == 2
 
 
-def test_an_unclean_election_takes_whoever_is_there_where_nobody_leads(cluster: PartitionHarness) -> None:
+def test_unclean_election_elects_any_active_replica_of_leaderless_partition(
+    cluster: PartitionHarness,
+) -> None:
     begin(cluster, LEADERLESS, PREFERRED_LAGS)
     cluster._set(1, is_fenced=True)
     assert elect(cluster, UNCLEAN, {TOPIC: [0, 1]}) == {TOPIC: {0: 0, 1: ErrorCode.ELECTION_NOT_NEEDED}}
@@ -93,7 +97,7 @@ def test_an_unclean_election_takes_whoever_is_there_where_nobody_leads(cluster: 
     )
 
 
-def test_an_unclean_election_takes_nobody_who_is_away(cluster: PartitionHarness) -> None:
+def test_unclean_election_elects_no_inactive_replica(cluster: PartitionHarness) -> None:
     begin(cluster, LEADERLESS)
     for broker_id in (1, 2, 3):
         cluster._set(broker_id, is_fenced=True)
@@ -101,32 +105,32 @@ def test_an_unclean_election_takes_nobody_who_is_away(cluster: PartitionHarness)
     assert cluster.partition == LEADERLESS
 
 
-def test_a_preferred_election_elects_the_preferred_leader_or_nobody(cluster: PartitionHarness) -> None:
-    """Not the first one in sync that is there, which a leaderless partition would get otherwise."""
+def test_preferred_election_elects_only_the_preferred_leader(cluster: PartitionHarness) -> None:
+    """Unlike other elections, which elect the first active in-sync replica of a leaderless partition."""
     begin(cluster, Partition((1, 2, 3), (1, 2), NO_LEADER))
     cluster._set(1, is_fenced=True)
     assert elect(cluster, PREFERRED, {TOPIC: [0]}) == {TOPIC: {0: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE}}
     assert cluster.partition.leader == NO_LEADER
 
 
-def test_a_partition_that_is_named_twice_is_elected_once(cluster: PartitionHarness) -> None:
+def test_partition_named_twice_is_elected_once(cluster: PartitionHarness) -> None:
     begin(cluster, LED_BY_ANOTHER)
     request = ElectLeadersRequest(PREFERRED, [TopicPartitions(TOPIC, [0, 0])])
     plan = plan_elect_leaders(cluster.controller, request, 2)
     assert len(plan.records) == 1
-    answer: Any = plan.response
-    codes = [partition.error_code for partition in answer.replica_election_results[0].partition_result]
+    reply: Any = plan.response
+    codes = [partition.error_code for partition in reply.replica_election_results[0].partition_result]
     assert codes == [0, ErrorCode.ELECTION_NOT_NEEDED]
 
 
-def test_an_unknown_kind_of_election_is_refused_for_all_that_is_named(cluster: PartitionHarness) -> None:
+def test_unknown_election_type_is_rejected_for_every_partition(cluster: PartitionHarness) -> None:
     begin(cluster, LED_BY_ANOTHER)
     plan = plan_elect_leaders(cluster.controller, ElectLeadersRequest(2, [TopicPartitions(TOPIC, [0])]), 2)
-    answer: Any = plan.response
+    reply: Any = plan.response
     assert plan.records == ()
-    assert answer.error_code == ErrorCode.INVALID_REQUEST
-    assert answer.replica_election_results[0].partition_result[0].error_code == ErrorCode.INVALID_REQUEST
-    assert "election type 2" in answer.replica_election_results[0].partition_result[0].error_message
+    assert reply.error_code == ErrorCode.INVALID_REQUEST
+    assert reply.replica_election_results[0].partition_result[0].error_code == ErrorCode.INVALID_REQUEST
+    assert "election type 2" in reply.replica_election_results[0].partition_result[0].error_message
 
 
 def test_unclean_election_sweep_respects_topic_config(cluster: PartitionHarness) -> None:
@@ -140,7 +144,7 @@ def test_unclean_election_sweep_respects_topic_config(cluster: PartitionHarness)
     assert elect_unclean_leaders(cluster.controller) == []
 
 
-def test_the_sweep_leaves_partitions_whose_replicas_are_all_away(cluster: PartitionHarness) -> None:
+def test_sweep_skips_partitions_without_active_replicas(cluster: PartitionHarness) -> None:
     begin(cluster, LEADERLESS)
     cluster.configure(UNCLEAN_ELECTION, "true")
     for broker_id in (1, 2, 3):
@@ -148,7 +152,7 @@ def test_the_sweep_leaves_partitions_whose_replicas_are_all_away(cluster: Partit
     assert elect_unclean_leaders(cluster.controller) == []
 
 
-def test_a_sweep_takes_a_bounded_number_and_the_next_goes_on(cluster: PartitionHarness) -> None:
+def test_sweep_is_bounded_and_resumes(cluster: PartitionHarness) -> None:
     begin(cluster, *[LEADERLESS] * (MAX_SWEEP_RECORDS + 5))
     cluster._set(1, is_fenced=True)
     cluster.configure(UNCLEAN_ELECTION, "true")

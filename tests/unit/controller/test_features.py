@@ -30,7 +30,7 @@ UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
 
 def cluster(metadata_version: int = 25, *, elr: bool = True) -> PartitionHarness:
-    """With a broker that supports more than the controllers, and one that is fenced."""
+    """A cluster with a broker that supports more than the controllers, and a fenced one."""
     harness = PartitionHarness([1, 2, 3], elr=elr)
     harness.apply(FeatureLevelRecord(METADATA_VERSION, metadata_version))
     for broker_id in (1, 2, 3):
@@ -46,14 +46,14 @@ def update(
     validate_only: bool = False,
     version: int = 2,
 ) -> Any:
-    """Each as (feature, level, upgrade type). The answer; what is planned is applied."""
-    asked = [FeatureUpdateKey(name, level, False, kind) for name, level, kind in updates]
-    request = UpdateFeaturesRequest(60_000, asked, validate_only)
+    """Update (feature, level, upgrade type) each; returns the response and applies the plan."""
+    requested = [FeatureUpdateKey(name, level, False, kind) for name, level, kind in updates]
+    request = UpdateFeaturesRequest(60_000, requested, validate_only)
     plan = plan_update_features(harness.controller, request, version)
     harness.apply(*plan.records)
-    answer: Any = plan.response
-    assert (answer.error_message is None) == (answer.error_code == 0)
-    return answer
+    reply: Any = plan.response
+    assert (reply.error_message is None) == (reply.error_code == 0)
+    return reply
 
 
 def levels(harness: PartitionHarness) -> tuple[int | None, int | None]:
@@ -69,7 +69,7 @@ def test_feature_updates_are_atomic() -> None:
     assert levels(harness) == (25, 1)
 
 
-def test_what_is_so_already_is_no_record() -> None:
+def test_unchanged_values_write_no_record() -> None:
     harness = cluster()
     before = harness.next_offset
     assert update(harness, (METADATA_VERSION, 25, UPGRADE), (ELR_VERSION, 1, SAFE_DOWNGRADE)).error_code == 0
@@ -77,26 +77,26 @@ def test_what_is_so_already_is_no_record() -> None:
 
 
 @pytest.mark.parametrize("validate_only", [False, True])
-def test_what_a_release_names_besides_is_no_hindrance(validate_only: bool) -> None:
-    """kafka-features upgrade --release-version names kraft.version, too, and features that are off."""
+def test_release_upgrade_ignores_kraft_version_and_disabled_features(validate_only: bool) -> None:
+    """kafka-features upgrade --release-version also names kraft.version and features at level 0."""
     harness = cluster(23)
-    asked = ((METADATA_VERSION, 25, UPGRADE), (KRAFT_VERSION, 1, UPGRADE), ("share.version", 0, UPGRADE))
-    assert update(harness, *asked, validate_only=validate_only).error_code == 0
+    requested = ((METADATA_VERSION, 25, UPGRADE), (KRAFT_VERSION, 1, UPGRADE), ("share.version", 0, UPGRADE))
+    assert update(harness, *requested, validate_only=validate_only).error_code == 0
     assert levels(harness) == (23 if validate_only else 25, 1)
 
 
 def test_every_invalid_feature_update_is_reported() -> None:
     harness = cluster(23)
-    answer = update(
+    reply = update(
         harness, (METADATA_VERSION, 25, UPGRADE), ("share.version", 1, UPGRADE), (ELR_VERSION, 2, UPGRADE)
     )
-    assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
-    assert "Invalid update version 1 for feature share.version. Broker 1" in answer.error_message
-    assert f"version 2 for feature {ELR_VERSION}. The active controller supports" in answer.error_message
+    assert reply.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert "Invalid update version 1 for feature share.version. Broker 1" in reply.error_message
+    assert f"version 2 for feature {ELR_VERSION}. The active controller supports" in reply.error_message
     assert levels(harness) == (23, 1), "all or none"
 
 
-def test_validating_changes_nothing() -> None:
+def test_validate_only_changes_nothing() -> None:
     harness = cluster(23)
     assert update(harness, (METADATA_VERSION, 25, UPGRADE), validate_only=True).error_code == 0
     assert update(harness, (METADATA_VERSION, 34, UPGRADE), validate_only=True).error_code != 0
@@ -104,7 +104,7 @@ def test_validating_changes_nothing() -> None:
 
 
 REFUSED = [
-    ("a feature nobody knows", ("new.version", 1, UPGRADE), "do not support this feature"),
+    ("an unknown feature", ("new.version", 1, UPGRADE), "do not support this feature"),
     ("what a broker lacks", ("group.version", 1, UPGRADE), "Broker 1 does not support this feature"),
     ("kraft.version", (KRAFT_VERSION, 0, UNSAFE_DOWNGRADE), "cannot be downgraded"),
     ("above what is supported", (METADATA_VERSION, 34, UPGRADE), "versions 21 to 33"),
@@ -122,25 +122,27 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "text"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
-def test_what_cannot_be_is_refused_with_its_reason(asked: tuple[str, int, int], text: str) -> None:
+@pytest.mark.parametrize(
+    ("requested", "text"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
+)
+def test_invalid_update_is_rejected_with_its_cause(requested: tuple[str, int, int], text: str) -> None:
     harness = cluster(24)
-    answer = update(harness, asked)
-    assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
-    assert text in answer.error_message
+    reply = update(harness, requested)
+    assert reply.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert text in reply.error_message
     assert levels(harness) == (24, 1)
 
 
-def test_a_feature_is_named_once() -> None:
-    answer = update(cluster(23), (METADATA_VERSION, 24, UPGRADE), (METADATA_VERSION, 25, UPGRADE))
-    assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
+def test_duplicate_feature_is_rejected() -> None:
+    reply = update(cluster(23), (METADATA_VERSION, 24, UPGRADE), (METADATA_VERSION, 25, UPGRADE))
+    assert reply.error_code == ErrorCode.INVALID_UPDATE_VERSION
 
 
 @pytest.mark.parametrize(
     ("current", "lowest"), [(22, 21), (25, 23), (29, 23), (30, 30), (31, 30), (32, 32), (33, 33)]
 )
-def test_metadata_version_goes_down_where_the_records_stay_the_same(current: int, lowest: int) -> None:
-    """As Kafka has it: 4.0-IV1, 4.3-IV0, 4.4-IV1 and 4.4-IV2 brought new ones."""
+def test_metadata_version_downgrade_requires_unchanged_records(current: int, lowest: int) -> None:
+    """As in Kafka: 4.0-IV1, 4.3-IV0, 4.4-IV1 and 4.4-IV2 changed records."""
     for level in range(21, current):
         for kind in (SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
             harness = cluster(current, elr=current >= 23)
@@ -148,15 +150,15 @@ def test_metadata_version_goes_down_where_the_records_stay_the_same(current: int
             assert levels(harness)[0] == (level if level >= lowest else current)
 
 
-def test_a_level_that_a_fenced_broker_lacks_is_refused() -> None:
+def test_level_unsupported_by_fenced_broker_is_rejected() -> None:
     harness = cluster(24)
     harness._set(2, features=(BrokerFeature(METADATA_VERSION, 7, 24), BrokerFeature(ELR_VERSION, 0, 1)))
-    answer = update(harness, (METADATA_VERSION, 25, UPGRADE))
-    assert "Broker 2 supports only versions 7 to 24" in answer.error_message
+    reply = update(harness, (METADATA_VERSION, 25, UPGRADE))
+    assert "Broker 2 supports only versions 7 to 24" in reply.error_message
     assert levels(harness) == (24, 1)
 
 
-def test_a_broker_that_names_no_feature_can_only_leave_it_off() -> None:
+def test_broker_without_a_feature_supports_level_0_only() -> None:
     harness = cluster(25, elr=False)
     harness._set(3, features=(BrokerFeature(METADATA_VERSION, 7, 25),))
     assert (
@@ -166,7 +168,7 @@ def test_a_broker_that_names_no_feature_can_only_leave_it_off() -> None:
 
 
 @pytest.mark.parametrize(("name", "highest"), [("transaction.version", 2), ("group.version", 1)])
-def test_a_feature_of_brokers_goes_up_and_down_where_all_of_them_know_it(name: str, highest: int) -> None:
+def test_broker_feature_changes_within_levels_all_support(name: str, highest: int) -> None:
     harness = cluster()
     image = harness.controller.image
     for broker_id in (1, 2, 3):
@@ -181,14 +183,14 @@ def test_a_feature_of_brokers_goes_up_and_down_where_all_of_them_know_it(name: s
     assert image.features.get(name, 0) == 0
 
 
-def test_the_elr_needs_records_that_hold_it() -> None:
+def test_elr_requires_its_metadata_version() -> None:
     harness = cluster(22, elr=False)
     assert "requires metadata.version 23" in update(harness, (ELR_VERSION, 1, UPGRADE)).error_message
     assert levels(harness) == (22, None)
 
 
-def test_with_the_elr_no_broker_keeps_a_min_isr_of_its_own() -> None:
-    """It would let the high watermark pass replicas that the controller takes for complete."""
+def test_enabling_elr_removes_min_isr_of_single_brokers() -> None:
+    """It would let the high watermark pass replicas that the controller considers complete."""
     harness = cluster(25, elr=False)
     image = harness.controller.image
     default, own = (int(ResourceType.BROKER), ""), (int(ResourceType.BROKER), "2")
@@ -200,15 +202,15 @@ def test_with_the_elr_no_broker_keeps_a_min_isr_of_its_own() -> None:
     assert image.config(own) == {"log.cleaner.threads": "3"}
 
 
-def test_with_the_elr_all_brokers_have_one_min_isr() -> None:
-    """A value in the properties file of a broker is not known to the controller."""
+def test_enabling_elr_sets_the_cluster_min_isr() -> None:
+    """The controller does not know the values in the brokers' properties files."""
     harness = cluster(25, elr=False)
     harness.controller.settings.min_insync_replicas = 2
     assert update(harness, (ELR_VERSION, 1, UPGRADE)).error_code == 0
     assert harness.controller.image.config(ALL_BROKERS) == {MIN_INSYNC_REPLICAS: "2"}
 
 
-def test_without_the_elr_nobody_is_eligible() -> None:
+def test_disabling_elr_clears_eligible_replicas() -> None:
     harness = cluster()
     harness.begin(Partition((1, 2, 3), (1,), 1, elr=(2,)))
     assert update(harness, (ELR_VERSION, 0, SAFE_DOWNGRADE)).error_code == 0
@@ -216,10 +218,10 @@ def test_without_the_elr_nobody_is_eligible() -> None:
 
 
 @pytest.mark.parametrize("downgrade", [SAFE_DOWNGRADE, UNSAFE_DOWNGRADE])
-def test_partition_without_an_isr_keeps_its_eligible_replicas_when_the_elr_is_turned_off(
+def test_disabling_elr_keeps_it_for_partitions_without_an_isr(
     downgrade: int,
 ) -> None:
-    """Kafka's controllers accept it, and elect one of them once it is back."""
+    """Kafka's controllers also keep it, and elect a member once it is active."""
     harness = cluster()
     harness.begin(Partition((1, 2, 3), (), NO_LEADER, elr=(2, 3), last_known_elr=(3,)))
     harness._set(3, is_fenced=True)
@@ -231,7 +233,7 @@ def test_partition_without_an_isr_keeps_its_eligible_replicas_when_the_elr_is_tu
     assert partition.recovery == 0
 
 
-def test_eligible_replica_that_lost_records_is_not_elected_after_the_elr_is_turned_off() -> None:
+def test_after_disabling_elr_unclean_replica_is_not_elected() -> None:
     harness = cluster()
     harness.begin(Partition((1, 2, 3), (), NO_LEADER, elr=(2,)))
     assert update(harness, (ELR_VERSION, 0, SAFE_DOWNGRADE)).error_code == 0
@@ -241,13 +243,16 @@ def test_eligible_replica_that_lost_records_is_not_elected_after_the_elr_is_turn
 
 
 def test_only_partitions_without_an_isr_keep_their_eligible_replicas() -> None:
-    """Beside an ISR they miss what is committed once the ELR is off."""
+    """With an ISR they miss records that are committed once the ELR is disabled."""
     harness = cluster()
     other_id = KafkaUuid(b"another topic's.")
-    lonely, beside = Partition((1, 2, 3), (), NO_LEADER, elr=(2,)), Partition((1, 2, 3), (1,), 1, elr=(2,))
-    harness.begin(lonely)
-    harness.apply(partition_record(PartitionId(TOPIC_ID, 1), beside))
-    harness.apply(TopicRecord("other", other_id), partition_record(PartitionId(other_id, 0), beside))
+    without_isr, with_isr = (
+        Partition((1, 2, 3), (), NO_LEADER, elr=(2,)),
+        Partition((1, 2, 3), (1,), 1, elr=(2,)),
+    )
+    harness.begin(without_isr)
+    harness.apply(partition_record(PartitionId(TOPIC_ID, 1), with_isr))
+    harness.apply(TopicRecord("other", other_id), partition_record(PartitionId(other_id, 0), with_isr))
     assert update(harness, (ELR_VERSION, 0, SAFE_DOWNGRADE)).error_code == 0
     image = harness.controller.image
     found = [image.partition(tp) for tp in (PartitionId(TOPIC_ID, 1), PartitionId(other_id, 0))]
@@ -255,13 +260,15 @@ def test_only_partitions_without_an_isr_keep_their_eligible_replicas() -> None:
     assert harness.partition.elr == (2,)
 
 
-@pytest.mark.parametrize(("version", "told"), [(0, [METADATA_VERSION]), (1, [METADATA_VERSION]), (2, [])])
-def test_older_versions_are_told_each_feature(version: int, told: list[str]) -> None:
-    answer = update(cluster(24), (METADATA_VERSION, 25, UPGRADE), version=version)
-    assert [(result.feature, result.error_code) for result in answer.results] == [(name, 0) for name in told]
+@pytest.mark.parametrize(("version", "reported"), [(0, [METADATA_VERSION]), (1, [METADATA_VERSION]), (2, [])])
+def test_older_response_versions_list_each_feature(version: int, reported: list[str]) -> None:
+    reply = update(cluster(24), (METADATA_VERSION, 25, UPGRADE), version=version)
+    assert [(result.feature, result.error_code) for result in reply.results] == [
+        (name, 0) for name in reported
+    ]
 
 
-def test_the_oldest_version_allows_a_downgrade_with_a_flag() -> None:
+def test_version_0_allows_downgrade_by_flag() -> None:
     harness = cluster(25)
     for allowed, level in ((False, 25), (True, 24)):
         request = UpdateFeaturesRequest(60_000, [FeatureUpdateKey(METADATA_VERSION, 24, allowed)])
@@ -269,8 +276,8 @@ def test_the_oldest_version_allows_a_downgrade_with_a_flag() -> None:
         assert levels(harness) == (level, 1)
 
 
-def test_the_last_in_sync_is_known_where_the_elr_came_after_it_was_lost() -> None:
-    """Without an ELR it stayed in the ISR, and led no more when it is lost."""
+def test_enabling_elr_records_the_last_known_elr() -> None:
+    """Without an ELR the last in-sync replica stays in the ISR and no longer leads."""
     harness = cluster(25, elr=False)
     harness.begin(Partition((1, 2, 3), (1,), NO_LEADER))
     assert update(harness, (ELR_VERSION, 1, UPGRADE)).error_code == 0
@@ -279,7 +286,7 @@ def test_the_last_in_sync_is_known_where_the_elr_came_after_it_was_lost() -> Non
 
 
 def test_every_registered_controller_must_support_the_level() -> None:
-    """One that does not answers for nothing: it must be upgraded, or unregistered if it is gone."""
+    """A registered controller that does not must be upgraded, or unregistered if it is gone."""
     harness = cluster(25)
     old = ControllerFeature(METADATA_VERSION, 21, 25)
     harness.apply(RegisterControllerRecord(7, INCARNATION, features=[old]))
@@ -292,7 +299,7 @@ def test_every_registered_controller_must_support_the_level() -> None:
     assert update(harness, (METADATA_VERSION, 26, UPGRADE)).error_code == 0
 
 
-def test_a_voter_that_has_not_registered_hinders_every_change() -> None:
+def test_unregistered_voter_blocks_feature_changes() -> None:
     harness = cluster(25)
     harness.controller.other_voters = lambda: [7, 8]
     known = ControllerFeature(METADATA_VERSION, 21, 33)
@@ -303,7 +310,7 @@ def test_a_voter_that_has_not_registered_hinders_every_change() -> None:
     assert update(harness, (METADATA_VERSION, 26, UPGRADE)).error_code == 0
 
 
-def test_levels_are_not_changed_before_the_cluster_has_its_first_ones() -> None:
+def test_levels_change_only_after_bootstrap_records() -> None:
     harness = cluster(elr=False)
     harness.controller.image.features.clear()
     assert update(harness, (ELR_VERSION, 0, SAFE_DOWNGRADE)).error_code == ErrorCode.NOT_CONTROLLER

@@ -1,4 +1,4 @@
-"""Rows that differ in anything have other numbers; the sum of a cluster tells when two of them swap something."""
+"""Rows that differ have different hashes, and the sum of a cluster detects swapped fields."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ CHANGED: list[dict[str, Any]] = [
 ]
 
 
-def test_partitions_that_differ_in_anything_have_different_rows() -> None:
+def test_every_partition_field_changes_its_row() -> None:
     partitions = [Partition(**(FIELDS | changed)) for changed in CHANGED]
     places = [PartitionId(TOPIC, 0), PartitionId(TOPIC, 1), PartitionId(OTHER, 0)]
     rows = [partition_row(tp, partition) for tp in places for partition in partitions]
@@ -67,7 +67,7 @@ def test_partitions_that_differ_in_anything_have_different_rows() -> None:
     assert all(0 < row < 1 << HASH_BITS for row in rows)
 
 
-def test_brokers_that_differ_in_anything_have_different_rows() -> None:
+def test_every_broker_field_changes_its_row() -> None:
     broker = Broker(
         1,
         2,
@@ -94,7 +94,7 @@ def test_brokers_that_differ_in_anything_have_different_rows() -> None:
     assert len({broker_row(each) for each in brokers}) == len(brokers)
 
 
-def test_texts_are_told_apart_wherever_one_ends() -> None:
+def test_boundaries_of_strings_change_the_row() -> None:
     configs = [
         ((2, "ab"), "c", "d"),
         ((2, "a"), "bc", "d"),
@@ -108,8 +108,8 @@ def test_texts_are_told_apart_wherever_one_ends() -> None:
     assert len({text_row(*parts) for parts in texts}) == len(texts)
 
 
-def test_rows_that_swap_what_they_say_do_not_cancel_each_other_out() -> None:
-    """With a sum of mere checksums they often would: the same change makes the same difference to many rows."""
+def test_swapped_fields_do_not_cancel_out() -> None:
+    """In a sum of plain checksums they often would: one change alters many rows by the same difference."""
     lots, differences = Random(1), set()
     for number in range(3000):
         tp, epochs = PartitionId(TOPIC, number), (lots.randrange(1 << 31), lots.randrange(1 << 31))
@@ -118,7 +118,7 @@ def test_rows_that_swap_what_they_say_do_not_cancel_each_other_out() -> None:
     assert len(differences) == 3000
 
 
-def test_producer_ids_count_too() -> None:
+def test_producer_ids_are_hashed() -> None:
     image, other = ClusterImage(), ClusterImage()
     image.apply(ProducerIdsRecord(1, 1, 1000), [])
     other.apply(ProducerIdsRecord(1, 1, 2000), [])

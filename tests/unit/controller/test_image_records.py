@@ -32,7 +32,7 @@ from quorumd.protocol.wire import Message
 TOPIC = KafkaUuid(b"an id of 16 byte")
 
 
-def test_features_come_first_and_everything_is_in_order() -> None:
+def test_image_records_are_ordered_with_features_first() -> None:
     image = ClusterImage()
     image.set_config((32, "g"), "b", "2", [])
     image.set_config((32, "g"), "a", "", [])
@@ -50,8 +50,8 @@ def test_features_come_first_and_everything_is_in_order() -> None:
     ]
 
 
-def test_there_is_no_record_that_the_image_knows_nothing_of() -> None:
-    """What has no state, or needs some that is there, may be refused; nothing is passed over."""
+def test_image_handles_every_record_type() -> None:
+    """A record without state, or whose state is missing, may be rejected, but none is ignored."""
     for api_key in messages.RECORDS:
         with suppress(MalformedMessage):
             ClusterImage().apply(record_class(api_key)(), [])
@@ -70,7 +70,7 @@ OPAQUE_KEYS = [
 
 
 @pytest.mark.parametrize(("record", "removal"), OPAQUE_KEYS, ids=lambda record: type(record).__name__)
-def test_what_nothing_acts_on_is_kept_until_it_is_removed(record: Message, removal: Message) -> None:
+def test_unused_records_are_kept_until_removed(record: Message, removal: Message) -> None:
     image = ClusterImage()
     image.apply(record, [])
     assert list(snapshot_records(image)) == [record]
@@ -83,9 +83,7 @@ def test_what_nothing_acts_on_is_kept_until_it_is_removed(record: Message, remov
 
 
 @pytest.mark.parametrize(("record", "removal"), OPAQUE_KEYS, ids=lambda record: type(record).__name__)
-def test_removing_what_is_not_there_is_nothing_or_a_contradiction_as_in_kafka(
-    record: Message, removal: Message
-) -> None:
+def test_removing_missing_state_is_ignored_or_rejected_as_in_kafka(record: Message, removal: Message) -> None:
     image = ClusterImage()
     if isinstance(removal, RemoveAccessControlEntryRecord):
         with pytest.raises(MalformedMessage, match="does not exist"):
@@ -95,7 +93,7 @@ def test_removing_what_is_not_there_is_nothing_or_a_contradiction_as_in_kafka(
     assert image.hash == 0
 
 
-def test_a_default_entity_is_none_that_has_an_empty_name() -> None:
+def test_default_entity_differs_from_empty_name() -> None:
     image = ClusterImage()
     for name in (None, ""):
         image.apply(ClientQuotaRecord([EntityData("user", name)], "rate", 1.0), [])
@@ -120,7 +118,7 @@ def test_a_default_entity_is_none_that_has_an_empty_name() -> None:
     ],
     ids=lambda record: type(record).__name__,
 )
-def test_what_stock_controllers_write_in_any_order_makes_equal_images(one: Message, other: Message) -> None:
+def test_record_order_of_stock_controllers_does_not_matter(one: Message, other: Message) -> None:
     images = ClusterImage(), ClusterImage()
     for image, record in zip(images, (one, other), strict=True):
         image.apply(record, [])
@@ -131,7 +129,7 @@ def test_what_stock_controllers_write_in_any_order_makes_equal_images(one: Messa
     assert images[0].hash == images[1].hash
 
 
-def test_what_is_kept_is_kept_byte_for_byte_through_a_transaction() -> None:
+def test_kept_records_survive_a_transaction_unchanged() -> None:
     image = ClusterImage()
     frame = encode_record(DelegationTokenRecord(token_id="t"), 0)[:-1] + bytes([1, 9, 1, 0xFF])
     for value in (
@@ -143,7 +141,7 @@ def test_what_is_kept_is_kept_byte_for_byte_through_a_transaction() -> None:
     assert list(snapshot_frames(image)) == [frame]
 
 
-def test_what_a_broker_says_of_its_directories_is_kept() -> None:
+def test_broker_directories_are_kept() -> None:
     image = ClusterImage()
     image.apply(FeatureLevelRecord("metadata.version", 30), [])
     image.apply(RegisterBrokerRecord(1, True, TOPIC, 5, log_dirs=[TOPIC], cordoned_log_dirs=[]), [])

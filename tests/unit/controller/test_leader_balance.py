@@ -1,4 +1,4 @@
-"""Leader balance: who is given back leadership, and who is not."""
+"""Leader balance: preferred leaders that get leadership back, and those that do not."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def begin(cluster: PartitionHarness, *partitions: Partition) -> None:
 
 
 def balance(cluster: PartitionHarness) -> list[int]:
-    """The numbers of the partitions that got another leader."""
+    """Balance; returns the partitions whose leader changed."""
     records = balance_leaders(cluster.controller)
     cluster.apply(*records)
     return [record.partition_id for record in records]
@@ -49,7 +49,7 @@ def test_balance_elects_in_sync_preferred_leaders(cluster: PartitionHarness) -> 
     assert balance(cluster) == []
 
 
-def test_preferred_leaders_that_lag_wait_until_they_are_in_sync(cluster: PartitionHarness) -> None:
+def test_lagging_preferred_leaders_are_elected_once_in_sync(cluster: PartitionHarness) -> None:
     begin(cluster, PREFERRED_LAGS, OFFLINE)
     assert balance(cluster) == []
     assert imbalance(cluster) == 2
@@ -67,7 +67,7 @@ def test_balance_skips_inactive_brokers(cluster: PartitionHarness, facts: dict[s
     assert balance(cluster) == [0]
 
 
-def test_replicas_in_lost_directories_do_not_lead(cluster: PartitionHarness) -> None:
+def test_replicas_in_offline_directories_are_not_elected(cluster: PartitionHarness) -> None:
     directories = (LOST_DIRECTORY, *(cluster.controller.directory_of(broker_id) for broker_id in (2, 3)))
     begin(cluster, Partition((1, 2, 3), (2, 1, 3), 2, directories=directories))
     assert balance(cluster) == []
@@ -81,7 +81,7 @@ def test_balance_step_is_bounded_and_resumes(cluster: PartitionHarness) -> None:
     assert sorted(number for step in steps for number in step) == list(range(25))
 
 
-def test_the_count_follows_every_change_and_is_taken_back(cluster: PartitionHarness) -> None:
+def test_imbalance_count_follows_changes_and_undo(cluster: PartitionHarness) -> None:
     begin(cluster, LED_BY_ANOTHER, PREFERRED_LAGS, BALANCED)
     index = cluster.controller.image.index
     assert (imbalance(cluster), list(index.rebalance_candidates)) == (2, [1])

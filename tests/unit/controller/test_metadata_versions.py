@@ -21,12 +21,12 @@ DEFAULTS = {
     "4.3": (30, 1, 1, 1, 1, 2),
     "4.4": (33, 1, 1, 2, 1, 2),
 }
-"""What `kafka-storage version-mapping --release-version` of Kafka 4.4.0 prints: metadata.version, ELR, group, share,
+"""Output of `kafka-storage version-mapping --release-version` of Kafka 4.4.0: metadata.version, ELR, group, share,
 streams and transaction."""
 
 
 @pytest.mark.parametrize("release", DEFAULTS)
-def test_a_release_has_the_levels_that_stock_format_gives(release: str) -> None:
+def test_levels_of_a_release_equal_those_of_kafka_storage(release: str) -> None:
     found = parse_metadata_version(release)
     assert found is not None
     levels = default_levels(found.level)
@@ -39,12 +39,12 @@ def test_a_release_has_the_levels_that_stock_format_gives(release: str) -> None:
     ("text", "level"),
     [("4.1", 27), ("4.1.0", 27), ("4.1.7", 27), ("4.1-IV0", 26), ("4.4-IV2", 33), ("4.5", None), ("4", None)],
 )
-def test_a_metadata_version_has_a_name_and_a_release(text: str, level: int | None) -> None:
+def test_names_and_releases_of_metadata_versions(text: str, level: int | None) -> None:
     found = parse_metadata_version(text)
     assert (found.level if found is not None else None) == level
 
 
-def test_levels_follow_on_each_other() -> None:
+def test_metadata_versions_are_consecutive() -> None:
     levels = [version.level for version in METADATA_VERSIONS]
     assert levels == list(range(levels[0], levels[-1] + 1))
     for feature in FEATURES:
@@ -52,14 +52,14 @@ def test_levels_follow_on_each_other() -> None:
     assert len({feature.name for feature in SUPPORTED_FEATURES}) == len(SUPPORTED_FEATURES)
 
 
-def test_defaults_have_what_they_need() -> None:
+def test_default_levels_satisfy_their_dependencies() -> None:
     for version in METADATA_VERSIONS:
         levels = default_levels(version.level)
         assert [need for name in levels for need in unmet_dependencies(name, levels[name], levels)] == []
 
 
-def test_the_levels_that_brought_other_records() -> None:
-    """Those of which Kafka's MetadataVersion says so."""
+def test_levels_that_changed_records() -> None:
+    """As listed in Kafka's MetadataVersion."""
     brought = [
         version.level for version in METADATA_VERSIONS if changes_records(version.level, version.level - 1)
     ]

@@ -17,7 +17,7 @@ from tests.support.controller.topic_harness import TopicHarness, a_broker
 
 
 @pytest.mark.parametrize("replication_factor", [1, 3, 20, 200])
-def test_the_room_that_is_reckoned_with_is_enough_and_not_much_more(replication_factor: int) -> None:
+def test_estimated_batch_size_is_a_tight_upper_bound(replication_factor: int) -> None:
     cluster = TopicHarness(tuple(a_broker(number) for number in range(1, replication_factor + 1)))
     numbers = range(1000)
     placement = placement_of(cluster.controller, ZERO_UUID, replication_factor)
@@ -27,5 +27,5 @@ def test_the_room_that_is_reckoned_with_is_enough_and_not_much_more(replication_
     assert needed <= free_space_for(1000, replication_factor) <= needed * 1.15
 
 
-def test_the_record_of_the_longest_name_fits() -> None:
+def test_record_of_the_longest_topic_name_fits() -> None:
     assert RECORD_FRAMING_BYTES + len(encode_record(TopicRecord("a" * 249, ZERO_UUID), 0)) <= TOPIC_BYTES

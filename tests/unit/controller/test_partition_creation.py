@@ -17,7 +17,7 @@ def cluster() -> TopicHarness:
     return cluster
 
 
-def test_a_topic_grows_to_the_number_asked_for(cluster: TopicHarness) -> None:
+def test_topic_grows_to_the_requested_partition_count(cluster: TopicHarness) -> None:
     before = cluster.replicas("t")
     assert cluster.grow(("t", 5)) == [("t", 0, None)]
     after = cluster.replicas("t")
@@ -25,7 +25,7 @@ def test_a_topic_grows_to_the_number_asked_for(cluster: TopicHarness) -> None:
     assert [len(replicas) for replicas in after] == [2] * 5
 
 
-def test_partitions_that_come_later_go_where_they_would_have_gone_at_once() -> None:
+def test_added_partitions_are_placed_as_at_creation() -> None:
     brokers = tuple(a_broker(number) for number in range(1, 6))
     grown, made = TopicHarness(brokers), TopicHarness(brokers)
     made.create(wanted("t", 20, 3))
@@ -35,7 +35,7 @@ def test_partitions_that_come_later_go_where_they_would_have_gone_at_once() -> N
     assert grown.replicas("t") == made.replicas("t")
 
 
-def test_assignments_are_for_the_new_partitions_in_their_order(cluster: TopicHarness) -> None:
+def test_assignments_apply_to_new_partitions_in_order(cluster: TopicHarness) -> None:
     assert cluster.grow(("t", 4, [[3, 2], [2, 1]])) == [("t", 0, None)]
     partitions = cluster.topic("t").partitions
     assert partitions[2] == Partition((3, 2), (2,), 2, directories=(directory_of(3), directory_of(2)))
@@ -43,7 +43,7 @@ def test_assignments_are_for_the_new_partitions_in_their_order(cluster: TopicHar
 
 
 @pytest.mark.parametrize(
-    ("wish", "error"),
+    ("target", "error"),
     [
         (("u", 5), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (("t", 2), ErrorCode.INVALID_PARTITIONS),
@@ -57,20 +57,20 @@ def test_assignments_are_for_the_new_partitions_in_their_order(cluster: TopicHar
         (("t", 3, [[1, 9]]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
-def test_what_cannot_be(cluster: TopicHarness, wish: Any, error: ErrorCode) -> None:
-    ((name, code, text),) = cluster.grow(wish)
-    assert (name, code) == (wish[0], error)
+def test_what_cannot_be(cluster: TopicHarness, target: Any, error: ErrorCode) -> None:
+    ((name, code, text),) = cluster.grow(target)
+    assert (name, code) == (target[0], error)
     assert text
     assert len(cluster.topic("t").partitions) == 2
 
 
-def test_with_too_few_brokers_a_topic_does_not_grow(cluster: TopicHarness) -> None:
+def test_topic_does_not_grow_with_too_few_brokers(cluster: TopicHarness) -> None:
     for number in (1, 2, 3):
         cluster.controller.image.brokers[number] = a_broker(number, fenced=True)
     assert cluster.grow(("t", 3))[0][1] == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
-def test_each_topic_by_itself_and_none_twice(cluster: TopicHarness) -> None:
+def test_topics_grow_independently_and_duplicates_are_rejected(cluster: TopicHarness) -> None:
     cluster.create(wanted("v", 1, 1))
     results = cluster.grow(("t", 3), ("u", 2), ("v", 2), ("t", 4))
     assert [(name, code) for name, code, _ in results] == [
@@ -81,12 +81,12 @@ def test_each_topic_by_itself_and_none_twice(cluster: TopicHarness) -> None:
     assert (len(cluster.replicas("t")), len(cluster.replicas("v"))) == (2, 2)
 
 
-def test_validation_alone_makes_nothing(cluster: TopicHarness) -> None:
+def test_validate_only_adds_no_partitions(cluster: TopicHarness) -> None:
     assert cluster.grow(("t", 3), validate_only=True) == [("t", 0, None)]
     assert len(cluster.topic("t").partitions) == 2
 
 
-def test_more_than_fits_one_batch_is_refused(cluster: TopicHarness) -> None:
+def test_request_larger_than_a_batch_is_rejected(cluster: TopicHarness) -> None:
     cluster.controller.settings = ControllerSettings(max_batch_bytes=10_000)
     ((_, code, text),) = cluster.grow(("t", 2_000_000_000))
     assert code == ErrorCode.POLICY_VIOLATION
@@ -94,7 +94,7 @@ def test_more_than_fits_one_batch_is_refused(cluster: TopicHarness) -> None:
     assert "10000" in text
 
 
-def test_a_topic_that_is_being_moved_grows_by_what_it_is_to_have(cluster: TopicHarness) -> None:
+def test_topic_under_reassignment_grows_by_its_target_replicas(cluster: TopicHarness) -> None:
     cluster.topic("t").partitions[0] = Partition((1, 2, 3), (1, 2), 1, removing=(3,), original=(1, 3))
     cluster.grow(("t", 3))
     assert len(cluster.replicas("t")[2]) == 2

@@ -1,7 +1,7 @@
-"""What becomes of a partition, step by step: cases run on shipped Kafka, and on a model of the description.
+"""Partition states step by step: cases run on shipped Kafka, and on a model of the description.
 
-Of each case both rules are there where they differ. quorumd does what the description says (DOC), but for what stands
-in DEPARTURES; where shipped Kafka (R38) does something else stands in DIFFERENCES, with the reason, and nowhere else.
+A case has the outcomes of both where they differ. quorumd follows the description (DOC) except for DEPARTURES;
+DIFFERENCES lists every case where shipped Kafka (R38) behaves otherwise, with the reason.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def name_of(case: dict[str, Any]) -> str:
     return f"{case['id']}-{case['rule']}{features}-{len(case['steps'])} steps"
 
 
-def world_of(case: dict[str, Any]) -> PartitionHarness:
+def cluster_of(case: dict[str, Any]) -> PartitionHarness:
     config, init = case["config"], case["init"]
     cluster = PartitionHarness(config["brokers"], config["minIsr"], config["elr"], config["uncleanElection"])
     cluster.begin(
@@ -58,7 +58,7 @@ def world_of(case: dict[str, Any]) -> PartitionHarness:
 
 
 def take(cluster: PartitionHarness, op: str) -> int:
-    """One step; returns the error it is answered with."""
+    """Run one step; returns the error code of its response."""
     verb, *words = op.split()
     options = dict(word.split("=") for word in words if "=" in word)
     plain = [word for word in words if "=" not in word]
@@ -113,8 +113,8 @@ def expected(step: dict[str, Any]) -> dict[str, Any]:
 
 
 def first_difference(case: dict[str, Any]) -> tuple[int, str, dict[str, Any]] | None:
-    """The step where what happens is not what is expected: its number, its text, {field: (ours, theirs)}."""
-    cluster = world_of(case)
+    """The first step with an unexpected outcome: its number, its text, {field: (ours, theirs)}."""
+    cluster = cluster_of(case)
     for number, step in enumerate(case["steps"]):
         error = take(cluster, step["op"])
         ours = state(cluster) | {"error": error}
@@ -130,7 +130,7 @@ def first_difference(case: dict[str, Any]) -> tuple[int, str, dict[str, Any]] | 
 
 TARGET_BELOW_MIN_ISR = "a target smaller than min.insync.replicas could never be completed: it is refused"
 DEPARTURES = {"V15": ((0, {"partitionEpoch", "removing", "error"}), TARGET_BELOW_MIN_ISR)}
-"""Cases of the description that are answered otherwise: (step, fields that differ), reason."""
+"""Case of the description with another outcome -> (step, fields that differ), reason."""
 
 ENOUGH_IN_SYNC = "Kafka waits until all that stay are in sync; the description until min.insync.replicas are"
 EPOCH_OF_GROWTH = (
@@ -156,18 +156,18 @@ DIFFERENCES = {
     "V24-R38-elr-3 steps": (2, EPOCH_OF_GROWTH),
     "LRS-R38-elr-8 steps of which the last is unfence 3": (5, ELECTED_WHILE_FENCED),
 }
-"""Cases run on shipped Kafka where quorumd does something else: the first step where it does, reason."""
+"""Case of shipped Kafka with another outcome in quorumd -> first step that differs, reason."""
 
 
 def key_of(case: dict[str, Any]) -> str:
-    """As `name_of`, and telling two of the same name apart."""
+    """`name_of` with a suffix that makes it unique."""
     name = name_of(case)
     twice = sum(name_of(other) == name for other in CASES) > 1
     return f"{name} of which the last is {case['steps'][-1]['op']}" if twice else name
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c["rule"] == "DOC"], ids=key_of)
-def test_what_the_description_says_is_done(case: dict[str, Any]) -> None:
+def test_outcomes_equal_those_of_the_description(case: dict[str, Any]) -> None:
     found = first_difference(case)
     if case["id"] not in DEPARTURES:
         assert found is None
@@ -178,12 +178,12 @@ def test_what_the_description_says_is_done(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c["rule"] == "R38"], ids=key_of)
-def test_what_kafka_does_is_done_but_for_the_table(case: dict[str, Any]) -> None:
+def test_outcomes_equal_those_of_kafka_except_differences(case: dict[str, Any]) -> None:
     found = first_difference(case)
     expected_step, _ = DIFFERENCES.get(key_of(case), (None, ""))
     assert (found[0] if found is not None else None) == expected_step, found
 
 
-def test_the_table_names_only_cases_that_there_are() -> None:
+def test_differences_name_existing_cases() -> None:
     assert set(DIFFERENCES) <= {key_of(case) for case in CASES if case["rule"] == "R38"}
     assert set(DEPARTURES) <= {case["id"] for case in CASES if case["rule"] == "DOC"}

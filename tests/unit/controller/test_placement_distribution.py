@@ -1,4 +1,4 @@
-"""Over very many topics: where the first partition of each is led and held, and what partitions added later do."""
+"""Placement over many topics: leaders and replicas of first partitions and of partitions added later."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ UNEVEN = [
 
 
 def with_factors(all_sizes: list[list[int]], *factors: int) -> list[tuple[list[int], int]]:
-    """Racks, and replication factors that they have brokers enough for."""
+    """Racks with the replication factors that their brokers allow."""
     return [(sizes, factor) for sizes in all_sizes for factor in factors if factor <= sum(sizes)]
 
 
@@ -39,7 +39,7 @@ def brokers_of(sizes: list[int]) -> list[Broker]:
 
 
 def placements(brokers: list[Broker], factor: int) -> Iterable[Placement]:
-    """Of topics with ids as the controller draws them."""
+    """Placements of topics with random ids."""
     random = Random(12)
     return (Placement(brokers, factor, random.randbytes(16)) for _ in range(TOPICS))
 
@@ -64,7 +64,7 @@ def uniform(values: Iterable[Hashable]) -> dict[Hashable, float]:
 
 
 def expected_sets(brokers: list[Broker], factor: int) -> dict[Hashable, float]:
-    """Any broker leads; every further replica is on any broker of the racks that have the fewest so far."""
+    """Any broker leads; each further replica is on any broker of the racks with the fewest replicas."""
     sets: dict[Hashable, float] = {}
 
     def extend(chosen: tuple[Broker, ...], share: float) -> None:
@@ -91,7 +91,7 @@ def test_any_broker_leads_a_topic_of_one_partition(sizes: list[int], factor: int
 
 
 @pytest.mark.parametrize(("sizes", "factor"), with_factors(EVEN + UNEVEN, 2, 3))
-def test_replicas_are_on_any_broker_of_the_racks_that_have_fewest(sizes: list[int], factor: int) -> None:
+def test_replicas_are_on_any_broker_of_the_racks_with_fewest_replicas(sizes: list[int], factor: int) -> None:
     brokers = brokers_of(sizes)
     held = [frozenset(placement.replicas_of(0)) for placement in placements(brokers, factor)]
     assert_distributed(held, expected_sets(brokers, factor))
@@ -107,7 +107,7 @@ def test_any_broker_leads_an_added_partition(sizes: list[int]) -> None:
 
 @pytest.mark.parametrize(("sizes", "factor"), with_factors(EVEN, 2, 3))
 def test_any_broker_leads_an_added_partition_with_followers(sizes: list[int], factor: int) -> None:
-    """Where racks are uneven, whoever holds fewest leads next: then it is no more any broker."""
+    """With uneven racks the broker with the fewest replicas leads next, so leaders are not uniform."""
     brokers = brokers_of(sizes)
     for number in range(1, 4):
         leaders = [placement.replicas_of(number)[0] for placement in placements(brokers, factor)]
@@ -123,7 +123,7 @@ def test_neighbouring_partitions_are_led_in_different_racks(sizes: list[int]) ->
         assert len(set(racks)) == len(sizes)
 
 
-def test_any_active_broker_leads_beside_fenced_ones() -> None:
+def test_any_active_broker_leads_while_others_are_fenced() -> None:
     brokers = [a_broker(number, "abc"[number % 3], fenced=number in (0, 1, 3)) for number in range(8)]
     leaders = [placement.replicas_of(0)[0] for placement in placements(brokers, 2)]
     assert_distributed(leaders, uniform([2, 4, 5, 6, 7]))

@@ -34,7 +34,7 @@ def test_producer_id_blocks_do_not_overlap(cluster: PartitionHarness) -> None:
     ]
 
 
-def test_a_snapshot_remembers_what_was_given(cluster: PartitionHarness) -> None:
+def test_snapshot_keeps_allocated_producer_ids(cluster: PartitionHarness) -> None:
     allocate(cluster, 1)
     restored = ClusterImage()
     for record in snapshot_records(cluster.controller.image):
@@ -44,15 +44,15 @@ def test_a_snapshot_remembers_what_was_given(cluster: PartitionHarness) -> None:
 
 
 @pytest.mark.parametrize(("broker_id", "epoch"), [(1, broker_epoch(1) - 1), (3, 7)])
-def test_only_a_registered_incarnation_gets_ids(
+def test_only_registered_incarnation_gets_producer_ids(
     cluster: PartitionHarness, broker_id: int, epoch: int
 ) -> None:
-    answer = allocate(cluster, broker_id, epoch)
-    assert (answer.error_code, answer.producer_id_len) == (ErrorCode.STALE_BROKER_EPOCH, 0)
+    reply = allocate(cluster, broker_id, epoch)
+    assert (reply.error_code, reply.producer_id_len) == (ErrorCode.STALE_BROKER_EPOCH, 0)
     assert cluster.controller.image.next_producer_id == 0
 
 
-def test_the_last_block_ends_where_the_numbers_end(cluster: PartitionHarness) -> None:
+def test_last_block_ends_at_the_largest_producer_id(cluster: PartitionHarness) -> None:
     cluster.apply(ProducerIdsRecord(1, 1, MAX_PRODUCER_ID - BLOCK_SIZE))
     assert allocate(cluster, 1).error_code == 0
     assert cluster.controller.image.next_producer_id == MAX_PRODUCER_ID

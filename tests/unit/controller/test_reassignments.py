@@ -1,4 +1,4 @@
-"""Reassignments step by step: growth, completion, cancel, one over another; and what requests are refused."""
+"""Reassignments step by step: growth, completion, cancellation, replacement, and rejected requests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from quorumd.protocol.messages.list_partition_reassignments_request import (
 from tests.support.controller.partition_harness import TOPIC, PartitionHarness
 
 
-def world_with(
+def cluster_with(
     replicas: Replicas, isr: Replicas | None = None, leader: int | None = None, **options: Any
 ) -> PartitionHarness:
     cluster = PartitionHarness(list(range(10)), **options)
@@ -43,14 +43,14 @@ def as_tuple(cluster: PartitionHarness) -> tuple[Any, ...]:
 
 
 def cancelled(cluster: PartitionHarness) -> tuple[int, str | None]:
-    """The error of a cancel, and its text."""
+    """Cancel; returns the error code and its text."""
     request = AlterPartitionReassignmentsRequest(
         60_000, True, [ReassignableTopic(TOPIC, [ReassignablePartition(0, None)])]
     )
     plan = plan_alter_partition_reassignments(cluster.controller, request, 1)
     cluster.apply(*plan.records)
-    answer: Any = plan.response
-    partition = answer.responses[0].partitions[0]
+    reply: Any = plan.response
+    partition = reply.responses[0].partitions[0]
     return partition.error_code, partition.error_message
 
 
@@ -58,9 +58,9 @@ def moving(cluster: PartitionHarness) -> tuple[Replicas, Replicas, Replicas]:
     return cluster.partition.adding, cluster.partition.removing, cluster.partition.original
 
 
-class TestTheWay:
-    def test_members_may_come_and_go_before_the_end(self) -> None:
-        cluster = world_with((1, 2, 3))
+class TestProgress:
+    def test_isr_may_change_before_completion(self) -> None:
+        cluster = cluster_with((1, 2, 3))
         cluster.reassign([1, 4, 5])
         assert as_tuple(cluster) == ((1, 4, 5, 2, 3), (1, 2, 3), 1, 1, 3)
         cluster.alter([1, 2, 3, 4])
@@ -70,8 +70,8 @@ class TestTheWay:
         assert as_tuple(cluster) == ((1, 4, 5), (1, 4, 5), 1, 2, 6)
         assert moving(cluster) == ((), (), ())
 
-    def test_who_is_eligible_is_kept_by_another_reassignment(self) -> None:
-        cluster = world_with((3,), min_isr=1)
+    def test_new_reassignment_keeps_eligible_replicas(self) -> None:
+        cluster = cluster_with((3,), min_isr=1)
         cluster.reassign([1, 2])
         cluster.alter([3, 2])
         cluster.fence(3)
@@ -83,8 +83,8 @@ class TestTheWay:
         cluster.unfence(2)
         assert (cluster.partition.leader, cluster.partition.isr) == (2, (2,))
 
-    def test_an_added_replica_that_leads_steps_down_at_a_cancel(self) -> None:
-        cluster = world_with((1, 2, 3))
+    def test_cancel_moves_leadership_off_added_replica(self) -> None:
+        cluster = cluster_with((1, 2, 3))
         cluster.reassign([4, 5, 6])
         cluster.alter([1, 2, 3, 4])
         cluster.elect(Election.PREFERRED)
@@ -94,9 +94,9 @@ class TestTheWay:
         assert cluster.reassign(None) == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
 
     @pytest.mark.parametrize("in_sync", [[1, 4, 5], [4, 5]])
-    def test_a_refused_cancel_names_a_way_back_that_works(self, in_sync: list[int]) -> None:
-        """Who was added is in sync, and too few of the originals: these may lack what the others have."""
-        cluster = world_with((1, 2, 3))
+    def test_rejected_cancel_names_a_reassignment_that_works(self, in_sync: list[int]) -> None:
+        """An added replica is in sync but too few originals are, so they may lack committed records."""
+        cluster = cluster_with((1, 2, 3))
         cluster.reassign([4, 5, 6])
         cluster.alter([1, 2, 3, 4, 5])
         cluster.elect(Election.PREFERRED)
@@ -112,9 +112,9 @@ class TestTheWay:
         assert (cluster.partition.replicas, sorted(cluster.partition.isr)) == ((1, 2, 3), [1, 2])
         assert not cluster.partition.is_reassigning
 
-    def test_a_cancel_that_drops_nobody_with_records_succeeds(self) -> None:
-        """However few are in sync: going on with the reassignment would not make them more."""
-        cluster = world_with((1, 2, 3))
+    def test_cancel_that_drops_no_in_sync_replica_succeeds(self) -> None:
+        """However few are in sync: continuing the reassignment would not add any."""
+        cluster = cluster_with((1, 2, 3))
         cluster.reassign([4, 5, 6])
         cluster.fence(2)
         cluster.fence(3)
@@ -123,8 +123,8 @@ class TestTheWay:
         assert (cluster.partition.replicas, cluster.partition.isr) == ((1, 2, 3), (1,))
         assert cluster.partition.elr == (3,)
 
-    def test_a_cancel_that_drops_an_eligible_replica_is_refused(self) -> None:
-        cluster = world_with((1, 2, 3), min_isr=3)
+    def test_cancel_that_drops_an_eligible_replica_is_rejected(self) -> None:
+        cluster = cluster_with((1, 2, 3), min_isr=3)
         cluster.reassign([4, 5, 6])
         cluster.alter([1, 2, 3, 4])
         cluster.fence(2)
@@ -133,8 +133,8 @@ class TestTheWay:
         assert 4 in cluster.partition.elr
         assert cancelled(cluster)[0] == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
-    def test_one_that_joined_dies_and_comes_back(self) -> None:
-        cluster = world_with((1, 2, 3))
+    def test_added_replica_fails_and_returns(self) -> None:
+        cluster = cluster_with((1, 2, 3))
         cluster.reassign([1, 4, 5])
         cluster.alter([1, 2, 3, 4])
         cluster.fence(4)
@@ -145,8 +145,8 @@ class TestTheWay:
         cluster.alter([1, 2, 3, 4, 5])
         assert as_tuple(cluster) == ((1, 4, 5), (1, 4, 5), 1, 2, 7)
 
-    def test_all_in_sync_die_on_the_way(self) -> None:
-        cluster = world_with((1, 2, 3))
+    def test_all_in_sync_replicas_fail_during_reassignment(self) -> None:
+        cluster = cluster_with((1, 2, 3))
         cluster.reassign([4, 5, 6])
         cluster.alter([1, 2, 3, 4])
         cluster.fence(1)
@@ -168,8 +168,8 @@ class TestTheWay:
             assert cluster.alter(isr) == 0
         assert as_tuple(cluster) == ((4, 5, 6), (4, 5, 6), 4, 5, 12)
 
-    def test_an_old_proposal_crosses_the_start(self) -> None:
-        cluster = world_with((1, 2, 3), isr=(1, 2))
+    def test_stale_isr_proposal_at_the_start_is_rejected(self) -> None:
+        cluster = cluster_with((1, 2, 3), isr=(1, 2))
         cluster.reassign([1, 2, 4])
         assert cluster.alter([1, 2, 3], partition_epoch=2) == ErrorCode.INVALID_UPDATE_VERSION
         assert cluster.alter([1, 2, 3]) == 0
@@ -177,22 +177,22 @@ class TestTheWay:
         assert cluster.alter([1, 2, 3, 4]) == 0
         assert as_tuple(cluster) == ((1, 2, 4), (1, 2, 4), 1, 2, 5)
 
-    def test_it_takes_min_isr_to_complete(self) -> None:
-        cluster = world_with((1, 2, 3, 4), isr=(1, 4))
+    def test_completion_requires_min_isr(self) -> None:
+        cluster = cluster_with((1, 2, 3, 4), isr=(1, 4))
         cluster.reassign([1, 2, 3])
         assert (as_tuple(cluster)[0], moving(cluster)[1]) == ((1, 2, 3, 4), (4,))
         cluster.alter([1, 2, 4])
         assert as_tuple(cluster) == ((1, 2, 3), (1, 2), 1, 2, 4)
 
-    def test_a_smaller_min_isr_completes_what_waited_for_it(self) -> None:
-        cluster = world_with((1, 2, 3, 4), isr=(1, 4))
+    def test_lower_min_isr_completes_a_waiting_reassignment(self) -> None:
+        cluster = cluster_with((1, 2, 3, 4), isr=(1, 4))
         cluster.reassign([1, 2, 3])
         cluster.configure("min.insync.replicas", "1")
         cluster.change(PartitionChange())
         assert as_tuple(cluster) == ((1, 2, 3), (1,), 1, 2, 4)
 
-    def test_nobody_in_sync_that_stays_leaves_it_under_way(self) -> None:
-        cluster = world_with((1, 2, 3), isr=(3,))
+    def test_reassignment_waits_for_an_in_sync_target(self) -> None:
+        cluster = cluster_with((1, 2, 3), isr=(3,))
         cluster.fence(3)
         cluster.reassign([1, 2])
         assert (cluster.partition.leader, moving(cluster)[1]) == (NO_LEADER, (3,))
@@ -201,7 +201,7 @@ class TestTheWay:
         assert as_tuple(cluster)[:2] == ((1, 2), (1, 2))
 
     def test_directories_follow_their_replicas(self) -> None:
-        cluster = world_with((1, 2))
+        cluster = cluster_with((1, 2))
         one, two, three = (cluster.controller.directory_of(broker) for broker in (1, 2, 3))
         cluster.begin(Partition((1, 2), (1, 2), 1, directories=(one, two)))
         cluster.reassign([3, 2])
@@ -210,17 +210,17 @@ class TestTheWay:
         assert cluster.partition.directories == (three, two)
 
 
-class TestOneOverAnother:
-    def test_the_originals_are_kept_and_come_back_in_their_order(self) -> None:
-        cluster = world_with((3, 1, 2), leader=3)
+class TestReplacement:
+    def test_originals_are_kept_and_restored_in_order(self) -> None:
+        cluster = cluster_with((3, 1, 2), leader=3)
         cluster.reassign([1, 4])
         cluster.reassign([5, 6])
         assert moving(cluster) == ((5, 6), (1, 2, 3), (3, 1, 2))
         assert cluster.reassign(None) == 0
         assert cluster.partition.replicas == (3, 1, 2)
 
-    def test_what_was_being_added_and_is_not_in_sync_is_dropped_at_once(self) -> None:
-        cluster = world_with((0, 1), min_isr=1)
+    def test_lagging_replica_of_the_replaced_target_is_dropped_immediately(self) -> None:
+        cluster = cluster_with((0, 1), min_isr=1)
         cluster.reassign([2, 3])
         cluster.alter([0, 1, 2])
         epoch = cluster.partition.leader_epoch
@@ -230,12 +230,12 @@ class TestOneOverAnother:
             ((4, 5), (0, 1, 2), (0, 1)),
         )
         assert cluster.partition.leader_epoch == epoch + 1, "3 is dropped: what it fetched counts no longer"
-        assert 2 in cluster.partition.isr, "nobody in sync is dropped before the end"
+        assert 2 in cluster.partition.isr, "no in-sync replica is dropped before completion"
         cluster.alter([0, 1, 2, 4, 5])
         assert (cluster.partition.replicas, cluster.partition.leader) == ((4, 5), 4)
 
-    def test_added_before_and_wanted_still_is_still_to_be_added(self) -> None:
-        cluster = world_with((1, 2, 3))
+    def test_replica_in_both_targets_is_still_added(self) -> None:
+        cluster = cluster_with((1, 2, 3))
         cluster.reassign([1, 2, 4])
         cluster.reassign([1, 4, 5])
         assert moving(cluster)[0] == (4, 5)
@@ -244,14 +244,14 @@ class TestOneOverAnother:
         cluster.alter([1, 2, 3, 4, 5])
         assert cluster.partition.replicas == (1, 4, 5)
 
-    def test_back_to_the_origin_is_the_end(self) -> None:
-        cluster = world_with((1, 2, 3))
+    def test_reassignment_to_the_originals_completes_immediately(self) -> None:
+        cluster = cluster_with((1, 2, 3))
         cluster.reassign([1, 2, 4])
         cluster.reassign([1, 2, 3])
         assert (as_tuple(cluster), moving(cluster)) == (((1, 2, 3), (1, 2, 3), 1, 2, 4), ((), (), ()))
 
-    def test_back_to_the_origin_with_one_in_sync_removes_that_in_order(self) -> None:
-        cluster = world_with((1, 2, 3))
+    def test_reassignment_to_the_originals_removes_in_sync_replica_on_completion(self) -> None:
+        cluster = cluster_with((1, 2, 3))
         cluster.reassign([4, 5, 3])
         cluster.alter([1, 2, 4])
         assert cluster.reassign([1, 2, 3]) == 0
@@ -271,30 +271,30 @@ class TestRequests:
         ],
     )
     def test_what_cannot_be_is_refused(self, target: list[int] | None, error: ErrorCode) -> None:
-        cluster = world_with((1, 2, 3))
+        cluster = cluster_with((1, 2, 3))
         before = cluster.partition
         assert cluster.reassign(target) == error
         assert cluster.partition is before
 
-    def test_a_fenced_broker_may_be_a_target(self) -> None:
-        cluster = world_with((1, 2, 3))
+    def test_fenced_broker_may_be_a_target(self) -> None:
+        cluster = cluster_with((1, 2, 3))
         cluster.fence(4)
         assert cluster.reassign([1, 2, 4]) == 0
 
-    def test_the_number_of_replicas_stays_where_the_request_says_so(self) -> None:
-        cluster = world_with((1, 2, 3))
+    def test_replication_factor_change_is_rejected_if_not_allowed(self) -> None:
+        cluster = cluster_with((1, 2, 3))
         assert (
             cluster.reassign([1, 2, 3, 4], allow_replication_factor_change=False)
             == ErrorCode.INVALID_REPLICATION_FACTOR
         )
         assert cluster.reassign([1, 2, 4], allow_replication_factor_change=False) == 0
         assert cluster.reassign([5, 6, 4], allow_replication_factor_change=False) == 0, (
-            "it is that of the originals that counts"
+            "the replication factor of the originals counts"
         )
 
-    def test_unknown_partitions_and_doubles_say_nothing_about_the_others(self) -> None:
-        cluster = world_with((1, 2, 3))
-        asked = [
+    def test_unknown_and_duplicate_partitions_do_not_affect_others(self) -> None:
+        cluster = cluster_with((1, 2, 3))
+        requested = [
             ReassignableTopic("nowhere", [ReassignablePartition(0, [1])]),
             ReassignableTopic(
                 TOPIC,
@@ -306,28 +306,28 @@ class TestRequests:
             ),
         ]
         plan = plan_alter_partition_reassignments(
-            cluster.controller, AlterPartitionReassignmentsRequest(1000, True, asked), 1
+            cluster.controller, AlterPartitionReassignmentsRequest(1000, True, requested), 1
         )
-        answer: Any = plan.response
-        told = [(p.error_code, p.error_message) for topic in answer.responses for p in topic.partitions]
-        assert [code for code, _ in told] == [
+        reply: Any = plan.response
+        reported = [(p.error_code, p.error_message) for topic in reply.responses for p in topic.partitions]
+        assert [code for code, _ in reported] == [
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             0,
             ErrorCode.INVALID_REQUEST,
         ]
-        assert [bool(text) for _, text in told] == [True, True, False, True]
+        assert [bool(text) for _, text in reported] == [True, True, False, True]
         assert len(plan.records) == 1
 
-    def test_only_what_is_under_way_is_listed(self) -> None:
-        cluster = world_with((1, 2, 3))
+    def test_only_ongoing_reassignments_are_listed(self) -> None:
+        cluster = cluster_with((1, 2, 3))
 
         def listed(topics: list[ListPartitionReassignmentsTopics] | None) -> list[Any]:
             request = ListPartitionReassignmentsRequest(1000, topics)
-            answer: Any = plan_list_partition_reassignments(cluster.controller, request, 0).response
+            reply: Any = plan_list_partition_reassignments(cluster.controller, request, 0).response
             return [
                 (topic.name, p.partition_index, p.replicas, p.adding_replicas, p.removing_replicas)
-                for topic in answer.topics
+                for topic in reply.topics
                 for p in topic.partitions
             ]
 
@@ -343,16 +343,16 @@ class TestRequests:
 
 
 class TestCancel:
-    def test_too_few_in_sync_of_the_originals_refuse_it(self) -> None:
-        cluster = world_with((1, 2, 3))
+    def test_cancel_requires_min_isr_of_the_originals(self) -> None:
+        cluster = cluster_with((1, 2, 3))
         cluster.reassign([4, 5, 6])
         cluster.alter([1, 2, 3, 4, 5])
         cluster.alter([1, 4, 5])
         assert cluster.reassign(None) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
         assert cluster.partition.is_reassigning
 
-    def test_none_of_them_is_an_unclean_election_where_that_is_allowed(self) -> None:
-        cluster = world_with((1, 2, 3), unclean=True)
+    def test_cancel_without_in_sync_originals_needs_unclean_election(self) -> None:
+        cluster = cluster_with((1, 2, 3), unclean=True)
         cluster.reassign([4, 5, 6])
         cluster.alter([1, 2, 3, 4, 5])
         cluster.elect(Election.PREFERRED)
@@ -364,7 +364,7 @@ class TestCancel:
             1,
         )
 
-    def test_what_a_controller_without_originals_began_is_cancelled_as_it_would(self) -> None:
+    def test_cancel_of_reassignment_without_recorded_originals(self) -> None:
         cluster = PartitionHarness(list(range(10)))
         cluster.begin(Partition((1, 4, 2, 3), (1, 2, 3), 1, 1, 2, adding=(4,), removing=(2, 3)))
         assert cluster.reassign(None) == 0

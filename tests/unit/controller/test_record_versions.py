@@ -31,7 +31,7 @@ PARTITION = partition_record(WHERE, Partition((1,), (1,), 1, directories=(DIRECT
         (FeatureLevelRecord("metadata.version", 25), 0, 0, 0),
     ],
 )
-def test_a_record_is_written_as_readers_at_the_metadata_version_know_it(
+def test_record_version_follows_the_metadata_version(
     record: Message, at_21: int, at_23: int, at_30: int
 ) -> None:
     _, lowest, highest = SUPPORTED_FEATURES[0]
@@ -43,8 +43,8 @@ def test_a_record_is_written_as_readers_at_the_metadata_version_know_it(
 
 
 @pytest.mark.parametrize("level", [7, 8, 14, 17, 22, 23, 29, 30])
-def test_what_readers_at_a_level_do_not_know_is_not_written(level: int) -> None:
-    """As Kafka does it: 3.4-IV0 knows brokers that migrate from ZooKeeper, 3.7-IV2 directories, 4.0-IV1 the ELR,
+def test_fields_unknown_at_a_level_are_not_written(level: int) -> None:
+    """As in Kafka: 3.4-IV0 has brokers that migrate from ZooKeeper, 3.7-IV2 directories, 4.0-IV1 the ELR,
     4.3-IV0 cordoned directories."""
     partition = PartitionRecord(0, WHERE.topic_id, [1], [1], leader=1, directories=[DIRECTORY])
     change = PartitionChangeRecord(0, WHERE.topic_id, directories=[DIRECTORY])
@@ -55,7 +55,7 @@ def test_what_readers_at_a_level_do_not_know_is_not_written(level: int) -> None:
     versions = []
     for record in (partition, change, broker, broker_change):
         written, version = decode_frame(encode_for_version(record, level))
-        assert written == record, "who applies the record has what is written"
+        assert written == record, "the applied record holds what was written"
         versions.append(version)
     of_partitions = 2 if level >= 23 else 1 if level >= 17 else 0
     of_brokers = 4 if level >= 30 else 3 if level >= 17 else 2 if level >= 8 else 1

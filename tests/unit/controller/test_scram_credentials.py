@@ -27,7 +27,7 @@ def test_the_example_of_rfc_7677() -> None:
     )
 
 
-def test_a_salted_password_is_as_good_as_the_password() -> None:
+def test_salted_password_gives_the_same_credential() -> None:
     salted = "xKSVEDI6tPlSysH6mUQZOeeOp01r6B3fcJbodRPcYV0="
     given = (
         f'SCRAM-SHA-256=[name=user,iterations=4096,salt="W22ZaJ0SNY7soEsUEjb6gQ==",saltedpassword="{salted}"]'
@@ -37,7 +37,7 @@ def test_a_salted_password_is_as_good_as_the_password() -> None:
     )
 
 
-def test_a_salt_is_made_where_none_is_given() -> None:
+def test_missing_salt_is_generated() -> None:
     found = parse_credential(
         "SCRAM-SHA-512=[name=alice,password=alice-secret,iterations=8192]", lambda: b"new"
     )
@@ -62,6 +62,6 @@ def test_a_salt_is_made_where_none_is_given() -> None:
         ("SCRAM-SHA-256=[name=alice,secret]", "'secret' has no '='"),
     ],
 )
-def test_what_describes_no_credential_is_refused(text: str, reason: str) -> None:
+def test_invalid_credential_is_rejected(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         parse_credential(text, lambda: b"salt")

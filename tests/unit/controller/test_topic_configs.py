@@ -10,7 +10,7 @@ from quorumd.controller.topic_configs import validate_topic_configs
 
 
 @pytest.mark.parametrize("name", TOPIC_CONFIGS)
-def test_every_default_can_be_set(name: str) -> None:
+def test_every_default_is_a_valid_value(name: str) -> None:
     default = TOPIC_CONFIGS[name].default
     validate_topic_configs({name: "1" if default is None else default}, {}, False)
 
@@ -31,7 +31,7 @@ def test_every_default_can_be_set(name: str) -> None:
         ("leader.replication.throttled.replicas", "0:1, 1:2"),
     ],
 )
-def test_what_can_be_set(name: str, value: str) -> None:
+def test_accepted_values(name: str, value: str) -> None:
     validate_topic_configs({name: value}, {}, False)
 
 
@@ -60,12 +60,12 @@ def test_what_can_be_set(name: str, value: str) -> None:
         ("", ""),
     ],
 )
-def test_what_cannot_be_set(name: str, value: str) -> None:
+def test_rejected_values(name: str, value: str) -> None:
     with pytest.raises(InvalidConfig):
         validate_topic_configs({name: value}, {}, False)
 
 
-def test_a_topic_has_its_own_value_before_that_of_the_brokers_before_what_is_built_in() -> None:
+def test_topic_value_precedes_cluster_default_and_built_in() -> None:
     image = ClusterImage()
     image.set_config(ALL_BROKERS, "log.retention.ms", "5", [])
     effective = {config.name: config for config in effective_topic_configs(image, {"retention.ms": "7"})}
@@ -79,8 +79,8 @@ def test_a_topic_has_its_own_value_before_that_of_the_brokers_before_what_is_bui
     assert list(effective) == sorted(TOPIC_CONFIGS.keys() - {"internal.segment.bytes"})
 
 
-def test_a_config_that_is_not_known_here_is_told_as_it_is() -> None:
-    """The log may be older or newer than this code."""
+def test_unknown_config_is_described_unchanged() -> None:
+    """An older or newer release may have written it."""
     (config,) = [
         c
         for c in effective_topic_configs(ClusterImage(), {"message.format.version": "1"})

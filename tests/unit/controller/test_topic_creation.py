@@ -22,7 +22,7 @@ def cluster() -> TopicHarness:
     return TopicHarness(BROKERS, ControllerSettings(num_partitions=2, default_replication_factor=3))
 
 
-def test_a_topic_has_its_partitions_and_configs_and_is_told_of(cluster: TopicHarness) -> None:
+def test_created_topic_has_partitions_and_configs(cluster: TopicHarness) -> None:
     (result,) = cluster.create(wanted("t", 4, 2, retention_ms="5000"))
     topic = cluster.topic("t")
     assert (result.error_code, result.error_message) == (0, None)
@@ -30,19 +30,19 @@ def test_a_topic_has_its_partitions_and_configs_and_is_told_of(cluster: TopicHar
     assert sorted(topic.partitions) == [0, 1, 2, 3]
     assert all(len(partition.replicas) == 2 for partition in topic.partitions.values())
     assert cluster.controller.image.config((int(ResourceType.TOPIC), "t")) == {"retention.ms": "5000"}
-    told = {config.name: (config.value, config.config_source) for config in result.configs}
-    assert told["retention.ms"] == ("5000", 1)
-    assert told["min.insync.replicas"] == ("1", 5)
+    reported = {config.name: (config.value, config.config_source) for config in result.configs}
+    assert reported["retention.ms"] == ("5000", 1)
+    assert reported["min.insync.replicas"] == ("1", 5)
     assert result.topic_config_error_code == 0
 
 
-def test_minus_one_is_the_default(cluster: TopicHarness) -> None:
+def test_minus_one_means_the_default(cluster: TopicHarness) -> None:
     (result,) = cluster.create(wanted("t"))
     assert (result.num_partitions, result.replication_factor) == (2, 3)
     assert [len(replicas) for replicas in cluster.replicas("t")] == [3, 3]
 
 
-def test_a_new_partition_is_led_by_its_first_active_replica_with_all_active_ones_in_sync(
+def test_new_partition_is_led_by_its_first_active_replica(
     cluster: TopicHarness,
 ) -> None:
     cluster.create(wanted("t", -1, -1, (0, [4, 2, 5, 3])))
@@ -51,30 +51,30 @@ def test_a_new_partition_is_led_by_its_first_active_replica_with_all_active_ones
     )
 
 
-def test_a_broker_with_several_folders_says_itself_where_a_replica_goes(cluster: TopicHarness) -> None:
+def test_replica_on_broker_with_several_directories_is_unassigned(cluster: TopicHarness) -> None:
     cluster.controller.image.brokers[2] = a_broker(2, folders=2)
     cluster.create(wanted("t", -1, -1, (0, [1, 2])))
     assert cluster.topic("t").partitions[0].directories == (directory_of(1), UNASSIGNED)
 
 
-def test_a_topic_comes_before_its_configs_and_those_before_its_partitions(cluster: TopicHarness) -> None:
+def test_order_of_topic_config_and_partition_records(cluster: TopicHarness) -> None:
     request = CreateTopicsRequest([wanted("t", 1, 1, retention_ms="1")])
     names = [record.NAME for record in plan_create_topics(cluster.controller, request, 7).records]
     assert names == ["TopicRecord", "ConfigRecord", "PartitionRecord"]
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a" * 250, "a b", "ä", "a/b", "a\n"])
-def test_illegal_names(cluster: TopicHarness, name: str) -> None:
+def test_illegal_topic_names(cluster: TopicHarness, name: str) -> None:
     error, text = cluster.refusal(wanted(name))
     assert error == ErrorCode.INVALID_TOPIC
     assert text
 
 
-def test_the_longest_name_is_legal(cluster: TopicHarness) -> None:
+def test_longest_topic_name_is_legal(cluster: TopicHarness) -> None:
     assert cluster.create(wanted("a" * 249))[0].error_code == 0
 
 
-def test_a_name_that_differs_only_in_dots_and_underscores_collides(cluster: TopicHarness) -> None:
+def test_names_differing_in_dots_and_underscores_collide(cluster: TopicHarness) -> None:
     assert [r.error_code for r in cluster.create(wanted("a.b_c"), wanted("a_b.c"), wanted("a-b"))] == [
         0,
         17,
@@ -87,16 +87,16 @@ def test_a_name_that_differs_only_in_dots_and_underscores_collides(cluster: Topi
     assert cluster.create(wanted("a_b_c"))[0].error_code == 0
 
 
-def test_a_topic_that_is_there(cluster: TopicHarness) -> None:
+def test_existing_topic(cluster: TopicHarness) -> None:
     cluster.create(wanted("a.b"))
     assert cluster.refusal(wanted("a.b"))[0] == ErrorCode.TOPIC_ALREADY_EXISTS
 
 
-def test_the_log_of_the_cluster_is_no_topic_to_make(cluster: TopicHarness) -> None:
+def test_metadata_topic_cannot_be_created(cluster: TopicHarness) -> None:
     assert cluster.refusal(wanted(METADATA_TOPIC))[0] == ErrorCode.INVALID_REQUEST
 
 
-def test_each_topic_has_its_own_error_and_who_is_named_twice_is_not_made(cluster: TopicHarness) -> None:
+def test_errors_are_per_topic_and_duplicates_are_rejected(cluster: TopicHarness) -> None:
     results = cluster.create(
         wanted("twice"), wanted("bad name"), wanted("good"), wanted("twice"), wanted("twice")
     )
@@ -133,26 +133,26 @@ def test_each_topic_has_its_own_error_and_who_is_named_twice_is_not_made(cluster
         (wanted("t", 1, 1, no_such="1"), ErrorCode.INVALID_CONFIG),
     ],
 )
-def test_what_cannot_be_made(cluster: TopicHarness, topic: CreatableTopic, error: ErrorCode) -> None:
+def test_invalid_topics(cluster: TopicHarness, topic: CreatableTopic, error: ErrorCode) -> None:
     code, text = cluster.refusal(topic)
     assert code == error
     assert text
 
 
-def test_too_few_brokers_are_counted(cluster: TopicHarness) -> None:
-    """A fenced broker can hold a replica until it is back; one that is going cannot."""
+def test_error_counts_available_brokers(cluster: TopicHarness) -> None:
+    """A fenced broker can hold a replica; one in controlled shutdown cannot."""
     assert cluster.create(wanted("t", 1, 4))[0].error_code == 0
     error, text = cluster.refusal(wanted("u", 1, 5))
     assert error == ErrorCode.INVALID_REPLICATION_FACTOR
     assert all(fact in text for fact in ("factor 5", "4 are usable", "3 of them active"))
 
 
-def test_without_any_active_broker_nothing_is_made() -> None:
+def test_no_topic_without_active_brokers() -> None:
     cluster = TopicHarness((a_broker(1, fenced=True), a_broker(2, draining=True)))
     assert cluster.refusal(wanted("t", 1, 1))[0] == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
-def test_validation_alone_answers_the_same_and_makes_nothing(cluster: TopicHarness) -> None:
+def test_validate_only_returns_the_response_without_records(cluster: TopicHarness) -> None:
     good, bad = cluster.create(wanted("t", 4, 2), wanted("u", 0, 1), validate_only=True)
     assert (good.error_code, good.num_partitions, good.replication_factor) == (0, 4, 2)
     assert good.topic_id == ZERO_UUID
@@ -160,7 +160,7 @@ def test_validation_alone_answers_the_same_and_makes_nothing(cluster: TopicHarne
     assert cluster.controller.image.topics == {}
 
 
-def test_a_request_that_does_not_fit_one_batch_makes_nothing_and_says_the_limit() -> None:
+def test_request_larger_than_a_batch_names_the_limit() -> None:
     cluster = TopicHarness(BROKERS, ControllerSettings(max_batch_bytes=20_000))
     assert cluster.create(wanted("fits", 100, 1))[0].error_code == 0
     results = cluster.create(wanted("large", 2_000_000_000, 3), wanted("small", 1, 1), wanted("a b", 1, 1))
@@ -174,7 +174,7 @@ def test_a_request_that_does_not_fit_one_batch_makes_nothing_and_says_the_limit(
 
 
 @pytest.mark.parametrize("version", range(2, 8))
-def test_answers_of_every_version_can_be_written(cluster: TopicHarness, version: int) -> None:
+def test_responses_of_every_version_can_be_encoded(cluster: TopicHarness, version: int) -> None:
     request = CreateTopicsRequest([wanted("t", 1, 1), wanted("bad name", 1, 1)])
     assert encode(plan_create_topics(cluster.controller, request, version).response, version)
 

@@ -28,7 +28,7 @@ def by_name(name: str) -> DeleteTopicState:
     return DeleteTopicState(name)
 
 
-def test_a_topic_goes_with_all_it_has_and_leaves_an_image_as_if_it_had_never_been(
+def test_deletion_leaves_no_trace_of_the_topic(
     cluster: TopicHarness,
 ) -> None:
     image = cluster.controller.image
@@ -40,13 +40,13 @@ def test_a_topic_goes_with_all_it_has_and_leaves_an_image_as_if_it_had_never_bee
     assert (image.fingerprint(), image.hash) == (before, hash_before)
 
 
-def test_one_record_removes_it(cluster: TopicHarness) -> None:
-    """Stock readers drop partitions and configs with the topic by themselves, and so does the image."""
+def test_deletion_writes_one_record(cluster: TopicHarness) -> None:
+    """Stock readers and the image remove the partitions and configs with the topic."""
     plan = plan_delete_topics(cluster.controller, DeleteTopicsRequest([], ["a"]), 5)
     assert [record.NAME for record in plan.records] == ["RemoveTopicRecord"]
 
 
-def test_by_name_and_by_id_both_are_told(cluster: TopicHarness) -> None:
+def test_response_has_both_name_and_id(cluster: TopicHarness) -> None:
     id_of_a, id_of_b = cluster.topic("a").id, cluster.topic("b").id
     results = cluster.delete(states=(by_id(id_of_a), by_name("b")))
     assert [(r.name, r.topic_id, r.error_code) for r in results] == [("a", id_of_a, 0), ("b", id_of_b, 0)]
@@ -62,7 +62,7 @@ def test_by_name_and_by_id_both_are_told(cluster: TopicHarness) -> None:
         (DeleteTopicState("a", UNKNOWN), ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_cannot_be_deleted(cluster: TopicHarness, state: DeleteTopicState, error: ErrorCode) -> None:
+def test_rejected_deletions(cluster: TopicHarness, state: DeleteTopicState, error: ErrorCode) -> None:
     (result,) = cluster.delete(states=(state,))
     assert result.error_code == error
     assert result.error_message
@@ -70,7 +70,7 @@ def test_what_cannot_be_deleted(cluster: TopicHarness, state: DeleteTopicState, 
     assert len(cluster.controller.image.topics) == 2
 
 
-def test_who_is_named_twice_stays_however_it_is_named(cluster: TopicHarness) -> None:
+def test_topic_named_twice_is_not_deleted(cluster: TopicHarness) -> None:
     id_of_a = cluster.topic("a").id
     results = cluster.delete(states=(by_name("a"), by_name("b"), by_id(id_of_a)))
     assert [r.error_code for r in results] == [ErrorCode.INVALID_REQUEST, 0, ErrorCode.INVALID_REQUEST]
@@ -79,7 +79,7 @@ def test_who_is_named_twice_stays_however_it_is_named(cluster: TopicHarness) -> 
     assert (twice.name, twice.error_code) == ("a", ErrorCode.INVALID_REQUEST)
 
 
-def test_more_than_fits_one_batch_is_refused() -> None:
+def test_request_larger_than_a_batch_is_rejected() -> None:
     cluster = TopicHarness((a_broker(1),))
     cluster.create(*(wanted(f"t{number}", 1, 1) for number in range(100)))
     cluster.controller.settings = ControllerSettings(max_batch_bytes=1000)
@@ -89,6 +89,6 @@ def test_more_than_fits_one_batch_is_refused() -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-def test_answers_of_every_version_can_be_written(cluster: TopicHarness, version: int) -> None:
+def test_responses_of_every_version_can_be_encoded(cluster: TopicHarness, version: int) -> None:
     request = DeleteTopicsRequest([by_name("a")]) if version == 6 else DeleteTopicsRequest([], ["a", "c"])
     assert encode(plan_delete_topics(cluster.controller, request, version).response, version)

@@ -23,7 +23,7 @@ from quorumd.simulator.environment.event_heap import EventHeap, Process
 from quorumd.simulator.environment.stored_file import StoredFile
 
 
-def test_replaces_the_content_and_leaves_nothing_beside_it(disk: Disk, folder: str) -> None:
+def test_replaces_the_content_without_leftovers(disk: Disk, folder: str) -> None:
     path = f"{folder}/name"
     assert read_whole(disk, path) is None
     write_atomically(disk, path, b"a rather long first content")
@@ -32,14 +32,14 @@ def test_replaces_the_content_and_leaves_nothing_beside_it(disk: Disk, folder: s
     assert disk.list_directory(folder) == ["name"]
 
 
-def test_what_a_spare_or_a_failed_write_left_is_not_in_the_new_content(disk: Disk, folder: str) -> None:
+def test_leftovers_of_spare_or_failed_write_are_overwritten(disk: Disk, folder: str) -> None:
     path = f"{folder}/name"
     reserve_spare(disk, path)
     write_atomically(disk, path, b"content")
     assert read_whole(disk, path) == b"content"
 
 
-def test_crash_at_any_call_leaves_old_or_new_and_new_once_it_returned() -> None:
+def test_crash_at_any_call_leaves_old_or_new_content() -> None:
     seen = set()
     for seed in range(40):
         for calls in range(1, 9):
@@ -79,11 +79,11 @@ def test_spare_makes_the_next_write_work_on_a_full_disk(memory_disk: SimulatedDi
     write_atomically(memory_disk, path, b"new content")
     assert read_whole(memory_disk, path) == b"new content"
     memory_disk.capacity = 0
-    reserve_spare(memory_disk, path)  # no room for one, and that is no error
+    reserve_spare(memory_disk, path)  # a full disk leaves no spare, which is not an error
 
 
 class CrowdedDisk(SimulatedDisk):
-    """Whatever is given back is gone: somebody else takes it at once."""
+    """Freed blocks are taken by another process immediately."""
 
     crowded = False
 
@@ -94,7 +94,7 @@ class CrowdedDisk(SimulatedDisk):
         return super().free_space_for(file, size)
 
 
-def test_the_spare_is_not_given_back_before_it_is_used() -> None:
+def test_spare_blocks_are_reused_without_freeing_them() -> None:
     disk = CrowdedDisk(EventHeap(), Random(1))
     disk.mount(Process("test"))
     reserve_spare(disk, "name")
@@ -129,7 +129,7 @@ def test_file_that_cannot_be_read_is_an_error_that_names_it(disk: Disk, folder: 
         read_whole(disk, folder)
 
 
-def test_small_file_that_is_large_is_damage_and_not_parsed(disk: Disk, folder: str) -> None:
+def test_oversized_file_is_damage_and_not_parsed(disk: Disk, folder: str) -> None:
     """Parsing a megabyte of backslashes took seconds and 40 MB (found by fuzzing)."""
     path = f"{folder}/meta.properties"
     write_atomically(disk, path, b"\\" * MAX_SMALL_FILE_BYTES)
@@ -139,7 +139,7 @@ def test_small_file_that_is_large_is_damage_and_not_parsed(disk: Disk, folder: s
         read_small_file(disk, path)
 
 
-def test_full_is_no_space_and_no_quota() -> None:
+def test_disk_full_means_no_space_or_quota_exceeded() -> None:
     assert is_disk_full(OSError(ENOSPC, ""))
     assert is_disk_full(OSError(EDQUOT, ""))
     assert not is_disk_full(OSError(EIO, ""))

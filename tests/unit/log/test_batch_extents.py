@@ -24,7 +24,7 @@ def data() -> bytes:
     return b"".join(parts)
 
 
-def test_extent_is_that_of_the_header(data: bytes) -> None:
+def test_extent_equals_that_of_the_header(data: bytes) -> None:
     for header in headers(data):
         assert extent(data[: header.position + EXTENT_SIZE], header.position) == (
             header.base_offset,
@@ -33,7 +33,7 @@ def test_extent_is_that_of_the_header(data: bytes) -> None:
         )
 
 
-def test_extent_refuses_what_cannot_be_a_batch(data: bytes) -> None:
+def test_extent_rejects_invalid_headers(data: bytes) -> None:
     for damaged in (
         bytes(EXTENT_SIZE),
         b"\x80" + data[1:],

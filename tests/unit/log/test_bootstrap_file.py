@@ -1,4 +1,4 @@
-"""`bootstrap.checkpoint`: the bytes of `kafka-storage format`, and what is read of them."""
+"""`bootstrap.checkpoint`: the bytes of `kafka-storage format`, written and read."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def frames() -> list[bytes]:
     return [encode_record(record, 0) for record in records]
 
 
-def test_it_has_the_bytes_of_the_stock_tool() -> None:
-    """Each of the batches there has a time of its own."""
+def test_bytes_equal_those_of_the_stock_tool() -> None:
+    """Each batch of the stock tool has its own timestamp."""
     pieces = [
         (header.position, header.size, encode_bootstrap(frames(), header.max_timestamp_ms))
         for header in headers(STOCK)
@@ -46,14 +46,14 @@ def test_it_has_the_bytes_of_the_stock_tool() -> None:
     assert b"".join(data[start : start + size] for start, size, data in pieces) == STOCK
 
 
-def test_what_the_stock_tool_wrote_is_read(memory_disk: SimulatedDisk) -> None:
+def test_reads_file_of_the_stock_tool(memory_disk: SimulatedDisk) -> None:
     memory_disk.make_directory("data")
     assert load_bootstrap(memory_disk, "data") is None
     memory_disk.open("data/bootstrap.checkpoint", create=True).write_at(0, STOCK)
     assert load_bootstrap(memory_disk, "data") == ("data/bootstrap.checkpoint", frames(), None)
 
 
-def test_what_newer_stock_tools_wrote_is_read(memory_disk: SimulatedDisk) -> None:
+def test_reads_file_of_newer_stock_tools(memory_disk: SimulatedDisk) -> None:
     memory_disk.make_directory("data")
     assert load_bootstrap_snapshot(memory_disk, "data") is None
     stock_folder.write_checkpoint(memory_disk, "data")

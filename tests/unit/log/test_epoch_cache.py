@@ -55,14 +55,14 @@ def test_file_content(cache: EpochCache) -> None:
     ],
     ids=str,
 )
-def test_file_content_of_a_log_that_begins_later(
+def test_file_content_with_a_later_log_start(
     cache: EpochCache, start: tuple[int, int], content: bytes
 ) -> None:
     cache.set_start(OffsetAndEpoch(*start))
     assert cache.encode() == content
 
 
-def test_the_epoch_before_the_start_is_known_and_stays() -> None:
+def test_epoch_before_the_log_start_is_kept() -> None:
     cache = EpochCache()
     cache.set_start(OffsetAndEpoch(20, 2))
     cache.add(5, 20)

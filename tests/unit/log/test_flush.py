@@ -1,4 +1,4 @@
-"""Group commit: what a flush makes durable, in which order, and that a failure is final."""
+"""Group commit: the data that a flush makes durable, its order, and failures, which are final."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class RecordedFile:
 
 
 class TestFlush:
-    def test_syncs_what_was_written_and_nothing_else(self, disk: Disk, folder: str) -> None:
+    def test_syncs_written_files_only(self, disk: Disk, folder: str) -> None:
         recording: Any = Recording(disk)
         log = open_log(recording, folder)
         recording.synced.clear()
@@ -100,7 +100,7 @@ class TestFlush:
         assert read_whole(disk, path) == b"0\n1\n3 0\n"
         log.close()
 
-    def test_what_was_flushed_survives_every_crash(self) -> None:
+    def test_flushed_records_survive_every_crash(self) -> None:
         for seed in range(60):
             disk = fresh_disk(seed)
             log = open_log(disk, "log")
@@ -143,7 +143,7 @@ class TestFlush:
         with pytest.raises(FlushFailed, match=f"{folder} could not be flushed"):
             log.begin_flush()()
 
-    def test_any_other_fault_of_a_flush_is_final_too(
+    def test_unexpected_error_of_a_flush_is_final(
         self, memory_disk: SimulatedDisk, folder: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def fail(file: object) -> None:

@@ -42,7 +42,7 @@ class TestFullDisk:
         log = open_log(memory_disk, folder)
         assert read_all(log) == b"".join(batches)
 
-    def test_leaves_nothing_of_a_write_that_was_refused_half_way(self) -> None:
+    def test_partial_write_is_removed(self) -> None:
         for seed in range(60):
             disk = fresh_disk(seed)
             log = open_log(disk, "log", LogSettings(allocate_bytes=0))
@@ -61,7 +61,7 @@ class TestFullDisk:
             log, _ = SegmentedLog.open(disk, "log", LogSettings())
             assert read_all(log) in (b"".join(batches), b"".join(batches) + another)
 
-    def test_gives_its_allocated_blocks_back(self, memory_disk: SimulatedDisk, folder: str) -> None:
+    def test_frees_its_allocated_blocks(self, memory_disk: SimulatedDisk, folder: str) -> None:
         settings = LogSettings(allocate_bytes=10_000)
         log = open_log(memory_disk, folder, settings)
         fill(log, 3)
@@ -69,7 +69,7 @@ class TestFullDisk:
         self.fill_up(log)
         assert memory_disk.free_bytes(folder) > 4000
 
-    def test_no_room_for_a_new_segment(self, memory_disk: SimulatedDisk, folder: str) -> None:
+    def test_new_segment_cannot_be_allocated(self, memory_disk: SimulatedDisk, folder: str) -> None:
         log = open_log(memory_disk, folder)
         batches = fill(log, 11)
         memory_disk.capacity = memory_disk.used_bytes()
@@ -82,7 +82,7 @@ class TestFullDisk:
         log.close()
         assert read_all(open_log(memory_disk, folder)) == b"".join(batches)
 
-    def test_new_segment_that_cannot_be_named(
+    def test_new_segment_cannot_be_created(
         self, memory_disk: SimulatedDisk, folder: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         log = open_log(memory_disk, folder)
@@ -94,7 +94,7 @@ class TestFullDisk:
         batches += fill(log, 20)
         assert read_all(log) == b"".join(batches)
 
-    def test_flush_without_room_for_the_epochs_is_not_a_failure(
+    def test_flush_succeeds_without_space_for_the_epoch_checkpoint(
         self, memory_disk: SimulatedDisk, folder: str
     ) -> None:
         log = open_log(memory_disk, folder)
@@ -106,7 +106,7 @@ class TestFullDisk:
         open_log(memory_disk, folder).close()
         assert read_whole(memory_disk, f"{folder}/leader-epoch-checkpoint") == b"0\n1\n1 0\n"
 
-    def test_write_that_fails_otherwise_stops_the_log(
+    def test_other_write_errors_stop_the_log(
         self, memory_disk: SimulatedDisk, folder: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         log = open_log(memory_disk, folder)

@@ -31,7 +31,7 @@ def some_batches(seed: int, count: int = 40) -> list[tuple[int, int, int, int]]:
     return batches
 
 
-def test_the_position_found_is_that_of_a_batch_shortly_before() -> None:
+def test_lookup_returns_position_of_a_batch_shortly_before() -> None:
     for seed in range(20):
         batches = some_batches(seed)
         indexes = filled(batches)
@@ -52,7 +52,7 @@ def test_entries_are_last_offset_and_position_of_a_batch_every_interval() -> Non
     assert list(iter_unpack(">II", filled(batches).offset_index())) == [(5, 120), (9, 240), (13, 360)]
 
 
-def test_time_entries_only_rise_and_the_last_is_the_largest() -> None:
+def test_time_entries_are_increasing() -> None:
     for seed in range(20):
         batches = some_batches(seed)
         entries = list(iter_unpack(">qI", filled(batches).time_index()))
@@ -63,7 +63,7 @@ def test_time_entries_only_rise_and_the_last_is_the_largest() -> None:
         assert entries[-1] == (largest, first - BASE)
 
 
-def test_cut_is_as_if_the_rest_had_never_come() -> None:
+def test_truncation_equals_never_having_appended() -> None:
     for seed in range(20):
         batches = some_batches(seed)
         for keep in range(len(batches) + 1):
@@ -78,7 +78,7 @@ def test_cut_is_as_if_the_rest_had_never_come() -> None:
             assert indexes.offset_index() == filled(batches).offset_index()
 
 
-def test_cut_takes_time_entries_of_what_is_gone() -> None:
+def test_truncation_removes_time_entries() -> None:
     batches = some_batches(3)
     indexes = filled(batches)
     indexes.truncate(batches[9][0] + 1, batches[10][1])
@@ -96,8 +96,8 @@ def test_empty() -> None:
     assert indexes._largest[0] == NO_TIMESTAMP
 
 
-def test_offset_that_fits_no_entry_has_none() -> None:
-    """Batches can claim two thousand million offsets each, in a damaged file (found by fuzzing)."""
+def test_offset_beyond_the_entry_range_is_not_indexed() -> None:
+    """Batches of a damaged file can claim two thousand million offsets each (found by fuzzing)."""
     most = 2**31 - 1
     indexes = filled([(BASE + n * most, n * 200, 200, n) for n in range(5)])
     assert [last for last, _ in iter_unpack(">II", indexes.offset_index())] == [most]

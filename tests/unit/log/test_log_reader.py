@@ -1,4 +1,4 @@
-"""Reading a log beside its writer: exactly the committed batches, nothing changed, nothing trusted."""
+"""Reading a log during writes: exactly the committed batches, without changes, and checked."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def offsets(disk: SimulatedDisk, start: int, end: int) -> list[int]:
 
 
 @pytest.mark.parametrize("start", range(30))
-def test_hint_saves_reading_what_is_before_and_changes_nothing(start: int) -> None:
+def test_hint_skips_earlier_batches_without_changing_the_result(start: int) -> None:
     disk = fresh_disk(1)
     log = open_log(disk, "log")
     fill(log, 30)
@@ -55,7 +55,7 @@ def test_the_batches_between_two_offsets(disk: SimulatedDisk, start: int, end: i
     assert disk.changes == before
 
 
-def test_batch_that_reaches_over_the_end_is_left_out() -> None:
+def test_batch_crossing_the_end_is_omitted() -> None:
     disk = fresh_disk(1)
     log = open_log(disk, "log")
     log.append(batch(0, count=3), 3)
@@ -63,7 +63,7 @@ def test_batch_that_reaches_over_the_end_is_left_out() -> None:
     assert [header.end_offset for _, header in read_log(disk, "log", 0, 5)] == [3]
 
 
-def test_batch_larger_than_what_is_read_at_once() -> None:
+def test_batch_larger_than_the_read_size() -> None:
     disk = fresh_disk(1)
     log = open_log(disk, "log", LogSettings())
     large = [encode_batch(n, 1, 0, [bytes([n]) * 3_000_000]) for n in range(3)]
@@ -72,7 +72,7 @@ def test_batch_larger_than_what_is_read_at_once() -> None:
     assert [data[h.position : h.position + h.size] for data, h in read_log(disk, "log", 1, 3)] == large[1:]
 
 
-def test_what_is_cut_off_above_the_end_does_not_matter(disk: SimulatedDisk) -> None:
+def test_torn_batch_above_the_end_is_ignored(disk: SimulatedDisk) -> None:
     file = disk.open("log/00000000000000000022.log")
     file.write_at(8 * BATCH_SIZE, batch(30, epoch=2)[:50])
     assert offsets(disk, 0, 30) == list(range(30))
@@ -97,7 +97,7 @@ def test_log_that_is_too_short_is_reported(disk: SimulatedDisk) -> None:
     assert offsets(disk, 22, 30) == list(range(22, 30))
 
 
-def test_no_batch_begins_within_another() -> None:
+def test_overlapping_batch_is_damage() -> None:
     disk = fresh_disk(1)
     log = open_log(disk, "log")
     log.append(batch(0, count=3), 3)

@@ -1,4 +1,4 @@
-"""Logs that do not begin at 0: cut at their beginning, or begun anew behind a snapshot; whatever crash comes."""
+"""Logs that do not start at 0: deleted below a snapshot, or reset behind one, with crashes at every point."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def put_without_sync(disk: SimulatedDisk, snapshot: OffsetAndEpoch) -> None:
 
 
 class TestDeletingBelow:
-    def test_the_log_begins_at_the_end_of_the_snapshot(self) -> None:
+    def test_log_starts_at_the_end_of_the_snapshot(self) -> None:
         _, log, batches = filled()
         log.delete_before(LATE)
         without_cache(log)
@@ -59,7 +59,7 @@ class TestDeletingBelow:
         with pytest.raises(ValueError, match="below"):
             log.read(29, 100)
 
-    def test_segments_below_it_and_older_snapshots_are_gone(self) -> None:
+    def test_segments_below_it_and_older_snapshots_are_removed(self) -> None:
         disk, log, _ = filled()
         log.delete_before(LATE)
         names = [name for name in disk.list_directory("log") if name.endswith((".log", ".checkpoint"))]
@@ -70,14 +70,14 @@ class TestDeletingBelow:
         ]
         assert log.snapshots.ids == [LATE]
 
-    def test_the_epoch_before_the_start_is_known(self) -> None:
+    def test_epoch_before_the_start_is_known(self) -> None:
         _, log, _ = filled()
         log.delete_before(EARLY)
         assert log.end_of_epoch(1) == (20, 1)
         assert log.end_of_epoch(2) == (40, 2)
         assert log.end_of_epoch(0) == (15, 0)
 
-    def test_start_at_the_first_record_of_an_epoch_knows_the_one_before(self) -> None:
+    def test_start_at_the_first_record_of_an_epoch_keeps_the_previous_epoch(self) -> None:
         disk, log, _ = filled()
         write_snapshot(disk, "log", OffsetAndEpoch(20, 1))
         log.snapshots.rescan()
@@ -95,24 +95,24 @@ class TestDeletingBelow:
         assert again.end_of_epoch(1) == (30, 0)
         assert read_all(again) == b"".join(batches[30:])
 
-    def test_nothing_is_cut_below_the_start(self) -> None:
+    def test_truncation_below_the_start_is_rejected(self) -> None:
         _, log, _ = filled()
         log.delete_before(LATE)
         log.truncate(3)
         assert (log.start_offset, log.end_offset, log.last_epoch) == (30, 30, 2)
 
-    def test_what_is_above_the_end_is_refused(self) -> None:
+    def test_snapshot_above_the_end_is_rejected(self) -> None:
         _, log, _ = filled()
         with pytest.raises(ValueError, match="above"):
             log.delete_before(AHEAD)
 
-    def test_earlier_start_than_the_present_one_changes_nothing(self) -> None:
+    def test_earlier_start_changes_nothing(self) -> None:
         _, log, _ = filled()
         log.delete_before(LATE)
         log.delete_before(EARLY)
         assert (log.start_offset, log.end_of_epoch(1), log.end_of_epoch(2)) == (30, (30, 0), (40, 2))
 
-    def test_snapshots_go_also_where_no_segment_can(self) -> None:
+    def test_older_snapshots_are_removed_even_without_a_segment(self) -> None:
         disk = fresh_disk(1)
         log = open_log(disk, "log")
         batches = fill(log, 10)
@@ -124,7 +124,7 @@ class TestDeletingBelow:
         assert [snapshot.offset for snapshot in log.snapshots.ids] == [5, 7]
         assert (log.start_offset, read_all(log)) == (0, b"".join(batches))
 
-    def test_the_active_segment_stays(self) -> None:
+    def test_active_segment_is_kept(self) -> None:
         disk, log, _ = filled()
         end = OffsetAndEpoch(40, 2)
         write_snapshot(disk, "log", end)
@@ -142,8 +142,8 @@ class TestDeletingBelow:
         assert read_whole(disk, "log/leader-epoch-checkpoint") == b"0\n2\n1 15\n2 20\n"
 
     @pytest.mark.parametrize("calls", range(1, 25))
-    def test_the_snapshot_is_durable_before_anything_goes(self, calls: int) -> None:
-        """Whoever put it there may not have seen to that."""
+    def test_snapshot_is_durable_before_anything_is_removed(self, calls: int) -> None:
+        """The operator who copied it may not have synced it."""
         for seed in range(8):
             disk, log, batches = filled(seed)
             put_without_sync(disk, OffsetAndEpoch(39, 2))
@@ -158,7 +158,7 @@ class TestDeletingBelow:
                 again.snapshots.check(again.snapshots.ids[0])
 
     @pytest.mark.parametrize("calls", range(1, 25))
-    def test_crash_leaves_the_end_of_the_log_and_a_beginning(self, calls: int) -> None:
+    def test_crash_keeps_the_log_end_and_a_valid_start(self, calls: int) -> None:
         for seed in range(8):
             disk, log, batches = filled(seed)
             disk.lose_power_within(calls)
@@ -171,7 +171,7 @@ class TestDeletingBelow:
             assert read_all(again) == b"".join(batches[again.start_offset :])
 
 
-class TestBeginningAnew:
+class TestReset:
     def restarted(self) -> tuple[SimulatedDisk, SegmentedLog]:
         disk, log, _ = filled()
         write_snapshot(disk, "log", AHEAD)
@@ -179,14 +179,14 @@ class TestBeginningAnew:
         log.reset_to_snapshot(AHEAD)
         return disk, log
 
-    def test_the_log_is_empty_and_begins_at_the_end_of_the_snapshot(self) -> None:
+    def test_log_is_empty_and_starts_at_the_end_of_the_snapshot(self) -> None:
         _, log = self.restarted()
         assert (log.start_offset, log.end_offset, log.last_epoch) == (100, 100, 5)
         assert log.read(100, 1000) == b""
         assert log.end_of_epoch(5) == (100, 5)
         assert log.end_of_epoch(4) == (100, 0)
 
-    def test_it_goes_on_from_there(self) -> None:
+    def test_appends_continue_from_there(self) -> None:
         disk, log = self.restarted()
         log.append(batch(100, 6), 101)
         log.begin_flush()()
@@ -195,7 +195,7 @@ class TestBeginningAnew:
         assert (again.start_offset, again.end_offset, again.last_epoch) == (100, 101, 6)
         assert read_all(again) == batch(100, 6)
 
-    def test_flush_under_way_promises_nothing_of_the_new_log(self) -> None:
+    def test_running_flush_makes_nothing_of_the_new_log_durable(self) -> None:
         _disk, log, _ = filled()
         log.append(batch(40, 2), 41)
         flush = log.begin_flush()
@@ -204,7 +204,7 @@ class TestBeginningAnew:
         assert flush.end_offset == 30
 
     @pytest.mark.parametrize("calls", range(1, 40))
-    def test_crash_on_the_way_is_finished_when_the_log_is_opened(self, calls: int) -> None:
+    def test_interrupted_reset_is_completed_on_open(self, calls: int) -> None:
         for seed in range(4):
             disk, log, _ = filled(seed)
             write_snapshot(disk, "log", AHEAD)
@@ -220,14 +220,14 @@ class TestBeginningAnew:
             restart_after_power_loss(disk)
             assert open_log(disk, "log").end_offset == 101
 
-    def test_opened_again_nothing_is_left_to_do(self) -> None:
+    def test_completed_reset_needs_no_recovery(self) -> None:
         disk, log = self.restarted()
         log.close()
         again, report = SegmentedLog.open(disk, "log", SMALL)
         assert (again.start_offset, again.last_epoch) == (100, 5)
         assert report == RecoveryReport(100)
 
-    def test_older_snapshots_go(self) -> None:
+    def test_older_snapshots_are_removed(self) -> None:
         disk, log = self.restarted()
         assert log.snapshots.ids == [AHEAD]
         write_snapshot(disk, "log", LATE)
@@ -243,7 +243,7 @@ class TestBeginningAnew:
         assert "ahead of the log" in str(report)
 
     @pytest.mark.parametrize("calls", range(1, 30))
-    def test_crash_while_that_is_finished_loses_neither_log_nor_snapshot(self, calls: int) -> None:
+    def test_crash_during_completion_loses_neither_log_nor_snapshot(self, calls: int) -> None:
         for seed in range(8):
             disk, log, batches = filled(seed)
             log.close()
@@ -274,7 +274,7 @@ class TestBeginningAnew:
             SegmentedLog.open(disk, "log", SMALL, known_high_watermark=snapshot.offset)
         assert disk.contents() == before
 
-    def test_damaged_one_is_set_aside_and_the_log_stays(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_damaged_snapshot_is_set_aside_and_the_log_kept(self, caplog: pytest.LogCaptureFixture) -> None:
         disk, log, batches = filled()
         log.close()
         write_snapshot(disk, "log", AHEAD)
@@ -286,7 +286,7 @@ class TestBeginningAnew:
         assert disk.exists(f"{path}.corrupt")
         assert "is corrupt" in caplog.text
 
-    def test_damaged_one_does_not_stand_in_for_committed_records(self) -> None:
+    def test_damaged_snapshot_does_not_replace_committed_records(self) -> None:
         disk, log, _ = filled()
         log.close()
         write_snapshot(disk, "log", AHEAD)

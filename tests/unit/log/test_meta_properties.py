@@ -1,4 +1,4 @@
-"""meta.properties: Kafka's form, and a folder that never changes its owner by accident."""
+"""meta.properties: Kafka's format, and data folders that keep their owner."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_reads_what_java_writes(disk: Disk, folder: str) -> None:
         ),
     ],
 )
-def test_refuses_what_it_cannot_use(disk: Disk, folder: str, text: str, fault: str) -> None:
+def test_rejects_invalid_files(disk: Disk, folder: str, text: str, fault: str) -> None:
     write_atomically(disk, f"{folder}/meta.properties", text.encode())
     with pytest.raises(CorruptLog, match=f"{folder}/meta.properties: {fault}"):
         load_meta_properties(disk, folder)
@@ -95,7 +95,7 @@ def test_formatting_again_keeps_the_directory_id(disk: Disk, folder: str) -> Non
 
 
 @pytest.mark.parametrize(("node_id", "cluster_id"), [(2, "A"), (1, "B"), (2, None)])
-def test_folder_of_another_node_or_cluster_is_left_alone(
+def test_folder_of_another_node_or_cluster_is_rejected(
     disk: Disk, folder: str, node_id: int, cluster_id: str | None
 ) -> None:
     format_folder(disk, folder, node_id=1, directory_id=ONE, cluster_id="A")

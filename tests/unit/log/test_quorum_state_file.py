@@ -1,4 +1,4 @@
-"""quorum-state: round trip, Kafka's own forms, and no start on a file that is not understood."""
+"""quorum-state: round trip, Kafka's own versions, and rejection of files that cannot be parsed."""
 
 from __future__ import annotations
 
@@ -101,13 +101,13 @@ def changed(**fields: object) -> bytes:
         (changed(targetVoters=[{"voterId": -1}]), "voterId is -1"),
     ],
 )
-def test_refuses_what_it_does_not_understand(disk: Disk, folder: str, content: bytes, fault: str) -> None:
+def test_rejects_unknown_contents(disk: Disk, folder: str, content: bytes, fault: str) -> None:
     write_atomically(disk, f"{folder}/quorum-state", content)
     with pytest.raises(CorruptLog, match=f"{folder}/quorum-state: .*{fault}.*restore the file"):
         QuorumStateFile(disk, folder).load()
 
 
-def test_vote_can_be_saved_on_a_full_disk_once_more(memory_disk: SimulatedDisk, folder: str) -> None:
+def test_vote_can_be_saved_once_on_a_full_disk(memory_disk: SimulatedDisk, folder: str) -> None:
     file = QuorumStateFile(memory_disk, folder)
     file.save(FULL)
     memory_disk.capacity = memory_disk.used_bytes()
@@ -115,7 +115,7 @@ def test_vote_can_be_saved_on_a_full_disk_once_more(memory_disk: SimulatedDisk, 
     assert file.load() == FULL._replace(leader_epoch=8)
 
 
-def test_without_any_room_the_old_state_stays(memory_disk: SimulatedDisk, folder: str) -> None:
+def test_without_free_space_the_old_state_is_kept(memory_disk: SimulatedDisk, folder: str) -> None:
     file = QuorumStateFile(memory_disk, folder)
     file.save(FULL)
     memory_disk.remove(f"{folder}/quorum-state.tmp")

@@ -1,4 +1,4 @@
-"""What recovery keeps, cuts, tells and refuses, at every byte."""
+"""Recovery: the records that it keeps, truncates, reports and rejects, at every byte."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def put(disk: Disk, folder: str, base_offset: int, content: bytes) -> str:
 
 
 def kept(disk: Disk, folder: str, high_watermark: int = 0) -> tuple[bytes, RecoveryReport]:
-    """The bytes of the log after recovery, read back through the log, and what was told."""
+    """The bytes of the log after recovery, read through the log, and the report."""
     log, report = SegmentedLog.open(disk, folder, SETTINGS, high_watermark)
     parts = []
     offset = log.start_offset
@@ -100,14 +100,14 @@ def test_every_changed_byte_is_found(memory_disk: SimulatedDisk, folder: str) ->
             assert report.truncated_bytes == len(bytes(damaged[POSITIONS[index] :]).rstrip(b"\0"))
 
 
-def test_epoch_that_goes_down_is_found(memory_disk: SimulatedDisk, folder: str) -> None:
+def test_decreasing_epoch_is_found(memory_disk: SimulatedDisk, folder: str) -> None:
     put(memory_disk, folder, 0, WHOLE + encode_batch(8, 3, 0, [b"v"]))
     content, report = kept(memory_disk, folder)
     assert content == WHOLE
     assert "epoch 3 after epoch 4" in str(report)
 
 
-def test_batches_behind_a_bad_one_go_too(disk: Disk, folder: str) -> None:
+def test_batches_behind_a_damaged_one_are_truncated(disk: Disk, folder: str) -> None:
     damaged = bytearray(WHOLE)
     damaged[POSITIONS[2] - 1] ^= 1
     path = put(disk, folder, 0, bytes(damaged) + bytes(300))
@@ -119,7 +119,7 @@ def test_batches_behind_a_bad_one_go_too(disk: Disk, folder: str) -> None:
     )
 
 
-def test_bytes_behind_zeros_go_and_are_reported(disk: Disk, folder: str) -> None:
+def test_bytes_behind_zeros_are_truncated_and_reported(disk: Disk, folder: str) -> None:
     path = put(disk, folder, 0, WHOLE + bytes(200) + encode_batch(8, 9, 0, [b"v"]) + bytes(50))
     content, report = kept(disk, folder)
     assert content == WHOLE
@@ -151,7 +151,7 @@ def test_header_across_the_edge_of_the_window_is_read(disk: Disk, folder: str) -
 
 
 class TestHighWatermark:
-    def test_what_is_committed_is_never_cut(self, disk: Disk, folder: str) -> None:
+    def test_committed_records_are_never_truncated_by_recovery(self, disk: Disk, folder: str) -> None:
         damaged = bytearray(WHOLE)
         damaged[POSITIONS[2] - 1] ^= 1
         path = put(disk, folder, 0, bytes(damaged))
@@ -190,7 +190,7 @@ class TestSegments:
         assert (content, report) == (WHOLE, RecoveryReport(8))
 
     @pytest.mark.parametrize(("snapshot", "position"), [((3, 1), 2), ((4, 2), 3), ((8, 4), 5)])
-    def test_log_may_begin_where_a_snapshot_ends(
+    def test_log_may_start_at_the_end_of_a_snapshot(
         self, disk: Disk, folder: str, snapshot: tuple[int, int], position: int
     ) -> None:
         disk.remove(self.three(disk, folder)[0])
@@ -198,9 +198,7 @@ class TestSegments:
         content, report = kept(disk, folder)
         assert (content, report) == (WHOLE[POSITIONS[position] :], RecoveryReport(8))
 
-    def test_log_without_its_beginning_and_without_a_snapshot_is_damage(
-        self, disk: Disk, folder: str
-    ) -> None:
+    def test_missing_log_start_without_a_snapshot_is_damage(self, disk: Disk, folder: str) -> None:
         names = self.three(disk, folder)
         disk.remove(names[0])
         before = disk.list_directory(folder)
@@ -208,7 +206,7 @@ class TestSegments:
             SegmentedLog.open(disk, folder, SETTINGS)
         assert disk.list_directory(folder) == before
 
-    def test_zeros_behind_a_sealed_one_are_no_finding(self, disk: Disk, folder: str) -> None:
+    def test_zeros_behind_a_sealed_segment_are_not_reported(self, disk: Disk, folder: str) -> None:
         path = self.three(disk, folder)[1]
         sealed = read_whole(disk, path) or b""
         put(disk, folder, 3, sealed + bytes(500))
@@ -237,7 +235,7 @@ class TestSegments:
         assert not disk.exists(overlap)
         assert not disk.exists(third)
 
-    def test_bad_batch_in_a_sealed_one_ends_the_log(self, disk: Disk, folder: str) -> None:
+    def test_damaged_batch_in_a_sealed_segment_ends_the_log(self, disk: Disk, folder: str) -> None:
         _, second, third = self.three(disk, folder)
         damaged = bytearray(WHOLE[POSITIONS[2] : POSITIONS[4]])
         damaged[-1] ^= 1
@@ -252,7 +250,7 @@ class TestSegments:
         # Zeros at the end of a file are never counted, and a record ends with one.
         assert report.truncated_bytes == len(WHOLE) - POSITIONS[3] - 1
 
-    def test_empty_segment_at_the_end_is_kept(self, disk: Disk, folder: str) -> None:
+    def test_empty_last_segment_is_kept(self, disk: Disk, folder: str) -> None:
         self.three(disk, folder)
         put(disk, folder, 8, bytes(300))
         content, report = kept(disk, folder)
@@ -290,7 +288,7 @@ class TestFilesForReaders:
 
 
 class TestDurability:
-    def test_what_a_killed_process_left_in_memory_is_durable_after_recovery(self) -> None:
+    def test_recovery_syncs_unflushed_writes_of_a_killed_process(self) -> None:
         for seed in range(20):
             disk = SimulatedDisk(EventHeap(), Random(seed))
             disk.mount(Process("test"))
@@ -303,7 +301,7 @@ class TestDurability:
             assert kept(disk, "log") == (WHOLE, RecoveryReport(8))
 
     def test_crash_during_recovery_is_recovered_from(self) -> None:
-        """Old bytes behind the cut must not come back behind what is appended after a recovery."""
+        """Old bytes behind the truncation must not reappear behind later appends."""
         damaged = bytearray(WHOLE[: POSITIONS[4]])
         damaged[POSITIONS[2] - 1] ^= 1
         good = WHOLE[: POSITIONS[1]]
@@ -334,9 +332,7 @@ class TestDurability:
                 assert report.end_offset in (1, 3)
         assert crashes > 100
 
-    def test_disk_that_cannot_make_it_durable_is_reported(
-        self, memory_disk: SimulatedDisk, folder: str
-    ) -> None:
+    def test_failed_sync_is_reported(self, memory_disk: SimulatedDisk, folder: str) -> None:
         put(memory_disk, folder, 0, WHOLE)
         memory_disk.fail_sync()
         with pytest.raises(FlushFailed, match=r"0\.log could not be flushed"):
@@ -354,7 +350,7 @@ class TestDurability:
 
 
 @pytest.mark.parametrize("base_offset", [2**62 + 1, 2**63 - 1, 10**20 - 1])
-def test_offsets_that_no_log_can_reach_are_damage(disk: Disk, folder: str, base_offset: int) -> None:
+def test_unreachable_offsets_are_damage(disk: Disk, folder: str, base_offset: int) -> None:
     """The next record there would fit no batch (found by fuzzing)."""
     put(disk, folder, base_offset, b"")
     with pytest.raises(CorruptLog, match=f"ends at offset {base_offset}, which no log can reach"):

@@ -1,4 +1,4 @@
-"""Whoever is advised to format a folder anew learns that the vote is gone with it, and how to give it back."""
+"""Errors that advise to format a folder again say that the vote is lost with it, and how to restore it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from quorumd.log.remedies import REFORMAT_REMEDY
 SOURCES = Path(__file__).resolve().parents[3] / "quorumd"
 
 
-def test_the_advice_names_the_vote_and_commands_that_exist() -> None:
+def test_advice_names_the_vote_and_existing_commands() -> None:
     assert "rejoins as an observer" in REFORMAT_REMEDY
     named = re.findall(r"`quorumd quorum ([a-z-]+)`", REFORMAT_REMEDY)
     assert named == ["remove-voter", "add-voter"]
     assert set(named) <= command.commands["quorum"].commands.keys()  # type: ignore[attr-defined]  # a group
 
 
-def test_no_error_words_it_another_way() -> None:
+def test_every_error_uses_the_common_advice() -> None:
     own_words = re.compile(
         r"format(ted)?\s+(it|this|the (data )?folder|another folder)\b(?![^\n]*without a vote)"
     )
@@ -31,6 +31,6 @@ def test_no_error_words_it_another_way() -> None:
 
 
 def _messages(path: Path) -> str:
-    """What is quoted in a file, without docstrings."""
+    """The string literals of a file, without docstrings."""
     text = re.sub(r'""".*?"""', "", path.read_text(), flags=re.DOTALL)
     return "\n".join(re.findall(r'"(?:[^"\\\n]|\\.)*"', text))

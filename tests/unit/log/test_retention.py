@@ -1,4 +1,4 @@
-"""Where the log may begin."""
+"""The log start offset that retention allows."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def begin(settings: LogSettings, high_watermark: int = 50, now_ms: int = 4000) -
     return new_log_start(SEGMENTS, SNAPSHOTS, high_watermark, settings, now_ms)
 
 
-def test_nothing_goes_without_a_limit() -> None:
+def test_no_limit_deletes_nothing() -> None:
     assert begin(NEVER, now_ms=10**9) is None
 
 
-def test_what_is_beyond_the_size_goes_as_far_as_the_older_of_two_snapshots() -> None:
+def test_size_limit_deletes_up_to_the_older_of_two_snapshots() -> None:
     assert begin(SMALL) == OffsetAndEpoch(25, 1)
 
 
-def test_only_as_much_as_is_beyond_the_size() -> None:
+def test_size_limit_deletes_the_excess_only() -> None:
     assert begin(replace(NEVER, retention_bytes=450)) == OffsetAndEpoch(12, 1)
 
 
@@ -45,7 +45,7 @@ def test_snapshots_beyond_retention_ms_are_deleted() -> None:
 
 
 @pytest.mark.parametrize("high_watermark", [0, 24])
-def test_what_is_not_committed_is_no_ground_for_anything(high_watermark: int) -> None:
+def test_uncommitted_records_do_not_count_for_retention(high_watermark: int) -> None:
     assert begin(SMALL, high_watermark) is None
 
 
@@ -57,7 +57,7 @@ def test_one_snapshot_is_not_enough() -> None:
     assert new_log_start(SEGMENTS, SNAPSHOTS[-1:], 50, SMALL, 0) is None
 
 
-def test_snapshots_count_too_and_go_also_where_no_segment_can() -> None:
+def test_snapshots_count_towards_the_size_limit() -> None:
     active = [SegmentSummary(0, 100, 1000, 9000)]
     many = [StoredSnapshot(OffsetAndEpoch(n * 10, 1), 100, n * 1000) for n in range(1, 10)]
     assert new_log_start(active, many, 100, replace(NEVER, retention_bytes=1900), 0) is None
@@ -67,7 +67,7 @@ def test_snapshots_count_too_and_go_also_where_no_segment_can() -> None:
     assert new_log_start(active, many, 55, replace(NEVER, retention_bytes=0), 0) == (40, 1)
 
 
-def test_done_once_there_is_nothing_more_to_do() -> None:
+def test_retention_is_idempotent() -> None:
     assert new_log_start(SEGMENTS[2:], SNAPSHOTS[1:], 50, replace(NEVER, retention_bytes=0), 10**9) is None
 
 
@@ -78,7 +78,7 @@ def test_done_once_there_is_nothing_more_to_do() -> None:
     st.integers(-1, 2000),
     st.integers(-1, 2000),
 )
-def test_what_lies_behind_the_older_of_the_two_newest_snapshots_stays_and_no_more_than_is_asked_for(
+def test_deletes_no_more_than_required_and_keeps_two_snapshots(
     lengths: list[int], offsets: set[int], high_watermark: int, retention_bytes: int, retention_ms: int
 ) -> None:
     segments, base = [], 0

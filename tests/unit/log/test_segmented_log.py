@@ -39,7 +39,7 @@ class TestAppendAndRead:
         assert repr(log) == "<log 0..0 epoch 0, 1 segments, has room>"
         log.close()
 
-    def test_the_first_file_has_its_name_for_good(self, memory_disk: SimulatedDisk) -> None:
+    def test_first_segment_name_is_durable(self, memory_disk: SimulatedDisk) -> None:
         memory_disk.make_directory("log")
         memory_disk.sync_directory(".")
         open_log(memory_disk, "log")
@@ -82,7 +82,7 @@ class TestAppendAndRead:
         assert log.read(3, 100, max_offset=3) == b""
         log.close()
 
-    def test_batch_larger_than_all_windows_is_found_and_passed(self, disk: Disk, folder: str) -> None:
+    def test_batch_larger_than_every_window_is_found_and_skipped(self, disk: Disk, folder: str) -> None:
         log = open_log(disk, folder, LogSettings())
         without_cache(log)
         batches = [batch(0), batch(1, size=100_000), batch(2), batch(3)]
@@ -94,7 +94,7 @@ class TestAppendAndRead:
         assert [log.read(offset, 1) for offset in range(4)] == batches
         log.close()
 
-    def test_below_the_start_is_the_callers_mistake(self, disk: Disk, folder: str) -> None:
+    def test_read_below_the_start_raises(self, disk: Disk, folder: str) -> None:
         log = open_log(disk, folder)
         fill(log, 1)
         with pytest.raises(ValueError, match="offset -1 is below the log start offset 0"):
@@ -104,7 +104,7 @@ class TestAppendAndRead:
     @pytest.mark.parametrize(
         ("data", "end"), [(batch(4), 5), (batch(3, count=2), 4), (batch(3) + batch(5), 5)]
     )
-    def test_refuses_what_does_not_continue_the_log(
+    def test_rejects_batches_that_do_not_continue_the_log(
         self, disk: Disk, folder: str, data: bytes, end: int
     ) -> None:
         log = open_log(disk, folder)
@@ -115,7 +115,7 @@ class TestAppendAndRead:
         assert read_all(log) == b"".join(before)
         log.close()
 
-    def test_refuses_a_batch_that_is_cut_off(self, disk: Disk, folder: str) -> None:
+    def test_rejects_a_truncated_batch(self, disk: Disk, folder: str) -> None:
         log = open_log(disk, folder)
         with pytest.raises(MalformedMessage):
             log.append(batch(0) + batch(1)[:-1], 2)
@@ -189,7 +189,7 @@ class TestRoll:
         assert log._base_offsets == [0, 3, 5]
         log.close()
 
-    def test_more_than_a_segment_at_once_is_a_segment_of_its_own(self, disk: Disk, folder: str) -> None:
+    def test_append_larger_than_a_segment_gets_its_own_segment(self, disk: Disk, folder: str) -> None:
         log = open_log(disk, folder)
         big = batch(0, size=3000)
         log.append(big, 1)
@@ -248,7 +248,7 @@ class TestTruncate:
             assert read_all(log) == b"".join(batches)
             log.close()
 
-    def test_cut_batches_never_come_back_behind_new_ones(self) -> None:
+    def test_truncated_batches_never_reappear_behind_new_ones(self) -> None:
         """Old batches may fit exactly behind a shorter new one, in offsets and in epochs."""
         for seed in range(150):
             disk = fresh_disk(seed)
@@ -261,7 +261,7 @@ class TestTruncate:
             log, _ = SegmentedLog.open(disk, "log", SMALL)
             assert read_all(log) in (b"".join(old[:2]), b"".join(old[:2] + new))
 
-    def test_what_a_running_flush_promises_shrinks_with_the_log(self, disk: Disk, folder: str) -> None:
+    def test_truncation_lowers_the_offset_of_a_running_flush(self, disk: Disk, folder: str) -> None:
         log = open_log(disk, folder)
         fill(log, 5)
         flush = log.begin_flush()
@@ -283,7 +283,7 @@ class TestTruncate:
         assert log.begin_flush()() == 5
         log.close()
 
-    def test_truncation_that_fails_stops_the_log(self, memory_disk: SimulatedDisk, folder: str) -> None:
+    def test_failed_truncation_stops_the_log(self, memory_disk: SimulatedDisk, folder: str) -> None:
         log = open_log(memory_disk, folder)
         fill(log, 5)
         memory_disk.fail_sync()
@@ -312,7 +312,7 @@ class TestClose:
         assert list(iter_unpack(">qI", read_whole(disk, f"{stem}.timeindex") or b"")) == [(600, 4)]
         assert read_whole(disk, f"{folder}/leader-epoch-checkpoint") == b"0\n2\n3 0\n4 4\n"
 
-    def test_makes_durable_what_was_not_flushed(self, memory_disk: SimulatedDisk) -> None:
+    def test_flushes_pending_appends(self, memory_disk: SimulatedDisk) -> None:
         memory_disk.make_directory("log")
         memory_disk.sync_directory(".")
         log = open_log(memory_disk, "log")

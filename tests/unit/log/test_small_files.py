@@ -27,7 +27,7 @@ def test_partition_metadata_of_another_topic_is_refused(disk: Disk, folder: str)
         ensure_partition_metadata(disk, folder)
 
 
-def test_high_watermark_round_trip_in_kafkas_form(disk: Disk, folder: str) -> None:
+def test_high_watermark_round_trip_in_kafkas_format(disk: Disk, folder: str) -> None:
     checkpoint = HighWatermarkCheckpoint(disk, folder)
     assert checkpoint.load() == 0
     checkpoint.save(2**63 - 1)
@@ -66,7 +66,7 @@ def test_damaged_high_watermark_checkpoint_is_refused(disk: Disk, folder: str, c
         HighWatermarkCheckpoint(disk, folder).load()
 
 
-def test_one_process_at_a_time(disk: Disk, folder: str) -> None:
+def test_lock_is_exclusive(disk: Disk, folder: str) -> None:
     held = lock_folder(disk, folder)
     with pytest.raises(StorageError, match=f"{folder} is in use by another process"):
         lock_folder(disk, folder)

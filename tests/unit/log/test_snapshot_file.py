@@ -1,4 +1,4 @@
-"""Snapshots as files: written whole, checked whole, refused for anything odd."""
+"""Snapshot files: written and checked as a whole, rejected when anything is wrong."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_names(name: str, snapshot: OffsetAndEpoch | None) -> None:
         assert file_name(snapshot) == name
 
 
-def test_what_was_written_is_found_sound() -> None:
+def test_written_snapshot_is_valid() -> None:
     disk = fresh_disk(1)
     summary = write_snapshot(disk, "log", ID)
     assert (summary.snapshot, summary.records, summary.timestamp_ms) == (ID, 5, TIMESTAMP_MS)
@@ -66,7 +66,7 @@ def test_what_was_written_is_found_sound() -> None:
     assert disk.list_directory("log") == [file_name(ID)]
 
 
-def test_the_batches_are_those_that_a_stock_reader_expects() -> None:
+def test_batches_are_those_a_stock_reader_expects() -> None:
     disk = fresh_disk(1)
     write_snapshot(disk, "log", ID)
     data = content(disk)
@@ -96,7 +96,7 @@ def test_is_read_in_pieces_regardless_of_the_window(monkeypatch: pytest.MonkeyPa
     assert b"".join(whole) == content(disk)
 
 
-def test_file_cut_anywhere_is_refused() -> None:
+def test_file_truncated_anywhere_is_rejected() -> None:
     disk = fresh_disk(1)
     write_snapshot(disk, "log", ID)
     data = content(disk)
@@ -106,7 +106,7 @@ def test_file_cut_anywhere_is_refused() -> None:
             check_snapshot(disk, PATH, ID)
 
 
-def test_changed_byte_is_noticed_wherever_it_is() -> None:
+def test_every_changed_byte_is_detected() -> None:
     disk = fresh_disk(1)
     write_snapshot(disk, "log", ID)
     data = content(disk)
@@ -119,7 +119,7 @@ def test_changed_byte_is_noticed_wherever_it_is() -> None:
 @pytest.mark.parametrize(
     "more", [b"\x00" * 100, b"x" * 100, encode_batch(9, 7, 0, [b"v"])], ids=["zeros", "bytes", "batch"]
 )
-def test_what_follows_on_the_footer_is_refused(more: bytes) -> None:
+def test_bytes_after_the_footer_are_rejected(more: bytes) -> None:
     disk = fresh_disk(1)
     write_snapshot(disk, "log", ID)
     replace(disk, content(disk) + more)
@@ -141,7 +141,7 @@ def test_compressed_batch_is_refused() -> None:
         check_snapshot(disk, PATH, ID)
 
 
-def test_announced_size_that_no_batch_has_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_impossible_batch_size_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = fresh_disk(1)
     write_snapshot(disk, "log", ID)
     data = bytearray(content(disk) + bytes(40 << 20))
@@ -177,7 +177,7 @@ def test_snapshot_under_another_name_is_refused() -> None:
         check_snapshot(disk, PATH, OffsetAndEpoch(42, 8))
 
 
-def test_batches_of_a_log_are_no_snapshot() -> None:
+def test_batches_of_a_log_are_not_a_snapshot() -> None:
     disk = fresh_disk(1)
     replace(disk, encode_batch(0, 7, 0, [b"v"]))
     with pytest.raises(CorruptSnapshot, match="header"):
@@ -188,7 +188,7 @@ def test_batches_of_a_log_are_no_snapshot() -> None:
     ("failure", "error"), [(fail_with_disk_full, DiskFull), (fail_with_io_error, StorageError)]
 )
 @pytest.mark.parametrize("call", ["write_at", "sync", "truncate"])
-def test_disk_that_refuses_costs_nothing_but_the_snapshot(
+def test_disk_error_costs_only_the_snapshot(
     failure: object, error: type[StorageError], call: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = fresh_disk(1)
@@ -204,7 +204,7 @@ def test_disk_that_refuses_costs_nothing_but_the_snapshot(
     assert disk.list_directory("log") == []
 
 
-def test_writes_are_synced_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writes_are_synced_periodically(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("quorumd.log.snapshot_file._SYNC_BYTES", 500)
     disk = fresh_disk(1)
     writer = SnapshotWriter(disk, "log", ID, TIMESTAMP_MS, voters_record(1), "test")

@@ -1,4 +1,4 @@
-"""The snapshots of a folder: found, served in pieces, fetched in pieces."""
+"""The snapshots of a folder: found, served in chunks, fetched in chunks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def put(disk: Disk, name: str) -> None:
     disk.open(f"log/{name}", create=True).write_at(0, b"x")
 
 
-def test_finds_whole_ones_in_order() -> None:
+def test_finds_complete_snapshots_in_order() -> None:
     disk, store = store_with(NEW, OLD)
     put(disk, f"{file_name(OLD)}.part")
     put(disk, file_name(OffsetAndEpoch(0, 0)))
@@ -48,7 +48,7 @@ def test_empty_folder_has_none() -> None:
     assert store_with()[1].latest is None
 
 
-def test_finds_what_another_process_put_there() -> None:
+def test_finds_snapshots_of_other_processes() -> None:
     disk, store = store_with(OLD)
     write_snapshot(disk, "log", NEW)
     assert store.latest == OLD
@@ -56,7 +56,7 @@ def test_finds_what_another_process_put_there() -> None:
     assert store.latest == NEW
 
 
-def test_serves_pieces() -> None:
+def test_serves_chunks() -> None:
     _, store = store_with(OLD)
     size = store.size(OLD)
     assert size is not None
@@ -66,14 +66,14 @@ def test_serves_pieces() -> None:
     assert store.read(OLD, size, 50) == b""
 
 
-def test_what_is_not_here_is_reported() -> None:
+def test_missing_snapshot_is_reported() -> None:
     disk, store = store_with(OLD)
     assert (store.size(NEW), store.read(NEW, 0, 10)) == (None, None)
     disk.remove(store.path(OLD))
     assert (store.size(OLD), store.read(OLD, 0, 10)) == (None, None)
 
 
-def test_snapshot_is_fetched_in_pieces_and_shown_when_it_is_whole() -> None:
+def test_fetched_snapshot_appears_when_complete() -> None:
     _, source = store_with(OLD)
     size = source.size(OLD) or 0
     disk, store = store_with()
@@ -97,14 +97,14 @@ def test_fetch_continues_after_a_restart_and_from_an_earlier_position() -> None:
     assert again.part_size(OLD) == 6
 
 
-def test_part_of_another_snapshot_is_discarded() -> None:
+def test_partial_file_of_another_snapshot_is_discarded() -> None:
     disk, store = store_with()
     store.write_part(OLD, 0, b"x")
     store.write_part(NEW, 0, b"y")
     assert disk.list_directory("log") == [f"{file_name(NEW)}.part"]
 
 
-def test_what_came_and_is_not_sound_is_removed() -> None:
+def test_corrupt_fetched_snapshot_is_removed() -> None:
     disk, store = store_with()
     store.write_part(OLD, 0, b"x" * 100)
     with pytest.raises(CorruptSnapshot):
@@ -112,8 +112,8 @@ def test_what_came_and_is_not_sound_is_removed() -> None:
     assert disk.list_directory("log") == []
 
 
-def test_one_that_a_later_version_wrote_does_not_take_its_place() -> None:
-    """It is not damaged: fetching it again would not help."""
+def test_snapshot_of_a_later_version_is_rejected() -> None:
+    """It is not corrupt: fetching it again would not help."""
     disk, store = store_with()
     other = fresh_disk(2)
     size = write_snapshot(other, "log", OLD, [b"\1\x63\0\0"]).size
@@ -123,7 +123,7 @@ def test_one_that_a_later_version_wrote_does_not_take_its_place() -> None:
     assert disk.list_directory("log") == []
 
 
-def test_what_is_in_place_is_not_touched_by_fetching_it_once_more() -> None:
+def test_fetching_an_existing_snapshot_keeps_it() -> None:
     _, source = store_with(OLD)
     whole = source.read(OLD, 0, source.size(OLD) or 0) or b""
     _, store = store_with()
@@ -135,7 +135,7 @@ def test_what_is_in_place_is_not_touched_by_fetching_it_once_more() -> None:
     assert store.read(OLD, 0, len(whole)) == whole
 
 
-def test_snapshot_that_was_not_sound_is_fetched_again_from_its_beginning() -> None:
+def test_corrupt_snapshot_is_fetched_again_from_position_0() -> None:
     disk, source = store_with(OLD)
     content = source.read(OLD, 0, 10**6) or b""
     disk.remove(source.path(OLD))
@@ -151,7 +151,7 @@ def test_snapshot_that_was_not_sound_is_fetched_again_from_its_beginning() -> No
     assert store.ids == [OLD]
 
 
-def test_bytes_behind_what_is_here_are_refused_and_it_restarts() -> None:
+def test_gap_in_fetched_bytes_restarts_the_fetch() -> None:
     disk, store = store_with()
     store.write_part(OLD, 0, b"0123456789")
     with pytest.raises(StorageError, match="position 11"):
@@ -159,7 +159,7 @@ def test_bytes_behind_what_is_here_are_refused_and_it_restarts() -> None:
     assert disk.list_directory("log") == []
 
 
-def test_quorum_whose_voters_are_not_in_the_log_is_not_joined() -> None:
+def test_snapshot_without_voters_is_rejected() -> None:
     disk = fresh_disk(1)
     writer = SnapshotWriter(disk, "log", OLD, TIMESTAMP_MS, None, "test")
     writer.finish()
@@ -173,7 +173,7 @@ def test_quorum_whose_voters_are_not_in_the_log_is_not_joined() -> None:
 @pytest.mark.parametrize(
     ("failure", "error"), [(fail_with_disk_full, DiskFull), (fail_with_io_error, StorageError)]
 )
-def test_disk_that_refuses_costs_nothing_but_the_part(
+def test_disk_error_costs_only_the_partial_file(
     failure: object, error: type[StorageError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk, store = store_with()
@@ -186,7 +186,7 @@ def test_disk_that_refuses_costs_nothing_but_the_part(
 
 
 @pytest.mark.parametrize("calls", range(1, 14))
-def test_power_lost_while_fetching_leaves_a_sound_snapshot_or_none(calls: int) -> None:
+def test_power_loss_while_fetching_leaves_a_valid_snapshot_or_none(calls: int) -> None:
     _, source = store_with(OLD)
     content = source.read(OLD, 0, 10**6) or b""
     for seed in range(6):
@@ -209,7 +209,7 @@ def test_power_lost_while_fetching_leaves_a_sound_snapshot_or_none(calls: int) -
 
 
 def fetch(store: SnapshotStore, content: bytes) -> None:
-    """What a follower does: go on where the bytes here end, then check."""
+    """Fetch as a follower does: continue at the local size, then check."""
     while (position := store.part_size(OLD)) < len(content):
         store.write_part(OLD, position, content[position : position + 150])
     store.finish_part(OLD)
@@ -225,7 +225,7 @@ def test_retention_is_reported_size_and_age() -> None:
     assert [stored.snapshot for stored in SnapshotStore(disk, "log").stored()] == [NEW]
 
 
-def test_disk_that_refuses_the_sync_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_sync_leaves_no_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     disk, store = store_with()
     store.write_part(OLD, 0, b"x")
     with monkeypatch.context() as patch:
@@ -235,7 +235,7 @@ def test_disk_that_refuses_the_sync_leaves_nothing(monkeypatch: pytest.MonkeyPat
     assert disk.list_directory("log") == []
 
 
-def test_damaged_one_is_kept_under_another_name() -> None:
+def test_corrupt_snapshot_is_renamed() -> None:
     disk, store = store_with(OLD, NEW)
     path = store.quarantine(NEW)
     assert store.ids == [OLD]
@@ -243,14 +243,14 @@ def test_damaged_one_is_kept_under_another_name() -> None:
     assert disk.exists(path)
 
 
-def test_old_ones_are_removed() -> None:
+def test_old_snapshots_are_removed() -> None:
     disk, store = store_with(OLD, NEW)
     store.remove_before(NEW.offset)
     assert store.ids == [NEW]
     assert disk.list_directory("log") == [file_name(NEW)]
 
 
-def test_what_builders_left_goes_at_the_start_and_parts_stay() -> None:
+def test_start_removes_builder_leftovers_and_keeps_partial_fetches() -> None:
     disk, store = store_with(OLD)
     put(disk, f"{file_name(NEW)}.1-2.building")
     put(disk, f"{file_name(NEW)}.part")

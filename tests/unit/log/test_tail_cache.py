@@ -26,7 +26,7 @@ def some_appends(random: Random, count: int) -> list[tuple[int, bytes, int]]:
 
 
 def expected_read(data: bytes, offset: int, limit: int, max_offset: int) -> bytes:
-    """What a read must give, found the slow way."""
+    """The expected bytes of a read, by a linear search."""
     parts = b""
     for header in headers(data):
         if header.end_offset > offset:
@@ -52,7 +52,7 @@ def test_reads_are_those_of_the_whole_log() -> None:
                     assert found == expected_read(everything, offset, limit, max_offset)
 
 
-def test_knows_what_it_does_not_have() -> None:
+def test_reports_offsets_it_does_not_hold() -> None:
     appends = some_appends(Random(1), 3)
     cache = TailCache()
     assert cache.read(50, 100, NO_BOUND) is None
@@ -76,7 +76,7 @@ def test_keeps_the_newest_within_its_bounds() -> None:
     assert cache._bytes >= 2000 - 400
 
 
-def test_append_larger_than_the_cache_does_not_stay() -> None:
+def test_append_larger_than_the_cache_is_not_kept() -> None:
     cache = TailCache(capacity=100)
     big = encode_batch(0, 1, 0, [b"v" * 1000])
     cache.append(0, big, 1)

@@ -1,4 +1,4 @@
-"""The registry says what the schemas and Kafka's protocol guide say."""
+"""The API registry agrees with the schemas and Kafka's protocol guide."""
 
 from __future__ import annotations
 

@@ -228,24 +228,24 @@ def test_known_bytes(message: Message, encoded: str) -> None:
 def test_alter_partition_before_kafka_4_names_the_topic(version: int, recovery: str) -> None:
     """The oracles know v2 and v3 only."""
     state = 1 if recovery else 0
-    asked = partition_request.PartitionData(2, 3, [1, 4], leader_recovery_state=state, partition_epoch=5)
+    requested = partition_request.PartitionData(2, 3, [1, 4], leader_recovery_state=state, partition_epoch=5)
     request = partition_request.AlterPartitionRequest(
-        1, 9, [partition_request.TopicData("t", partitions=[asked])]
+        1, 9, [partition_request.TopicData("t", partitions=[requested])]
     )
     encoded = f"000000010000000000000009020274020000000200000003030000000100000004{recovery}00000005000000"
     assert encode(request, version).hex() == encoded
     assert decode(type(request), version, bytes.fromhex(encoded)) == request
 
-    told = partition_response.PartitionData(2, 107, 1, 3, [1, 4], 1, 5)
-    topic = partition_response.TopicData("t", DIRECTORY, [told])
+    reported = partition_response.PartitionData(2, 107, 1, 3, [1, 4], 1, 5)
+    topic = partition_response.TopicData("t", DIRECTORY, [reported])
     response = partition_response.AlterPartitionResponse(0, 0, [topic])
     encoded = f"0000000000000202740200000002006b0000000100000003030000000100000004{recovery}00000005000000"
     assert encode(response, version).hex() == encoded
-    topic.topic_id, told.leader_recovery_state = ZERO_UUID, state
+    topic.topic_id, reported.leader_recovery_state = ZERO_UUID, state
     assert decode(type(response), version, bytes.fromhex(encoded)) == response
 
 
-def test_what_a_version_lacks_has_its_default_when_decoded() -> None:
+def test_field_missing_in_a_version_is_decoded_as_its_default() -> None:
     decoded = decode(FetchRequest, 12, encode(FetchRequest(replica_id=3), 12))
     assert decoded.replica_id == 3
     assert decoded.replica_state == ReplicaState(-1, -1)
@@ -254,7 +254,7 @@ def test_what_a_version_lacks_has_its_default_when_decoded() -> None:
     assert newer.replica_state == ReplicaState(3, 9)
 
 
-def test_field_that_a_version_cannot_carry_is_refused() -> None:
+def test_field_unknown_to_a_version_is_rejected() -> None:
     partition = vote_request.PartitionData(pre_vote=True)
     message = vote_request.VoteRequest(topics=[vote_request.TopicData(TOPIC, [partition])])
     out = bytearray(b"before")
@@ -264,7 +264,7 @@ def test_field_that_a_version_cannot_carry_is_refused() -> None:
     assert encode(message, 2)
 
 
-def test_ignorable_field_is_left_out_of_a_version_that_lacks_it() -> None:
+def test_ignorable_field_is_omitted_from_versions_without_it() -> None:
     partition = vote_request.PartitionData(replica_directory_id=DIRECTORY)
     message = vote_request.VoteRequest(voter_id=3, topics=[vote_request.TopicData(TOPIC, [partition])])
     decoded = decode(vote_request.VoteRequest, 0, encode(message, 0))
@@ -273,7 +273,7 @@ def test_ignorable_field_is_left_out_of_a_version_that_lacks_it() -> None:
     )
 
 
-def test_null_is_refused_where_a_version_does_not_know_it() -> None:
+def test_null_is_rejected_in_versions_without_it() -> None:
     assert encode(MetadataRequest(None), 1)
     with pytest.raises(UnsupportedVersion, match="MetadataRequest v0 cannot carry this value of topics"):
         encode(MetadataRequest(None), 0)
@@ -313,7 +313,7 @@ def test_malformed_bytes_are_reported_with_message_version_and_byte() -> None:
             decode(vote_request.VoteRequest, 0, data)
 
 
-def test_tagged_field_ends_where_its_size_says() -> None:
+def test_tagged_field_is_bounded_by_its_size() -> None:
     encoded = encode(discover_request.DiscoverBrokersRequest(1, BOOT, "h1", 9092, DIRECTORY), 0)
     assert encoded[-17] == 16
     wrong = encoded[:-17] + b"\x11" + encoded[-16:] + b"x"
@@ -334,7 +334,7 @@ def test_message_within_other_bytes() -> None:
     assert decode(vote_request.VoteRequest, 0, data[:-5], 6) == VOTE
 
 
-def test_lists_and_structs_of_two_messages_are_not_the_same_object() -> None:
+def test_messages_do_not_share_default_objects() -> None:
     first, second = FetchRequest(), FetchRequest()
     assert first.topics is not second.topics
     assert first.replica_state is not second.replica_state

@@ -1,4 +1,4 @@
-"""Both ends of a connection without a socket: headers, order, negotiation, and everything odd."""
+"""Both ends of a connection without a socket: headers, order, negotiation, and malformed input."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ def server() -> ServerConnection:
     return ServerConnection(LIMIT, SPOKEN)
 
 
-def ask(connection: ServerConnection, *correlation_ids: int) -> list[Request]:
+def send(connection: ServerConnection, *correlation_ids: int) -> list[Request]:
     return connection.receive(
         b"".join(request_bytes(DescribeClusterRequest(), 1, number) for number in correlation_ids)
     )
 
 
-def answer(cluster_id: str = "c") -> DescribeClusterResponse:
+def reply(cluster_id: str = "c") -> DescribeClusterResponse:
     return DescribeClusterResponse(cluster_id=cluster_id)
 
 
@@ -114,7 +114,7 @@ class TestRequests:
             assert [request.correlation_id for request in found] == [1, 2]
 
     def test_repr_names_the_request(self) -> None:
-        (request,) = ask(server(), 4)
+        (request,) = send(server(), 4)
         assert repr(request) == "<request 4: DescribeClusterRequest v1 of 'test'>"
 
     @pytest.mark.parametrize("length", range(1, 10))
@@ -150,8 +150,8 @@ class TestRequests:
         with pytest.raises(MalformedMessage, match="header of a ApiVersionsRequest is malformed"):
             server().receive(frame(head + client_id))
 
-    def test_bytes_after_the_message_are_no_harm(self) -> None:
-        """librdkafka asks for all topics with three bytes too many (its issue 5049)."""
+    def test_bytes_after_the_message_are_ignored(self) -> None:
+        """librdkafka requests all topics with three bytes too many (its issue 5049)."""
         payload = request_bytes(DescribeClusterRequest(), 1)[4:] + b"\1\0\0"
         (request,) = server().receive(frame(payload))
         assert request.message == DescribeClusterRequest()
@@ -160,13 +160,13 @@ class TestRequests:
         with pytest.raises(MalformedMessage, match=r"socket\.request\.max\.bytes"):
             ServerConnection(10, SPOKEN).receive(request_bytes(DescribeClusterRequest(), 1))
 
-    def test_api_that_is_not_spoken_closes_the_connection(self) -> None:
+    def test_unsupported_api_closes_the_connection(self) -> None:
         with pytest.raises(MalformedMessage, match="API key 999 v1 is not spoken here"):
             server().receive(frame(bytes.fromhex("03e7 0001 00000001 ffff")))
         with pytest.raises(MalformedMessage, match="DescribeCluster v1 is not spoken here"):
             ServerConnection(LIMIT, {18: (0, 4)}).receive(request_bytes(DescribeClusterRequest(), 1))
 
-    def test_version_that_is_not_spoken_closes_the_connection(self) -> None:
+    def test_unsupported_version_closes_the_connection(self) -> None:
         connection = ServerConnection(LIMIT, {60: (0, 1)})
         with pytest.raises(MalformedMessage, match="DescribeCluster v2 is not spoken here, versions 0 to 1"):
             connection.receive(request_bytes(DescribeClusterRequest(), 2))
@@ -175,13 +175,13 @@ class TestRequests:
         payload = request_bytes(DescribeClusterRequest(), 1, 5)[4:]
         request = read_request(payload, SPOKEN)
         assert (request.correlation_id, request.connection) == (5, None)
-        data = encode_response(request, answer())
-        assert data == b"\0\0\0\5\0" + encode(answer(), 1)
+        data = encode_response(request, reply())
+        assert data == b"\0\0\0\5\0" + encode(reply(), 1)
         with pytest.raises(UnsupportedVersion, match="DescribeCluster v1 is not spoken"):
             read_request(payload, {})
 
 
-class TestAnswers:
+class TestResponses:
     @pytest.mark.parametrize(
         ("message", "response", "version", "header_class"),
         [
@@ -203,19 +203,19 @@ class TestAnswers:
 
     def test_leave_in_the_order_of_the_requests(self) -> None:
         connection = server()
-        requests = ask(connection, 1, 2, 3, 4)
-        connection.answer(requests[2], answer("third"))
-        connection.answer(requests[1], answer("second"))
+        requests = send(connection, 1, 2, 3, 4)
+        connection.answer(requests[2], reply("third"))
+        connection.answer(requests[1], reply("second"))
         assert connection.take_output() == b""
         assert connection.unanswered == 4
-        connection.answer(requests[0], answer("first"))
+        connection.answer(requests[0], reply("first"))
         assert connection.unanswered == 1
         output = connection.take_output()
         assert correlation_ids(output) == [1, 2, 3]
         assert [output.find(word) for word in (b"first", b"second", b"third")] == sorted(
             output.find(word) for word in (b"first", b"second", b"third")
         )
-        connection.answer(requests[3], answer())
+        connection.answer(requests[3], reply())
         assert correlation_ids(connection.take_output()) == [4]
         assert connection.take_output() == b""
         assert connection.unanswered == 0
@@ -224,18 +224,18 @@ class TestAnswers:
         outputs = []
         for order in ((0, 1), (1, 0)):
             connection = server()
-            requests = ask(connection, 1, 2)
+            requests = send(connection, 1, 2)
             for at in order:
-                connection.answer(requests[at], answer())
+                connection.answer(requests[at], reply())
             outputs.append(connection.take_output())
         assert outputs[0] == outputs[1]
 
     @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-    def test_forwarded_response_takes_its_turn(self, order: tuple[int, int]) -> None:
+    def test_forwarded_response_keeps_its_place(self, order: tuple[int, int]) -> None:
         connection = server()
-        requests = ask(connection, 1, 2)
+        requests = send(connection, 1, 2)
         for at in order:
-            connection.answer_encoded(requests[at], encode_response(requests[at], answer()))
+            connection.answer_encoded(requests[at], encode_response(requests[at], reply()))
         assert correlation_ids(connection.take_output()) == [1, 2]
 
     def test_response_that_cannot_be_encoded_leaves_nothing_behind(self) -> None:
@@ -248,32 +248,32 @@ class TestAnswers:
             with pytest.raises(UnsupportedVersion, match="endpoint_type"):
                 connection.answer(request, unfit)
         assert (connection.take_output(), connection.unanswered) == (b"", 2)
-        connection.answer(second, answer())
-        connection.answer(first, answer())
+        connection.answer(second, reply())
+        connection.answer(first, reply())
         assert correlation_ids(connection.take_output()) == [1, 2]
 
     def test_second_response_is_refused(self) -> None:
         connection = server()
-        first, second = ask(connection, 1, 2)
-        connection.answer(second, answer())
+        first, second = send(connection, 1, 2)
+        connection.answer(second, reply())
         with pytest.raises(ValueError, match="answered already"):
-            connection.answer(second, answer())
-        connection.answer(first, answer())
+            connection.answer(second, reply())
+        connection.answer(first, reply())
         with pytest.raises(ValueError, match="answered already"):
-            connection.answer(first, answer())
+            connection.answer(first, reply())
         with pytest.raises(ValueError, match="another connection"):
-            server().answer(ask(server(), 3)[0], answer())
+            server().answer(send(server(), 3)[0], reply())
 
-    def test_repr_shows_what_waits(self) -> None:
+    def test_repr_shows_pending_requests(self) -> None:
         connection = server()
-        first, _ = ask(connection, 1, 2)
+        first, _ = send(connection, 1, 2)
         connection.answer(first, DescribeClusterResponse())
         size = len(connection._output)
         assert repr(connection) == f"<server connection: 1 unanswered, {size} bytes to send>"
 
 
 class TestTooLargeRequests:
-    def test_are_refused_where_their_api_has_an_error_for_the_whole(self) -> None:
+    def test_are_rejected_if_their_response_has_a_top_level_error(self) -> None:
         connection = ServerConnection(8 * LIMIT, {55: (0, 2), 60: (0, 2)})
         wire = describe_quorum_request
         large = wire.DescribeQuorumRequest([wire.TopicData("")] * 400_000)
@@ -283,9 +283,9 @@ class TestTooLargeRequests:
         refusal = decode(DescribeQuorumResponse, 2, output, 9)
         assert refusal.error_code == ErrorCode.INVALID_REQUEST
         assert "are allowed" in (refusal.error_message or "")
-        assert len(ask(connection, 8)) == 1, "the connection lives on"
+        assert len(send(connection, 8)) == 1, "the connection stays open"
 
-    def test_close_the_connection_where_it_has_none(self) -> None:
+    def test_close_the_connection_without_a_top_level_error(self) -> None:
         wire = create_topics_request
         large = wire.CreateTopicsRequest([wire.CreatableTopic("")] * 400_000)
         with pytest.raises(MessageTooLarge, match="are allowed"):
@@ -293,8 +293,8 @@ class TestTooLargeRequests:
 
 
 class TestUnknownApiVersions:
-    def test_is_responded_to_in_version_0_with_its_own_range(self) -> None:
-        """As Kafka does (KIP-511): private keys are none of a stranger's."""
+    def test_gets_version_0_with_the_range_of_api_versions(self) -> None:
+        """As in Kafka (KIP-511); private API keys are omitted."""
         connection = ServerConnection(LIMIT, {60: (0, 2), 18: (0, 4), 1001: (0, 0)})
         newer = bytes.fromhex("0012 0005 00000009 0001 61 00 ffffffffff")
         assert not connection.has_output
@@ -303,15 +303,15 @@ class TestUnknownApiVersions:
         assert connection.take_output() == frame(bytes.fromhex("00000009 0023 00000001 001200000004"))
         assert connection.unanswered == 0
 
-    def test_waits_for_its_turn(self) -> None:
+    def test_response_keeps_its_place(self) -> None:
         connection = server()
-        (request,) = ask(connection, 1)
+        (request,) = send(connection, 1)
         connection.receive(frame(bytes.fromhex("0012 0063 00000002 ffff")))
         assert connection.take_output() == b""
-        connection.answer(request, answer())
+        connection.answer(request, reply())
         assert correlation_ids(connection.take_output()) == [1, 2]
 
-    def test_server_that_does_not_speak_api_versions_closes(self) -> None:
+    def test_server_without_api_versions_closes(self) -> None:
         with pytest.raises(MalformedMessage, match="ApiVersions v99 is not spoken here"):
             ServerConnection(LIMIT, {60: (0, 2)}).receive(frame(bytes.fromhex("0012 0063 00000002 ffff")))
 
@@ -327,7 +327,7 @@ class TestClient:
         assert client.in_flight == 2
         assert repr(client) == "<client connection: 2 in flight>"
 
-    def test_talks_to_a_server_split_at_every_byte(self) -> None:
+    def test_exchange_with_a_server_split_at_every_byte(self) -> None:
         for cut in range(60):
             client, connection = ClientConnection("a"), server()
             data = (
@@ -368,7 +368,7 @@ class TestClient:
             ClientConnection("a").receive(frame(b"\0\0\0\5\0"))
 
     def test_every_prefix_of_a_response_is_malformed(self) -> None:
-        payload = b"\0\0\0\0\0" + encode(answer(), 1)
+        payload = b"\0\0\0\0\0" + encode(reply(), 1)
         for length in range(len(payload)):
             client = ClientConnection("a")
             client.request(DescribeClusterRequest(), 1)
@@ -378,8 +378,8 @@ class TestClient:
     def test_tagged_fields_of_the_header_are_skipped(self) -> None:
         client = ClientConnection("a")
         client.request(DescribeClusterRequest(), 1)
-        data = bytes.fromhex("00000000 01 05 02 abcd") + encode(answer(), 1)
-        assert client.receive(frame(data)) == [(0, answer())]
+        data = bytes.fromhex("00000000 01 05 02 abcd") + encode(reply(), 1)
+        assert client.receive(frame(data)) == [(0, reply())]
 
     def test_response_above_the_ceiling(self) -> None:
         with pytest.raises(MalformedMessage, match="frame of 1000 bytes"):
@@ -395,7 +395,7 @@ class TestHandshake:
         handshake = Handshake(client)
         return client, handshake, handshake.begin()
 
-    def test_learns_the_ranges_of_a_server(self) -> None:
+    def test_records_the_version_ranges_of_a_server(self) -> None:
         client, handshake, data = self.begun()
         connection = server()
         (request,) = connection.receive(data)
@@ -406,7 +406,7 @@ class TestHandshake:
         assert handshake.answered(response) is None
         assert handshake.peer_ranges == {18: (0, 4), 60: (0, 1)}
 
-    def test_falls_back_to_what_an_older_server_speaks(self) -> None:
+    def test_falls_back_to_versions_of_an_older_server(self) -> None:
         client, handshake, data = self.begun()
         older = ServerConnection(LIMIT, {18: (0, 2), 60: (0, 1)})
         assert older.receive(data) == []
@@ -422,7 +422,7 @@ class TestHandshake:
         assert handshake.peer_ranges == {18: (0, 4), 60: (0, 1)}
 
     def test_falls_back_to_version_0_without_any_ranges(self) -> None:
-        """As brokers before 2.4 answer."""
+        """As brokers before 2.4 respond."""
         client, handshake, _ = self.begun()
         ((_, response),) = client.receive(frame(bytes.fromhex("00000000 0023 00000000")))
         again = handshake.answered(response)
@@ -450,7 +450,7 @@ class TestHandshake:
         with pytest.raises(MalformedMessage, match="UNKNOWN_SERVER_ERROR"):
             handshake.answered(ApiVersionsResponse(ErrorCode.UNKNOWN_SERVER_ERROR))
         with pytest.raises(MalformedMessage, match="DescribeClusterResponse came"):
-            handshake.answered(answer())
+            handshake.answered(reply())
 
 
 @pytest.mark.parametrize(
@@ -468,6 +468,6 @@ def test_the_highest_common_version(ranges: dict[int, tuple[int, int]], version:
     assert choose_version(ApiKey.DESCRIBE_CLUSTER, ranges) == version
 
 
-def test_no_version_of_an_api_that_is_not_known() -> None:
+def test_unknown_api_has_no_common_version() -> None:
     with pytest.raises(UnsupportedVersion, match="999"):
         choose_version(999, {999: (0, 1)})

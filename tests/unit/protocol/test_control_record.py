@@ -1,4 +1,4 @@
-"""Control records: the shipped types and bytes, never the draft's."""
+"""Control records: the shipped types and bytes, not the draft's."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_golden_kraft_version() -> None:
         (VotersRecord(0), ControlType.KRAFT_VOTERS),
     ],
 )
-def test_every_type_comes_back(message: ControlMessage, kind: ControlType) -> None:
+def test_every_type_round_trips(message: ControlMessage, kind: ControlType) -> None:
     key, value = encode_control(message)
     assert control_type(key) == kind
     assert layouts.ControlRecordKey.parse(key) == {"version": 0, "type": kind}
@@ -54,14 +54,14 @@ def test_every_type_comes_back(message: ControlMessage, kind: ControlType) -> No
     assert decode_control(key, value) == message
 
 
-def test_directory_ids_do_not_fit_a_leader_change() -> None:
+def test_leader_change_has_no_directory_ids() -> None:
     """Version 1 could carry them, and no stock reader could read it."""
     with pytest.raises(UnsupportedVersion, match="voter_directory_id"):
         encode_control(LeaderChangeMessage(0, 1, [Voter(1, KafkaUuid(b"d" * 16))]))
 
 
 @pytest.mark.parametrize("number", [0, 1, 7, -1])
-def test_other_types_are_not_known(number: int) -> None:
+def test_other_types_are_unknown(number: int) -> None:
     with pytest.raises(UnsupportedVersion, match=f"control record type {number} is not known"):
         decode_control(b"\0\0" + number.to_bytes(2, "big", signed=True), b"")
 

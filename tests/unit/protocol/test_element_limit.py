@@ -1,4 +1,4 @@
-"""However many small elements a message has, decoding it takes no more memory than is allowed."""
+"""Decoding takes bounded memory however many small elements a message has."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tests.support.protocol.message_strategies import all_versions, message_clas
 
 LATEST_VERSION = dict(all_versions())
 VOTE_TOPIC_BYTES = 185
-"""What the generator says that one topic of a Vote takes."""
+"""The generator's estimate of the memory of one Vote topic."""
 MOST_VOTE_TOPICS = ALWAYS_ALLOWED_MEMORY // VOTE_TOPIC_BYTES
 
 
 @pytest.mark.parametrize(
     "name", ["VoteRequest", "AlterConfigsRequest", "MetadataResponse", "DescribeConfigsResponse"]
 )
-def test_what_is_decoded_takes_no_more_than_is_estimated(name: str) -> None:
+def test_decoded_messages_stay_within_the_estimate(name: str) -> None:
     decoder, version = message_class(name), LATEST_VERSION[name]
     factor = 24 if name.endswith("Response") else 4
     for message in crowded(name, version, 150_000):
@@ -45,7 +45,7 @@ def test_what_is_decoded_takes_no_more_than_is_estimated(name: str) -> None:
         assert peak <= factor * len(data) + ALWAYS_ALLOWED_MEMORY + (1 << 20)
 
 
-def test_more_must_come_with_bytes_that_justify_them() -> None:
+def test_element_counts_require_matching_bytes() -> None:
     few = encode(VoteRequest(topics=[TopicData("")] * MOST_VOTE_TOPICS), 2)
     assert len(decode(VoteRequest, 2, few).topics) == MOST_VOTE_TOPICS
     many = encode(VoteRequest(topics=[TopicData("")] * 2 * MOST_VOTE_TOPICS), 2)
@@ -56,7 +56,7 @@ def test_more_must_come_with_bytes_that_justify_them() -> None:
 
 
 @pytest.mark.parametrize(("beyond", "is_allowed"), [(0, True), (1, False)])
-def test_the_bound_is_met_to_the_byte(beyond: int, is_allowed: bool) -> None:
+def test_bound_is_exact(beyond: int, is_allowed: bool) -> None:
     memory = ALWAYS_ALLOWED_MEMORY + 4 * 10 + beyond
     if is_allowed:
         primitives.check_memory(bytes(10), memory)

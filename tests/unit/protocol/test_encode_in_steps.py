@@ -48,15 +48,15 @@ def test_steps_give_the_same_bytes(message_class: type[Message], version: int) -
 
 
 @pytest.mark.parametrize(("message_class", "version"), LARGE, ids=str)
-def test_a_whole_answer_has_its_header(message_class: type[Message], version: int) -> None:
+def test_encoded_response_has_its_header(message_class: type[Message], version: int) -> None:
     assert message_class.API_KEY is not None
     message = sample(message_class.NAME, version, 1)
     request = Request(message_class.API_KEY, version, 4711, "test", message, b"", 0)
-    _, answer = run(encode_response_in_steps(request, message))
-    assert answer == encode_response(request, message)
+    _, response = run(encode_response_in_steps(request, message))
+    assert response == encode_response(request, message)
 
 
-def test_what_cannot_be_encoded_is_the_same_error() -> None:
+def test_encoding_errors_are_the_same() -> None:
     too_large = CreateTopicsResponse(0, [CreatableTopicResult("name", error_code=1 << 20)])
     with pytest.raises(ValueError, match="CreateTopicsResponse v7"):
         run(encode_in_steps(too_large, 7, bytearray()))

@@ -45,7 +45,7 @@ def test_frame_as_large_as_allowed_and_one_byte_more() -> None:
         FrameReader(5).feed(b"\0\0\0\6")
 
 
-def test_the_ceiling_holds_before_the_bytes_are_there() -> None:
+def test_oversized_frame_is_rejected_by_its_size_field() -> None:
     reader = FrameReader(100, "some.limit")
     reader.feed(b"\0\0")
     with pytest.raises(MalformedMessage, match=r"256 bytes was announced, some\.limit allows 0 to 100"):
@@ -77,8 +77,8 @@ def test_tls_is_recognised() -> None:
         FrameReader(1 << 20).feed(b"\x16\x03\x01\x02\x00\x01\x00")
 
 
-def test_large_frame_in_many_pieces_is_copied_a_constant_number_of_times() -> None:
-    """20 MB in pieces of 4 KiB: with a copy of all that is gathered a piece this takes minutes."""
+def test_large_frame_is_not_copied_per_chunk() -> None:
+    """20 MB in chunks of 4 KiB: a copy of the buffer per chunk would take minutes."""
     size = 20_000_000
     reader = FrameReader(size)
     assert reader.feed(size.to_bytes(4, "big")) == []

@@ -1,4 +1,4 @@
-"""The schema language refuses what is wrong with file and path; what it accepts becomes code that is fresh."""
+"""Errors of the schema language name file and path; accepted schemas become code that is up to date."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ def test_all_problems_are_reported_at_once(generator: ModuleType, schemas: Calla
         ),
     ],
 )
-def test_schemas_must_fit_together(
+def test_request_and_response_schemas_must_agree(
     generator: ModuleType, schemas: Callable[..., Path], others: list[dict[str, Any]], problem: str
 ) -> None:
     assert problem in refusal(generator, schemas(REQUEST, *others))
@@ -295,10 +295,10 @@ def test_empty_folder_is_refused(generator: ModuleType, tmp_path: Path) -> None:
     assert "there is no schema" in refusal(generator, tmp_path)
 
 
-def test_every_construct_of_the_language_becomes_working_code(
+def test_every_construct_of_the_language_is_generated(
     generator: ModuleType, schemas: Callable[..., Path]
 ) -> None:
-    """With what no message of today uses: nullable structs, arrays of strings and of uuids, structs in two places."""
+    """Includes constructs that no message uses: nullable structs, arrays of strings and uuids, shared structs."""
     text = generator.generate(generator.load_schemas(schemas(REQUEST, RESPONSE)))["ping_request.py"]
     names: dict[str, Any] = {"__name__": "ping_request"}
     exec(compile(text, "ping_request.py", "exec"), names)
@@ -359,5 +359,5 @@ def test_refused_schema_is_exit_code_2(
     assert "no schema is the response of API 7" in capsys.readouterr().err
 
 
-def test_the_committed_messages_are_fresh(generator: ModuleType) -> None:
+def test_committed_messages_are_up_to_date(generator: ModuleType) -> None:
     assert generator.main(["--check"]) == 0

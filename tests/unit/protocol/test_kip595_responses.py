@@ -1,4 +1,4 @@
-"""What the KIP-595 draft leaves out of its answers, as this code and shipped Kafka have it."""
+"""Parts that the KIP-595 draft omits from its responses, as in shipped Kafka."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from quorumd.protocol.messages import (
     ("module", "name"),
     [(begin_quorum_epoch_response, "BeginQuorumEpoch"), (end_quorum_epoch_response, "EndQuorumEpoch")],
 )
-def test_hole_20_responses_to_announcements_say_which_partition(module: Any, name: str) -> None:
+def test_hole_20_epoch_responses_name_the_partition(module: Any, name: str) -> None:
     partition = module.PartitionData(partition_index=7, error_code=int(ErrorCode.NONE))
-    answer = getattr(module, f"{name}Response")(0, [module.TopicData(METADATA_TOPIC, [partition])])
-    assert encode(answer, 0).count(bytes([0, 0, 0, 7])) == 1
-    assert decode(type(answer), 0, encode(answer, 0)) == answer
+    response = getattr(module, f"{name}Response")(0, [module.TopicData(METADATA_TOPIC, [partition])])
+    assert encode(response, 0).count(bytes([0, 0, 0, 7])) == 1
+    assert decode(type(response), 0, encode(response, 0)) == response
 
 
 def test_hole_20_vote_responses_are_flexible_from_the_first_version_on() -> None:
     """Compact lengths (one more than they are) and a count of tagged fields behind every struct."""
     wire = vote_response
     partition = wire.PartitionData(0, 0, 2, 5, vote_granted=True)
-    answer = wire.VoteResponse(0, [wire.TopicData("t", [partition])])
-    assert encode(answer, 0).hex() == "0000" + "02" + "0274" + "02" + "00000000" + "0000" + "00000002" + (
+    response = wire.VoteResponse(0, [wire.TopicData("t", [partition])])
+    assert encode(response, 0).hex() == "0000" + "02" + "0274" + "02" + "00000000" + "0000" + "00000002" + (
         "00000005" + "01" + "00" * 3
     )
 
 
-def test_hole_20_the_draft_forms_of_describe_and_alter_have_errors_of_partitions() -> None:
-    """AlterQuorum is the draft's and has no other place for one; in DescribeQuorum v0 the partition says it, too."""
+def test_hole_20_draft_describe_and_alter_have_partition_errors() -> None:
+    """AlterQuorum of the draft has no other place for an error; DescribeQuorum v0 also has one per partition."""
     alter = alter_quorum_response
     refused = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     topics = [alter.TopicData(METADATA_TOPIC, [alter.PartitionData(0, refused)])]

@@ -1,4 +1,4 @@
-"""What cannot be applied is told apart without decoding it, with its offset."""
+"""Records that cannot be applied are found by offset without decoding them."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def test_every_version_of_every_record_is_known() -> None:
         (b"\x01\x04\x07\x00", "at offset 72: ConfigRecord v7 is not known: versions 0 to 0 are"),
     ],
 )
-def test_what_a_later_version_wrote_is_reported_with_its_offset(frame: bytes, text: str) -> None:
+def test_record_of_a_later_version_is_reported_with_its_offset(frame: bytes, text: str) -> None:
     with pytest.raises(UnsupportedVersion, match=text):
         check(CONFIG, CONFIG, frame, CONFIG)
 
 
 @pytest.mark.parametrize("frame", [b"", b"\x02\x04\x00", b"\x01\x04"])
-def test_what_is_no_record_is_reported_with_its_offset(frame: bytes) -> None:
+def test_malformed_record_is_reported_with_its_offset(frame: bytes) -> None:
     with pytest.raises(MalformedMessage, match="at offset 71"):
         check(CONFIG, frame)

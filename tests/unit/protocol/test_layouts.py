@@ -1,4 +1,4 @@
-"""The declared layouts: sizes, golden bytes, and that no running node pays for them."""
+"""The declared layouts: sizes, golden bytes, and no import in a running node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames of metadata records: golden bytes, and what is refused."""
+"""Frames of metadata records: golden bytes and rejected input."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ ORIGINALS_1_2 = bytes.fromhex("904e 09 03 00000001 00000002")
 
 @pytest.mark.parametrize("version", range(3))
 @pytest.mark.parametrize("record_type", [PartitionRecord, PartitionChangeRecord])
-def test_the_originals_of_a_reassignment_are_one_tagged_field_more(
+def test_originals_of_a_reassignment_are_an_additional_tagged_field(
     record_type: type[PartitionRecord | PartitionChangeRecord], version: int
 ) -> None:
-    """The last of all, so that the rest is byte for byte what a stock reader writes."""
+    """It is the last field: the other bytes are those of a stock writer."""
     without = encode_record(record_type(2, replicas=[4, 1]), version)
     record = record_type(2, replicas=[4, 1], original_replicas=[1, 2])
     encoded = encode_record(record, version)
@@ -54,7 +54,7 @@ def test_the_originals_of_a_reassignment_are_one_tagged_field_more(
 
 
 @pytest.mark.parametrize("api_key", messages.RECORDS)
-def test_every_record_of_the_index_in_every_version(api_key: int) -> None:
+def test_every_record_type_round_trips_in_every_version(api_key: int) -> None:
     message_class = record_class(api_key)
     assert api_key == message_class.API_KEY
     for version in range(message_class.MIN_VERSION, message_class.MAX_VERSION + 1):
@@ -62,7 +62,7 @@ def test_every_record_of_the_index_in_every_version(api_key: int) -> None:
         assert decode_frame(encode_record(record, version)) == (record, version)
 
 
-def test_tag_that_is_not_known_is_skipped() -> None:
+def test_unknown_tag_is_skipped() -> None:
     assert decode_record(b"\x01\x14\x00\x01\x4d\x02hi") == NoOpRecord()
 
 
@@ -87,7 +87,7 @@ def test_overlong_varint_is_malformed() -> None:
         decode_record(b"\x01\xff\xff\xff\xff\xff\x01\x00")
 
 
-def test_record_that_is_not_known_is_distinguished_from_a_malformed_one() -> None:
+def test_unknown_record_is_distinguished_from_malformed() -> None:
     with pytest.raises(UnsupportedVersion, match="metadata record 30"):
         decode_record(b"\x01\x1e\x00\x00")
     with pytest.raises(UnsupportedVersion, match="FeatureLevelRecord v9"):

@@ -1,4 +1,4 @@
-"""Primitives: the encodings of known values, and what no reader may believe."""
+"""Primitives: encodings of known values, and input that a reader must not trust."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_strings_longer_than_kafka_reads_are_refused_in_both_directions() -> Non
         primitives.read_compact_string(bytes(out) + b"x" * 0x8000, 0)
 
 
-def test_count_is_not_believed_beyond_the_bytes_that_are_left() -> None:
+def test_count_beyond_the_remaining_bytes_is_rejected() -> None:
     plain = struct.pack(">i", 3)
     assert primitives.read_count(plain + bytes(12), 0, 4) == (3, 4)
     assert primitives.read_compact_count(b"\x04" + bytes(12), 0, 4) == (3, 1)

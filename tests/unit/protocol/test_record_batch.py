@@ -1,4 +1,4 @@
-"""RecordBatch v2: the bytes that other implementations write and read, and what is refused."""
+"""RecordBatch v2: bytes that other implementations write and read, and rejected input."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_value_of_any_size_is_written_as_kio_writes_it(size: int) -> None:
     assert values(data, read_header(data, 0)) == [b"v" * size, b"x"]
 
 
-def test_more_records_than_the_tables_hold() -> None:
+def test_more_records_than_precomputed_tables() -> None:
     many = [b"%d" % number for number in range(1500)]
     data = encode_batch(0, 2, TIME, many)
     assert data == kio_batch(0, 2, 0, [(None, value) for value in many])
@@ -151,20 +151,20 @@ def test_records_that_kafka_python_wrote_are_read() -> None:
 
 
 @pytest.mark.parametrize(("size", "count"), [(0, 1), (1, 500_000), (1000, 8_000), (8 * 1024 * 1024 - 100, 1)])
-def test_records_take_no_more_room_than_is_said(size: int, count: int) -> None:
+def test_record_sizes_stay_within_the_bound(size: int, count: int) -> None:
     data = [bytes(size)] * count
     taken = len(encode_batch(0, 1, TIME, data)) - record_batch.HEADER_SIZE
     assert taken <= record_batch.size_of_records(data)
 
 
-def test_no_values_are_no_batch() -> None:
+def test_batch_without_records_is_rejected() -> None:
     with pytest.raises(ValueError, match="at least one"):
         encode_batch(0, 1, TIME, [])
     with pytest.raises(ValueError, match="at least one"):
         encode_control_batch(0, 1, TIME, [])
 
 
-def test_headers_say_where_each_batch_is() -> None:
+def test_headers_have_the_position_of_each_batch() -> None:
     data = three_batches()
     found = list(headers(data))
     assert [(h.base_offset, h.end_offset, h.count, h.epoch, h.is_control) for h in found] == [
@@ -178,7 +178,7 @@ def test_headers_say_where_each_batch_is() -> None:
     assert repr(found[1]) == f"<control batch 12..13 epoch 2, {found[1].size} bytes at {found[1].position}>"
 
 
-def test_headers_stop_at_zeros_and_refuse_the_rest() -> None:
+def test_headers_stop_at_zeros_and_reject_other_bytes() -> None:
     data = three_batches()
     assert len(list(headers(data + bytes(5000)))) == 3
     assert len(list(headers(data + bytes(3)))) == 3
@@ -191,7 +191,7 @@ def test_headers_stop_at_zeros_and_refuse_the_rest() -> None:
         list(headers(data[:-1]))
 
 
-def test_header_can_be_read_before_its_records_are_there() -> None:
+def test_header_is_readable_without_its_records() -> None:
     data = encode_batch(7, 3, TIME, [b"hi"])
     assert read_header(data[: record_batch.HEADER_SIZE], 0).size == len(data)
 
@@ -207,7 +207,7 @@ def test_header_can_be_read_before_its_records_are_there() -> None:
         (57, b"\xff"),  # count
     ],
 )
-def test_what_cannot_be_a_header_is_refused(at: int, new: bytes) -> None:
+def test_invalid_header_is_rejected(at: int, new: bytes) -> None:
     data = bytearray(encode_batch(7, 3, TIME, [b"hi"]))
     data[at : at + len(new)] = new
     with pytest.raises(MalformedMessage, match="position 0"):
@@ -220,14 +220,14 @@ def sealed(data: bytearray) -> bytes:
     return bytes(data)
 
 
-def test_validate_accepts_what_a_leader_sends() -> None:
+def test_validate_accepts_batches_of_a_leader() -> None:
     data = three_batches()
     assert [header.base_offset for header in validate(data)] == [10, 12, 13]
     assert [header.base_offset for header in validate(data, 10)] == [10, 12, 13]
     assert validate(b"") == []
 
 
-def test_validate_names_what_is_wrong() -> None:
+def test_validate_names_the_fault() -> None:
     one, two = encode_batch(10, 2, TIME, [b"a", b"bb"]), encode_batch(12, 2, TIME, [b"c"])
     with pytest.raises(MalformedMessage, match="offset 11 was expected"):
         validate(one, 11)
@@ -253,7 +253,7 @@ def test_the_epoch_may_be_restamped_without_the_crc() -> None:
     assert validate(bytes(data))[0].epoch == 4
 
 
-def test_scan_reports_where_the_sound_prefix_ends_and_why() -> None:
+def test_scan_reports_end_and_cause_of_the_valid_prefix() -> None:
     data = three_batches()
     whole = scan(data)
     assert (len(whole.headers), whole.end, whole.fault, whole.incomplete) == (3, len(data), "", False)
@@ -325,7 +325,7 @@ def test_bytes_after_the_last_record_are_refused() -> None:
             list(read(sound, validate(sound)[0]))
 
 
-def test_count_that_cannot_be_is_refused_before_any_record_is_read() -> None:
+def test_impossible_count_is_rejected_before_reading_records() -> None:
     data = bytearray(encode_batch(7, 3, TIME, [b"hi"]))
     data[23:27] = (2**31 - 2).to_bytes(4, "big")
     data[57:61] = (2**31 - 1).to_bytes(4, "big")
@@ -335,7 +335,7 @@ def test_count_that_cannot_be_is_refused_before_any_record_is_read() -> None:
             list(read(sound, validate(sound)[0]))
 
 
-def test_values_refuses_records_that_are_not_in_order() -> None:
+def test_values_rejects_records_out_of_order() -> None:
     data = bytearray(encode_batch(7, 3, TIME, [b"hi", b"ho"]))
     data[64], data[73] = data[73], data[64]
     sound = sealed(data)
@@ -343,8 +343,8 @@ def test_values_refuses_records_that_are_not_in_order() -> None:
         values(sound, validate(sound)[0])
 
 
-def test_both_readers_agree_on_varints_that_are_longer_than_they_need_to_be() -> None:
-    """Read as two bytes, these lengths would be 8192 more than they are, and there is room for a value so long."""
+def test_both_readers_agree_on_overlong_varints() -> None:
+    """Read as two bytes, these lengths would be 8192 too large, and a value of that length would fit."""
     value_size = 8192 + 40
     record_size = 4 + 2 + value_size + 1
 

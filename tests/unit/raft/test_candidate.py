@@ -17,18 +17,18 @@ from tests.support.raft.quorum import key, voter_set
 from tests.support.raft.single_engine import EngineHarness, begin, granted, refused, vote
 
 
-def test_pre_votes_are_asked_of_all_others_at_the_current_epoch() -> None:
+def test_pre_votes_are_requested_from_every_voter_at_the_current_epoch() -> None:
     bench = EngineHarness(saved=QuorumState(4)).to_prospective()
-    asked = bench.requests(VoteRequest)
-    assert {peer: (r.epoch, r.voter, r.pre_vote) for peer, r in asked.items()} == {
+    requested = bench.requests(VoteRequest)
+    assert {peer: (r.epoch, r.voter, r.pre_vote) for peer, r in requested.items()} == {
         2: (4, key(2), True),
         3: (4, key(3), True),
     }
-    assert asked[2].last == (1, 1)
+    assert requested[2].last == (1, 1)
     assert bench.saves == []
 
 
-def test_majority_of_pre_votes_makes_a_candidate_that_saved_before_requesting_votes() -> None:
+def test_pre_vote_majority_saves_candidacy_before_requesting_votes() -> None:
     bench = EngineHarness(saved=QuorumState(4)).to_prospective()
     effects = bench.answer(3, granted(4))
     assert bench.engine.role is Role.CANDIDATE
@@ -46,7 +46,7 @@ def test_peer_without_pre_votes_counts_as_granting_one() -> None:
     assert bench.engine.role is Role.CANDIDATE
 
 
-def test_refused_by_a_majority_it_follows_the_known_leader_again() -> None:
+def test_majority_of_rejections_returns_to_the_known_leader() -> None:
     bench = EngineHarness(saved=QuorumState(1, 3))
     bench.now += 5000
     bench.to_prospective()
@@ -58,7 +58,7 @@ def test_refused_by_a_majority_it_follows_the_known_leader_again() -> None:
     assert bench.engine.deadline <= bench.now + bench.settings.election_backoff_max_ms
 
 
-def test_refused_without_a_known_leader_it_tries_again_later() -> None:
+def test_rejected_without_known_leader_retries_after_backoff() -> None:
     bench = EngineHarness().to_prospective()
     bench.answer(2, refused(1))
     bench.answer(3, refused(1))
@@ -72,11 +72,11 @@ def test_unanswered_pre_vote_times_out() -> None:
     assert bench.engine.role is Role.UNATTACHED
 
 
-def test_after_refollowing_a_silent_leader_it_still_probes_others() -> None:
+def test_refollowing_a_silent_leader_keeps_probing_other_voters() -> None:
     bench = EngineHarness().to_follower(2).to_prospective()
     bench.wait(bench.settings.election_timeout_ms)
     assert (bench.engine.role, bench.engine.leader_id) == (Role.FOLLOWER, 2)
-    assert bench.engine.should_probe_leader(bench.now), "all of them may have moved"
+    assert bench.engine.should_probe_leader(bench.now), "any of them may have new endpoints"
 
 
 def test_reported_leader_is_followed() -> None:
@@ -106,7 +106,7 @@ def test_higher_epoch_ends_the_candidacy() -> None:
     assert bench.state == QuorumState(9)
 
 
-def test_lost_it_backs_off_in_the_failed_epoch_and_starts_over_with_a_pre_vote() -> None:
+def test_lost_election_backs_off_and_restarts_with_a_pre_vote() -> None:
     bench = EngineHarness(saved=QuorumState(4), randrange=lambda bound: bound - 1).to_candidate()
     bench.answer(2, refused(5))
     bench.answer(3, refused(5))
@@ -116,7 +116,7 @@ def test_lost_it_backs_off_in_the_failed_epoch_and_starts_over_with_a_pre_vote()
     assert (bench.engine.role, bench.engine.epoch) == (Role.PROSPECTIVE, 5)
 
 
-def test_refusal_beside_an_unreachable_voter_is_a_lost_election() -> None:
+def test_rejection_with_an_unreachable_voter_loses_the_election() -> None:
     bench = EngineHarness(saved=QuorumState(4)).to_candidate()
     bench.fail(3, refused=True)
     assert not bench.engine._replica.state.backing_off  # it is Candidate
@@ -136,7 +136,7 @@ def test_unresponsive_voter_is_retried_with_backoff() -> None:
     assert pauses == [16, 32, 64, 128]
 
 
-def test_errors_are_no_refusals() -> None:
+def test_errors_are_not_rejections() -> None:
     bench = EngineHarness().to_candidate()
     epoch = bench.engine.epoch
     bench.answer(2, VoteResponse(ErrorCode.BROKER_NOT_AVAILABLE, NO_NODE, epoch, False))
@@ -144,13 +144,13 @@ def test_errors_are_no_refusals() -> None:
     assert not bench.engine._replica.state.backing_off
 
 
-def test_responses_of_an_older_epoch_count_for_nothing() -> None:
+def test_responses_of_an_older_epoch_are_ignored() -> None:
     bench = EngineHarness(saved=QuorumState(4)).to_candidate()
     bench.answer(2, granted(4))
     assert bench.engine.role is Role.CANDIDATE
 
 
-def test_responses_of_an_earlier_round_count_for_nothing() -> None:
+def test_responses_of_an_earlier_round_are_ignored() -> None:
     bench = EngineHarness().to_prospective()
     early = bench.open[2]
     bench.answer(3, granted(1))
@@ -186,7 +186,7 @@ def test_new_leader_ends_a_pre_vote() -> None:
     assert bench.engine.role is Role.FOLLOWER
 
 
-def test_shutting_down_or_full_it_does_not_campaign() -> None:
+def test_no_campaign_during_shutdown_or_with_a_full_disk() -> None:
     for event in (ShutdownRequested(), StorageFull()):
         bench = EngineHarness().to_prospective()
         bench.step(event)
@@ -196,7 +196,7 @@ def test_shutting_down_or_full_it_does_not_campaign() -> None:
         assert bench.engine.role is Role.UNATTACHED
 
 
-def test_full_a_candidate_does_not_take_office_and_room_lets_it_campaign_again() -> None:
+def test_candidate_with_full_disk_does_not_become_leader_until_space_is_free() -> None:
     bench = EngineHarness().to_candidate()
     bench.step(StorageFull())
     bench.answer(2, granted(bench.engine.epoch))
@@ -216,7 +216,7 @@ def test_observer_never_campaigns() -> None:
     assert bench.engine.role_name == "observer"
 
 
-def test_campaigning_replica_gives_its_vote_to_a_newer_epoch() -> None:
+def test_campaigning_replica_votes_in_a_newer_epoch() -> None:
     bench = EngineHarness().to_candidate()
     assert bench.ask(vote(bench.engine.epoch + 1, (9, 1))).granted
     assert bench.engine.role is Role.UNATTACHED

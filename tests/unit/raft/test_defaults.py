@@ -1,4 +1,4 @@
-"""A node that stood still does not take that for the silence of others; one that replays does not campaign."""
+"""A stalled node does not count the stall against its peers, and a replaying node does not campaign."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_stall_grace_resets_once_leader_responds() -> None:
         bench.answer(2, bench.records(Batch(bench.log.end_offset, bench.log.end_offset + 1, 5, b"a")))
 
 
-def test_stalled_leader_hears_from_followers_before_it_resigns() -> None:
+def test_stalled_leader_waits_for_fetches_before_it_resigns() -> None:
     bench = EngineHarness((1,)).to_leader()
     bench.now += 2 * TIMEOUT
     bench.step(StallDetected(float(TIMEOUT)))

@@ -10,7 +10,7 @@ from tests.support.raft.quorum import key
 from tests.support.raft.single_engine import EngineHarness
 
 
-def test_leader_describes_all() -> None:
+def test_leader_describes_every_replica() -> None:
     bench = EngineHarness().to_leader()
     bench.now += 40
     bench.ask(bench.fetch_of(2, offset=1, replica=key(9)))
@@ -28,7 +28,7 @@ def test_leader_describes_all() -> None:
     )
 
 
-def test_others_describe_themselves() -> None:
+def test_non_leaders_describe_only_themselves() -> None:
     bench = EngineHarness((1,), QuorumState(1, 2))
     description = bench.engine.describe(bench.now)
     assert (description.leader_id, description.epoch, description.high_watermark) == (2, 1, -1)
@@ -40,7 +40,7 @@ def test_others_describe_themselves() -> None:
     assert EngineHarness((1,), me=key(9)).engine.describe(0.0).voters[0].log_end_offset == -1
 
 
-def test_voter_without_recorded_directory_shows_the_one_it_fetches_with() -> None:
+def test_voter_without_recorded_directory_shows_its_fetching_one() -> None:
     unpinned = VoterSet(tuple(Voter(ReplicaKey(n), ()) for n in (1, 2, 3)))
     bench = EngineHarness(voters=unpinned).to_leader(committed=False)
     bench.ask(bench.fetch_of(2))

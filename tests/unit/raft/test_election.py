@@ -1,4 +1,4 @@
-"""Who gets a vote or pre-vote: (own state, request) -> answer, what is saved, the role after."""
+"""Votes and pre-votes: (own state, request) -> response, saved state, next role."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ CASES = [
     Case("own id", QuorumState(3), vote(4, (9, 3), candidate=1), epoch=4, save=QuorumState(4)),
     Case("another disk", QuorumState(3), vote(4, (9, 3), me=key(1, incarnation=2)), epoch=4, save=QuorumState(4)),
     Case("another node was asked", QuorumState(3), vote(4, (9, 3), me=key(3)), epoch=4, save=QuorumState(4)),
-    Case("nobody in particular was asked", QuorumState(3), vote(4, (9, 3), me=ReplicaKey(NO_NODE)), granted=True,
+    Case("request without a voter id", QuorumState(3), vote(4, (9, 3), me=ReplicaKey(NO_NODE)), granted=True,
          epoch=4, save=QuorumState(4, -1, key(2))),
     Case("pre-vote", QuorumState(3), vote(3, (3, 2), pre=True), granted=True),
     Case("pre-vote, voted for another", QuorumState(3, -1, key(3)), vote(3, (3, 2), pre=True), granted=True),
@@ -82,7 +82,7 @@ def test_vote(case: Case) -> None:
     assert bench.engine.role is (Role.UNATTACHED if case.save else role)
 
 
-def test_grant_leaves_only_after_it_is_saved() -> None:
+def test_vote_is_sent_only_after_it_is_saved() -> None:
     bench = EngineHarness(LOG, QuorumState(3))
     bench.ask(vote(4, (3, 2)))
     assert bench.effects.save == QuorumState(4, NO_NODE, key(2))
@@ -90,20 +90,18 @@ def test_grant_leaves_only_after_it_is_saved() -> None:
     assert bench.effects.send == []
 
 
-def test_granted_vote_restarts_the_election_timer_and_a_mere_epoch_does_not() -> None:
+def test_only_a_granted_vote_restarts_the_election_timer() -> None:
     bench = EngineHarness(LOG, QuorumState(3))
-    before = bench.engine._replica.state.deadline
     election = bench.engine._replica.state.election_deadline  # it is Unattached
     bench.now += 500
     bench.ask(vote(7, (1, 1)))
     assert bench.engine._replica.state.election_deadline == election
     bench.ask(vote(8, (9, 7)))
     assert bench.engine._replica.state.election_deadline == election + 500
-    assert before <= election
 
 
 @pytest.mark.parametrize("pre", [False, True])
-def test_leader_refuses_in_its_epoch(pre: bool) -> None:
+def test_leader_rejects_votes_in_its_epoch(pre: bool) -> None:
     bench = EngineHarness().to_leader()
     epoch = bench.engine.epoch
     response = bench.ask(vote(epoch, (99, epoch if pre else epoch - 1), candidate=3, pre=pre))
@@ -132,38 +130,38 @@ class TestPreVoteAtAFollower:
         bench.answer(3, bench.records(high_watermark=1, leader=3))
         return bench
 
-    def asks(self, bench: EngineHarness) -> bool:
+    def is_granted(self, bench: EngineHarness) -> bool:
         return bool(bench.ask(vote(bench.engine.epoch, (9, 1), pre=True)).granted)
 
-    def test_refused_while_the_leader_lives(self) -> None:
+    def test_rejected_while_the_leader_is_alive(self) -> None:
         bench = self.follower()
         bench.now += bench.settings.fetch_timeout_ms - 1
-        assert not self.asks(bench)
+        assert not self.is_granted(bench)
 
-    def test_granted_once_the_fetch_timeout_is_over(self) -> None:
+    def test_granted_after_the_fetch_timeout(self) -> None:
         bench = self.follower()
         bench.now += bench.settings.fetch_timeout_ms
-        assert self.asks(bench)
+        assert self.is_granted(bench)
         assert bench.engine.role is Role.FOLLOWER
 
-    def test_granted_when_nobody_listens_at_the_leader(self) -> None:
+    def test_granted_when_the_leader_refuses_connections(self) -> None:
         bench = self.follower()
         bench.fail(3, refused=True)
-        assert self.asks(bench)
+        assert self.is_granted(bench)
 
-    def test_refused_when_a_fetch_merely_failed(self) -> None:
+    def test_rejected_after_a_single_failed_fetch(self) -> None:
         bench = self.follower()
         bench.fail(3)
-        assert not self.asks(bench)
+        assert not self.is_granted(bench)
 
 
 class TestDirectories:
-    def test_record_of_another_disk_means_no_vote(self) -> None:
+    def test_recorded_with_another_directory_rejects(self) -> None:
         bench = EngineHarness(LOG, QuorumState(3), me=key(1, incarnation=2))
         assert not bench.ask(vote(4, (9, 3), me=ReplicaKey(NO_NODE))).granted
 
-    def test_not_recorded_at_all_votes(self) -> None:
-        """Right after a voter was added its own log may not say so yet (hole 10)."""
+    def test_unrecorded_voter_votes(self) -> None:
+        """The log of a voter that was just added may not have its record yet (hole 10)."""
         bench = EngineHarness(LOG, QuorumState(3), me=key(4), voters=voter_set(1, 2, 3))
         assert bench.ask(vote(4, (9, 3), me=key(4))).granted
 
@@ -174,7 +172,7 @@ class TestDirectories:
         assert not EngineHarness(()).ask(vote(4, (9, 3), me=ReplicaKey(1))).granted
         assert not EngineHarness(()).ask(vote(4, (9, 3), me=ReplicaKey(NO_NODE), pre=True)).granted
 
-    def test_caught_up_votes_again(self) -> None:
+    def test_caught_up_replica_votes_again(self) -> None:
         pinless = VoterSet(tuple(Voter(ReplicaKey(n), ()) for n in (1, 2, 3)))
         bench = EngineHarness((), voters=pinless).to_follower(2, epoch=1)
         one = EngineHarness((1, 1)).log.batches
@@ -187,7 +185,7 @@ class TestDirectories:
 
 class TestFirstBootstrap:
     def test_hole_40_bootstrap_participant_votes_after_crash_with_empty_log(self) -> None:
-        """The first batch reached nobody else: without this vote the one who has it could never lead again."""
+        """No other replica has the first batch: without this vote the one that has it could never lead again."""
         took_part = EngineHarness(())
         saved = took_part.step(RequestReceived("reply", vote(1, (0, 0), me=ReplicaKey(1)))).save
         assert saved is not None
@@ -195,7 +193,7 @@ class TestFirstBootstrap:
         again = EngineHarness((), saved=saved)
         assert again.ask(vote(2, (3, 1), me=ReplicaKey(1))).granted
 
-    def test_hole_40_replaced_disk_does_not_vote_because_it_was_restarted(self) -> None:
+    def test_hole_40_restart_does_not_let_a_replaced_disk_vote(self) -> None:
         replaced = EngineHarness(())
         saved = replaced.step(RequestReceived("reply", vote(4, (9, 3), me=ReplicaKey(1)))).save
         assert saved is not None
@@ -203,10 +201,10 @@ class TestFirstBootstrap:
         again = EngineHarness((), saved=saved)
         assert not again.ask(vote(5, (9, 3), me=ReplicaKey(1))).granted
 
-    def test_voter_of_the_same_configuration(self) -> None:
+    def test_votes_for_a_configured_voter(self) -> None:
         assert EngineHarness(()).ask(vote(1, (0, 0), me=ReplicaKey(1))).granted
 
-    def test_stranger(self) -> None:
+    def test_rejects_a_candidate_that_is_not_configured(self) -> None:
         assert not EngineHarness(()).ask(vote(1, (0, 0), candidate=7, me=ReplicaKey(1))).granted
 
     def test_non_voter_grants_vote(self) -> None:

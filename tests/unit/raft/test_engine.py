@@ -22,7 +22,7 @@ from tests.support.raft.quorum import key
 from tests.support.raft.single_engine import EngineHarness, begin, vote
 
 
-def test_the_table_has_a_handler_for_every_event_in_every_role() -> None:
+def test_every_event_has_a_handler_in_every_role() -> None:
     from_peers = (RequestReceived, ResponseReceived, PeerRequestFailed)
     kinds = [(event, request) for event in from_peers for request in get_args(Request)]
     kinds += [event for event in get_args(Event) if event not in from_peers]
@@ -49,7 +49,7 @@ def test_early_timers_are_harmless() -> None:
         assert not effects.leadership_changed
 
 
-def test_leadership_changed_tells_role_epoch_and_leader() -> None:
+def test_leadership_changed_on_role_epoch_or_leader_change() -> None:
     bench = EngineHarness((1,), QuorumState(3))
     assert not bench.step(TimerFired()).leadership_changed
     bench.ask(begin(2, 3))
@@ -60,7 +60,7 @@ def test_leadership_changed_tells_role_epoch_and_leader() -> None:
     assert bench.effects.leadership_changed
 
 
-def test_repr_shows_where_it_is() -> None:
+def test_repr_shows_role_and_epoch() -> None:
     bench = EngineHarness().to_leader()
     assert (
         repr(bench.engine) == "RaftEngine(node 1, leader of epoch 2, leader 1, log end 2, high watermark 2)"
@@ -78,7 +78,7 @@ def test_read_only_view() -> None:
     assert (observer.high_watermark, observer.voters) == (-1, VoterAssignment(VoterSet()))
 
 
-def test_proposal_to_another_role_is_a_bug_of_the_caller() -> None:
+def test_proposal_to_non_leader_is_fatal() -> None:
     assert (
         EngineHarness().engine.step(Propose(b"", 9), 0.0).fatal
         == "a batch was proposed to a replica that is unattached"
@@ -91,11 +91,11 @@ def test_fatal_comes_alone() -> None:
     assert (effects.save, effects.append, effects.send, effects.send_after_flush) == (None, None, [], [])
 
 
-def test_reads_are_for_leaders() -> None:
+def test_non_leader_fails_reads() -> None:
     assert EngineHarness().step(ReadRequested("r")).reads_failed == ["r"]
 
 
-def test_whoever_does_not_lead_has_nothing_to_hand_over() -> None:
+def test_graceful_shutdown_of_non_leader_is_immediate() -> None:
     for bench in (
         EngineHarness(),
         EngineHarness().to_follower(),
@@ -111,8 +111,8 @@ def test_only_leaderless_replicas_probe_for_leader() -> None:
     bench = EngineHarness().to_follower(2)
     assert not bench.engine.should_probe_leader(1e9)
     bench.fail(2)
-    assert bench.engine.should_probe_leader(0.0), "its leader does not answer"
+    assert bench.engine.should_probe_leader(0.0), "its leader does not respond"
     assert EngineHarness().to_prospective().engine.should_probe_leader(0.0), (
-        "it may have old addresses of all others"
+        "every address it knows may be stale"
     )
     assert EngineHarness((), me=key(9)).engine.should_probe_leader(0.0)

@@ -56,7 +56,7 @@ def test_below_the_log_start() -> None:
 
 
 @pytest.mark.parametrize("role", [r for r in Role if r is not Role.LEADER])
-def test_whoever_does_not_lead_tells_who_does(role: Role) -> None:
+def test_non_leader_names_the_leader(role: Role) -> None:
     bench = EngineHarness()
     go = {
         Role.UNATTACHED: lambda: bench,
@@ -97,7 +97,7 @@ def test_positions(offset: int, last_epoch: int, diverging: OffsetAndEpoch | Non
     assert progress == (-1 if diverging else offset)
 
 
-def test_records_come_immediately() -> None:
+def test_records_are_returned_immediately() -> None:
     bench = leader()
     response = bench.ask(bench.fetch_of(3, offset=1, max_bytes=77))
     assert (response.read_start_offset, response.read_limit, response.read_max_offset) == (1, 77, -1)
@@ -105,18 +105,18 @@ def test_records_come_immediately() -> None:
 
 
 class TestLongPoll:
-    def test_waits_for_its_time(self) -> None:
+    def test_waits_for_its_timeout(self) -> None:
         bench = leader()
         assert park(bench, "p", peer=3, wait=300).send == []
         assert bench.answer_to("p", bench.wait(299)) is None
         response = bench.answer_to("p", bench.wait(1))
         assert (response.error, response.read_start_offset) == (ErrorCode.NONE, -1)
 
-    def test_no_wait_wanted(self) -> None:
+    def test_zero_timeout_does_not_wait(self) -> None:
         bench = leader()
         assert bench.ask(bench.fetch_of(3, wait=0)).read_start_offset == -1
 
-    def test_append_wakes_it_in_the_same_step(self) -> None:
+    def test_append_completes_it_in_the_same_step(self) -> None:
         bench = leader()
         park(bench, "p")
         response = bench.answer_to("p", bench.propose())
@@ -139,7 +139,7 @@ class TestLongPoll:
         assert bench.engine.deadline == bench.now + bench.settings.high_watermark_linger_ms
         assert bench.answer_to("p", bench.fire()).high_watermark == 5
 
-    def test_arriving_behind_the_watermark_waits_that_moment_too(self) -> None:
+    def test_fetch_behind_the_high_watermark_also_lingers(self) -> None:
         bench = leader()
         park(bench, "p", known_high_watermark=3)
         assert bench.engine.deadline == bench.now + bench.settings.high_watermark_linger_ms
@@ -153,7 +153,7 @@ class TestLongPoll:
 
 
 class TestConsumers:
-    def test_see_what_is_committed_only(self) -> None:
+    def test_read_committed_records_only(self) -> None:
         bench = leader()
         bench.propose()
         response = bench.ask(bench.fetch_of(2, offset=2, replica=CONSUMER, epoch=-1, last_epoch=-1))
@@ -173,14 +173,14 @@ class TestConsumers:
         response = bench.answer_to("c", effects)
         assert (response.read_start_offset, response.read_max_offset) == (4, 5)
 
-    def test_wait_no_longer_than_they_want(self) -> None:
+    def test_wait_at_most_their_timeout(self) -> None:
         bench = leader()
         park(bench, "c", replica=CONSUMER, wait=30)
         park(bench, "d", replica=CONSUMER, wait=60)
         assert bench.answer_to("c", bench.wait(30)).read_start_offset == -1
         assert bench.answer_to("d", bench.wait(30)).read_start_offset == -1
 
-    def test_wait_while_nothing_is_known_to_be_committed(self) -> None:
+    def test_wait_without_a_known_high_watermark(self) -> None:
         bench = EngineHarness((1, 1, 3)).to_leader(committed=False)
         assert park(bench, "c", replica=CONSUMER, offset=2).send == []
         bench.flush()
@@ -195,7 +195,7 @@ def test_non_voter_claiming_to_vote_gets_records_and_not_follower() -> None:
     assert bench.ask(bench.fetch_of(2, offset=1, is_follower=True)).error is ErrorCode.NONE
 
 
-def test_observers_are_forgotten_after_their_session() -> None:
+def test_observers_are_dropped_after_their_session() -> None:
     bench = leader()
     bench.ask(bench.fetch_of(2, replica=key(9)))
     state = bench.engine._replica.state
@@ -206,7 +206,7 @@ def test_observers_are_forgotten_after_their_session() -> None:
     assert list(state.observers) == [key(8)]
 
 
-def test_caught_up_is_when_it_had_all_that_the_leader_had() -> None:
+def test_last_caught_up_time_follows_the_leaders_log_end() -> None:
     bench = leader()
     bench.now += 10
     park(bench, "a", peer=3)

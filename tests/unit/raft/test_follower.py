@@ -20,7 +20,7 @@ def follower(*epochs: int, epoch: int = 5) -> EngineHarness:
     return EngineHarness(epochs or (1, 1, 3), QuorumState(epoch)).to_follower(2)
 
 
-def test_following_begins_with_a_fetch_that_waits_for_the_flush() -> None:
+def test_first_fetch_waits_for_the_flush() -> None:
     bench = follower()
     assert bench.effects.save == QuorumState(5, 2)
     fetch = bench.requests(FetchRequest)[2]
@@ -39,7 +39,7 @@ class TestAppending:
         assert (fetch.offset, fetch.last_epoch, fetch.known_high_watermark, fetch.read_round) == (6, 5, 5, 7)
         assert effects.send == []
 
-    def test_the_high_watermark_goes_no_further_than_the_own_log(self) -> None:
+    def test_high_watermark_is_bounded_by_the_local_log(self) -> None:
         bench = follower()
         bench.answer(2, bench.records(Batch(3, 4, 5, b"a"), high_watermark=99))
         assert bench.engine.high_watermark == 4
@@ -51,7 +51,7 @@ class TestAppending:
             assert bench.answer(2, bench.records(high_watermark=lower)).new_high_watermark is None
         assert bench.engine.high_watermark == 3
 
-    def test_what_is_there_already_is_not_appended_again(self) -> None:
+    def test_duplicate_batches_are_not_appended(self) -> None:
         bench = follower()
         effects = bench.answer(
             2, bench.records(Batch(1, 2, 1, b"old"), Batch(2, 3, 3, b"old"), Batch(3, 4, 5, b"new"))
@@ -60,14 +60,14 @@ class TestAppending:
         assert bench.log.batches[-1].body == b"new"
         assert len(bench.log.batches) == 4
 
-    def test_nothing_usable_is_fetched_again_later_and_not_at_once(self) -> None:
+    def test_unusable_records_are_fetched_again_after_backoff(self) -> None:
         bench = follower()
         effects = bench.answer(2, bench.records(Batch(7, 8, 5, b"gap")))
         assert effects.append is None
         assert bench.requests(FetchRequest) == {}
         assert bench.engine.deadline > bench.now
 
-    def test_voter_record_counts_at_once_and_goes_with_its_batch(self) -> None:
+    def test_voter_record_takes_effect_on_append_and_is_truncated_with_its_batch(self) -> None:
         bench = follower()
         change = VoterAssignment(voter_set(2, 3))
         bench.answer(2, bench.records(Batch(3, 4, 5, b"a"), Batch(4, 5, 5, ControlBatch((change,)))))
@@ -103,7 +103,7 @@ def test_continuation(log_end: tuple[int, int], epoch: int, taken: int) -> None:
 
 
 class TestDivergence:
-    """The own log is [1, 1, 3, 3, 5] unless told otherwise."""
+    """The local log is [1, 1, 3, 3, 5] unless a test passes another."""
 
     @pytest.mark.parametrize(
         ("diverging", "left"),
@@ -132,7 +132,7 @@ class TestDivergence:
         assert fatal == "leader 2 of epoch 5 requires truncation to offset 3, below the high watermark 4"
         assert bench.log.epochs == [1, 1, 3, 3, 5]
 
-    def test_without_anything_to_cut_it_asks_again_later(self) -> None:
+    def test_divergence_without_truncation_fetches_again_after_backoff(self) -> None:
         bench = follower(1, 1, 3, 3, 5)
         assert bench.answer(2, bench.records(diverging=OffsetAndEpoch(9, 5))).truncate_to is None
         assert bench.engine.deadline > bench.now
@@ -167,7 +167,7 @@ class TestLosingTheLeader:
         assert bench.now - since < bench.settings.election_timeout_ms // 4
 
     @pytest.mark.parametrize("error", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.BROKER_NOT_AVAILABLE])
-    def test_leader_that_leaves_shortens_it_too(self, error: ErrorCode) -> None:
+    def test_resigning_leader_also_shortens_the_wait(self, error: ErrorCode) -> None:
         bench = follower()
         bench.answer(2, fetch_error(error, NO_NODE, 5))
         assert bench.ask(vote(5, (9, 5), candidate=3, pre=True)).granted
@@ -183,7 +183,7 @@ class TestLosingTheLeader:
             bench.fire()
         assert pauses == [16, 32, 64]
 
-    def test_observer_looks_elsewhere(self) -> None:
+    def test_observer_fetches_from_another_peer(self) -> None:
         bench = EngineHarness((1,), QuorumState(5), me=key(9)).to_follower(2)
         bench.now += bench.settings.fetch_timeout_ms
         bench.fire()
@@ -205,22 +205,22 @@ class TestLosingTheLeader:
         bench.answer(2, fetch_error(ErrorCode.FENCED_LEADER_EPOCH, NO_NODE, 8))
         assert (bench.engine.role, bench.engine.epoch) == (Role.UNATTACHED, 8)
 
-    def test_response_to_a_fetch_of_an_earlier_leader_is_not_used(self) -> None:
+    def test_response_of_an_earlier_leader_is_ignored(self) -> None:
         bench = follower()
-        stale, answer = bench.open[2], bench.records(Batch(3, 4, 5, b"late"))
+        stale, reply = bench.open[2], bench.records(Batch(3, 4, 5, b"late"))
         bench.ask(begin(3, 6))
-        effects = bench.step(ResponseReceived(2, stale, answer))
+        effects = bench.step(ResponseReceived(2, stale, reply))
         assert effects.append is None
 
-    def test_response_of_a_lower_epoch_is_not_used(self) -> None:
+    def test_response_of_a_lower_epoch_is_ignored(self) -> None:
         bench = follower()
         bench.answer(2, fetch_error(ErrorCode.UNKNOWN_LEADER_EPOCH, 2, 4))
         assert (bench.engine.role, bench.engine.epoch) == (Role.FOLLOWER, 5)
 
     def test_two_leaders_in_an_epoch_are_fatal(self) -> None:
         bench = follower()
-        answer = fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, 3, 5)
-        assert bench.answer(2, answer).fatal == "two leaders in epoch 5: 2 and 3"
+        reply = fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, 3, 5)
+        assert bench.answer(2, reply).fatal == "two leaders in epoch 5: 2 and 3"
 
 
 class TestNotFollower:
@@ -234,7 +234,7 @@ class TestNotFollower:
         bench.answer(2, bench.records())
         assert not bench.engine.is_voter
 
-    def test_until_the_log_says_otherwise(self) -> None:
+    def test_until_the_log_records_the_voter(self) -> None:
         bench = follower()
         response = bench.records()
         response.error = ErrorCode.NOT_FOLLOWER
@@ -258,10 +258,10 @@ class TestBegin:
     def test_at_a_follower(self, leader: int, epoch: int, error: ErrorCode, follows: int) -> None:
         bench = follower()
         assert bench.engine.accepts_leader(begin(leader, epoch)) == (error is ErrorCode.NONE)
-        answer = bench.ask(begin(leader, epoch))
-        assert answer == LeaderResponse(error, follows, 6 if follows == 3 else 5)
+        reply = bench.ask(begin(leader, epoch))
+        assert reply == LeaderResponse(error, follows, 6 if follows == 3 else 5)
 
-    def test_repeated_it_does_not_keep_the_leader_alive(self) -> None:
+    def test_repetition_does_not_keep_the_leader_alive(self) -> None:
         bench = follower()
         for _ in range(10):
             bench.now += bench.settings.fetch_timeout_ms / 5
@@ -269,7 +269,7 @@ class TestBegin:
         bench.wait(0)
         assert bench.engine.role is Role.PROSPECTIVE
 
-    def test_it_makes_a_waiting_follower_fetch(self) -> None:
+    def test_waiting_follower_fetches_immediately(self) -> None:
         bench = follower()
         bench.fail(2, refused=True)
         bench.ask(begin(2, 5))
@@ -298,7 +298,7 @@ class TestEnd:
         ("successors", "delay"),
         [((3, 1), 500), ((3, 4, 1), 500), ((3, 1, 4), 250), ((3, 4), 1000), ((), 1000)],
     )
-    def test_the_others_wait_by_their_place(self, successors: tuple[int, ...], delay: int) -> None:
+    def test_other_successors_wait_in_order(self, successors: tuple[int, ...], delay: int) -> None:
         bench = follower()
         bench.answer(2, bench.records())
         bench.ask(end(2, 5, *successors))
@@ -325,7 +325,7 @@ class TestEnd:
 
 
 class TestFullDisk:
-    def test_keeps_in_touch_and_tries_again(self) -> None:
+    def test_keeps_fetching_and_retries(self) -> None:
         bench = follower()
         bench.history.append(3, VoterAssignment(voter_set(2, 3)))
         bench.step(StorageFull())
@@ -334,7 +334,7 @@ class TestFullDisk:
         bench.fire()
         assert 2 in bench.requests(FetchRequest)
 
-    def test_response_that_was_on_its_way_is_not_used(self) -> None:
+    def test_response_in_flight_is_ignored(self) -> None:
         bench = follower()
         bench.step(StorageFull())
         assert bench.answer(2, bench.records(Batch(3, 4, 5, b"late"))).append is None

@@ -27,14 +27,16 @@ from tests.support.raft.single_engine import EngineHarness, accepted, granted, r
 UNPINNED = VoterSet(tuple(Voter(ReplicaKey(n), ()) for n in (1, 2, 3)))
 
 
-def test_taking_office() -> None:
+def test_new_leader_appends_and_announces_itself() -> None:
     bench = EngineHarness(saved=QuorumState(4)).to_leader(committed=False)
     effects = bench.effects
     assert effects.append == ControlBatch((LeaderChange(1, (1, 2, 3), (1, 2)),))
     assert effects.append_end_offset == 2
     assert effects.save == QuorumState(5, 1, key(1))
     begins = bench.requests(BeginEpochRequest)
-    assert begins == {n: BeginEpochRequest(1, 5, key(n)) for n in (2, 3)}, "the sender says where it is"
+    assert begins == {n: BeginEpochRequest(1, 5, key(n)) for n in (2, 3)}, (
+        "the request has the endpoints of its sender"
+    )
     assert effects.leadership_changed
     assert (bench.engine.leader_epoch_start, bench.engine.high_watermark) == (1, -1)
 
@@ -83,7 +85,7 @@ class TestHighWatermark:
         bench.ask(bench.fetch_of(2, replica=key(2, incarnation=2)))
         assert bench.engine.high_watermark == -1
 
-    def test_leader_that_is_no_voter_does_not_count_itself(self) -> None:
+    def test_leader_outside_the_voter_set_does_not_count_itself(self) -> None:
         bench = EngineHarness(voters=voter_set(1, 2, 3)).to_leader()
         replica = bench.engine._replica
         assert replica.state.role is Role.LEADER
@@ -94,7 +96,7 @@ class TestHighWatermark:
         assert bench.engine.high_watermark == 2
 
 
-class TestAnnouncing:
+class TestBeginQuorumEpoch:
     def test_begin_quorum_epoch_is_resent_to_silent_voters_only(self) -> None:
         bench = EngineHarness().to_leader()
         bench.answer(2, accepted(1, bench.engine.epoch))
@@ -111,7 +113,7 @@ class TestAnnouncing:
         bench.fire()
         assert list(bench.requests(BeginEpochRequest)) == [3]
 
-    def test_one_at_a_time_to_each(self) -> None:
+    def test_one_request_in_flight_per_voter(self) -> None:
         bench = EngineHarness().to_leader()
         bench.wait(bench.settings.fetch_timeout_ms / 2)
         assert bench.requests(BeginEpochRequest) == {}
@@ -122,7 +124,7 @@ class TestAnnouncing:
         assert (bench.engine.role, bench.engine.leader_id, bench.engine.epoch) == (Role.FOLLOWER, 3, 9)
 
 
-class TestPinning:
+class TestDirectoryIds:
     def pinned(self, bench: EngineHarness) -> dict[int, ReplicaKey]:
         return {voter.key.id: voter.key for voter in bench.engine.voters.current.voters}
 
@@ -152,7 +154,7 @@ class TestPinning:
         bench.ask(bench.fetch_of(2))
         assert self.pinned(bench)[3] == key(3)
 
-    def test_not_before_a_commit_of_this_epoch(self) -> None:
+    def test_requires_a_commit_of_this_epoch(self) -> None:
         bench = EngineHarness(voters=UNPINNED).to_leader(committed=False)
         bench.ask(bench.fetch_of(2))
         bench.discover(key(3))
@@ -174,20 +176,20 @@ class TestLeaving:
         assert bench.engine.role is Role.RESIGNED
         assert (bench.engine.leader_id, bench.engine.role_name) == (NO_NODE, "resigned")
 
-    def test_majority_that_fetches_keeps_it_in_office(self) -> None:
+    def test_fetching_majority_keeps_it_leader(self) -> None:
         bench = EngineHarness().to_leader()
         for _ in range(20):
             bench.wait(bench.settings.fetch_timeout_ms - 1)
             bench.ask(bench.fetch_of(3))
         assert bench.engine.is_leader
 
-    def test_sole_voter_stays(self) -> None:
+    def test_sole_voter_stays_leader(self) -> None:
         bench = EngineHarness((), founders=(1,))
         for _ in range(50):
             bench.fire()
         assert bench.engine.is_leader
 
-    def test_successors_come_by_log_and_then_by_id(self) -> None:
+    def test_successors_are_ordered_by_log_and_id(self) -> None:
         bench = EngineHarness(voters=voter_set(1, 2, 3, 4, 5)).to_candidate()
         for peer in (2, 3):
             bench.answer(peer, granted(bench.engine.epoch))
@@ -199,7 +201,7 @@ class TestLeaving:
         assert sorted(ends) == [2, 3, 4, 5]
         assert [k.id for k in ends[2].successors] == [4, 5, 2, 3]
 
-    def test_shut_down_is_over_when_another_leads(self) -> None:
+    def test_shutdown_ends_when_another_replica_leads(self) -> None:
         bench = EngineHarness().to_leader()
         bench.step(ShutdownRequested())
         assert not bench.engine.handover_complete
@@ -209,7 +211,7 @@ class TestLeaving:
         bench.to_follower(2, bench.engine.epoch + 1)
         assert bench.engine.handover_complete
 
-    def test_shut_down_is_over_when_every_successor_answered_or_is_gone(self) -> None:
+    def test_shutdown_ends_when_every_successor_responded_or_failed(self) -> None:
         bench = EngineHarness().to_leader()
         bench.step(ShutdownRequested())
         ends = bench.requests(EndEpochRequest)
@@ -219,7 +221,7 @@ class TestLeaving:
         bench.step(PeerRequestFailed(3, ends[3], refused=True))
         assert bench.engine.handover_complete
 
-    def test_sole_voter_has_nobody_to_hand_over_to(self) -> None:
+    def test_sole_voter_shuts_down_immediately(self) -> None:
         bench = EngineHarness((), founders=(1,))
         bench.fire()
         bench.step(ShutdownRequested())
@@ -233,7 +235,7 @@ class TestLeaving:
         bench.fire()
         assert (bench.engine.role, bench.engine.epoch) == (Role.UNATTACHED, 3)
 
-    def test_pending_requests_fail_when_a_newer_epoch_comes(self) -> None:
+    def test_pending_requests_fail_on_a_newer_epoch(self) -> None:
         bench = EngineHarness().to_leader()
         bench.step(RequestReceived("parked", bench.fetch_of(2)))
         bench.step(RequestReceived("consumer", bench.fetch_of(2, replica=ReplicaKey(NO_NODE))))
@@ -247,7 +249,7 @@ class TestLeaving:
         )
         assert bench.answer_to("consumer", effects).error is ErrorCode.FENCED_LEADER_EPOCH
 
-    def test_reads_that_wait_fail(self) -> None:
+    def test_pending_reads_fail(self) -> None:
         bench = EngineHarness().to_leader()
         bench.step(ReadRequested("r"))
         assert bench.step(ShutdownRequested()).reads_failed == ["r"]
@@ -281,8 +283,8 @@ class TestReads:
         effects = bench.step(ReadRequested("r"))
         assert bench.answer_to("p", effects).read_round == 1
 
-    def test_voter_of_stock_kafka_confirms_by_a_record_that_was_appended_since(self) -> None:
-        """Its fetches carry no round, however many of them come."""
+    def test_stock_voter_confirms_with_a_record_appended_after_the_read(self) -> None:
+        """Its fetches carry no read round."""
         bench = EngineHarness().to_leader()
         bench.ask(bench.fetch_of(2, read_round=NO_READ_ROUND))
         assert bench.step(ReadRequested("r")).record_needed
@@ -297,20 +299,20 @@ class TestReads:
         bench.ask(bench.fetch_of(2, read_round=NO_READ_ROUND))
         assert bench.effects.reads_ready == [ReadReady("r", 2)]
 
-    def test_voter_of_stock_kafka_is_not_woken_for_a_round_that_it_cannot_carry(self) -> None:
+    def test_delayed_fetch_of_stock_voter_is_not_completed_by_a_read(self) -> None:
         bench = EngineHarness().to_leader()
         bench.step(RequestReceived("p", bench.fetch_of(2, wait=500, read_round=NO_READ_ROUND)))
         effects = bench.step(ReadRequested("r"))
         assert bench.answer_to("p", effects) is None
 
-    def test_sole_voter_is_ready_at_once(self) -> None:
+    def test_sole_voter_is_ready_immediately(self) -> None:
         bench = EngineHarness((), founders=(1,))
         bench.fire()
         assert bench.step(ReadRequested("early")).reads_ready == []
         assert bench.flush().reads_ready == [ReadReady("early", 3)]
         assert bench.step(ReadRequested("r")).reads_ready == [ReadReady("r", 3)]
 
-    def test_not_before_the_high_watermark_of_this_epoch(self) -> None:
+    def test_requires_the_high_watermark_of_this_epoch(self) -> None:
         bench = EngineHarness().to_leader(committed=False)
         bench.step(ReadRequested("r"))
         bench.ask(bench.fetch_of(2, offset=1, read_round=0))
@@ -321,20 +323,20 @@ class TestReads:
         assert bench.effects.reads_ready == [ReadReady("r", 2)]
 
 
-def test_proposal_must_go_past_the_end() -> None:
+def test_proposal_must_end_after_the_log_end() -> None:
     bench = EngineHarness().to_leader()
     assert "ends at 2" in (bench.engine.step(Propose(b"", 2), bench.now).fatal or "")
 
 
 def test_second_leader_in_its_epoch_is_fatal() -> None:
     bench = EngineHarness().to_leader()
-    answer = refused(bench.engine.epoch, leader=3)
-    fatal = bench.answer(2, LeaderResponse(ErrorCode.NONE, 3, answer.epoch)).fatal
+    reply = refused(bench.engine.epoch, leader=3)
+    fatal = bench.answer(2, LeaderResponse(ErrorCode.NONE, 3, reply.epoch)).fatal
     assert fatal == "two leaders in epoch 2: 1 and 3"
     assert issubclass(InvariantViolation, Exception)
 
 
 @pytest.mark.parametrize(("ms", "wanted"), [(1999, False), (2000, True)])
-def test_leader_without_majority_looks_for_another(ms: int, wanted: bool) -> None:
+def test_leader_without_majority_probes_other_voters(ms: int, wanted: bool) -> None:
     bench = EngineHarness().to_leader()
     assert bench.engine.should_probe_leader(bench.now + ms) is wanted

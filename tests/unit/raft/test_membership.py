@@ -1,4 +1,4 @@
-"""The next step from the voters of now to those that shall be."""
+"""The next step from the current voters to the target voters."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def ready(*ids: int) -> dict[int, Voter]:
 
 
 def fetching(*ids: int) -> dict[int, int]:
-    """Voters in touch, equally far."""
+    """Fetching voters with equal log ends."""
     return dict.fromkeys(ids, 7)
 
 
 def path(current: tuple[int, ...], target: tuple[int, ...], leader: int = 1) -> list[tuple[int, ...]]:
-    """The voter sets on the way, with all nodes caught up and equally far."""
+    """The intermediate voter sets, with all nodes caught up at equal log ends."""
     latest, sets = assignment_toward(voter_set(*current), target), []
     while latest.target is not None:
         step = next_assignment(latest, leader, ready(*target), fetching(*latest.current.ids))
@@ -70,10 +70,10 @@ class TestHole8:
         assert step is not None
         assert step.current.ids == (1, 3, 4)
 
-    def test_the_leader_leaves_last_however_far_it_is(self) -> None:
+    def test_the_leader_is_removed_last(self) -> None:
         assert path((1, 2, 3), (4,), leader=3)[-2:] == [(3, 4), (4,)]
 
-    def test_voters_that_stay_are_not_touched_while_one_to_add_is_not_ready(self) -> None:
+    def test_no_removal_while_an_addition_is_not_caught_up(self) -> None:
         latest = VoterAssignment(voter_set(1, 2), (1, 2, 3))
         assert next_assignment(latest, 1, {}, fetching(1, 2)) is None
 
@@ -81,7 +81,7 @@ class TestHole8:
 class TestDeadVoters:
     """Voters that do not fetch."""
 
-    def test_leave_before_those_that_do(self) -> None:
+    def test_are_removed_first(self) -> None:
         latest = VoterAssignment(voter_set(1, 2, 3, 4), (1, 5))
         step = next_assignment(latest, 1, ready(5), fetching(1, 3, 4))
         assert step is not None
@@ -100,11 +100,11 @@ class TestDeadVoters:
         latest = VoterAssignment(voter_set(1, 2, 3), (1, 2))
         assert next_assignment(latest, 1, {}, fetching(1, 3)) is None
 
-    def test_the_leader_does_not_leave_to_dead_ones(self) -> None:
+    def test_the_leader_is_not_removed_while_the_others_are_dead(self) -> None:
         latest = VoterAssignment(voter_set(1, 2), (2,))
         assert next_assignment(latest, 1, {}, fetching(1)) is None
 
-    def test_target_that_is_dead_is_waited_for(self) -> None:
+    def test_dead_target_is_awaited(self) -> None:
         latest = VoterAssignment(voter_set(1, 2, 3), (1, 2, 4))
         assert next_assignment(latest, 1, {}, fetching(1, 2, 3)) is None
 
@@ -118,7 +118,7 @@ class TestDeadVoters:
         ((1, 2), (3, 4, 5), (1, 2, 3)),
     ],
 )
-def test_another_target_half_way_goes_on_from_where_it_is(
+def test_changed_target_continues_from_the_current_voters(
     before: tuple[int, ...], cancelled_or_replaced: tuple[int, ...], expected: tuple[int, ...]
 ) -> None:
     latest = VoterAssignment(voter_set(*before), cancelled_or_replaced)
@@ -127,11 +127,11 @@ def test_another_target_half_way_goes_on_from_where_it_is(
     assert step.current.ids == expected
 
 
-def test_without_a_target_nothing_happens() -> None:
+def test_no_step_without_a_target() -> None:
     assert next_assignment(VoterAssignment(voter_set(1, 2, 3)), 1, ready(4), fetching(1, 2, 3)) is None
 
 
-def test_target_that_is_reached_is_dropped() -> None:
+def test_reached_target_is_cleared() -> None:
     latest = VoterAssignment(voter_set(1, 2), (1, 2))
     assert next_assignment(latest, 1, {}, fetching(1, 2)) == VoterAssignment(voter_set(1, 2))
 
@@ -148,12 +148,12 @@ def majorities_meet(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
 def test_every_step_changes_one_voter_and_majorities_always_meet(
     current: tuple[int, ...], target: tuple[int, ...], random: Random
 ) -> None:
-    """From any set to any other, whoever leads, whoever catches up first, and however far everybody is. A majority
-    of the voters is always in touch, or there would be no leader to plan anything."""
+    """From any set to any other, for every leader, order of catching up and log ends. A majority of the voters
+    always fetches; otherwise there is no leader to plan a step."""
     latest, steps, waits = assignment_toward(voter_set(*current), target), 0, 0
     while latest.target is not None:
         ids = latest.current.ids
-        patient = waits > 20  # in the end all come
+        patient = waits > 20  # finally every node catches up
         alive = random.sample(ids, len(ids) if patient else random.randint(majority(len(ids)), len(ids)))
         leader = random.choice(alive)
         caught_up = [node_id for node_id in target if patient or random.random() < 0.5]
@@ -168,7 +168,7 @@ def test_every_step_changes_one_voter_and_majorities_always_meet(
         assert majorities_meet(ids, after.ids)
         assert len(after.voters) >= min(len(current), len(target))
         assert set(after.ids) - set(ids) <= set(caught_up)
-        assert after.is_majority([*touch, *caught_up]), "a step that cannot be committed"
+        assert after.is_majority([*touch, *caught_up]), "the step cannot be committed"
         if leader not in after.ids:
             assert set(after.ids) <= set(target), "the leader left before others"
         latest, steps = step, steps + 1
@@ -188,11 +188,11 @@ def test_every_step_changes_one_voter_and_majorities_always_meet(
         (voter_set(1), VoterSet((Voter(ReplicaKey(1, ZERO_UUID), ()),)), 1),
     ],
 )
-def test_how_many_voters_differ(before: VoterSet, after: VoterSet, changed: int) -> None:
+def test_number_of_voter_changes(before: VoterSet, after: VoterSet, changed: int) -> None:
     assert count_changed_voters(before, after) == changed
 
 
-def test_voter_on_a_replaced_disk_leaves_and_the_folder_that_lives_takes_its_place() -> None:
+def test_voter_on_a_replaced_disk_is_replaced_by_its_new_directory() -> None:
     new = Voter(key(3, incarnation=2), (endpoint(3),))
     before = VoterAssignment(voter_set(1, 2, 3), (1, 2, 3))
     removed = next_assignment(before, 1, {3: new}, {1: 9, 2: 9})
@@ -201,7 +201,7 @@ def test_voter_on_a_replaced_disk_leaves_and_the_folder_that_lives_takes_its_pla
     assert added == VoterAssignment(voter_set(1, 2).with_voter(new))
 
 
-def test_voter_that_still_fetches_is_not_replaced_by_another_folder_of_its_node() -> None:
+def test_fetching_voter_is_not_replaced_by_another_directory_of_its_node() -> None:
     new = Voter(key(3, incarnation=2), (endpoint(3),))
     before = VoterAssignment(voter_set(1, 2, 3), (1, 2, 3))
     assert next_assignment(before, 1, {3: new}, {1: 9, 2: 9, 3: 9}) == VoterAssignment(voter_set(1, 2, 3))

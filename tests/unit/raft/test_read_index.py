@@ -31,7 +31,7 @@ def test_without_high_watermark_nothing_is_ready() -> None:
     assert reads.confirm(1, 4) == [ReadReady("a", 4)]
 
 
-def test_replica_behind_newest_round_is_responded_to_immediately() -> None:
+def test_fetch_behind_the_newest_round_completes_immediately() -> None:
     reads = ReadRounds()
     assert not reads.has_newer_round(0)
     reads.add("a", 5, 9)
@@ -39,24 +39,24 @@ def test_replica_behind_newest_round_is_responded_to_immediately() -> None:
     assert not reads.has_newer_round(1)
 
 
-def test_abandoned_reads_are_handed_back_once() -> None:
+def test_abandoned_reads_are_returned_once() -> None:
     reads = ReadRounds()
     reads.add("a", 5, 9)
     assert reads.drain() == ["a"]
     assert reads.drain() == []
 
 
-def test_fetch_from_beyond_the_log_end_of_a_read_was_sent_after_it() -> None:
+def test_fetch_beyond_the_log_end_of_a_read_confirms_it() -> None:
     reads = ReadRounds()
     reads.add("a", 5, 9)
     assert reads.round_confirmed_by(9) == 0, (
-        "a fetch from the log end may have been on its way when the read came"
+        "a fetch at the log end may have been in flight when the read was requested"
     )
     assert reads.round_confirmed_by(10) == 1
 
 
 def test_reads_of_different_log_ends_do_not_share_a_round() -> None:
-    """What proves the first of them by its offset was perhaps sent before the second."""
+    """A fetch whose offset confirms the first may have been sent before the second."""
     reads = ReadRounds()
     reads.add("a", 5, 9)
     reads.add("b", 5, 10)
@@ -65,7 +65,7 @@ def test_reads_of_different_log_ends_do_not_share_a_round() -> None:
     assert reads.confirm(1, 5) == [ReadReady("a", 5)]
 
 
-def test_record_is_needed_while_nothing_was_appended_since_the_newest_read() -> None:
+def test_record_is_needed_until_one_is_appended_after_the_newest_read() -> None:
     reads = ReadRounds()
     assert not reads.needs_record(9)
     reads.add("a", 5, 9)

@@ -1,4 +1,4 @@
-"""Random waits, and what a replica is told apart by."""
+"""Random timeouts, and the identity of replicas."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def test_election_timeouts_are_spread_over_one_to_two_times_the_setting() -> Non
     assert 1950 < max(waits) < 2000
 
 
-def test_fetch_timeouts_are_spread_a_little() -> None:
+def test_fetch_timeouts_have_jitter() -> None:
     made = replica()
     waits = [made.fetch_timeout() - 100 for _ in range(500)]
     assert 2000 <= min(waits) < 2010
     assert 2240 < max(waits) < 2250
 
 
-def test_election_back_off_grows_to_its_bound() -> None:
+def test_election_backoff_grows_to_its_maximum() -> None:
     longest = [0.0] * 12
     for seed in range(200):
         made = replica(seed=seed)
@@ -55,7 +55,7 @@ def test_retries_back_off_exponentially_with_a_fifth_of_jitter(attempts: int, wa
     assert max(waits) < wait * 1.2 + 1
 
 
-def test_before_the_first_leader_the_founders_vote() -> None:
+def test_founders_vote_before_the_first_leader() -> None:
     made = replica()
     assert made.is_bootstrapping
     assert not made.is_voter

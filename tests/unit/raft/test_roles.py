@@ -1,4 +1,4 @@
-"""The transition matrix, each cell of it, those that are forbidden included."""
+"""Every cell of the transition matrix, including forbidden transitions."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_vote_cannot_change_within_its_epoch() -> None:
         replica(U, QuorumState(4, voted=key(2))).transition_to(STATES[U], QuorumState(4, voted=key(3)))
 
 
-def test_deadlines_ignore_what_is_under_way() -> None:
+def test_deadlines_ignore_requests_in_flight() -> None:
     fetch = FetchRequest(key(1), 1, 0, 0, 0, 0)
     assert Unattached(9.0, 3.0).deadline == 3.0
     assert Unattached(9.0, 3.0, fetch).deadline == 9.0

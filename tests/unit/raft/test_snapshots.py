@@ -1,4 +1,4 @@
-"""Snapshots in place of records: whom the leader sends there, how a follower fetches and takes one."""
+"""Snapshots: replicas that the leader directs to one, and followers that fetch and install it."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ class TestLeader:
         response = self.fetched(bench, 9, 2)
         assert (response.snapshot, response.diverging) == (None, OffsetAndEpoch(3, 2))
 
-    def test_sends_an_empty_replica_there_though_the_log_is_whole(self) -> None:
+    def test_directs_empty_replica_to_snapshot_even_with_a_whole_log(self) -> None:
         assert self.fetched(leader_with_snapshot(), 0, 0).snapshot == OffsetAndEpoch(2, 2)
 
-    def test_gives_records_to_all_others_then(self) -> None:
+    def test_serves_records_to_other_replicas(self) -> None:
         assert self.fetched(leader_with_snapshot(), 1, 1).snapshot is None
 
     def test_without_snapshot_replies_offset_out_of_range(self) -> None:
@@ -76,25 +76,25 @@ class TestLeader:
         response = self.fetched(leader_with_snapshot(start), 0, 0, replica=ReplicaKey(NO_NODE))
         assert (response.error, response.snapshot) == (error, None)
 
-    @pytest.mark.parametrize("is_told", [True, False])
-    def test_fetched_snapshot_does_not_mean_caught_up(self, is_told: bool) -> None:
-        """It had all that the leader had long ago; it would be made a voter for it."""
+    @pytest.mark.parametrize("is_directed", [True, False])
+    def test_fetched_snapshot_does_not_mean_caught_up(self, is_directed: bool) -> None:
+        """Its earlier caught-up time would make it a voter."""
         bench = leader_with_snapshot(start=2)
         end, epoch, caught_up = bench.log.end_offset, bench.engine.epoch, bench.now
         bench.ask(bench.fetch_of(9, end, wait=0, last_epoch=epoch))
         for _ in range(3):
             bench.now += 100
             bench.propose()
-            if is_told:
+            if is_directed:
                 self.fetched(bench, 1, 1, replica=key(9))
             else:
-                asked(bench, replica=key(9))
+                requested(bench, replica=key(9))
         bench.propose()
         bench.ask(bench.fetch_of(9, end + 1, wait=0, last_epoch=epoch))
         (described,) = bench.engine.describe(bench.now).observers
         assert described.last_caught_up_ms_ago == bench.now - caught_up
 
-    def test_says_nothing_of_how_far_such_a_replica_is(self) -> None:
+    def test_log_end_of_such_a_replica_is_unknown(self) -> None:
         bench = leader_with_snapshot(start=2)
         before = bench.engine.high_watermark
         bench.propose()
@@ -103,7 +103,7 @@ class TestLeader:
         assert bench.engine.high_watermark == before
 
 
-def asked(bench: EngineHarness, **fields: Any) -> SnapshotResponse:
+def requested(bench: EngineHarness, **fields: Any) -> SnapshotResponse:
     values: dict[str, Any] = {
         "replica": key(2),
         "epoch": bench.engine.epoch,
@@ -117,54 +117,54 @@ def asked(bench: EngineHarness, **fields: Any) -> SnapshotResponse:
 
 
 class TestServing:
-    def test_lets_read_a_bounded_piece(self) -> None:
+    def test_returns_a_bounded_chunk(self) -> None:
         bench = leader_with_snapshot()
-        response = asked(bench)
+        response = requested(bench)
         assert response.error is ErrorCode.NONE
         assert (response.snapshot, response.position) == (OffsetAndEpoch(2, 2), 5)
         assert response.read_limit == bench.settings.snapshot_max_bytes
-        assert asked(bench, max_bytes=7).read_limit == 7
+        assert requested(bench, max_bytes=7).read_limit == 7
 
-    def test_never_lets_read_nothing(self) -> None:
-        assert asked(leader_with_snapshot(), max_bytes=0).read_limit == 1
+    def test_chunk_is_never_empty(self) -> None:
+        assert requested(leader_with_snapshot(), max_bytes=0).read_limit == 1
 
     @pytest.mark.parametrize(
         ("difference", "error"), [(-1, ErrorCode.FENCED_LEADER_EPOCH), (1, ErrorCode.UNKNOWN_LEADER_EPOCH)]
     )
-    def test_is_of_one_epoch(self, difference: int, error: ErrorCode) -> None:
+    def test_requires_the_current_epoch(self, difference: int, error: ErrorCode) -> None:
         bench = leader_with_snapshot()
-        assert asked(bench, epoch=bench.engine.epoch + difference).error is error
+        assert requested(bench, epoch=bench.engine.epoch + difference).error is error
 
     def test_non_leader_names_the_leader_to_snapshot_fetch(self) -> None:
         bench = EngineHarness(voters=voter_set(1, 2, 3)).to_follower(3)
-        response = asked(bench)
+        response = requested(bench)
         assert (response.error, response.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 3)
 
-    def test_refuses_a_negative_position_without_killing_a_stock_peer(self) -> None:
-        assert asked(leader_with_snapshot(), position=-1).error is ErrorCode.POSITION_OUT_OF_RANGE
+    def test_rejects_negative_position_without_stopping_a_stock_peer(self) -> None:
+        assert requested(leader_with_snapshot(), position=-1).error is ErrorCode.POSITION_OUT_OF_RANGE
 
     def test_never_returns_error_fatal_to_stock_peer(self) -> None:
         bench = leader_with_snapshot()
         for fields in ({"replica": ME}, {"position": -1}, {"max_bytes": -1}, {"epoch": -1}):
-            assert asked(bench, **fields).error is not ErrorCode.INVALID_REQUEST
+            assert requested(bench, **fields).error is not ErrorCode.INVALID_REQUEST
         assert not bench.engine.describe(bench.now).observers
 
-    def test_counts_as_contact(self) -> None:
+    def test_snapshot_fetch_counts_as_contact(self) -> None:
         bench = leader_with_snapshot()
         for _ in range(20):
             bench.wait(bench.settings.fetch_timeout_ms / 2)
-            asked(bench)
+            requested(bench)
         assert bench.engine.is_leader
 
-    def test_by_a_replica_that_does_not_vote_does_not(self) -> None:
+    def test_snapshot_fetch_of_an_observer_is_no_voter_contact(self) -> None:
         bench = leader_with_snapshot()
         for _ in range(20):
             bench.wait(bench.settings.fetch_timeout_ms / 2)
-            asked(bench, replica=key(9))
+            requested(bench, replica=key(9))
         assert not bench.engine.is_leader
 
 
-def told(bench: EngineHarness, snapshot: OffsetAndEpoch = SNAPSHOT) -> FetchResponse:
+def reported(bench: EngineHarness, snapshot: OffsetAndEpoch = SNAPSHOT) -> FetchResponse:
     return FetchResponse(ErrorCode.NONE, 2, bench.engine.epoch, 100, 100, snapshot=snapshot)
 
 
@@ -178,9 +178,9 @@ def piece(
 
 
 def follower(epochs: tuple[int, ...] = (1, 1), state: QuorumState | None = None) -> EngineHarness:
-    """It has been told to fetch SNAPSHOT, and asks for its beginning."""
+    """It was directed to SNAPSHOT and requests its first chunk."""
     bench = EngineHarness(epochs, state or QuorumState(5), voters=voter_set(1, 2, 3)).to_follower(2)
-    bench.answer(2, told(bench))
+    bench.answer(2, reported(bench))
     return bench
 
 
@@ -191,25 +191,25 @@ def request_of(bench: EngineHarness) -> SnapshotRequest:
 
 
 class TestFetching:
-    def test_asks_for_the_beginning(self) -> None:
+    def test_requests_the_first_chunk(self) -> None:
         bench = follower()
         request = request_of(bench)
         assert (request.replica, request.epoch, request.snapshot, request.position) == (ME, 5, SNAPSHOT, 0)
 
-    def test_goes_on_where_it_was(self) -> None:
+    def test_continues_at_its_local_bytes(self) -> None:
         bench = EngineHarness((1, 1), QuorumState(5), voters=voter_set(1, 2, 3)).to_follower(2)
         bench.log.part = SNAPSHOT, b"1234"
-        bench.answer(2, told(bench))
+        bench.answer(2, reported(bench))
         assert request_of(bench).position == 4
 
-    def test_keeps_what_comes_and_asks_for_more(self) -> None:
+    def test_appends_a_chunk_and_requests_the_next(self) -> None:
         bench = follower()
         effects = bench.answer(2, piece(bench, b"1234"))
         assert effects.snapshot_chunk == SnapshotChunk(SNAPSHOT, 0, b"1234", 10)
         assert request_of(bench).position == 4
 
-    def test_both_sides_keep_in_touch_while_the_whole_is_checked(self) -> None:
-        """That takes seconds for a large one: the leader must not be given up, nor give this replica up."""
+    def test_fetches_continue_while_the_snapshot_is_checked(self) -> None:
+        """A large one takes seconds: neither the leader nor this replica may time out meanwhile."""
         bench = follower()
         effects = bench.answer(2, piece(bench, b"0123456789"))
         assert effects.snapshot_chunk == SnapshotChunk(SNAPSHOT, 0, b"0123456789", 10)
@@ -219,10 +219,10 @@ class TestFetching:
             bench.fire()
             assert bench.now - before <= bench.settings.fetch_timeout_ms / 2
             assert list(bench.requests(FetchRequest)) == [2]
-            bench.answer(2, told(bench))
+            bench.answer(2, reported(bench))
         assert bench.engine.role is Role.FOLLOWER
 
-    def test_nothing_is_fetched_over_what_is_checked_by_a_new_leader_either(self) -> None:
+    def test_new_leader_does_not_restart_a_fetch_during_the_check(self) -> None:
         bench = follower()
         bench.answer(2, piece(bench, b"0123456789"))
         bench.to_follower(3, 6)
@@ -231,7 +231,7 @@ class TestFetching:
             assert not bench.requests(SnapshotRequest)
             bench.fire()
 
-    def test_every_piece_keeps_the_leader_alive(self) -> None:
+    def test_every_chunk_keeps_the_leader_alive(self) -> None:
         bench = follower()
         for position in range(30):
             bench.now += bench.settings.fetch_timeout_ms * 0.9
@@ -252,7 +252,7 @@ class TestFetching:
         ],
         ids=str,
     )
-    def test_what_does_not_fit_is_not_kept_and_records_are_fetched_again(self, wrong: dict[str, Any]) -> None:
+    def test_misplaced_chunk_is_dropped_and_records_are_fetched(self, wrong: dict[str, Any]) -> None:
         bench = follower()
         values: dict[str, Any] = {"data": b"1234", "position": 0} | wrong
         effects = bench.answer(2, piece(bench, **values))
@@ -261,41 +261,41 @@ class TestFetching:
         assert list(bench.requests(FetchRequest)) == [2]
 
     def test_restarts_when_local_bytes_reach_snapshot_size(self) -> None:
-        """The node went down between the last piece and the check, or another leader has another file."""
+        """The node stopped between the last chunk and the check, or the new leader has another file."""
         bench = EngineHarness((1, 1), QuorumState(5), voters=voter_set(1, 2, 3)).to_follower(2)
         bench.log.part = SNAPSHOT, b"0123456789"
-        bench.answer(2, told(bench))
+        bench.answer(2, reported(bench))
         assert request_of(bench).position == 10
         bench.answer(2, piece(bench, b"", 10, error=ErrorCode.POSITION_OUT_OF_RANGE))
         assert request_of(bench).position == 0
         effects = bench.answer(2, piece(bench, b"0123456789"))
         assert effects.snapshot_chunk == SnapshotChunk(SNAPSHOT, 0, b"0123456789", 10)
 
-    def test_one_that_brings_nothing_is_not_fetched(self) -> None:
+    def test_snapshot_within_the_local_log_is_not_fetched(self) -> None:
         bench = EngineHarness((1, 1), QuorumState(5), voters=voter_set(1, 2, 3)).to_follower(2)
         bench.answer(2, bench.records(Batch(2, 200, 4, b"x"), high_watermark=2))
-        bench.answer(2, told(bench))
+        bench.answer(2, reported(bench))
         assert not bench.requests(SnapshotRequest)
         bench.fire()
         assert list(bench.requests(FetchRequest)) == [2]
 
     def test_snapshot_below_high_watermark_is_an_invariant_violation(self) -> None:
-        """Before it is on the disk: a restart would take it."""
+        """It must be detected before the snapshot is on disk: a restart would install it."""
         bench = EngineHarness((1, 1), QuorumState(5), voters=voter_set(1, 2, 3)).to_follower(2)
         bench.answer(2, bench.records(Batch(2, 200, 2, b"x"), high_watermark=150))
-        effects = bench.answer(2, told(bench))
+        effects = bench.answer(2, reported(bench))
         assert effects.fatal is not None
         assert "below the high watermark 150" in effects.fatal
 
-    def test_what_another_snapshot_brought_is_committed_after_a_restart_too(self) -> None:
+    def test_installed_snapshot_is_committed_after_a_restart(self) -> None:
         bench = EngineHarness((), QuorumState(5), voters=voter_set(1, 2, 3))
         bench.log.reset_to_snapshot(OffsetAndEpoch(150, 2))
         bench = EngineHarness.restarted(bench).to_follower(2)
-        effects = bench.answer(2, told(bench))
+        effects = bench.answer(2, reported(bench))
         assert effects.fatal is not None
         assert "below the high watermark 150" in effects.fatal
 
-    def test_goes_on_with_the_same_snapshot_at_a_new_leader(self) -> None:
+    def test_continues_the_same_snapshot_at_a_new_leader(self) -> None:
         bench = follower()
         bench.answer(2, piece(bench, b"1234"))
         bench.to_follower(3, 6)
@@ -303,7 +303,7 @@ class TestFetching:
         assert list(bench.requests(SnapshotRequest)) == [3]
         assert (request_of(bench).epoch, request_of(bench).position) == (6, 4)
 
-    def test_begins_with_another_one_that_the_new_leader_has(self) -> None:
+    def test_starts_another_snapshot_of_the_new_leader(self) -> None:
         bench = follower()
         bench.answer(2, piece(bench, b"1234"))
         bench.to_follower(3, 6)
@@ -320,10 +320,10 @@ class TestFetching:
         before = bench.now
         bench.fire()
         assert bench.now - before == bench.settings.retry_backoff_max_ms
-        bench.answer(2, told(bench))
+        bench.answer(2, reported(bench))
         assert request_of(bench).position == 0
 
-    def test_failed_request_is_repeated(self) -> None:
+    def test_failed_request_is_retried(self) -> None:
         bench = follower()
         bench.fail(2)
         bench.fire()
@@ -334,12 +334,12 @@ class TestFetching:
         bench.answer(2, piece(bench, b"", error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
         assert bench.engine.deadline < bench.now + bench.settings.fetch_timeout_ms
 
-    def test_new_leader_is_sent_a_fetch_first(self) -> None:
+    def test_new_leader_gets_a_fetch_first(self) -> None:
         bench = follower()
         bench.to_follower(3, 6)
         assert list(bench.requests(FetchRequest)) == [3]
 
-    def test_response_of_the_old_leader_is_not_kept_then(self) -> None:
+    def test_chunk_of_the_previous_leader_is_dropped(self) -> None:
         bench = follower()
         old = bench.open[2]
         bench.to_follower(3, 6)
@@ -347,7 +347,7 @@ class TestFetching:
         assert bench.answer(2, piece(bench, b"1234")).snapshot_chunk is None
 
 
-class TestTaking:
+class TestInstallation:
     def checked(self, bench: EngineHarness, voters: VoterAssignment | None = VOTERS) -> Effects:
         bench.answer(2, piece(bench, b"0123456789"))
         return bench.step(SnapshotChecked(SNAPSHOT, voters))
@@ -360,13 +360,13 @@ class TestTaking:
         (fetch,) = bench.requests(FetchRequest).values()
         assert (fetch.offset, fetch.last_epoch) == (100, 3)
 
-    def test_who_votes_is_what_it_says(self) -> None:
+    def test_voters_are_those_of_the_snapshot(self) -> None:
         bench = follower()
         self.checked(bench, VoterAssignment(voter_set(2, 3, 4), (4,)))
         assert bench.engine.voters == VoterAssignment(voter_set(2, 3, 4), (4,))
         assert not bench.engine.is_voter
 
-    def test_unsound_one_changes_nothing(self) -> None:
+    def test_corrupt_snapshot_changes_nothing(self) -> None:
         bench = follower()
         effects = self.checked(bench, None)
         assert (effects.reset_to_snapshot, effects.new_high_watermark) == (None, None)
@@ -375,7 +375,7 @@ class TestTaking:
         assert list(bench.requests(FetchRequest)) == [2]
 
     def records_of_a_new_leader(self, bench: EngineHarness, high_watermark: int, epoch: int) -> None:
-        """While the snapshot is checked, records come up to offset 200."""
+        """While the snapshot is checked, records arrive up to offset 200."""
         bench.answer(2, piece(bench, b"0123456789"))
         bench.to_follower(3, 6)
         came = bench.records(Batch(2, 200, epoch, b"x"), high_watermark=high_watermark, leader=3)
@@ -388,30 +388,30 @@ class TestTaking:
         assert effects.fatal is not None
         assert "below the high watermark 150" in effects.fatal
 
-    def test_one_that_brings_nothing_any_more_is_left(self) -> None:
+    def test_snapshot_behind_the_log_is_discarded(self) -> None:
         bench = follower()
         self.records_of_a_new_leader(bench, 2, epoch=4)
         assert bench.step(SnapshotChecked(SNAPSHOT, VOTERS)).reset_to_snapshot is None
         assert bench.engine.leader_id == 3
 
-    def test_unsound_one_is_not_fetched_at_once_again(self) -> None:
+    def test_corrupt_snapshot_is_fetched_again_after_backoff(self) -> None:
         bench = follower()
         before = bench.now
         self.checked(bench, None)
         bench.fire()
         assert bench.now - before == bench.settings.retry_backoff_max_ms
         bench.log.part = None
-        bench.answer(2, told(bench))
+        bench.answer(2, reported(bench))
         assert request_of(bench).position == 0
 
-    def test_is_taken_under_a_new_leader(self) -> None:
+    def test_snapshot_is_installed_under_a_new_leader(self) -> None:
         bench = follower()
         bench.answer(2, piece(bench, b"0123456789"))
         bench.to_follower(3, 6)
         stale = bench.open[3]
         assert bench.step(SnapshotChecked(SNAPSHOT, VOTERS)).reset_to_snapshot == SNAPSHOT
         assert bench.requests(FetchRequest)[3].offset == 100
-        # What it was asked before is of the log that is gone.
+        # Earlier requests were about the log that is gone.
         bench.open[3] = stale
         effects = bench.answer(3, FetchResponse(ErrorCode.NONE, 3, 6, 1, 0, OffsetAndEpoch(1, 1)))
         assert (effects.truncate_to, effects.fatal) == (None, None)
@@ -423,10 +423,10 @@ class TestTaking:
         assert bench.step(SnapshotChecked(SNAPSHOT, VOTERS)).reset_to_snapshot is None
         assert bench.engine.role is role
 
-    def test_is_taken_though_the_leader_is_lost_meanwhile(self) -> None:
+    def test_snapshot_is_installed_after_the_leader_is_lost(self) -> None:
         bench = follower()
         bench.answer(2, piece(bench, b"0123456789"))
-        bench.engine._replica.storage_full = True  # it may not campaign: unattached is what it becomes
+        bench.engine._replica.storage_full = True  # it may not campaign, so it becomes unattached
         while bench.engine.role is Role.FOLLOWER:
             bench.fire()
         assert bench.engine.role is Role.UNATTACHED
@@ -436,7 +436,7 @@ class TestTaking:
         bench = EngineHarness(voters=voter_set(1, 2, 3)).to_leader()
         assert bench.step(SnapshotChecked(SNAPSHOT, VOTERS)).reset_to_snapshot is None
 
-    def test_replaced_disk_may_vote_again_once_the_voters_name_it(self) -> None:
+    def test_replaced_disk_votes_again_once_it_is_recorded(self) -> None:
         bench = follower(epochs=(), state=QuorumState(0))
         assert bench.engine._replica.catching_up
         self.checked(bench)

@@ -1,4 +1,4 @@
-"""(saved state, log) -> the role a replica comes back in, and what it saves."""
+"""(saved state, log) -> the role of a restarted replica and the state it saves."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_restarted_leader_sends_end_quorum_epoch() -> None:
     }
 
 
-def test_the_role_names_of_the_metric() -> None:
+def test_role_names_of_the_metric() -> None:
     assert EngineHarness((1,), QuorumState(4, NO_NODE, key(3))).engine.role_name == "voted"
     assert EngineHarness((1,), QuorumState(4)).engine.role_name == "unattached"
     assert EngineHarness((1,), QuorumState(4, 2)).engine.role_name == "follower"
@@ -54,7 +54,7 @@ def test_the_role_names_of_the_metric() -> None:
 
 
 @pytest.mark.parametrize("saved", [QuorumState(), QuorumState(4, 1, key(1)), QuorumState(4)])
-def test_sole_voter_does_not_wait(saved: QuorumState) -> None:
+def test_sole_voter_campaigns_immediately(saved: QuorumState) -> None:
     bench = EngineHarness((), saved, founders=(1,))
     began = bench.now
     while not bench.engine.is_leader:

@@ -46,8 +46,8 @@ def test_retries_with_backoff() -> None:
 
 
 def test_alternates_between_voters_and_any_peer() -> None:
-    """Among many observers that lost their leader at the same moment, chance would rarely find a voter."""
-    asked = []
+    """With many observers and few voters, random choice alone would rarely find a voter."""
+    request = []
     for seed in range(40):
         bench = EngineHarness((1,), QuorumState(3), me=key(9), randrange=Random(seed).randrange)
         for observer in range(20, 40):
@@ -56,10 +56,10 @@ def test_alternates_between_voters_and_any_peer() -> None:
             while not bench.requests(FetchRequest):
                 bench.fire()
             (peer,) = bench.requests(FetchRequest)
-            asked.append(peer)
+            request.append(peer)
             bench.fail(peer)
-    assert set(asked[::2]) == {1, 2, 3}
-    assert len(set(asked[1::2])) > 15
+    assert set(request[::2]) == {1, 2, 3}
+    assert len(set(request[1::2])) > 15
 
 
 def test_without_peers_it_waits_for_discovery() -> None:
@@ -86,7 +86,7 @@ def test_reported_leader() -> None:
     assert (bench.engine.leader_id, bench.engine.epoch) == (3, 4)
 
 
-def test_report_that_it_led_a_later_epoch() -> None:
+def test_reported_to_have_led_a_later_epoch() -> None:
     bench = EngineHarness((1,), QuorumState(3))
     bench.step(LeaderReported(1, 9))
     assert (bench.engine.role, bench.engine.epoch, bench.engine.leader_id) == (Role.UNATTACHED, 9, NO_NODE)
@@ -114,20 +114,20 @@ class TestFirstElection:
         assert bench.engine.role is Role.UNATTACHED
         assert bench.engine.role_name == "observer"
 
-    def test_permission_to_found_a_quorum_does_not_wait_for_an_election_timeout(self) -> None:
+    def test_permitted_founder_campaigns_immediately(self) -> None:
         bench = EngineHarness((), randrange=lambda bound: bound - 1, founders=())
         assert bench.engine._replica.state.election_deadline == bench.now + 1999
         bench.step(FoundingPermitted(voter_set(1, 2, 3)))
         assert bench.engine._replica.state.election_deadline == bench.now + 249
 
-    def test_permission_comes_too_late_for_a_replica_with_records(self) -> None:
+    def test_replica_with_records_ignores_founding_permission(self) -> None:
         bench = EngineHarness((1,), voters=voter_set(2, 3))
         bench.step(FoundingPermitted(voter_set(1)))
         assert bench.engine.founders == VoterSet()
         assert not bench.engine.is_voter
 
     def test_blank_replica_ignores_epochs_without_a_leader(self) -> None:
-        """An epoch is a sign of an existing quorum: it would keep this replica from founding one."""
+        """An epoch implies an existing quorum and would keep this replica from founding one."""
         bench = EngineHarness((), founders=())
         bench.discover(key(2))
         bench.fire()
@@ -135,7 +135,7 @@ class TestFirstElection:
         assert bench.engine.is_blank
 
 
-def test_resigned_leader_leaves_its_epoch_when_nobody_followed() -> None:
+def test_resigned_leader_campaigns_without_a_successor() -> None:
     bench = EngineHarness().to_resigned()
     epoch = bench.engine.epoch
     bench.fire()
@@ -144,6 +144,6 @@ def test_resigned_leader_leaves_its_epoch_when_nobody_followed() -> None:
     bench.to_prospective()
 
 
-def test_unattached_voter_is_woken_by_time_alone() -> None:
+def test_unattached_voter_has_a_deadline() -> None:
     assert EngineHarness().engine.deadline < inf
     assert EngineHarness().engine.should_probe_leader(0.0)

@@ -1,4 +1,4 @@
-"""The leader's voters: requests for others, steps towards a target, its own end."""
+"""Voter changes at the leader: requests, steps towards a target, its own removal."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ def leader(committed: bool = True) -> EngineHarness:
     return bench
 
 
-def asked(bench: EngineHarness, change: Any) -> list[VoterChangeResult]:
+def request(bench: EngineHarness, change: Any) -> list[VoterChangeResult]:
     return bench.step(VoterChangeRequested("asker", change)).voter_change_results
 
 
 def refused(bench: EngineHarness, change: Any) -> ErrorCode:
     before = bench.log.end_offset
-    (answer,) = asked(bench, change)
-    assert answer.token == "asker"
-    assert answer.message or answer.error is ErrorCode.NONE
+    (response,) = request(bench, change)
+    assert response.token == "asker"
+    assert response.message or response.error is ErrorCode.NONE
     assert bench.log.end_offset == before
-    return answer.error
+    return response.error
 
 
 def commit(bench: EngineHarness, *peers: int) -> list[VoterChangeResult]:
-    """Flush, and let peers fetch all there is; what was answered meanwhile."""
-    answered = list(bench.flush().voter_change_results)
+    """Flush and let peers fetch the whole log; returns the responses sent meanwhile."""
+    replies = list(bench.flush().voter_change_results)
     for peer in peers:
         bench.ask(bench.fetch_of(peer), reply=peer)
-        answered += bench.effects.voter_change_results
-    return answered
+        replies += bench.effects.voter_change_results
+    return replies
 
 
 def newest_record(bench: EngineHarness) -> VoterAssignment:
@@ -73,7 +73,7 @@ class TestTargets:
     def test_reassignment_responds_when_target_is_committed(self) -> None:
         bench = leader()
         assert not bench.engine.has_uncommitted_voters
-        assert asked(bench, SetTargetVoters((4, 5))) == []
+        assert request(bench, SetTargetVoters((4, 5))) == []
         assert bench.engine.has_uncommitted_voters
         assert newest_record(bench) == VoterAssignment(ALL, (4, 5))
         assert commit(bench, 2) == [VoterChangeResult("asker", ErrorCode.NONE)]
@@ -83,23 +83,23 @@ class TestTargets:
     def test_invalid_target_set_is_rejected(self, ids: tuple[int, ...]) -> None:
         assert refused(leader(), SetTargetVoters(ids)) is ErrorCode.INVALID_REQUEST
 
-    def test_waits_for_a_commit_of_the_own_epoch(self) -> None:
+    def test_waits_for_a_commit_of_its_epoch(self) -> None:
         assert refused(leader(committed=False), SetTargetVoters((1, 2))) is ErrorCode.REQUEST_TIMED_OUT
 
-    def test_only_the_leader_does_it(self) -> None:
+    def test_non_leader_rejects_voter_changes(self) -> None:
         bench = EngineHarness(voters=ALL).to_follower(2)
         assert refused(bench, SetTargetVoters((1, 2))) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def test_lost_leadership_reports_unknown_outcome(self) -> None:
         bench = leader()
-        asked(bench, SetTargetVoters((4, 5)))
+        request(bench, SetTargetVoters((4, 5)))
         bench.to_follower(2, bench.engine.epoch + 1)
-        (answer,) = bench.effects.voter_change_results
-        assert answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        (response,) = bench.effects.voter_change_results
+        assert response.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def test_record_that_the_full_disk_refused_is_rolled_back(self) -> None:
         bench = leader()
-        asked(bench, RemoveVoter(key(3)))
+        request(bench, RemoveVoter(key(3)))
         bench.log.truncate(bench.log.end_offset - 1)
         assert [a.error for a in bench.step(StorageFull()).voter_change_results] == [
             ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -108,73 +108,73 @@ class TestTargets:
 
 
 class TestHole35:
-    def test_target_may_change_while_the_last_one_is_not_committed(self) -> None:
+    def test_target_may_change_before_the_previous_one_is_committed(self) -> None:
         bench = leader()
-        asked(bench, SetTargetVoters((4, 5)))
-        assert asked(bench, SetTargetVoters((2, 3))) == []
+        request(bench, SetTargetVoters((4, 5)))
+        assert request(bench, SetTargetVoters((2, 3))) == []
         assert newest_record(bench) == VoterAssignment(ALL, (2, 3))
 
-    def test_cancelling_keeps_who_votes_now(self) -> None:
+    def test_cancel_keeps_the_current_voters(self) -> None:
         bench = leader()
-        asked(bench, SetTargetVoters((4, 5)))
-        asked(bench, SetTargetVoters(None))
+        request(bench, SetTargetVoters((4, 5)))
+        request(bench, SetTargetVoters(None))
         assert newest_record(bench) == VoterAssignment(ALL)
 
-    def test_cancelling_nothing_is_done_immediately(self) -> None:
+    def test_cancel_without_reassignment_completes_immediately(self) -> None:
         assert refused(leader(), SetTargetVoters(None)) is ErrorCode.NONE
 
 
-def test_hole_36_target_of_those_who_vote_already_ends_what_runs() -> None:
+def test_hole_36_target_equal_to_current_voters_ends_the_reassignment() -> None:
     bench = leader()
-    asked(bench, SetTargetVoters((4, 5)))
-    asked(bench, SetTargetVoters((3, 1, 2)))
+    request(bench, SetTargetVoters((4, 5)))
+    request(bench, SetTargetVoters((3, 1, 2)))
     assert newest_record(bench) == VoterAssignment(ALL)
 
 
 class TestSteps:
-    def test_caught_up_target_becomes_a_voter_by_the_folder_it_fetches_with(self) -> None:
+    def test_caught_up_target_is_added_with_its_fetching_directory(self) -> None:
         bench = leader()
-        asked(bench, SetTargetVoters((1, 2, 3, 4)))
+        request(bench, SetTargetVoters((1, 2, 3, 4)))
         commit(bench, 2)
         bench.ask(bench.fetch_of(4), reply=4)
         assert newest_record(bench) == VoterAssignment(voter_set(1, 2, 3, 4))
         assert list(bench.requests(BeginEpochRequest)) == [4]
 
-    def test_not_before_it_has_caught_up(self) -> None:
+    def test_target_is_not_added_before_catching_up(self) -> None:
         bench = leader()
-        asked(bench, SetTargetVoters((1, 2, 3, 4)))
+        request(bench, SetTargetVoters((1, 2, 3, 4)))
         commit(bench, 2)
         bench.ask(bench.fetch_of(4, offset=1), reply=4)
         assert newest_record(bench).current == ALL
 
-    def test_not_when_that_was_long_ago(self) -> None:
+    def test_target_that_caught_up_long_ago_is_not_added(self) -> None:
         bench = leader()
         bench.ask(bench.fetch_of(4), reply=4)
         bench.now += bench.settings.fetch_timeout_ms + 1
         bench.ask(bench.fetch_of(2), reply=2)
-        asked(bench, SetTargetVoters((1, 2, 3, 4)))
+        request(bench, SetTargetVoters((1, 2, 3, 4)))
         commit(bench, 2)
         assert newest_record(bench).current == ALL
 
-    def test_not_before_the_record_of_the_step_before_is_committed(self) -> None:
+    def test_next_step_waits_for_commit_of_the_previous_record(self) -> None:
         bench = leader()
-        asked(bench, SetTargetVoters((1, 2, 3, 4, 5)))
+        request(bench, SetTargetVoters((1, 2, 3, 4, 5)))
         commit(bench, 2)
         bench.ask(bench.fetch_of(4), reply=4)
         bench.ask(bench.fetch_of(5), reply=5)
         assert newest_record(bench).current == voter_set(1, 2, 3, 4)
 
-    def test_new_voter_counts_with_what_it_had_fetched(self) -> None:
+    def test_new_voter_counts_with_its_fetched_offset(self) -> None:
         bench = leader()
-        asked(bench, SetTargetVoters((1, 2, 3, 4)))
+        request(bench, SetTargetVoters((1, 2, 3, 4)))
         commit(bench, 2)
         bench.ask(bench.fetch_of(4), reply=4)
         voters = bench.engine._replica.state.voters  # it is Leader
         assert voters[4].end_offset == bench.log.end_offset - 1
 
-    def test_removed_voter_counts_no_more_and_is_shown_as_an_observer(self) -> None:
+    def test_removed_voter_becomes_an_observer(self) -> None:
         bench = leader()
-        asked(bench, SetTargetVoters((1, 2)))
+        request(bench, SetTargetVoters((1, 2)))
         commit(bench, 2)
         assert newest_record(bench) == VoterAssignment(voter_set(1, 2))
         described = bench.engine.describe(bench.now)
@@ -190,9 +190,9 @@ class TestSteps:
 
 
 class TestLeaving:
-    def test_removed_leader_leads_until_that_is_committed_by_the_others(self) -> None:
+    def test_removed_leader_leads_until_its_removal_is_committed(self) -> None:
         bench = leader()
-        asked(bench, RemoveVoter(ME))
+        request(bench, RemoveVoter(ME))
         assert commit(bench, 2) == []
         assert bench.engine.is_leader
         assert bench.engine.high_watermark < bench.log.end_offset
@@ -203,14 +203,14 @@ class TestLeaving:
 
     def test_fetch_that_ended_leadership_gets_a_response(self) -> None:
         bench = leader()
-        asked(bench, RemoveVoter(ME))
+        request(bench, RemoveVoter(ME))
         commit(bench, 2)
-        answer = bench.ask(bench.fetch_of(3), reply=3)
-        assert answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        response = bench.ask(bench.fetch_of(3), reply=3)
+        assert response.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def test_it_looks_for_its_successor_immediately_and_waits_for_it_in_its_own_epoch(self) -> None:
+    def test_it_probes_for_its_successor_immediately(self) -> None:
         bench = leader()
-        asked(bench, RemoveVoter(ME))
+        request(bench, RemoveVoter(ME))
         commit(bench, 2, 3)
         left, epoch = bench.now, bench.engine.epoch
         while not bench.requests(FetchRequest):
@@ -220,7 +220,7 @@ class TestLeaving:
 
     def test_it_does_not_campaign_afterwards(self) -> None:
         bench = leader()
-        asked(bench, RemoveVoter(ME))
+        request(bench, RemoveVoter(ME))
         commit(bench, 2, 3)
         for _ in range(20):
             bench.fire()
@@ -234,7 +234,7 @@ class TestLeaving:
         first = quorum.run_to_leader()
         quorum.run(1000)
         epoch = quorum.nodes[first].engine.epoch
-        quorum.step(first, VoterChangeRequested(lambda answer: None, RemoveVoter(key(first))))
+        quorum.step(first, VoterChangeRequested(lambda response: None, RemoveVoter(key(first))))
         assert quorum.run(5000, lambda: quorum.leader_of_voters() not in (None, first))
         successor = quorum.leader_of_voters()
         quorum.run(60_000)
@@ -252,60 +252,60 @@ class TestOneVoter:
     def new(self, incarnation: int = 1) -> Voter:
         return Voter(key(4, incarnation), (Endpoint("CONTROLLER", "elsewhere", 1),))
 
-    def test_is_added_with_the_endpoints_it_was_given(self) -> None:
+    def test_is_added_with_the_requested_endpoints(self) -> None:
         bench = self.caught_up()
-        asked(bench, AddVoter(self.new()))
+        request(bench, AddVoter(self.new()))
         assert newest_record(bench).current.by_id(4) == self.new()
 
     def test_ack_when_durable_waits_for_flush_only(self) -> None:
         bench = self.caught_up()
-        assert asked(bench, AddVoter(self.new(), ack_when_committed=False)) == []
+        assert request(bench, AddVoter(self.new(), ack_when_committed=False)) == []
         assert bench.flush().voter_change_results == [VoterChangeResult("asker", ErrorCode.NONE)]
 
-    def test_is_refused_while_it_is_behind(self) -> None:
+    def test_is_rejected_while_it_lags(self) -> None:
         bench = leader()
         bench.ask(bench.fetch_of(4, offset=1), reply=4)
         assert refused(bench, AddVoter(self.new())) is ErrorCode.REQUEST_TIMED_OUT
 
-    def test_another_folder_of_the_node_has_not_caught_up(self) -> None:
+    def test_progress_of_another_directory_does_not_count(self) -> None:
         assert refused(self.caught_up(), AddVoter(self.new(incarnation=2))) is ErrorCode.REQUEST_TIMED_OUT
 
     @pytest.mark.parametrize("incarnation", [1, 2])
-    def test_id_votes_once(self, incarnation: int) -> None:
+    def test_duplicate_voter_id_is_rejected(self, incarnation: int) -> None:
         voter = Voter(key(2, incarnation), (endpoint(2),))
         assert refused(leader(), AddVoter(voter)) is ErrorCode.DUPLICATE_VOTER
 
     @pytest.mark.parametrize(
         "voter", [Voter(key(4), ()), Voter(ReplicaKey(4, ZERO_UUID), (endpoint(4),))], ids=str
     )
-    def test_is_named_whole(self, voter: Voter) -> None:
+    def test_addition_must_name_directory_and_endpoints(self, voter: Voter) -> None:
         assert refused(self.caught_up(), AddVoter(voter)) is ErrorCode.INVALID_REQUEST
 
-    def test_not_while_another_change_is_not_committed(self) -> None:
+    def test_rejected_while_another_change_is_uncommitted(self) -> None:
         bench = self.caught_up()
-        asked(bench, RemoveVoter(key(3)))
+        request(bench, RemoveVoter(key(3)))
         assert refused(bench, AddVoter(self.new())) is ErrorCode.REQUEST_TIMED_OUT
 
-    def test_not_while_a_reassignment_runs(self) -> None:
+    def test_rejected_during_a_reassignment(self) -> None:
         bench = self.caught_up()
-        asked(bench, SetTargetVoters((1, 2, 5)))
+        request(bench, SetTargetVoters((1, 2, 5)))
         commit(bench, 2)
         assert refused(bench, AddVoter(self.new())) is ErrorCode.REQUEST_TIMED_OUT
         assert refused(bench, RemoveVoter(key(3))) is ErrorCode.REQUEST_TIMED_OUT
 
     @pytest.mark.parametrize("wrong", [key(4), key(2, 2), ReplicaKey(2)], ids=str)
-    def test_who_does_not_vote_cannot_be_removed(self, wrong: ReplicaKey) -> None:
+    def test_non_voter_cannot_be_removed(self, wrong: ReplicaKey) -> None:
         assert refused(leader(), RemoveVoter(wrong)) is ErrorCode.VOTER_NOT_FOUND
 
-    def test_is_not_removed_while_those_that_stay_are_dead(self) -> None:
+    def test_is_not_removed_while_remaining_voters_are_dead(self) -> None:
         bench = leader()
         bench.now += bench.settings.fetch_timeout_ms - 1
         bench.ask(bench.fetch_of(3, wait=0))
         bench.now += 2
         assert refused(bench, RemoveVoter(key(3))) is ErrorCode.REQUEST_TIMED_OUT
-        assert asked(bench, RemoveVoter(key(2))) == []
+        assert request(bench, RemoveVoter(key(2))) == []
 
-    def test_the_last_one_cannot_be_removed(self) -> None:
+    def test_last_voter_cannot_be_removed(self) -> None:
         bench = EngineHarness(voters=voter_set(1))
         bench.fire()
         bench.flush()
@@ -316,13 +316,13 @@ class TestOneVoter:
 class TestEndpoints:
     MOVED = Endpoint("CONTROLLER", "elsewhere", 9)
 
-    def test_are_updated_without_changing_who_votes(self) -> None:
+    def test_are_updated_without_changing_the_voters(self) -> None:
         bench = leader()
-        asked(bench, UpdateVoter(Voter(key(2), (self.MOVED,)), bench.engine.epoch))
+        request(bench, UpdateVoter(Voter(key(2), (self.MOVED,)), bench.engine.epoch))
         voter = newest_record(bench).current.by_id(2)
         assert voter == Voter(key(2), (self.MOVED,))
 
-    def test_that_are_known_need_no_record(self) -> None:
+    def test_unchanged_endpoints_write_no_record(self) -> None:
         bench = leader()
         change = UpdateVoter(Voter(key(2), (endpoint(2),)), bench.engine.epoch)
         assert refused(bench, change) is ErrorCode.NONE
@@ -331,12 +331,12 @@ class TestEndpoints:
         ("difference", "error"),
         [(-1, ErrorCode.FENCED_LEADER_EPOCH), (1, ErrorCode.UNKNOWN_LEADER_EPOCH)],
     )
-    def test_of_another_epoch_are_refused(self, difference: int, error: ErrorCode) -> None:
+    def test_update_of_another_epoch_is_rejected(self, difference: int, error: ErrorCode) -> None:
         bench = leader()
         change = UpdateVoter(Voter(key(2), (self.MOVED,)), bench.engine.epoch + difference)
         assert refused(bench, change) is error
 
-    def test_of_another_folder_are_refused(self) -> None:
+    def test_update_of_another_directory_is_rejected(self) -> None:
         bench = leader()
         change = UpdateVoter(Voter(key(2, 2), (self.MOVED,)), bench.engine.epoch)
         assert refused(bench, change) is ErrorCode.VOTER_NOT_FOUND
@@ -346,14 +346,14 @@ class TestEndpoints:
         bench.step(PeerDiscovered(key(2), self.MOVED))
         assert newest_record(bench).current.by_id(2) == Voter(key(2), (self.MOVED,))
 
-    def test_of_another_folder_with_the_id_of_a_voter_are_not(self) -> None:
+    def test_rediscovered_endpoints_of_another_directory_are_not_recorded(self) -> None:
         bench = leader()
         bench.step(PeerDiscovered(key(2, 2), self.MOVED))
         assert newest_record(bench).current.by_id(2) == Voter(key(2), (endpoint(2),))
 
 
 class TestWholeQuorum:
-    """All engines together: reassignments under crashes of the leader."""
+    """Reassignments on a quorum of engines while the leader crashes."""
 
     def reassign(self, quorum: Quorum, *target: int) -> None:
         done: list[VoterChangeResult] = []
@@ -386,11 +386,11 @@ class TestWholeQuorum:
         quorum.run_to_commit(end, 4, 5, 6)
 
     @pytest.mark.parametrize("seed", range(6))
-    def test_it_goes_on_after_crashes_of_the_leader(self, seed: int) -> None:
+    def test_reassignment_continues_after_leader_crashes(self, seed: int) -> None:
         quorum = Quorum(voters=3, observers=3, seed=seed)
         quorum.start()
         first = quorum.run_to_leader()
-        quorum.step(first, VoterChangeRequested(lambda answer: None, SetTargetVoters((4, 5, 6))))
+        quorum.step(first, VoterChangeRequested(lambda response: None, SetTargetVoters((4, 5, 6))))
         quorum.run(20)
         for _ in range(3):
             quorum.run(400)
@@ -414,14 +414,15 @@ class TestWholeQuorum:
         assert [observer.key for observer in described.observers] == [key(lost, 2)]
         assert engine.voters.current.by_id(lost) is not None
         assert not quorum.nodes[lost].engine.is_voter
-        answers: list[VoterChangeResult] = []
-        quorum.step(leader_id, VoterChangeRequested(answers.append, RemoveVoter(key(lost))))
+        responses: list[VoterChangeResult] = []
+        quorum.step(leader_id, VoterChangeRequested(responses.append, RemoveVoter(key(lost))))
         quorum.run(2000)
         quorum.step(
-            leader_id, VoterChangeRequested(answers.append, AddVoter(Voter(key(lost, 2), (endpoint(lost),))))
+            leader_id,
+            VoterChangeRequested(responses.append, AddVoter(Voter(key(lost, 2), (endpoint(lost),)))),
         )
         quorum.run(2000)
-        assert [answer.error for answer in answers] == [ErrorCode.NONE, ErrorCode.NONE]
+        assert [response.error for response in responses] == [ErrorCode.NONE, ErrorCode.NONE]
         voter = engine.voters.current.by_id(lost)
         assert voter is not None
         assert voter.key.directory_id == directory(lost, 2)

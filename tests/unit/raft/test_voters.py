@@ -27,7 +27,7 @@ def test_reached_by_majority(offsets: list[int], reached: int) -> None:
     assert majority_value(offsets) == reached
 
 
-def test_voter_set_knows_majorities_of_its_own_members_only() -> None:
+def test_voter_set_counts_only_its_members() -> None:
     voters = voter_set(1, 2, 3)
     assert voters.ids == (1, 2, 3)
     assert voters.is_majority([1, 3])
@@ -36,7 +36,7 @@ def test_voter_set_knows_majorities_of_its_own_members_only() -> None:
     assert voters.by_id(4) is None
 
 
-def test_recorded_directory_is_that_disk_and_no_other() -> None:
+def test_recorded_directory_matches_only_itself() -> None:
     voters = voter_set(1, 2)
     assert voters.includes(key(1))
     assert not voters.includes(key(1, incarnation=2))
@@ -44,14 +44,14 @@ def test_recorded_directory_is_that_disk_and_no_other() -> None:
     assert not voters.includes(key(3))
 
 
-def test_voter_without_directory_is_known_by_its_node_id() -> None:
+def test_voter_without_directory_matches_by_node_id() -> None:
     voters = VoterSet((Voter(ReplicaKey(1), ()),))
     assert voters.includes(key(1))
     assert voters.includes(key(1, incarnation=2))
     assert not voters.includes(key(2))
 
 
-def test_history_gives_the_newest_and_rolls_back() -> None:
+def test_history_returns_the_newest_set_and_rolls_back() -> None:
     history = VoterHistory()
     assert history.latest is None
     assert history.latest_offset == -1
@@ -67,13 +67,13 @@ def test_history_gives_the_newest_and_rolls_back() -> None:
     assert history.latest is None
 
 
-def test_history_knows_what_stood_below_an_offset() -> None:
+def test_history_returns_the_set_below_an_offset() -> None:
     first, second = VoterAssignment(voter_set(1)), VoterAssignment(voter_set(1, 2))
     history = VoterHistory([(2, first), (7, second)])
     assert [history.value_before(offset) for offset in (0, 2, 3, 7, 8)] == [None, None, first, first, second]
 
 
-def test_history_refuses_to_go_back() -> None:
+def test_history_rejects_decreasing_offsets() -> None:
     history = VoterHistory([(2, VoterAssignment(voter_set(1)))])
     with pytest.raises(ValueError, match="offset 2 after one at 2"):
         history.append(2, VoterAssignment(voter_set(1, 2)))

@@ -27,10 +27,10 @@ def test_wrong_clock_is_off_by_its_offset_and_monotonic_time_is_right(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     right, wrong = LoopClock(loop), SkewedClock(loop, -DAY_MS)
-    before, told, after = right.wall_ms(), wrong.wall_ms(), right.wall_ms()
-    assert before <= told + DAY_MS <= after
-    before, told, after = right.now_ms(), wrong.now_ms(), right.now_ms()
-    assert before <= told <= after
+    before, reported, after = right.wall_ms(), wrong.wall_ms(), right.wall_ms()
+    assert before <= reported + DAY_MS <= after
+    before, reported, after = right.now_ms(), wrong.now_ms(), right.now_ms()
+    assert before <= reported <= after
 
 
 def test_flushes_work_until_they_are_used_up_over_all_files(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_file_of_properties_may_ask_for_faults_and_no_warning_names_them(tmp_pat
     settings = load(str(file))
     assert (settings.clock_offset_ms, settings.fail_flush_after) == (-5000, 7)
     file.write_text("\n".join([*lines, "internal.fail.flush.aftr=7", "nonsense=1"]))
-    told = "\n".join(load(str(file)).warnings())
-    assert "internal.fail.flush.aftr is unknown to quorumd and Kafka" in told
-    assert "internal.fail.flush.after" not in told
-    assert "internal.clock" not in told
+    reported = "\n".join(load(str(file)).warnings())
+    assert "internal.fail.flush.aftr is unknown to quorumd and Kafka" in reported
+    assert "internal.fail.flush.after" not in reported
+    assert "internal.clock" not in reported

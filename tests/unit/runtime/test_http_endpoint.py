@@ -36,8 +36,8 @@ def get(endpoint: HttpEndpoint, path: str, **headers: str) -> tuple[int, str, st
     connection = HTTPConnection("127.0.0.1", endpoint.port, timeout=PATIENCE_S)
     try:
         connection.request("GET", path, headers=headers)
-        answer = connection.getresponse()
-        return answer.status, answer.getheader("Content-Type", ""), answer.read().decode()
+        response = connection.getresponse()
+        return response.status, response.getheader("Content-Type", ""), response.read().decode()
     finally:
         connection.close()
 

@@ -170,9 +170,9 @@ def test_systemd_is_notified_of_status_and_watchdog(tmp_path: Path, monkeypatch:
         for node_status in (searching, STANDING, STANDING, searching, replace(STANDING, epoch=5)):
             node.watch.node_status = lambda node_status=node_status: node_status
             monitor.start()
-        told = [receiver.recv(1000).decode() for _ in range(11)]
+        reported = [receiver.recv(1000).decode() for _ in range(11)]
     ready = f"READY=1\nMAINPID={os.getpid()}"
-    assert told == [
+    assert reported == [
         "STATUS=unattached in epoch 4, no leader known; no leader is known",
         "EXTEND_TIMEOUT_USEC=60000000",
         "WATCHDOG=1",

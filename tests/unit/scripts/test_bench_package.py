@@ -25,8 +25,8 @@ def package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def test_processes_take_it_from_the_folder_that_was_chosen_also_in_a_checkout(package: Path) -> None:
     assert choose_package(package) == "compiled, as pip install and the image give it"
-    told = subprocess.run([sys.executable, "-m", "quorumd", "--version"], capture_output=True, text=True)
-    assert told.stdout == "quorumd 9 (compiled)\n"
+    reported = subprocess.run([sys.executable, "-m", "quorumd", "--version"], capture_output=True, text=True)
+    assert reported.stdout == "quorumd 9 (compiled)\n"
 
 
 def test_sources_are_told_as_interpreted(package: Path) -> None:

@@ -39,7 +39,7 @@ def report(
 
 
 @pytest.mark.parametrize(
-    ("told", "what"),
+    ("reported", "what"),
     [
         (report(resident_mib=1_300.0), "memory"),
         (report(start=31.0), "start"),
@@ -47,10 +47,10 @@ def report(
         (report(ratio=1.31), "a change"),
     ],
 )
-def test_limits_that_are_exceeded_are_told(told: PartitionReport, what: str) -> None:
-    (sentence,) = told.missed()
+def test_limits_that_are_exceeded_are_told(reported: PartitionReport, what: str) -> None:
+    (sentence,) = reported.missed()
     assert what in sentence
-    assert told.as_json()["missed"] == [sentence]
+    assert reported.as_json()["missed"] == [sentence]
 
 
 def test_figures_stand_beside_their_limits() -> None:

@@ -20,17 +20,17 @@ def report(decode: float = 3.2e6, scan: float = 2.2e9, dump: float = 1e5) -> Dec
 
 
 @pytest.mark.parametrize(
-    ("told", "what"),
+    ("reported", "what"),
     [
         (report(decode=2.9e6), "decoded"),
         (report(scan=1.9e9), "scanned"),
         (report(dump=4e5), "`log dump`"),
     ],
 )
-def test_targets_that_are_missed_are_told(told: DecodeReport, what: str) -> None:
-    (sentence,) = told.missed()
+def test_targets_that_are_missed_are_told(reported: DecodeReport, what: str) -> None:
+    (sentence,) = reported.missed()
     assert what in sentence
-    assert told.as_json()["missed"] == [sentence]
+    assert reported.as_json()["missed"] == [sentence]
 
 
 def test_figures_are_shown() -> None:
@@ -53,8 +53,8 @@ def test_figures_are_shown() -> None:
 
 def test_it_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline_decode, "SHAPES", {"mix": 32})
-    told = measure_decode(tmp_path / "logs", "here", [].append, records=3_000, dumped=2_000, repeat=1)
-    figures = told.shapes["mix"]
+    reported = measure_decode(tmp_path / "logs", "here", [].append, records=3_000, dumped=2_000, repeat=1)
+    figures = reported.shapes["mix"]
     assert figures.headers.records > 0
     assert figures.decode.bytes > 0
     assert not (tmp_path / "logs").exists()

@@ -107,9 +107,9 @@ def test_a_report_that_could_not_be_written_is_told_before_the_work(
 ) -> None:
     nowhere = tmp_path / "nowhere" / "audit.json"
     assert run([*arguments(nodes), "--report", str(nowhere)]) == USAGE
-    told = capsys.readouterr()
-    assert told.err == f"error: --report {nowhere}: the folder does not exist: {nowhere.parent}\n"
-    assert told.out == ""
+    reported = capsys.readouterr()
+    assert reported.err == f"error: --report {nowhere}: the folder does not exist: {nowhere.parent}\n"
+    assert reported.out == ""
 
 
 def test_findings_are_told_where_the_report_cannot_be_written(
@@ -123,6 +123,6 @@ def test_findings_are_told_where_the_report_cannot_be_written(
 
     monkeypatch.setattr(Path, "write_text", full)
     assert run([*arguments(nodes), "--report", str(tmp_path / "audit.json")]) == JOB_FAILED
-    told = capsys.readouterr()
-    assert told.out.splitlines()[-1] == "clean"
-    assert told.err == "error: audit.json: No space left on device\n"
+    reported = capsys.readouterr()
+    assert reported.out.splitlines()[-1] == "clean"
+    assert reported.err == "error: audit.json: No space left on device\n"

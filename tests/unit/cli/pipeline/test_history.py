@@ -34,7 +34,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, NaiveHistory]
     return folder, naive
 
 
-def ask(capsys: pytest.CaptureFixture[str], folder: Path, *words: str) -> list[dict[str, Any]]:
+def send(capsys: pytest.CaptureFixture[str], folder: Path, *words: str) -> list[dict[str, Any]]:
     arguments = ["pipeline", "history", *words, "--history", str(folder), "--output", "json"]
     assert root.run(arguments) == 0
     rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
@@ -52,7 +52,7 @@ def test_a_partition_from_state_to_state(
     folder, naive = built
     states = [*naive.closed, *naive.open.values()]
     for topic in ("a", "b", "c"):
-        rows = ask(capsys, folder, "show", "partitions", "--topic", topic, "--partition", "1")
+        rows = send(capsys, folder, "show", "partitions", "--topic", topic, "--partition", "1")
         wanted = [state for state in states if (state["topic"], state["partition"]) == (topic, 1)]
         expected = sorted(
             (state["from_offset"], state["leader"], state["isr"], state["cause"]) for state in wanted
@@ -68,7 +68,7 @@ def test_only_what_was_so_since_and_until(
     # The log has a record a millisecond, from 1970 on; its last one is at its last offset.
     since, until = 300_000, 350_000
     words = "--since", "1970-01-01T00:00:00.300", "--until", "1970-01-01T00:00:00.350+00:00"
-    rows = ask(capsys, folder, "show", "partitions", *words)
+    rows = send(capsys, folder, "show", "partitions", *words)
     expected = [
         state["from_offset"]
         for state in [*naive.closed, *naive.open.values()]
@@ -83,12 +83,12 @@ def test_the_partitions_with_the_most_trouble(
 ) -> None:
     folder, naive = built
     states = [*naive.closed, *naive.open.values()]
-    rows = ask(capsys, folder, "top", "isr-churn", "--limit", "1000")
+    rows = send(capsys, folder, "top", "isr-churn", "--limit", "1000")
     assert sum(row["left"] for row in rows) == sum(state["isr_left"] for state in states)
     assert sum(row["joined"] for row in rows) == sum(state["isr_joined"] for state in states)
     assert [row["changes"] for row in rows] == sorted((row["changes"] for row in rows), reverse=True)
-    assert ask(capsys, folder, "top", "isr-churn", "--limit", "2") == rows[:2]
-    flaps = ask(capsys, folder, "top", "leader-flaps", "--limit", "1000")
+    assert send(capsys, folder, "top", "isr-churn", "--limit", "2") == rows[:2]
+    flaps = send(capsys, folder, "top", "leader-flaps", "--limit", "1000")
     moved = [state for state in states if state["leader"] != state["leader_before"]]
     moved = [state for state in moved if state["cause"] not in ("created", "deleted")]
     assert sum(row["changes"] for row in flaps) == len(moved)
@@ -104,7 +104,7 @@ def test_the_longest_without_enough_in_sync_within_a_window(
     end = log[-1].ts_us
     for window in (None, 0.1):
         since = 0 if window is None else end - 100_000
-        rows = ask(
+        rows = send(
             capsys, folder, "top", "under-min-isr", *(["--window", "0.1s"] if window else []), "--limit", "99"
         )
         expected = sum(
@@ -117,13 +117,13 @@ def test_the_longest_without_enough_in_sync_within_a_window(
 
 def test_small_tables(built: tuple[Path, NaiveHistory], capsys: pytest.CaptureFixture[str]) -> None:
     folder, naive = built
-    topics = ask(capsys, folder, "show", "topics")
+    topics = send(capsys, folder, "show", "topics")
     assert sorted(topic["topic"] for topic in topics) == sorted(naive.names.values())
-    last_of_log = ask(capsys, folder, "show", "epochs", "--since", "0.001s")
+    last_of_log = send(capsys, folder, "show", "epochs", "--since", "0.001s")
     assert last_of_log[-1]["end_offset"] is None
-    brokers = ask(capsys, folder, "show", "brokers")
+    brokers = send(capsys, folder, "show", "brokers")
     assert {broker["event"] for broker in brokers} >= {"register", "fence", "unfence", "unregister"}
-    assert ask(capsys, folder, "show", "voters") == ask(capsys, folder, "show", "lag") == []
+    assert send(capsys, folder, "show", "voters") == send(capsys, folder, "show", "lag") == []
 
 
 def test_mistakes_get_one_line(
@@ -152,8 +152,8 @@ def test_sql_that_is_none_is_a_wrong_command_line(
 
     monkeypatch.setattr(SparkOptions, "session", lambda self, profile: nullcontext(Session()))
     monkeypatch.setattr("quorumd.pipeline.history.history.register_views", lambda session, opened: None)
-    told = failure(capsys, "sql", "selec 1", "--history", str(built[0]))
-    assert told == (2, "error: invalid query: [PARSE_SYNTAX_ERROR] near 'selec 1'\n")
+    reported = failure(capsys, "sql", "selec 1", "--history", str(built[0]))
+    assert reported == (2, "error: invalid query: [PARSE_SYNTAX_ERROR] near 'selec 1'\n")
 
 
 def test_a_damaged_table_is_one_line_and_incomplete_input(
@@ -193,13 +193,13 @@ def test_a_leader_with_a_wrong_clock_makes_nothing_last_longer(
     built: tuple[Path, NaiveHistory], built_by_a_wrong_clock: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = "top", "under-min-isr", "--limit", "1000"
-    expected, found = ask(capsys, built[0], *words), ask(capsys, built_by_a_wrong_clock, *words)
+    expected, found = send(capsys, built[0], *words), send(capsys, built_by_a_wrong_clock, *words)
 
     def by_partition(rows: list[dict[str, Any]]) -> dict[Any, Any]:
         return {(row["topic"], row["partition"], row["states"]): row["seconds"] for row in rows}
 
     assert by_partition(found) == pytest.approx(by_partition(expected), abs=0.05)
-    rows = ask(capsys, built_by_a_wrong_clock, "show", "partitions")
+    rows = send(capsys, built_by_a_wrong_clock, "show", "partitions")
     assert max(row["from_ts"] for row in rows) < "1970-01-01T00:00:01"
     assert all("d" not in row["lasted"] and "-" not in row["lasted"] for row in rows)
 

@@ -49,8 +49,8 @@ def test_a_setting_must_be_one_of_spark() -> None:
 
 def test_help_names_the_exit_codes_that_scripts_look_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert root.run(["pipeline", "--help"]) == 0
-    told = " ".join(capsys.readouterr().out.split())
-    assert "1 for findings, 7 for a failed job, 8 for incomplete input" in told
+    reported = " ".join(capsys.readouterr().out.split())
+    assert "1 for findings, 7 for a failed job, 8 for incomplete input" in reported
 
 
 def test_an_old_java_is_one_line_and_exit_code_7(

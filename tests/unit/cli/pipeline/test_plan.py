@@ -60,10 +60,10 @@ def run(*arguments: str | Path, exits: int = 0) -> None:
 def test_a_plan_is_made_and_shown(history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "plan"
     run("make", "--state", history, "--remove", "5", "--add", "6:c,7", "--rack", "7=a", "--out", folder)
-    told = capsys.readouterr()
-    assert "of 40 partitions change" in told.out
-    assert "maximum replicas per broker" in told.out
-    assert told.err == f"written to {folder}\n"
+    reported = capsys.readouterr()
+    assert "of 40 partitions change" in reported.out
+    assert "maximum replicas per broker" in reported.out
+    assert reported.err == f"written to {folder}\n"
     run("show", folder, "--output", "json")
     document: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert document["moves"] == document["lower_bound"]
@@ -122,9 +122,9 @@ def test_what_cannot_be_is_one_line(
     text: str,
 ) -> None:
     run("make", "--state", history, *arguments, "--out", tmp_path / "plan", exits=code)
-    told = capsys.readouterr()
-    assert text in told.err
-    assert told.err.count("\n") == 1
+    reported = capsys.readouterr()
+    assert text in reported.err
+    assert reported.err.count("\n") == 1
     assert not (tmp_path / "plan").exists()
 
 
@@ -192,24 +192,24 @@ def test_a_wave_that_cannot_be_read_is_incomplete_input(
         damage()
         capsys.readouterr()
         run("apply", tmp_path / "plan", "--bootstrap-server", "127.0.0.1:1", exits=8)
-        told = capsys.readouterr().err
-        assert told.startswith(f"error: {wave}: ")
-        assert told.count("\n") == 1
+        reported = capsys.readouterr().err
+        assert reported.startswith(f"error: {wave}: ")
+        assert reported.count("\n") == 1
 
 
 def test_a_cluster_that_does_not_answer_is_incomplete_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = []
+    request = []
 
     def nobody(servers: object, question: object, patience_ms: float = 1.0, **how: object) -> None:
-        asked.append(patience_ms)
+        request.append(patience_ms)
         raise RequestFailed("no answer")
 
     monkeypatch.setattr(pipeline_plan_state, "run_admin", nobody)
     run("make", "--bootstrap-server", "127.0.0.1:1", "--out", tmp_path / "plan", exits=8)
     assert capsys.readouterr().err == "error: no answer\n"
-    assert asked == [10_000.0], "as soon as other commands report it"
+    assert request == [10_000.0], "as soon as other commands report it"
 
 
 @pytest.mark.parametrize("command", ["apply", "rollback"])
@@ -267,10 +267,10 @@ def test_the_cluster_of_the_environment_is_asked_where_nothing_else_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """By the names that all other commands have for it."""
-    asked = []
+    request = []
 
     def ask_cluster(servers: Any, question: Any) -> Any:
-        asked.append(servers)
+        request.append(servers)
         return STATE
 
     monkeypatch.setattr(pipeline_plan_state, "ask_cluster", ask_cluster)
@@ -278,6 +278,6 @@ def test_the_cluster_of_the_environment_is_asked_where_nothing_else_is_said(
     monkeypatch.setenv("QUORUMD_BOOTSTRAP_SERVER", "127.0.0.1:2")
     run("make", "--out", tmp_path / "2")
     run("make", "--state", history, "--out", tmp_path / "3")
-    assert asked == [(("127.0.0.1", 1),), (("127.0.0.1", 2),)]
+    assert request == [(("127.0.0.1", 1),), (("127.0.0.1", 2),)]
     run("make", "--state", history, "--bootstrap-server", "127.0.0.1:3", "--out", tmp_path / "4", exits=2)
     assert "one of --state, --bootstrap-server and --from" in capsys.readouterr().err

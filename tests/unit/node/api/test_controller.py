@@ -147,7 +147,7 @@ def test_brokers_are_told_at_once_in_every_api(key: int) -> None:
         assert session.refusals == 1
 
 
-# What is refused
+# Rejected requests
 
 
 def test_only_who_may_is_heard(world: ControllerHarness, api: Api) -> None:
