@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from quorumd.cli import options
 from quorumd.cli.admin_runner import run_admin
-from quorumd.cli.output import columns, print_json, progress
+from quorumd.cli.output import JsonObject, columns, print_json, progress
 from quorumd.errors import RequestFailed
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ async def _remove(admin: AdminClient, written: set[str]) -> None:
         )
 
 
-def _cells(row: dict[str, Any]) -> list[str]:
+def _cells(row: JsonObject) -> list[str]:
     return [
         str(row["inFlight"]),
         str(row["connections"]),
@@ -173,7 +173,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
     ]
 
 
-def _row(report: LoadReport) -> dict[str, Any]:
+def _row(report: LoadReport) -> JsonObject:
     return {
         "inFlight": report.in_flight,
         "connections": report.connections,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from quorumd.cli import options
 from quorumd.cli.admin_runner import run_admin
-from quorumd.cli.output import columns, fields, print_json
+from quorumd.cli.output import JsonObject, columns, fields, print_json
 from quorumd.errors import QuorumdError
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ async def find_broker(admin: AdminClient, broker_id: int) -> DescribeClusterBrok
     raise BrokerError(f"broker {broker_id} is not registered; registered brokers: {ids}")
 
 
-def broker_row(broker: DescribeClusterBroker) -> dict[str, Any]:
+def broker_row(broker: DescribeClusterBroker) -> JsonObject:
     """One broker in `--output json`."""
     return {
         "id": broker.broker_id,

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -17,7 +16,7 @@ from quorumd.cli import metrics_view, options
 from quorumd.cli.initial_features import bootstrap_content, feature_options
 from quorumd.cli.local_cluster import HOST, LocalCluster, LocalNode
 from quorumd.cli.metrics_view import MetricsView
-from quorumd.cli.output import Progress, columns, print_json, progress
+from quorumd.cli.output import JsonObject, Progress, columns, print_json, progress
 from quorumd.cli.status import fetch_node_views, render
 from quorumd.errors import QuorumdError
 
@@ -216,7 +215,7 @@ def status_table(local: LocalCluster, views: dict[int, MetricsView | None] | Non
     return columns(header, [["-" if cell is None else cell for cell in row] for row in rows])
 
 
-def _row(node: LocalNode, view: MetricsView | None) -> dict[str, Any]:
+def _row(node: LocalNode, view: MetricsView | None) -> JsonObject:
     pid = node.pid()
     state = "stopped" if pid is None else "running" if view is not None else "not responding"
     known = asdict(view) if view is not None else {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -15,7 +15,7 @@ from quorumd.errors import RequestFailed
 if TYPE_CHECKING:
     from quorumd.cli.options import Addresses
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 TYPES = {"topic": 2, "broker": 4, "client-metrics": 16, "group": 32}
 """Kafka's resource types whose configs the metadata log holds."""

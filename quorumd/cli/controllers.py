@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from quorumd.cli import options
 from quorumd.cli.admin_runner import run_admin
-from quorumd.cli.output import columns, print_json
+from quorumd.cli.output import JsonObject, columns, print_json
 
 if TYPE_CHECKING:
     from quorumd.cli.options import Addresses
@@ -71,7 +71,7 @@ def unregister(controller_id: int, servers: Addresses, output: str) -> None:
         click.echo(f"unregistered: controller {controller_id}")
 
 
-async def controller_rows(admin: AdminClient) -> list[dict[str, Any]]:
+async def controller_rows(admin: AdminClient) -> list[JsonObject]:
     """The controllers in `--output json`, by id."""
     cluster = await admin.describe_cluster("leader")
     quorum = await admin.describe_quorum()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -11,7 +11,7 @@ from quorumd.cli import options
 from quorumd.cli.admin_runner import run_admin
 from quorumd.cli.initial_features import feature_level, levels_by_name
 from quorumd.cli.options import F
-from quorumd.cli.output import columns, print_json
+from quorumd.cli.output import JsonObject, columns, print_json
 
 if TYPE_CHECKING:
     from quorumd.cli.options import Addresses
@@ -171,7 +171,7 @@ def _change(servers: Addresses, targets: dict[str, int], kind: int, dry_run: boo
 
     changes = run_admin(servers, update)
     if output == "json":
-        rows: list[dict[str, Any]] = [change._asdict() for change in changes]
+        rows: list[JsonObject] = [change._asdict() for change in changes]
         print_json({"dryRun": dry_run, "changes": rows})
         return
     what = "possible" if dry_run else "committed"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from quorumd.cli import options
 from quorumd.cli.initial_controllers import founders_for, initial_controllers
 from quorumd.cli.initial_features import bootstrap_content, feature_options, scram_credential
-from quorumd.cli.output import print_json
+from quorumd.cli.output import JsonObject, print_json
 
 if TYPE_CHECKING:
     from quorumd.config import Settings
@@ -27,7 +27,7 @@ class FormatResult(NamedTuple):
     outcome: str
     meta: MetaProperties
 
-    def row(self) -> dict[str, Any]:
+    def row(self) -> JsonObject:
         """The result in `--output json`; `clusterId` is null until the first leader generates it."""
         return {
             "folder": self.folder,

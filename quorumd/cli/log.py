@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
-from quorumd.cli.output import json_array
+from quorumd.cli.output import JsonObject, json_array
 
 if TYPE_CHECKING:
     from quorumd.cli.log_files import Batch, Piece
 
-Show: TypeAlias = Callable[[dict[str, Any]], None]
+Show: TypeAlias = Callable[[JsonObject], None]
 
 
 @click.group()
@@ -100,7 +100,7 @@ def _dump_file(file: Path, headers_only: bool, show: Show) -> Iterable[str]:
                 yield f"{file}, position {piece.position} (offset {piece.header.base_offset}): {fault}"
 
 
-def _row(piece: Piece) -> dict[str, Any]:
+def _row(piece: Piece) -> JsonObject:
     from quorumd.cli.log_files import Batch, Incomplete, IndexEntry, Preallocated
 
     if isinstance(piece, Batch):
@@ -117,7 +117,7 @@ def _row(piece: Piece) -> dict[str, Any]:
     return {"kind": "fault", "position": piece.position, "text": piece.text}
 
 
-def _batch_row(batch: Batch) -> dict[str, Any]:
+def _batch_row(batch: Batch) -> JsonObject:
     header = batch.header
     return {
         "kind": "batch",
@@ -143,7 +143,7 @@ def _json_array() -> Iterator[Show]:
         yield lambda row: show(json.dumps(row, separators=(",", ":")))
 
 
-def _show_text(row: dict[str, Any]) -> None:
+def _show_text(row: JsonObject) -> None:
     kind = row["kind"]
     if kind == "file":
         click.echo(f"{row['file']}: {row['type']}, {row['size']} bytes")
@@ -164,7 +164,7 @@ def _show_text(row: dict[str, Any]) -> None:
         click.echo(f"! position {row['position']}: {row['text']}")
 
 
-def _show_batch(row: dict[str, Any]) -> None:
+def _show_batch(row: JsonObject) -> None:
     named = ("baseOffset", "lastOffset", "count", "epoch", "isControl", "position", "size", "crc", "valid")
     parts = [f"{name}: {json.dumps(row[name])}" for name in named]
     parts.insert(-2, f"timestamp: {_time(row['timestamp'])}")
@@ -175,7 +175,7 @@ def _show_batch(row: dict[str, Any]) -> None:
         click.echo(f"! {fault}")
 
 
-def _record_text(record: dict[str, Any]) -> str:
+def _record_text(record: JsonObject) -> str:
     if "type" in record:
         version = f" v{record['version']}" if "version" in record else ""
         return f"{record['type']}{version} {json.dumps(record['data'])}"

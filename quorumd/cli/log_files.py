@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from struct import Struct
-from typing import IO, Any, TypeAlias
+from typing import IO, TypeAlias
 
+from quorumd.cli.output import JsonObject
 from quorumd.errors import ConfigError, MalformedMessage, UnsupportedVersion
 from quorumd.log.snapshot_file import PART, SUFFIX, parse_snapshot_name
 from quorumd.protocol import record_batch
@@ -50,7 +51,7 @@ class Batch:
     header: BatchHeader
     position: int
     valid: bool
-    records: list[dict[str, Any]] = field(default_factory=list)
+    records: list[JsonObject] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
 
@@ -234,9 +235,9 @@ def _inspect(data: bytes, header: BatchHeader, position: int, is_decoded: bool) 
     return batch
 
 
-def _decoded(record: Record, is_control: bool) -> dict[str, Any]:
+def _decoded(record: Record, is_control: bool) -> JsonObject:
     """One record as JSON. An unknown type or version is not a fault: the record's bytes are shown."""
-    shown: dict[str, Any] = {"offset": record.offset}
+    shown: JsonObject = {"offset": record.offset}
     value = record.value or b""
     try:
         if is_control:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -53,7 +53,7 @@ def _pieces(file: Path, names: tuple[str, ...], output: str) -> Iterator[tuple[l
         faults = [
             fault for fault in scanned.faults if not (file.suffix == PART and fault.code == "TORN_TAIL")
         ]
-        rows: Any = decode_records(data, scanned.batches, 0, str(file), position, names)
+        rows = decode_records(data, scanned.batches, 0, str(file), position, names)
         unreadable = bad_records(rows)
         rows = with_faults(rows, faults, 0, str(file))
         yield json_lines(rows) if output == "jsonl" else csv_lines(rows), [*faults, *unreadable]

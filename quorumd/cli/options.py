@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import click
 
@@ -21,7 +21,7 @@ _TIMEOUT_KEY = "quorumd.timeout"
 
 Addresses: TypeAlias = tuple[tuple[str, int], ...]
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 
 def addresses(text: str) -> Addresses:

@@ -9,19 +9,21 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import click
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+JsonObject: TypeAlias = dict[str, Any]
+"""A JSON object of `--output json`."""
 LINE_INTERVAL_S = 2.0
 """The minimum interval between progress lines if stderr is not a terminal."""
 _NUMBER = re.compile(r"-|-?[\d,.]+")
 
 
-def print_json(document: Any) -> None:
+def print_json(document: object) -> None:
     """Print one JSON document, indented and with stable key order."""
     click.echo(json.dumps(document, indent=2))
 

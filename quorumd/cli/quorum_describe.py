@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from quorumd.cli import options
 from quorumd.cli.admin_runner import run_admin
-from quorumd.cli.output import columns, fields, print_json
+from quorumd.cli.output import JsonObject, columns, fields, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -73,7 +73,7 @@ def target_ids(quorum: PartitionData) -> list[int]:
     return [target.voter_id for target in quorum.target_voters or ()]
 
 
-def status_of(quorum: PartitionData) -> dict[str, Any]:
+def status_of(quorum: PartitionData) -> JsonObject:
     """The status as in the KIP-595 draft. Followers are the voters other than the leader."""
     followers = [row for row in replication_of(quorum) if row["status"] == "Follower"]
     times = [row["lagTimeMs"] for row in followers]
@@ -98,7 +98,7 @@ def endpoints_of(nodes: Iterable[Node]) -> dict[int, list[str]]:
 
 def replication_of(
     quorum: PartitionData, endpoints: Mapping[int, list[str]] | None = None
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     """The replication rows as in the KIP-595 draft: leader, followers, observers and unknown target voters.
 
     A leader that is no longer a voter has no row.
@@ -155,12 +155,12 @@ def _ms_ago(leaders: list[ReplicaState], replica: ReplicaState, timestamp: int) 
     return max(0, leaders[0].last_fetch_timestamp - timestamp)
 
 
-def status_text(status: dict[str, Any]) -> str:
+def status_text(status: JsonObject) -> str:
     """The status as text, with the draft's fields."""
     return fields(status.items())
 
 
-def replication_text(rows: list[dict[str, Any]]) -> str:
+def replication_text(rows: list[JsonObject]) -> str:
     """The replication rows as a table, with the draft's columns."""
     cells = [
         (

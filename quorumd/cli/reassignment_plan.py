@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 
 from quorumd.client.admin import TopicPartition
 from quorumd.errors import ConfigError
@@ -102,7 +103,7 @@ def plan_text(plan: Plan) -> str:
     return '{"version": 1, "partitions": [\n  ' + ",\n  ".join(lines) + "]}\n"
 
 
-def _problem(problem: Any) -> str:
+def _problem(problem: ErrorDetails) -> str:
     """One problem as `partitions[3].replicas[0]: 'x': expected an integer`."""
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"]).lstrip(
         "."

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from quorumd.cli.output import listed_ids
+from quorumd.cli.output import JsonObject, listed_ids
 
 if TYPE_CHECKING:
     from quorumd.cli.reassignment_plan import Plan
@@ -60,7 +60,7 @@ class PartitionProgress(NamedTuple):
             )
         return str(self.state)
 
-    def row(self) -> dict[str, Any]:
+    def row(self) -> JsonObject:
         """The partition in `--output json`."""
         return {
             "topic": self.where.topic,

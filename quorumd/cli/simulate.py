@@ -203,7 +203,7 @@ def _report_violation(
         click.echo(f"  shorter:   {shorter[report.seed]}")
 
 
-def _as_json(report: Report, shorter: dict[int, str]) -> dict[str, Any]:
+def _as_json(report: Report, shorter: dict[int, str]) -> dict[str, object]:
     """The report of the seed as requested, with the shrunk run's command line added."""
     document = report.as_json()
     if report.seed in shorter:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from quorumd.cli import options
-from quorumd.cli.output import columns, print_json
+from quorumd.cli.output import JsonObject, columns, print_json
 
 if TYPE_CHECKING:
     from quorumd.cli.options import Addresses
@@ -75,10 +75,10 @@ def is_healthy(views: Sequence[NodeView]) -> bool:
     )
 
 
-def json_row(view: NodeView) -> dict[str, Any]:
+def json_row(view: NodeView) -> JsonObject:
     """One node in `--output json`; unknown values are null."""
     description = view.description
-    row: dict[str, Any] = {
+    row: JsonObject = {
         "address": view.name,
         "responds": description is not None,
         "failure": view.failure or None,

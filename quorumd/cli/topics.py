@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from quorumd.cli import options
 from quorumd.cli.admin_runner import run_admin
 from quorumd.cli.configs import TYPES, parse_assignments
-from quorumd.cli.output import columns, listed_ids, print_json
+from quorumd.cli.output import JsonObject, columns, listed_ids, print_json
 from quorumd.errors import ErrorCode, RequestFailed
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def create(
         )
     configs = parse_assignments(settings)
 
-    async def create_topic(admin: AdminClient) -> dict[str, Any]:
+    async def create_topic(admin: AdminClient) -> JsonObject:
         try:
             created = await admin.create_topic(
                 name,
@@ -135,7 +135,7 @@ def list_command(servers: Addresses, output: str) -> None:
       quorumd topics list --bootstrap-server 127.0.0.1:9192 --output json
     """
 
-    async def listed(admin: AdminClient) -> list[dict[str, Any]]:
+    async def listed(admin: AdminClient) -> list[JsonObject]:
         ongoing = await admin.list_reassignments()
         described = await admin.describe_topics()
         return [topic_row(topic, ongoing) for topic in sorted(described, key=lambda topic: topic.name or "")]
@@ -165,7 +165,7 @@ def describe(names: tuple[str, ...], servers: Addresses, output: str) -> None:
       quorumd topics describe orders payments --bootstrap-server 127.0.0.1:9192 --output json
     """
 
-    async def described(admin: AdminClient) -> list[dict[str, Any]]:
+    async def described(admin: AdminClient) -> list[JsonObject]:
         from quorumd.client.admin import TopicPartition
 
         found = await admin.describe_topics(sorted(set(names)))
@@ -258,7 +258,7 @@ def delete(names: tuple[str, ...], if_exists: bool, servers: Addresses, output: 
 def topic_row(
     topic: DescribeTopicPartitionsResponseTopic,
     ongoing: Mapping[TopicPartition, OngoingPartitionReassignment],
-) -> dict[str, Any]:
+) -> JsonObject:
     """One topic of the list. Replicas added by a reassignment in progress do not count."""
     from quorumd.client.admin import TopicPartition
 
@@ -280,7 +280,7 @@ def topic_row(
 
 def partition_row(
     partition: DescribeTopicPartitionsResponsePartition, move: OngoingPartitionReassignment | None
-) -> dict[str, Any]:
+) -> JsonObject:
     """One partition in `topics describe --output json`."""
     return {
         "partition": partition.partition_index,
@@ -295,7 +295,7 @@ def partition_row(
     }
 
 
-def topic_text(topic: dict[str, Any]) -> str:
+def topic_text(topic: JsonObject) -> str:
     """One line for the topic and one per partition."""
     rows = topic["partitions"]
     is_moving = any(row["adding"] or row["removing"] for row in rows)

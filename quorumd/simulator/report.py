@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from quorumd.simulator.options import SimulationOptions
 from quorumd.simulator.profiles.draw import draw_options
@@ -70,7 +69,7 @@ class Report:
         lines = [f"seed {self.seed}: BROKEN", *(f"  {violation}" for violation in self.violations)]
         return "\n".join([*lines, f"  reproduce: {self.reproduce}"])
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Plain values for `--output json`."""
         return {
             "seed": self.seed,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -98,14 +98,14 @@ def show(report: AuditReport, seconds: float) -> None:
 
 def summary(report: AuditReport, seconds: float) -> list[str]:
     """Return a line per node, what is committed, how much was read, and the verdict."""
-    nodes = report.document()["nodes"]
+    nodes = report.nodes()
     lines = [
         f"node {n['node']}: offsets {n['startOffset']:,} to {n['endOffset']:,}, epoch {n['lastEpoch']}, "
         f"{n['segments']:,} segments, {n['batches']:,} batches, {len(n['snapshots']):,} sound snapshots"
         for n in nodes
     ]
     lines.append(_committed(report))
-    records, size = (sum(n[name] for n in nodes) for name in ("records", "bytes"))
+    records, size = sum(n["records"] for n in nodes), sum(n["bytes"] for n in nodes)
     lines.append(f"read {records:,} records, {size / 1e9:.2f} GB in {seconds:.1f} s")
     lines.append(verdict(report))
     return lines
@@ -131,7 +131,7 @@ def _committed(report: AuditReport) -> str:
     return f"committed up to offset {claim.offset:,}: node {claim.node}, {claim.why} ({source})"
 
 
-def _cells(finding: Finding) -> tuple[Any, ...]:
+def _cells(finding: Finding) -> tuple[str, ...]:
     place = finding.segment or "-"
     if finding.position is not None:
         place += f" at {finding.position}"

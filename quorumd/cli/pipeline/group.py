@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from quorumd.cli.pipeline.audit import audit
@@ -17,7 +15,7 @@ from quorumd.errors import InputIncomplete, JobFailed, RequestFailed
 class _JobsAndInput(click.Group):
     """Maps errors that would exit with code 1, which means findings here, to a failed job or incomplete input."""
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except RequestFailed as error:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 if TYPE_CHECKING:
     from quorumd.pipeline.history.history import History
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 DEFAULT_FOLDER = Path("history")
 
 
@@ -34,6 +35,6 @@ def opened(folder: Path) -> History:
     return open_history(folder)
 
 
-def moment(history: History, text: str | None) -> Any:
+def moment(history: History, text: str | None) -> datetime | None:
     """Return the time that an option names, in this history; None if it was not given."""
     return None if text is None else history.moment(text)

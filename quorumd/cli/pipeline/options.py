@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -16,7 +16,7 @@ from quorumd.cli.pipeline.progress import display, tasks_on
 if TYPE_CHECKING:
     from quorumd.pipeline.spark.session import Profile, SparkSession
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +71,13 @@ def spark(command: F) -> F:
     @click.option("--no-progress", is_flag=True, help="Show no progress on stderr.")
     @functools.wraps(command)
     def with_spark(
-        *args: Any,
+        *args: object,
         master: str,
         conf: tuple[tuple[str, str], ...],
         spark_log: Path | None,
         no_progress: bool,
-        **kwargs: Any,
-    ) -> Any:
+        **kwargs: object,
+    ) -> object:
         chosen = SparkOptions(master, dict(conf), spark_log, not no_progress)
         return command(*args, spark=chosen, **kwargs)
 

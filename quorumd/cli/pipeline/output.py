@@ -7,7 +7,7 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
@@ -15,8 +15,14 @@ from quorumd.cli.output import columns, json_array
 from quorumd.cli.pipeline.progress import finish
 from quorumd.ids import id_or_hex
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
 
-def print_rows(rows: Any, output: str, names: Sequence[str] | None = None) -> None:
+    Rows: TypeAlias = DataFrame | pa.Table | Iterable[Mapping[str, object]]
+
+
+def print_rows(rows: Rows, output: str, names: Sequence[str] | None = None) -> None:
     """Print rows in the order they come in.
 
     `rows` is a Spark DataFrame, a pyarrow.Table, or mappings from column to value with the columns in `names` (that
@@ -40,22 +46,23 @@ def print_rows(rows: Any, output: str, names: Sequence[str] | None = None) -> No
                 show(_json(names, record))
 
 
-def _records(rows: Any, names: Sequence[str] | None) -> tuple[Sequence[str], Iterable[Mapping[str, Any]]]:
+def _records(rows: Rows, names: Sequence[str] | None) -> tuple[Sequence[str], Iterable[Mapping[str, object]]]:
     """Column names and rows of whatever holds them; neither Spark nor Arrow is imported for that."""
     if hasattr(rows, "toArrow"):
         rows = rows.toArrow()
     if hasattr(rows, "to_batches"):
-        return list(rows.column_names), _arrow_rows(rows)
+        table: pa.Table = rows
+        return list(table.column_names), _arrow_rows(table)
     listed = list(rows)
     return names or (list(listed[0]) if listed else []), listed
 
 
-def _arrow_rows(table: Any) -> Iterator[Mapping[str, Any]]:
+def _arrow_rows(table: pa.Table) -> Iterator[Mapping[str, object]]:
     for batch in table.to_batches(max_chunksize=4096):
         yield from batch.to_pylist()
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> object:
     """A value as JSON has it."""
     if isinstance(value, datetime):
         moment = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
@@ -69,11 +76,11 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _json(names: Sequence[str], record: Mapping[str, Any]) -> str:
+def _json(names: Sequence[str], record: Mapping[str, object]) -> str:
     return json.dumps({name: plain(record[name]) for name in names}, separators=(",", ":"))
 
 
-def _cell(value: Any, empty: str) -> str:
+def _cell(value: object, empty: str) -> str:
     shown = plain(value)
     if shown is None:
         return empty

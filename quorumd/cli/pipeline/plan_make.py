@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
@@ -18,7 +18,7 @@ from quorumd.cli.pipeline.plan_parameters import (
     racks_by_broker,
 )
 from quorumd.cli.pipeline.plan_show import show_figures
-from quorumd.cli.pipeline.plan_state import chosen_state, state_options
+from quorumd.cli.pipeline.plan_state import StateSource, chosen_state, state_options
 from quorumd.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def make(
     folder: Path,
     spark: SparkOptions,
     output: str,
-    **where: Any,
+    **where: Unpack[StateSource],
 ) -> None:
     """Make a plan and write it to a folder; the cluster is not changed.
 
@@ -155,7 +155,7 @@ def make(
         sizes_of_file(sizes_path, state) if sizes_path is not None else None,
     )
     _check_brokers(state, changes, include_fenced)
-    made_from = {"state": source, "options": given_options()}
+    made_from: dict[str, object] = {"state": source, "options": given_options()}
     made = _make(state, changes, move_limit or None, shards, spark, made_from)
     write_plan(made, folder)
     show_figures(made, output)
@@ -163,7 +163,7 @@ def make(
         click.echo(f"written to {folder}", err=True)
 
 
-def given_options() -> dict[str, Any]:
+def given_options() -> dict[str, object]:
     """Return the options of the command line that shape the plan, to be stored with it."""
     given = click.get_current_context().params
     names = (
@@ -188,7 +188,7 @@ def _make(
     move_limit: int | None,
     shards: int | None,
     spark: SparkOptions,
-    made_from: dict[str, Any],
+    made_from: dict[str, object],
 ) -> Plan:
     from quorumd.pipeline.plan.planner import make_plan
     from quorumd.pipeline.spark.settings import is_local

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,7 +14,7 @@ from quorumd.cli.pipeline.output import print_rows
 from quorumd.cli.pipeline.plan_state import check_wave
 
 if TYPE_CHECKING:
-    from quorumd.pipeline.plan.files import Plan
+    from quorumd.pipeline.plan.files import Figures, Plan
 
 
 @click.command()
@@ -77,7 +77,7 @@ def show_figures(found: Plan, output: str) -> None:
     )
 
 
-def _comparison(figures: dict[str, Any]) -> list[dict[str, Any]]:
+def _comparison(figures: Figures) -> list[dict[str, str | float | None]]:
     names = {
         "replicas_min": "minimum replicas per broker",
         "replicas_max": "maximum replicas per broker",

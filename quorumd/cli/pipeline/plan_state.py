@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -20,7 +20,16 @@ if TYPE_CHECKING:
     from quorumd.pipeline.plan.state import ClusterState
 
 T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
+
+
+class StateSource(TypedDict):
+    """The values of `state_options`: exactly one is given."""
+
+    folders: str | None
+    servers: Addresses | None
+    history: Path | None
+
 
 REQUEST_LIMIT = "60s"
 """Long enough for a page of two thousand partitions from a busy node."""
@@ -71,12 +80,12 @@ def ask_cluster(servers: Addresses, request: Callable[[AdminClient], Awaitable[T
     return run_admin(servers, request)
 
 
-def chosen_state(where: Mapping[str, Any]) -> tuple[ClusterState, str]:
+def chosen_state(where: StateSource) -> tuple[ClusterState, str]:
     """Return the state that the values of `state_options` name, and a name for its source."""
     from quorumd.pipeline.copies.log_files import parse_folders
     from quorumd.pipeline.plan import loading
 
-    given = [name for name in ("history", "servers", "folders") if where[name]]
+    given = [name for name, value in where.items() if value]
     source = click.get_current_context().get_parameter_source("servers")
     if len(given) > 1 and source is ParameterSource.ENVIRONMENT:
         # Options on the command line take precedence over the environment.
@@ -87,8 +96,9 @@ def chosen_state(where: Mapping[str, Any]) -> tuple[ClusterState, str]:
         return loading.state_of_history(where["history"]), f"history {where['history']}"
     if where["folders"]:
         return loading.state_of_logs(parse_folders(where["folders"])), f"logs {where['folders']}"
-    names = ",".join(f"{host}:{port}" for host, port in where["servers"])
-    return ask_cluster(where["servers"], loading.state_of_cluster), f"cluster {names}"
+    servers = where["servers"] or ()
+    names = ",".join(f"{host}:{port}" for host, port in servers)
+    return ask_cluster(servers, loading.state_of_cluster), f"cluster {names}"
 
 
 def check_wave(plan: Plan, folder: Path, wave: int | None) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import click
 
 from quorumd.cli.pipeline import options as pipeline_options
 from quorumd.cli.pipeline.output import print_rows
-from quorumd.cli.pipeline.plan_state import chosen_state, state_options
+from quorumd.cli.pipeline.plan_state import StateSource, chosen_state, state_options
 
 
 @click.command()
@@ -21,7 +21,7 @@ from quorumd.cli.pipeline.plan_state import chosen_state, state_options
     help="List the partitions that are not as planned instead of counting them.",
 )
 @pipeline_options.output
-def verify(folder: Path, differences: bool, output: str, **where: Any) -> None:
+def verify(folder: Path, differences: bool, output: str, **where: Unpack[StateSource]) -> None:
     """Compare a cluster, or its recorded state, with a plan.
 
     Counts for each wave the partitions that are as planned, as before the plan, different from both (changed since

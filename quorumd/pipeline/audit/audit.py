@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from quorumd.errors import InputIncomplete
 from quorumd.pipeline.audit.commitment import Claim, Commitment, Pair, majority_claim
@@ -33,6 +33,20 @@ FOLD_RECORDS = 2_000_000
 """Default limit of the records applied to compare snapshots with the log; takes about 20 seconds."""
 
 
+class NodeSummary(TypedDict):
+    """The size and extent of the copy of one node, in a report's JSON."""
+
+    node: int
+    segments: int
+    batches: int
+    records: int
+    bytes: int
+    startOffset: int
+    endOffset: int
+    lastEpoch: int
+    snapshots: list[str]
+
+
 @dataclass(frozen=True, slots=True)
 class AuditReport:
     """The copies that an audit read, and its findings."""
@@ -56,7 +70,11 @@ class AuditReport:
         """True if no finding is above INFO."""
         return all(finding.severity == Severity.INFO for finding in self.findings)
 
-    def document(self) -> dict[str, Any]:
+    def nodes(self) -> list[NodeSummary]:
+        """Return the size and extent of each copy."""
+        return [_node(copy, self.snapshots) for copy in self.copies.values()]
+
+    def document(self) -> dict[str, object]:
         """Return the report as a JSON object."""
         return {
             "clean": self.is_clean,
@@ -64,7 +82,7 @@ class AuditReport:
             "committedBecause": [claim._asdict() for claim in self.commitment.claims],
             "voters": list(self.voters),
             "votersFrom": self.voters_from,
-            "nodes": [_node(copy, self.snapshots) for copy in self.copies.values()],
+            "nodes": self.nodes(),
             "pairs": [_pair(pair) for pair in self.pairs.values() if pair.one < pair.two],
             "findings": [finding.row() for finding in self.findings],
         }
@@ -151,7 +169,7 @@ def _claims(
                 yield Claim(offset, node, epoch, why)
 
 
-def _node(copy: Copy, snapshots: tuple[SoundSnapshot, ...]) -> dict[str, Any]:
+def _node(copy: Copy, snapshots: tuple[SoundSnapshot, ...]) -> NodeSummary:
     return {
         "node": copy.node,
         "segments": len({part.segment for part in copy.parts}),
@@ -165,7 +183,7 @@ def _node(copy: Copy, snapshots: tuple[SoundSnapshot, ...]) -> dict[str, Any]:
     }
 
 
-def _pair(pair: Pair) -> dict[str, Any]:
+def _pair(pair: Pair) -> dict[str, object]:
     first = pair.differences[0].offset_lo if pair.differences else None
     return {
         "nodes": [pair.one, pair.two],

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from quorumd.pipeline.copies.log_files import LogFolder
 from quorumd.pipeline.scan.digests import BUCKET, CONTROL, EPOCH_START, SEGMENT
+from quorumd.pipeline.tables.schemas import Row
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -131,7 +132,7 @@ def read_copies(rows: pa.Table, folders: Mapping[int, LogFolder]) -> dict[int, C
     return copies
 
 
-def _add(copy: Copy, row: dict[str, Any], base_offset: int) -> None:
+def _add(copy: Copy, row: Row, base_offset: int) -> None:
     kind, segment, position = row["kind"], row["segment"], row["position"]
     span = row["offset_lo"], row["offset_hi"]
     if kind == SEGMENT:

@@ -19,7 +19,7 @@ from quorumd.pipeline.tables.schemas import INTS, RECORDS, Table, arrow_type
 from quorumd.protocol import messages
 
 _UUID_BYTES: Final = 16
-_NUMBERS: Final[dict[str, type]] = {
+_NUMBERS: Final[dict[str, type[np.integer]]] = {
     "BIGINT": np.int64,
     "INT": np.int32,
     "SMALLINT": np.int16,
@@ -77,7 +77,7 @@ class Cells:
         """Lists, strings or bytes of some rows: where they begin, and how many elements. Once for a column."""
         self._slices[name] = _Slices(rows, start, count)
 
-    def put_row(self, row: int, values: Mapping[str, Any]) -> None:
+    def put_row(self, row: int, values: Mapping[str, object]) -> None:
         """The cells of a row of `plain`; those go before what its shape says."""
         for name, value in values.items():
             if name in self.wanted:
@@ -94,7 +94,7 @@ class Cells:
             return self._of_numbers(name, kind)
         return self._of_slices(name, kind)
 
-    def numbers(self, name: str, values: npt.NDArray[Any], is_valid: Mask | None) -> pa.Array:
+    def numbers(self, name: str, values: npt.NDArray[np.integer], is_valid: Mask | None) -> pa.Array:
         """A column of these numbers, but for rows that were put; None: all of them are valid."""
         rows, put = self._extra.get(name, ([], []))
         if rows:
@@ -111,7 +111,7 @@ class Cells:
         if not (any(has_constant) or any(has_place) or name in self._extra):
             return pa.nulls(len(self._shape), arrow_type(kind))
         if any(has_constant):
-            numbers: npt.NDArray[Any] = np.array([constant or 0 for constant in constants], dtype)
+            numbers: npt.NDArray[np.integer] = np.array([constant or 0 for constant in constants], dtype)
             values, is_valid = numbers.take(self._shape), np.array(has_constant).take(self._shape)
         else:
             values, is_valid = np.zeros(len(self._shape), dtype), np.zeros(len(self._shape), np.bool_)
@@ -133,7 +133,7 @@ class Cells:
             return np.flatnonzero(np.array(shapes).take(self._shape))
         return np.sort(np.concatenate(parts))
 
-    def _view(self, dtype: type) -> Any:
+    def _view(self, dtype: type[np.integer]) -> npt.NDArray[np.integer]:
         if dtype is np.int8:
             return self._gather.bytes.view(np.int8)
         return self._gather.int32 if dtype is np.int32 else self._gather.int64
@@ -262,6 +262,6 @@ def _validity(is_valid: Mask) -> pa.Buffer | None:
     return pa.py_buffer(np.packbits(is_valid, bitorder="little"))
 
 
-def _number_array(kind: str, values: npt.NDArray[Any], is_valid: Mask | None) -> pa.Array:
+def _number_array(kind: str, values: npt.NDArray[np.integer], is_valid: Mask | None) -> pa.Array:
     buffers = [None if is_valid is None else _validity(is_valid), pa.py_buffer(values)]
     return pa.Array.from_buffers(arrow_type(kind), len(values), buffers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -64,7 +64,7 @@ def _strings(values: npt.NDArray[np.uint8], offsets: Counts, is_there: Mask) -> 
     return strings if is_there.all() else pc.if_else(pa.array(is_there), strings, None)
 
 
-def _json(types: Any, resource: pa.Array, name: pa.Array, value: pa.Array) -> pa.Array:
+def _json(types: npt.NDArray[np.int8], resource: pa.Array, name: pa.Array, value: pa.Array) -> pa.Array:
     quoted = pc.binary_join_element_wise('"', value, '"', "").fill_null("null")
     parts = (
         *('{"resourceType":', pa.array(types).cast(pa.string())),

@@ -9,20 +9,23 @@ A row is a dict of the columns that are not null. Lists of ids are lists, uuids 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from collections.abc import Iterator
 
 from quorumd.errors import MalformedMessage, UnsupportedVersion
 from quorumd.pipeline.scan.batches import Batches, Data
+from quorumd.pipeline.tables.schemas import Row
 from quorumd.protocol import messages, record_batch
 from quorumd.protocol.control_record import VALUE_VERSION, ControlType, control_type, decode_control
 from quorumd.protocol.json_values import plain
+from quorumd.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
+from quorumd.protocol.messages.fence_broker_record import FenceBrokerRecord
+from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
+from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecord
+from quorumd.protocol.messages.unfence_broker_record import UnfenceBrokerRecord
 from quorumd.protocol.metadata_record import FRAME_VERSION, decode_frame
 from quorumd.protocol.primitives import read_uvarint
 from quorumd.protocol.record_batch import BatchHeader, Record
 from quorumd.protocol.wire import Message
-
-Row: TypeAlias = dict[str, Any]
 
 LATEST_MS = (2**63 - 1) // 1000
 """Later times, and earlier ones than its negative, do not fit the column `ts`."""
@@ -175,8 +178,7 @@ def _fields(message: Message, version: int) -> Row:
         value = getattr(message, field)
         if value is not None and version >= _SINCE.get((message.NAME, column), 0):
             row[column] = value
-    if finish := _SPECIAL.get(message.NAME):
-        finish(message, row)
+    _adjust(message, row)
     if columns is None or message.NAME in _ALSO_DATA:
         row["data"] = as_json(message)
     return row
@@ -195,32 +197,18 @@ _SINCE = {
 _ALSO_DATA = {"RegisterBrokerRecord", "LeaderChangeMessage"}
 
 
-def _finish_partition_change(message: Any, row: Row) -> None:
-    """-2 and -1 leave what is there, as null lists do."""
-    if message.leader == -2:
-        del row["leader"]
-    if message.leader_recovery_state == -1:
-        del row["recovering"]
-
-
-def _finish_registration_change(message: Any, row: Row) -> None:
-    if message.log_dirs or message.cordoned_log_dirs is not None:
-        row["data"] = as_json(message)
-
-
-def _finish_registration(message: Any, row: Row) -> None:
-    row["fenced"] = 1 if message.fenced else -1
-    row["in_controlled_shutdown"] = int(message.in_controlled_shutdown)
-
-
-def _finish_fence(message: Any, row: Row) -> None:
-    row["fenced"] = 1 if message.NAME == "FenceBrokerRecord" else -1
-
-
-_SPECIAL: dict[str, Callable[[Any, Row], None]] = {
-    "PartitionChangeRecord": _finish_partition_change,
-    "BrokerRegistrationChangeRecord": _finish_registration_change,
-    "RegisterBrokerRecord": _finish_registration,
-    "FenceBrokerRecord": _finish_fence,
-    "UnfenceBrokerRecord": _finish_fence,
-}
+def _adjust(message: Message, row: Row) -> None:
+    """Convert fields whose columns have another encoding; -2 and -1 in a change mean unchanged, like null lists."""
+    if isinstance(message, PartitionChangeRecord):
+        if message.leader == -2:
+            del row["leader"]
+        if message.leader_recovery_state == -1:
+            del row["recovering"]
+    elif isinstance(message, BrokerRegistrationChangeRecord):
+        if message.log_dirs or message.cordoned_log_dirs is not None:
+            row["data"] = as_json(message)
+    elif isinstance(message, RegisterBrokerRecord):
+        row["fenced"] = 1 if message.fenced else -1
+        row["in_controlled_shutdown"] = int(message.in_controlled_shutdown)
+    elif isinstance(message, FenceBrokerRecord | UnfenceBrokerRecord):
+        row["fenced"] = 1 if isinstance(message, FenceBrokerRecord) else -1

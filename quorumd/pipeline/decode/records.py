@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from quorumd.pipeline.decode.cells import Cells
 from quorumd.pipeline.decode.configs import put_configs
 from quorumd.pipeline.decode.gather import Gather, Mask, Positions
-from quorumd.pipeline.decode.plain import COLUMNS, Row, batch_rows, record_row
+from quorumd.pipeline.decode.plain import COLUMNS, batch_rows, record_row
 from quorumd.pipeline.decode.record_walk import Records, walk
 from quorumd.pipeline.decode.shapes import FRAME_SIZE, Reads, Shape
 from quorumd.pipeline.scan.batches import Batches, Data, Fault
-from quorumd.pipeline.tables.schemas import RECORDS, Table
+from quorumd.pipeline.tables.schemas import RECORDS, Row, Table
 from quorumd.protocol import messages
 from quorumd.protocol.record_batch import CONTROL_BIT, Record
+
+_Scalar = TypeVar("_Scalar", bound=np.generic)
 
 _SHALLOW: Final = frozenset(
     (
@@ -176,7 +179,7 @@ class _Decoding:
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    def _of_batches(self, values: Any) -> Any:
+    def _of_batches(self, values: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
         return np.repeat(values, self._counts)
 
     def _positions(self, position: int | None) -> pa.Array:

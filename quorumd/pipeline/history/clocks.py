@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -48,8 +48,8 @@ class Clocks:
         """How many epochs have other times than their records say."""
         return int(np.count_nonzero(self.shifts_us))
 
-    def right(self, times: Any, offsets: Any) -> Any:
-        """The times of records at these offsets as they should be; both may be null, columns of pyarrow."""
+    def right(self, times: pa.ChunkedArray, offsets: pa.ChunkedArray) -> pa.ChunkedArray:
+        """The times of records at these offsets as they should be; both may be null."""
         if not self.moved:
             return times
         shifts = self.shifts_us[_epoch_at(self.begins, pc.fill_null(offsets, 0).to_numpy())]
@@ -110,7 +110,7 @@ def shifts(begins: Integers, starts_us: Integers, offsets: Integers, times_us: I
     return found
 
 
-def micros(times: Any) -> Integers:
+def micros(times: pa.ChunkedArray) -> Integers:
     """Times without nulls as microseconds since 1970."""
     found: Integers = pc.cast(times, pa.int64()).to_numpy()
     return found

@@ -6,10 +6,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.pipeline.history.partition_rows import CLEAR_ELR, MIN_ISR, REMOVE, ReplicaContext, Setting
+from quorumd.pipeline.tables.schemas import Row
 from quorumd.protocol.control_record import ControlType
 from quorumd.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from quorumd.protocol.messages.clear_elr_record import ClearElrRecord
@@ -41,8 +42,6 @@ COLUMNS: Final = (
 
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 _TOPIC_CONFIG, _BROKER_CONFIG = 2, 4
-Row = dict[str, Any]
-"""Times are microseconds since 1970: there are many, and a datetime costs as much as all else."""
 
 
 @dataclass(slots=True)
@@ -213,9 +212,7 @@ class ClusterState:
             self.cluster_id = fields.get("clusterId") or self.cluster_id
             self._set_voters(row, fields.get("voters", []), fields.get("targetVoters"))
 
-    def _set_voters(
-        self, row: Row, voters: list[dict[str, Any]], target: list[dict[str, Any]] | None = None
-    ) -> None:
+    def _set_voters(self, row: Row, voters: list[Row], target: list[Row] | None = None) -> None:
         ids = [voter["voterId"] for voter in voters]
         after = {
             "kraft_version": self.kraft_version,
@@ -276,9 +273,9 @@ class ClusterState:
         return self.epochs[epoch]
 
 
-def fields_of(row: Row) -> dict[str, Any]:
+def fields_of(row: Row) -> Row:
     """The fields that have no column."""
-    found: dict[str, Any] = json.loads(row["data"]) if row["data"] else {}
+    found: Row = json.loads(row["data"]) if row["data"] else {}
     return found
 
 
@@ -286,7 +283,7 @@ def _note(around: ReplicaContext, kind: int, row: Row, topic_id: bytes | None) -
     around.moments.add(kind, row["offset"], row["ts"], row["epoch"], topic_id)
 
 
-def _min_isr_of(config: Mapping[str, Any]) -> str | None:
+def _min_isr_of(config: Row) -> str | None:
     """The topic whose min.insync.replicas a config is, "" for the default of all; None for any other config."""
     name: str = config.get("resourceName", "")
     wanted = _TOPIC_CONFIG if name else _BROKER_CONFIG
@@ -357,5 +354,5 @@ def _uuid(text: str | None) -> bytes:
     return bytes(KafkaUuid.parse(text)) if text else bytes(ZERO_UUID)
 
 
-def _listeners(endpoints: list[dict[str, Any]]) -> str:
+def _listeners(endpoints: list[Row]) -> str:
     return ",".join(f"{end['name']}://{end['host']}:{end['port']}" for end in endpoints)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from quorumd.errors import ConfigError, InputIncomplete
 from quorumd.pipeline.history.clocks import TIMES, Clocks, clocks_of
@@ -15,6 +15,8 @@ from quorumd.pipeline.history.tables import Manifest, as_time, read_files, read_
 from quorumd.pipeline.tables.schemas import HISTORY_TABLES
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
     from pyspark.sql import SparkSession
 
 _RELATIVE = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d|w)")
@@ -60,8 +62,12 @@ class History:
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
     def read(
-        self, table: str, columns: list[str] | None = None, filters: Any = None, times: Any = None
-    ) -> Any:
+        self,
+        table: str,
+        columns: list[str] | None = None,
+        filters: pc.Expression | None = None,
+        times: pc.Expression | None = None,
+    ) -> pa.Table:
         """Return rows of a table as a pyarrow.Table.
 
         `times` is a pyarrow expression on columns of times, `filters` one on other columns.
@@ -71,17 +77,24 @@ class History:
     def states(
         self,
         columns: list[str] | None = None,
-        filters: Any = None,
-        times: Any = None,
+        filters: pc.Expression | None = None,
+        times: pc.Expression | None = None,
         bucket: int | None = None,
-    ) -> Any:
+    ) -> pa.Table:
         """Return ended and current states, as `read` does; only those of `bucket` if given."""
         paths = self.manifest.paths("partition_states") + self.manifest.paths("partition_current")
         if bucket is not None:
             paths = [path for path in paths if path.endswith(f"bucket-{bucket:02d}.parquet")]
         return self._read("partition_states", paths, columns, filters, times)
 
-    def _read(self, table: str, paths: list[str], columns: list[str] | None, filters: Any, times: Any) -> Any:
+    def _read(
+        self,
+        table: str,
+        paths: list[str],
+        columns: list[str] | None,
+        filters: pc.Expression | None,
+        times: pc.Expression | None,
+    ) -> pa.Table:
         moments = TIMES.get(table, {})
         if not (moments and self.clocks.moved):
             both = filters if times is None else times if filters is None else filters & times

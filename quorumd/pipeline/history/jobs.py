@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -99,7 +98,7 @@ def _write_events(job: EventsJob) -> Done:
     return Done("events", path)
 
 
-def _named(events: Any, around: ReplicaContext) -> Any:
+def _named(events: pa.Table, around: ReplicaContext) -> pa.Table:
     """Events with the names of topics by their ids, both as dictionaries; where an id has no name the record itself
     may say it."""
     ids = events["topic_id"].combine_chunks().dictionary_encode()
@@ -136,7 +135,7 @@ def _fold_bucket(job: FoldJob) -> Done:
     return done
 
 
-def _read_states(folder: Path, paths: list[str]) -> Any:
+def _read_states(folder: Path, paths: list[str]) -> pa.Table:
     table = read_files(folder, paths, "partition_states", list(STATES.names))
     for number, column in enumerate(PARTITION_STATES.select(STATES.names).columns):
         if column.type == INTS:
@@ -144,15 +143,15 @@ def _read_states(folder: Path, paths: list[str]) -> Any:
     return table.cast(STATES.arrow())
 
 
-def _read_records(job: FoldJob) -> Any:
-    parts: list[Any] = []
+def _read_records(job: FoldJob) -> pa.Table:
+    parts: list[pa.RecordBatch] = []
     for file, numbers in job.parts:
         reader = pa.ipc.open_file(pa.memory_map(str(file)))
         parts.extend(reader.get_batch(number) for number in numbers)
     return pa.Table.from_batches(parts, schema=RECORD_COLUMNS)
 
 
-def unpacked(table: Any, target: Table, cluster_id: str | None) -> Any:
+def unpacked(table: pa.Table, target: Table, cluster_id: str | None) -> pa.Table:
     """A table with packed lists as the one to be written, each row with the cluster's id."""
     columns = []
     for column in target.columns:

@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from quorumd.ids import NO_NODE
 from quorumd.pipeline.copies.log_files import parse_folders
+from quorumd.pipeline.tables.schemas import Row
 
 if TYPE_CHECKING:
     from quorumd.pipeline.source.followed import FollowedFolders
     from quorumd.protocol.messages.describe_quorum_response import PartitionData
-
-Row = dict[str, Any]
-
 
 LagRows = Callable[[datetime, int], list[Row]]
 """A row for each node, as of the last record of a history and its end. Raises RequestFailed, InputIncomplete."""

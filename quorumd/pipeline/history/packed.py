@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,15 +18,15 @@ Flags = npt.NDArray[np.bool_]
 class PackedLists:
     """A column of packed lists that is looked at by row numbers; null counts as empty."""
 
-    column: Any
-    """pyarrow.BinaryArray, without nulls."""
+    column: pa.BinaryArray
+    """The lists, without nulls."""
     starts: npt.NDArray[np.int32]
     lengths: npt.NDArray[np.int32]
     """In ids."""
     ids: npt.NDArray[np.int32]
 
     @classmethod
-    def of(cls, column: Any) -> PackedLists:
+    def of(cls, column: pa.BinaryArray) -> PackedLists:
         """Of a pyarrow.BinaryArray without chunks, in which what is null has no bytes."""
         _, offset_buffer, data = column.buffers()
         data = pa.py_buffer(b"") if data is None else data
@@ -37,7 +36,7 @@ class PackedLists:
         without_nulls = pa.Array.from_buffers(pa.binary(), len(column), buffers)
         return cls(without_nulls, ends[:-1], np.diff(ends), np.frombuffer(data, np.int32))
 
-    def take(self, rows: Ints) -> Any:
+    def take(self, rows: Ints) -> pa.BinaryArray:
         """The lists of these rows as a BinaryArray."""
         return self.column.take(pa.array(rows))
 
@@ -91,7 +90,7 @@ class PackedLists:
         return found
 
 
-def pack(lists: Any) -> Any:
+def pack(lists: pa.ListArray | pa.ChunkedArray) -> pa.BinaryArray:
     """A column of `list<int32>` as packed lists, without copying an id."""
     lists = lists.combine_chunks() if isinstance(lists, pa.ChunkedArray) else lists
     offsets = np.frombuffer(lists.buffers()[1], np.int32)[lists.offset : lists.offset + len(lists) + 1]
@@ -102,7 +101,7 @@ def pack(lists: Any) -> Any:
     return pa.Array.from_buffers(pa.binary(), len(lists), [_validity(lists), packed_offsets, values])
 
 
-def unpack(column: Any) -> Any:
+def unpack(column: pa.BinaryArray | pa.ChunkedArray) -> pa.ListArray:
     """Packed lists as a column of `list<int32>`, without copying an id."""
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     _, offset_buffer, data = column.buffers()
@@ -114,7 +113,7 @@ def unpack(column: Any) -> Any:
     return pa.Array.from_buffers(list_type, len(column), [_validity(column), list_offsets], children=[values])
 
 
-def _validity(column: Any) -> Any:
+def _validity(column: pa.Array) -> pa.Buffer | None:
     """The bitmap of what is not null, as of a column that begins at its first element."""
     if column.null_count == 0:
         return None

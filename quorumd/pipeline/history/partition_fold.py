@@ -6,7 +6,7 @@ partition. Partition and leader epochs are counted, as every reader of the log d
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,7 @@ STATES = Table(
     "Without what is the same in all rows.",
     tuple(column for column in PARTITION_STATES.packed().columns if column.name != "cluster_id"),
 )
+_Scalar = TypeVar("_Scalar", bound=np.generic)
 _NOT_THERE = np.iinfo(np.int64).min
 
 
@@ -46,15 +47,15 @@ class Folded(NamedTuple):
     """Tables of STATES: those that ended, and those that last. topic_id, topic and cause are dictionaries, which
     Parquet takes as they are."""
 
-    closed: Any
-    open: Any
+    closed: pa.Table
+    open: pa.Table
     orphans: int
     """Changes of partitions that no record made: their creation is missing."""
     partition_counts: dict[bytes, int]
     """By topic id: the highest partition that records made + 1."""
 
 
-def fold(states: Any, records: Any, surroundings: ReplicaContext) -> Folded:
+def fold(states: pa.Table, records: pa.Table, surroundings: ReplicaContext) -> Folded:
     """The states that partitions went through, from `states` (Table of STATES) by `records` (RECORD_COLUMNS)."""
     records = without_aborted(records, surroundings)
     rows = arrange(states, records, surroundings)
@@ -76,7 +77,7 @@ def _partition_counts(rows: Rows) -> dict[bytes, int]:
 class _Timeline:
     """Rows, and for each field of a state the row that said it last."""
 
-    def __init__(self, states: Any, records: Any, rows: Rows, surroundings: ReplicaContext) -> None:
+    def __init__(self, states: pa.Table, records: pa.Table, rows: Rows, surroundings: ReplicaContext) -> None:
         self.rows = rows
         self.surroundings = surroundings
         self.leader = _ints(rows.inputs["leader"], LEADER_UNCHANGED)
@@ -149,7 +150,7 @@ class _Timeline:
         flags[again[same]] = True
         return flags
 
-    def states(self, before: Any) -> tuple[Any, Any]:
+    def states(self, before: pa.Table) -> tuple[pa.Table, pa.Table]:
         """Tables of STATES: those that ended and those that last, a row for each row."""
         rows = self.rows
         first = rows.first
@@ -168,7 +169,7 @@ class _Timeline:
         known = (rows.kind == STATE).nonzero()[0]
         source = rows.source[known]
 
-        def kept(name: str, computed: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        def kept(name: str, computed: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
             """What was computed, but for states from before: those have it."""
             computed[known] = before[name].to_numpy()[source]
             return computed
@@ -195,11 +196,11 @@ class _Timeline:
 
     def _table(
         self,
-        columns: dict[str, npt.NDArray[Any]],
+        columns: dict[str, npt.NDArray[np.generic]],
         said: dict[str, Ints],
         wanted: Flags,
         lasting: bool = False,
-    ) -> Any:
+    ) -> pa.Table:
         """Some rows as a Table of STATES, by codes what is the same in many of them; those that last have no end."""
         rows = np.flatnonzero(wanted)
         chosen = {name: pa.array(values[rows]) for name, values in columns.items()}
@@ -277,16 +278,18 @@ def _filled(said: Flags) -> Ints:
     return np.repeat(rows, np.diff(rows, append=len(said)))
 
 
-def _before(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _before(values: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
     return np.concatenate([values[:1], values[:-1]])
 
 
-def _ints(column: Any, null: int) -> npt.NDArray[np.int64]:
+def _ints(column: pa.ChunkedArray, null: int) -> npt.NDArray[np.int64]:
     values: npt.NDArray[np.int64] = pc.cast(column.fill_null(null), pa.int64()).to_numpy()
     return values
 
 
-def _with_causes_before(codes: npt.NDArray[np.int8], known: Ints, before: Any, source: Ints) -> Any:
+def _with_causes_before(
+    codes: npt.NDArray[np.int8], known: Ints, before: pa.Table, source: Ints
+) -> npt.NDArray[np.int8]:
     """Numbers in CAUSES: those of states from before are theirs."""
     if len(known):
         codes[known] = pc.index_in(before["cause"], pa.array(CAUSES)).combine_chunks().to_numpy()[source]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ CLEAR_ELR: Final = 3
 MIN_ISR: Final = 4
 REMOVE: Final = 5
 
+_Integer = TypeVar("_Integer", bound=np.integer)
 _PARTITION: Final = (1 << 32) - 1
 """The bits of a key with the partition's number."""
 LISTS: Final = ("replicas", "isr", "elr", "last_known_elr", "adding", "removing")
@@ -91,8 +92,8 @@ class Setting(NamedTuple):
 class ReplicaContext:
     """What else there was while the records were written: all but the records of partitions."""
 
-    topics: Any = field(default_factory=lambda: _topics({}))
-    """pyarrow.Table with the topic_id and the name, topic, of the topics that records mention."""
+    topics: pa.Table = field(default_factory=lambda: _topics({}))
+    """The topic_id and the name, topic, of the topics that records mention."""
     moments: Moments = field(default_factory=Moments)
     settings: list[Setting] = field(default_factory=list)
     """In the order of their offsets."""
@@ -105,13 +106,13 @@ class ReplicaContext:
         """Say what topics are called, by id."""
         self.topics = _topics(topics)
 
-    def names_of(self, topic_ids: Any) -> Any:
+    def names_of(self, topic_ids: pa.Array) -> pa.Array:
         """pyarrow.Array of the names that go with these ids; null where nothing says it."""
         rows = pc.index_in(topic_ids, self.topics["topic_id"].combine_chunks())
         return self.topics["topic"].combine_chunks().take(rows)
 
 
-def _topics(names: Mapping[bytes, str]) -> Any:
+def _topics(names: Mapping[bytes, str]) -> pa.Table:
     ids = pa.array(list(names), pa.binary())
     return pa.table({"topic_id": ids, "topic": pa.array(list(names.values()), pa.string())})
 
@@ -128,12 +129,12 @@ class Rows:
     kind: npt.NDArray[np.int8]
     source: Ints
     """Row of `inputs`; -1 where none is behind it."""
-    inputs: Any
-    """pyarrow.Table: the states, then the records."""
-    topic_ids: Any
-    """pyarrow.Array: by the number of the topic."""
-    names: Any
-    """pyarrow.Array: by the number of the topic; null where nothing says it."""
+    inputs: pa.Table
+    """The states, then the records."""
+    topic_ids: pa.Array
+    """By the number of the topic."""
+    names: pa.Array
+    """By the number of the topic; null where nothing says it."""
 
     def keep(self, flags: Flags) -> Rows:
         """Only these rows."""
@@ -171,7 +172,7 @@ class Rows:
         return len(self.key)
 
 
-def without_aborted(records: Any, surroundings: ReplicaContext) -> Any:
+def without_aborted(records: pa.Table, surroundings: ReplicaContext) -> pa.Table:
     """The records (Table of RECORD_COLUMNS) that count."""
     if not surroundings.aborted:
         return records
@@ -181,7 +182,7 @@ def without_aborted(records: Any, surroundings: ReplicaContext) -> Any:
     return records.filter(pa.array((last < 0) | (offsets >= ends[last])))
 
 
-def arrange(states: Any, records: Any, surroundings: ReplicaContext) -> Rows:
+def arrange(states: pa.Table, records: pa.Table, surroundings: ReplicaContext) -> Rows:
     """All that happened, in its order, without what happened to partitions that were not there.
 
     `states`: Table of the states before (schemas.PARTITION_STATES, packed); `records`: Table of RECORD_COLUMNS.
@@ -223,7 +224,9 @@ def arrange(states: Any, records: Any, surroundings: ReplicaContext) -> Rows:
     return rows if there.all() else rows.keep(there)
 
 
-def _names(topic_ids: Any, numbers: Ints, of_states: Any, surroundings: ReplicaContext) -> Any:
+def _names(
+    topic_ids: pa.Array, numbers: Ints, of_states: pa.ChunkedArray, surroundings: ReplicaContext
+) -> pa.Array:
     """By the number of a topic: as records that are folded say it, else as its states do."""
     found = surroundings.names_of(topic_ids)
     if not found.null_count:
@@ -235,7 +238,7 @@ def _names(topic_ids: Any, numbers: Ints, of_states: Any, surroundings: ReplicaC
     return pc.coalesce(found, earlier)
 
 
-def _micros(times: Any) -> Ints:
+def _micros(times: pa.ChunkedArray) -> Ints:
     micros: Ints = pc.cast(times, pa.int64()).to_numpy()
     return micros
 
@@ -256,7 +259,7 @@ def _with_moments(rows: Rows, moments: Moments) -> Rows:
     # The keys low[0], low[0] + 1, ... high[0] - 1, low[1], ...
     befallen = np.arange(sizes.sum()) + np.repeat(low - np.cumsum(sizes) + sizes, sizes)
 
-    def spread(values: list[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    def spread(values: list[int], dtype: type[_Integer]) -> npt.NDArray[_Integer]:
         return np.repeat(np.array(values, dtype), sizes)
 
     return Rows(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,9 +10,10 @@ import pyarrow.compute as pc
 
 from quorumd.errors import ConfigError
 from quorumd.pipeline.history.history import History
+from quorumd.pipeline.history.packed import Ints
 from quorumd.pipeline.history.staging import bucket_of
+from quorumd.pipeline.tables.schemas import Row
 
-Row = dict[str, Any]
 STATE_COLUMNS = (
     *("topic", "partition", "from_ts", "to_ts", "from_offset", "leader", "leader_epoch", "isr", "elr"),
     *("replicas", "adding", "removing", "cause", "under_min_isr"),
@@ -129,19 +129,19 @@ def under_min_isr(history: History, since: datetime | None, limit: int) -> list[
     return _top(found, names, limit)
 
 
-def _begins(since: datetime | None) -> Any:
+def _begins(since: datetime | None) -> pc.Expression | None:
     return None if since is None else pc.field("from_ts") >= since
 
 
-def _lasts_at(since: datetime) -> Any:
+def _lasts_at(since: datetime) -> pc.Expression:
     return (pc.field("to_ts") > since) | pc.field("to_ts").is_null()
 
 
-def _and(one: Any, other: Any) -> Any:
+def _and(one: pc.Expression | None, other: pc.Expression) -> pc.Expression:
     return other if one is None else one & other
 
 
-def _top(found: Any, names: dict[str, str], limit: int) -> list[Row]:
+def _top(found: pa.Table, names: dict[str, str], limit: int) -> list[Row]:
     """Rename columns to `names` and return the largest rows by the first of them."""
     ranked = found.select([*_KEY, *names]).rename_columns([*_KEY, *names.values()])
     first = next(iter(names.values()))
@@ -150,14 +150,15 @@ def _top(found: Any, names: dict[str, str], limit: int) -> list[Row]:
     return rows
 
 
-def _lifetimes(history: History, states: Any) -> tuple[Any, Any]:
+def _lifetimes(history: History, states: pa.Table) -> tuple[Ints, Ints]:
     """Return the start and end of each state in microseconds; current states end with the history."""
     return _micros(states["from_ts"], history.end_ts), _micros(states["to_ts"], history.end_ts)
 
 
-def _micros(times: Any, otherwise: datetime) -> Any:
+def _micros(times: pa.ChunkedArray, otherwise: datetime) -> Ints:
     filled = pc.fill_null(times, pa.scalar(otherwise, times.type))
-    return pc.cast(filled, pa.int64()).to_numpy()
+    micros: Ints = pc.cast(filled, pa.int64()).to_numpy()
+    return micros
 
 
 def duration_text(length: timedelta) -> str:

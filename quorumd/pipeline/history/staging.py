@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,13 +25,12 @@ from quorumd.pipeline.history.cluster_fold import (
     CONTROL_TYPES,
     METADATA_TYPES,
     MIN_INSYNC_REPLICAS,
-    Row,
 )
 from quorumd.pipeline.history.partition_rows import PARTITION_CHANGE, PARTITION_RECORD, RECORD_COLUMNS
 from quorumd.pipeline.history.seed import Seed
 from quorumd.pipeline.history.tables import BUCKETS, with_micros
 from quorumd.pipeline.history.transactions import TRANSACTION_TYPES
-from quorumd.pipeline.tables.schemas import EVENTS
+from quorumd.pipeline.tables.schemas import EVENTS, Row
 
 CHUNK_ROWS = 1 << 18
 """So many records are sorted by bucket at a time: what a task holds in memory."""
@@ -80,7 +78,9 @@ class Staged:
         return folder / f"{self.name}.{kind}"
 
 
-def stage(batches: Iterator[Any], folder: Path, start: int, seed: Seed | None = None) -> Iterator[Any]:
+def stage(
+    batches: Iterator[pa.RecordBatch], folder: Path, start: int, seed: Seed | None = None
+) -> Iterator[pa.RecordBatch]:
     """Put aside what `batches` (pyarrow.RecordBatch of the records level, packed) has from offset `start` on.
 
     With `seed` they are of that snapshot (level snapshot): all of it is as of the last offset before its end.
@@ -117,7 +117,7 @@ def stage(batches: Iterator[Any], folder: Path, start: int, seed: Seed | None = 
 
 
 @contextmanager
-def _arrow_file(path: Path, schema: Any) -> Iterator[Any]:
+def _arrow_file(path: Path, schema: pa.Schema) -> Iterator[pa.ipc.RecordBatchFileWriter]:
     """A file in Arrow's format that has its name only once it is whole."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
     with pa.ipc.new_file(temporary, schema) as writer:
@@ -125,15 +125,15 @@ def _arrow_file(path: Path, schema: Any) -> Iterator[Any]:
     temporary.replace(path)
 
 
-def _of_snapshot(batches: Iterator[Any], end: int) -> Iterator[Any]:
+def _of_snapshot(batches: Iterator[pa.RecordBatch], end: int) -> Iterator[pa.RecordBatch]:
     """There may be several snapshots in a folder."""
     for batch in batches:
         yield batch.filter(pc.equal(batch.column("snapshot_offset"), end)).drop_columns(["snapshot_offset"])
 
 
-def _chunks(batches: Iterator[Any], start: int) -> Iterator[Any]:
+def _chunks(batches: Iterator[pa.RecordBatch], start: int) -> Iterator[pa.Table]:
     """Tables of about CHUNK_ROWS or CHUNK_BYTES."""
-    held: list[Any] = []
+    held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
         if len(batch) and batch.column("offset")[0].as_py() < start:
@@ -149,7 +149,7 @@ def _chunks(batches: Iterator[Any], start: int) -> Iterator[Any]:
         yield pa.Table.from_batches(held).combine_chunks()
 
 
-def _as_of(chunk: Any, seed: Seed) -> Any:
+def _as_of(chunk: pa.Table, seed: Seed) -> pa.Table:
     """Records of a snapshot as if all of them were the last one that it contains."""
     values = {"offset": seed.end - 1, "base_offset": seed.end - 1, "epoch": seed.epoch, "ts": seed.ts}
     for name, value in values.items():
@@ -159,7 +159,7 @@ def _as_of(chunk: Any, seed: Seed) -> Any:
     return chunk
 
 
-def _check_all_known(chunk: Any) -> None:
+def _check_all_known(chunk: pa.Table) -> None:
     """Raises InputIncomplete for a record that a history is folded from and that is of a version yet to come."""
     if chunk["raw"].null_count == len(chunk):
         return
@@ -174,7 +174,7 @@ def _check_all_known(chunk: Any) -> None:
             )
 
 
-def bucket_of(topic_ids: Any, partitions: Any) -> npt.NDArray[np.uint8]:
+def bucket_of(topic_ids: pa.ChunkedArray, partitions: pa.Array) -> npt.NDArray[np.uint8]:
     """The bucket of each partition, the same for ever. `topic_ids` are 16 bytes each."""
     column = topic_ids.combine_chunks()
     _, offset_buffer, data = column.buffers()
@@ -184,7 +184,7 @@ def bucket_of(topic_ids: Any, partitions: Any) -> npt.NDArray[np.uint8]:
     return np.asarray((mixed + partitions.to_numpy()) % BUCKETS, np.uint8)
 
 
-def _by_bucket(chunk: Any) -> Iterator[tuple[int, Any]]:
+def _by_bucket(chunk: pa.Table) -> Iterator[tuple[int, pa.RecordBatch]]:
     types = _types(chunk)
     wanted = (types == PARTITION_RECORD) | (types == PARTITION_CHANGE)
     rows = np.flatnonzero(wanted & ~chunk["control"].to_numpy())
@@ -203,7 +203,7 @@ def _by_bucket(chunk: Any) -> Iterator[tuple[int, Any]]:
             yield bucket, ordered.slice(low, high - low)
 
 
-def _summarize(chunk: Any, staged: Staged) -> None:
+def _summarize(chunk: pa.Table, staged: Staged) -> None:
     offsets = chunk["offset"].to_numpy()
     staged.high = int(offsets[-1]) + 1
     staged.records += len(chunk)
@@ -214,13 +214,13 @@ def _summarize(chunk: Any, staged: Staged) -> None:
     staged.topic_ids.update(pc.unique(chunk["topic_id"]).drop_null().to_pylist())
 
 
-def _types(chunk: Any) -> npt.NDArray[np.int16]:
+def _types(chunk: pa.Table) -> npt.NDArray[np.int16]:
     """Of each record; -1 where it does not begin as one."""
     types: npt.NDArray[np.int16] = pc.fill_null(chunk["type"], -1).to_numpy()
     return types
 
 
-def _cluster_rows(chunk: Any, types: npt.NDArray[np.int16], control: npt.NDArray[np.bool_]) -> list[Row]:
+def _cluster_rows(chunk: pa.Table, types: npt.NDArray[np.int16], control: npt.NDArray[np.bool_]) -> list[Row]:
     wanted = np.where(
         control, np.isin(types, CONTROL_TYPES), np.isin(types, METADATA_TYPES + TRANSACTION_TYPES)
     )
@@ -232,7 +232,7 @@ def _cluster_rows(chunk: Any, types: npt.NDArray[np.int16], control: npt.NDArray
     return rows
 
 
-def _count_epochs(chunk: Any, offsets: npt.NDArray[np.int64], staged: Staged) -> None:
+def _count_epochs(chunk: pa.Table, offsets: npt.NDArray[np.int64], staged: Staged) -> None:
     epochs = chunk["epoch"].to_numpy()
     bases = chunk["base_offset"].to_numpy()
     starts = np.nonzero(np.diff(epochs, prepend=epochs[0] - 1))[0]

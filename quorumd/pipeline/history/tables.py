@@ -18,10 +18,14 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from quorumd.errors import ConfigError, InputIncomplete
-from quorumd.pipeline.tables.schemas import HISTORY_TABLES
+from quorumd.pipeline.tables.schemas import HISTORY_TABLES, Row
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
 
 MANIFEST = "history.json"
 FORMAT = 3
@@ -177,7 +181,7 @@ def path_in(table: str, low: int, name: str) -> str:
     return f"{table}/lo={low:020d}/{name}.parquet"
 
 
-def write_table(folder: Path, path: str, table: Any) -> None:
+def write_table(folder: Path, path: str, table: pa.Table) -> None:
     """Write a pyarrow.Table, whole or not at all; to be flushed."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -202,9 +206,7 @@ def write_table(folder: Path, path: str, table: Any) -> None:
     temporary.replace(target)
 
 
-def write_rows(
-    folder: Path, path: str, table: str, rows: list[dict[str, Any]], cluster_id: str | None
-) -> None:
+def write_rows(folder: Path, path: str, table: str, rows: list[Row], cluster_id: str | None) -> None:
     """Write dictionaries as a table of HISTORY_TABLES; times may be microseconds since 1970."""
     import pyarrow as pa
 
@@ -218,14 +220,14 @@ def write_rows(
     write_table(folder, path, pa.table(columns, schema=schema))
 
 
-def read_rows(folder: Path, paths: list[str], table: str) -> list[dict[str, Any]]:
+def read_rows(folder: Path, paths: list[str], table: str) -> list[Row]:
     """What `write_rows` wrote, without the cluster's id; times are microseconds since 1970."""
     found = with_micros(read_files(folder, paths, table).drop_columns(["cluster_id"]))
-    rows: list[dict[str, Any]] = found.to_pylist()
+    rows: list[Row] = found.to_pylist()
     return rows
 
 
-def with_micros(table: Any) -> Any:
+def with_micros(table: pa.Table) -> pa.Table:
     """A pyarrow.Table with microseconds since 1970 for times: Python makes objects of them much sooner."""
     import pyarrow as pa
 
@@ -234,8 +236,12 @@ def with_micros(table: Any) -> Any:
 
 
 def read_files(
-    folder: Path, paths: list[str], table: str, columns: list[str] | None = None, filters: Any = None
-) -> Any:
+    folder: Path,
+    paths: list[str],
+    table: str,
+    columns: list[str] | None = None,
+    filters: pc.Expression | None = None,
+) -> pa.Table:
     """The rows of these files as a pyarrow.Table; those that pass `filters`, an expression of pyarrow.
 
     Raises InputIncomplete for a file that is not there.

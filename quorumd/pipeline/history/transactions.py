@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from quorumd.pipeline.tables.schemas import Row
 from quorumd.protocol.messages.abort_transaction_record import AbortTransactionRecord
 from quorumd.protocol.messages.begin_transaction_record import BeginTransactionRecord
 from quorumd.protocol.messages.end_transaction_record import EndTransactionRecord
@@ -12,7 +13,6 @@ BEGIN: Final = BeginTransactionRecord.API_KEY
 END: Final = EndTransactionRecord.API_KEY
 ABORT: Final = AbortTransactionRecord.API_KEY
 TRANSACTION_TYPES: Final = (BEGIN, END, ABORT)
-Row = dict[str, Any]
 
 
 class Settled(NamedTuple):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from quorumd.errors import InputIncomplete
-from quorumd.pipeline.history.cluster_fold import ClusterState, Row
+from quorumd.pipeline.history.cluster_fold import ClusterState
 from quorumd.pipeline.history.jobs import AROUND, Done, EventsJob, FoldJob, MicroBatch, run_jobs
 from quorumd.pipeline.history.lag import LagRows
 from quorumd.pipeline.history.merging import GROWING, merge_small
@@ -31,6 +31,7 @@ from quorumd.pipeline.history.tables import (
     write_rows,
 )
 from quorumd.pipeline.history.transactions import settle
+from quorumd.pipeline.tables.schemas import Row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

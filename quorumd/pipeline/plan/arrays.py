@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 NONE = -1
 
 
-def mixed(values: npt.NDArray[Any], salt: int) -> npt.NDArray[np.uint64]:
+def mixed(values: npt.NDArray[np.integer], salt: int) -> npt.NDArray[np.uint64]:
     """The finalizer of splitmix64: numbers without an order, the same on every machine, unlike numpy's generators
     from one version to the next."""
     x = values.astype(np.uint64) + np.uint64((salt * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) % 2**64)
@@ -25,12 +25,12 @@ def mixed(values: npt.NDArray[Any], salt: int) -> npt.NDArray[np.uint64]:
     return x ^ (x >> np.uint64(31))
 
 
-def fractions(values: npt.NDArray[Any], salt: int) -> Floats:
+def fractions(values: npt.NDArray[np.integer], salt: int) -> Floats:
     """The same as numbers in [0, 1)."""
     return (mixed(values, salt) >> np.uint64(11)).astype(np.float64) / 2**53
 
 
-def rank_within(groups: npt.NDArray[Any]) -> Ints:
+def rank_within(groups: npt.NDArray[np.integer]) -> Ints:
     """How many elements of the same group stand before each element."""
     order = np.argsort(groups, kind="stable")
     ordered = groups[order]
@@ -43,7 +43,7 @@ def rank_within(groups: npt.NDArray[Any]) -> Ints:
     return ranks
 
 
-def sum_before(groups: npt.NDArray[Any], weights: Ints) -> Ints:
+def sum_before(groups: npt.NDArray[np.integer], weights: Ints) -> Ints:
     """The weights of the elements of the same group up to each element, its own included."""
     order = np.argsort(groups, kind="stable")
     ordered = groups[order]

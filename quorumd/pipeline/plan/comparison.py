@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +10,7 @@ import pyarrow as pa
 
 from quorumd.pipeline.plan.arrays import Ints
 from quorumd.pipeline.plan.state import ClusterState
+from quorumd.pipeline.tables.schemas import Row
 
 AS_PLANNED, AS_BEFORE, OTHERWISE, MISSING = range(4)
 NAMES = ("as_planned", "as_before", "otherwise", "missing")
@@ -75,7 +75,7 @@ def _places(moves: pa.Table, state: ClusterState) -> Ints:
     return np.where((topics >= 0) & (keys[at] == wanted), at, -1)
 
 
-def of_waves(found: Comparison) -> list[dict[str, Any]]:
+def of_waves(found: Comparison) -> list[Row]:
     """How many partitions of each wave have which verdict."""
     waves = found.moves["wave"].to_numpy()
     rows = []

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -32,12 +32,28 @@ SUMMARY, MOVES, BROKERS, WAVES, ROLLBACK = (
 )
 
 
+class Figures(TypedDict):
+    """The amount of moves of a plan, and the balance before and after."""
+
+    partitions: int
+    topics: int
+    brokers: int
+    changed_partitions: int
+    moves: int
+    lower_bound: int | None
+    bytes: int | None
+    lower_bound_bytes: int | None
+    waves: int
+    before: dict[str, float]
+    after: dict[str, float]
+
+
 class _Summary(BaseModel):
     """The fields of SUMMARY except its version."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
-    made_from: dict[str, Any]
+    made_from: dict[str, object]
     partitions: int
     topics: int
     brokers: int
@@ -57,8 +73,8 @@ class Plan:
 
     moves: pa.Table
     brokers: pa.Table
-    figures: dict[str, Any]
-    made_from: dict[str, Any]
+    figures: Figures
+    made_from: dict[str, object]
 
     @property
     def waves(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -231,7 +231,7 @@ def sizes_of_file(path: Path, state: ClusterState) -> Ints:
     return np.asarray(values[at])
 
 
-def _read_sizes(path: Path) -> Any:
+def _read_sizes(path: Path) -> pa.Table:
     try:
         if path.suffix == ".parquet" or path.is_dir():
             return pq.read_table(path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from quorumd.errors import ConfigError
 from quorumd.pipeline.plan.files import Plan
@@ -24,7 +23,7 @@ def make_plan(
     move_limit: int | None = MOVE_LIMIT,
     shards: int | None = None,
     runner: Runner = in_process,
-    made_from: Mapping[str, Any] | None = None,
+    made_from: Mapping[str, object] | None = None,
 ) -> Plan:
     """Make a plan for the state.
 

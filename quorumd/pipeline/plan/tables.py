@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
 from quorumd.pipeline.plan.arrays import NONE, Ints, Mask, Rows, not_in
+from quorumd.pipeline.plan.files import Figures
 from quorumd.pipeline.plan.placement import Placement
 from quorumd.pipeline.plan.planning import Outcome
 from quorumd.pipeline.plan.waves import waves
@@ -68,11 +67,11 @@ def brokers_table(outcome: Outcome) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=PLAN_BROKERS.arrow())
 
 
-def figures(outcome: Outcome, moves: pa.Table) -> dict[str, Any]:
+def figures(outcome: Outcome, moves: pa.Table) -> Figures:
     """Return the amount of moves, and the balance before and after."""
     alive = outcome.broker_index.alive
     gets = not_in(outcome.new, outcome.old)
-    found: dict[str, Any] = {
+    found: Figures = {
         "partitions": len(outcome.old),
         "topics": len(np.unique(outcome.state.topics[outcome.index])),
         "brokers": len(alive),
@@ -82,25 +81,29 @@ def figures(outcome: Outcome, moves: pa.Table) -> dict[str, Any]:
         "bytes": int((gets.sum(1) * outcome.weights).sum()) if outcome.by_bytes else None,
         "lower_bound_bytes": outcome.bound if outcome.by_bytes else None,
         "waves": int(np.max(moves["wave"].to_numpy(), initial=0)),
+        "before": _balance(outcome, outcome.old),
+        "after": _balance(outcome, outcome.new),
     }
-    for name, rows in (("before", outcome.old), ("after", outcome.new)):
-        ones = np.ones(len(rows), np.int64)
-        held = _held(rows, ones, outcome.broker_index.ids)[alive]
-        leads = _held(rows[:, :1], ones, outcome.broker_index.ids)[alive]
-        found[name] = {
-            "replicas_min": int(held.min()),
-            "replicas_max": int(held.max()),
-            "replicas_max_to_mean": _ratio(held),
-            "leaders_min": int(leads.min()),
-            "leaders_max": int(leads.max()),
-            "leaders_max_to_mean": _ratio(leads),
-            "rack_violations": _violations(outcome, rows),
-            "most_of_a_topic": _most_of_a_topic(outcome, rows),
-        }
-        if outcome.by_bytes:
-            found[name]["bytes_max_to_mean"] = _ratio(
-                _held(rows, outcome.weights, outcome.broker_index.ids)[alive]
-            )
+    return found
+
+
+def _balance(outcome: Outcome, rows: Rows) -> dict[str, float]:
+    alive = outcome.broker_index.alive
+    ones = np.ones(len(rows), np.int64)
+    held = _held(rows, ones, outcome.broker_index.ids)[alive]
+    leads = _held(rows[:, :1], ones, outcome.broker_index.ids)[alive]
+    found = {
+        "replicas_min": int(held.min()),
+        "replicas_max": int(held.max()),
+        "replicas_max_to_mean": _ratio(held),
+        "leaders_min": int(leads.min()),
+        "leaders_max": int(leads.max()),
+        "leaders_max_to_mean": _ratio(leads),
+        "rack_violations": _violations(outcome, rows),
+        "most_of_a_topic": _most_of_a_topic(outcome, rows),
+    }
+    if outcome.by_bytes:
+        found["bytes_max_to_mean"] = _ratio(_held(rows, outcome.weights, outcome.broker_index.ids)[alive])
     return found
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 import altair as alt
 
 from quorumd.pipeline.report.chart_parts import (
     HEIGHT,
     ROWS,
+    Rows,
     Spec,
     chart_spec,
     color_scale,
@@ -51,23 +51,23 @@ def before_and_after(
     largest = max((max(b.before, b.after, b.target or 0) for b in brokers), default=0)
     # Names of racks stand above the bars.
     upper = largest * 1.12 if racks and largest else None
+    bar = alt.MarkDef("rect", clip=True, tooltip=None)
 
-    def layer(state: str, edge: str = "", **mark: Any) -> alt.Chart:
+    def layer(state: str, mark: alt.MarkDef, edge: str = "") -> alt.Chart:
         color = alt.Color("state:N", scale=color_scale(colors), legend=legend())
-        chart = alt.Chart(ROWS, mark=alt.MarkDef(clip=True, tooltip=None, **mark)).transform_calculate(
-            state=f"'{state}'"
-        )
-        bars = {"y2": alt.datum(0)} if mark["type"] == "rect" else {}
+        chart = alt.Chart(ROWS, mark=mark).transform_calculate(state=f"'{state}'")
+        bars = {"y2": alt.datum(0)} if mark is bar else {}
         x = _position(f"{edge}left", len(brokers))
         return chart.encode(x=x, x2=f"{edge}right", y=count_axis(state, unit, upper), color=color, **bars)
 
-    layers = [zoomable(layer("before", type="rect"))]
+    layers = [zoomable(layer("before", bar))]
     if wide:
-        layers.append(layer("after", "inner ", type="rect"))
+        layers.append(layer("after", bar, "inner "))
     else:
-        layers.append(layer("after", type="rule", strokeWidth=2))
+        layers.append(layer("after", alt.MarkDef("rule", clip=True, tooltip=None, strokeWidth=2)))
     if len(colors) > len(COLORS):
-        layers.append(layer("target", type="rule", strokeDash=[3, 2], strokeWidth=1.5))
+        dashes = alt.MarkDef("rule", clip=True, tooltip=None, strokeDash=[3, 2], strokeWidth=1.5)
+        layers.append(layer("target", dashes))
     if racks:
         layers += _rack_layers()
     layers.append(_hover_layer(len(brokers), [name for name, _ in colors]))
@@ -97,13 +97,11 @@ def _hover_layer(count: int, states: Sequence[str]) -> alt.Chart:
     return chart
 
 
-def _rows(
-    brokers: Sequence[Broker], wide: bool, format_value: Callable[[float], str]
-) -> list[dict[str, Any]]:
+def _rows(brokers: Sequence[Broker], wide: bool, format_value: Callable[[float], str]) -> Rows:
     gap, inner_gap = (0.42, 0.26) if wide else (0.5, 0.5)
     rows = []
     for i, broker in enumerate(brokers):
-        row: dict[str, Any] = {"broker": str(broker.id), "rack": broker.rack or "-"}
+        row: dict[str, object] = {"broker": str(broker.id), "rack": broker.rack or "-"}
         row |= {
             "slot left": i - 0.5,
             "slot right": i + 0.5,
@@ -132,11 +130,11 @@ def _position(name: str, count: int) -> alt.X:
     return alt.X(f"{name}:Q", scale=scale, axis=axis)
 
 
-def _racks(brokers: Sequence[Broker]) -> list[dict[str, Any]]:
+def _racks(brokers: Sequence[Broker]) -> Rows:
     """Each rack with the range of its brokers; nothing if no broker has one."""
     if not any(broker.rack for broker in brokers):
         return []
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     start = 0
     for rack, members in groupby(brokers, key=lambda broker: broker.rack or "no rack"):
         end = start + len(list(members))

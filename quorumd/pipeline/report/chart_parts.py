@@ -5,13 +5,14 @@ Colors are names of CSS variables of page.css, resolved in the browser: a chart 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import altair as alt
 
-Rows: TypeAlias = Sequence[dict[str, Any]]
+Rows: TypeAlias = Sequence[Mapping[str, object]]
 Spec: TypeAlias = dict[str, Any]
+"""A Vega-Lite specification: JSON."""
 
 ROWS = alt.NamedData("rows")
 HEIGHT = 180
@@ -38,7 +39,7 @@ def time_axis(name: str, span_s: tuple[float, float]) -> alt.X:
 
 def count_axis(name: str, unit: str, upper: float | None = None) -> alt.Y:
     """Return the y channel of a column of counts or sizes, up to `upper` or the largest one."""
-    bound: Any = alt.Undefined if upper is None else upper
+    bound = alt.Undefined if upper is None else upper
     axis = alt.Axis(format="~s", tickMinStep=1, tickCount=5, domain=False)
     return alt.Y(f"{name}:Q", title=unit, axis=axis, scale=alt.Scale(domainMin=0, domainMax=bound, nice=True))
 

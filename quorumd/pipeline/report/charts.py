@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import altair as alt
 
@@ -213,9 +212,7 @@ def lines(rows: Sequence[Line], span_s: tuple[float, float], unit: str, stepped:
         for at, value in line.points
     ]
     longest = max((len(line.points) for line in rows), default=0)
-    marks: Any = (
-        alt.OverlayMarkDef(opacity=0, size=90, filled=True) if longest <= MAX_MARKED_POINTS else False
-    )
+    marks = alt.OverlayMarkDef(opacity=0, size=90, filled=True) if longest <= MAX_MARKED_POINTS else False
     chart = (
         alt.Chart(ROWS)
         .mark_line(interpolate="step-after" if stepped else "linear", clip=True, strokeWidth=2, point=marks)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +12,7 @@ import pyarrow.compute as pc
 
 from quorumd.pipeline.report.charts import Line, Segment
 from quorumd.pipeline.report.formatting import format_duration, format_time
+from quorumd.pipeline.tables.schemas import Row
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -138,7 +138,7 @@ def _max_concurrent(start: Floats, end: Floats, span_s: tuple[float, float]) -> 
     return [*points, (span_s[1], float(points[-1][1]))]
 
 
-def top_partitions(states: pa.Table, end_s: float, limit: int) -> list[dict[str, Any]]:
+def top_partitions(states: pa.Table, end_s: float, limit: int) -> list[Row]:
     """Return the partitions with the most leader and ISR changes, most first."""
     change = ~_is_in(states["cause"], NO_CHANGE)
     leader = _numbers(states["leader"])
@@ -169,7 +169,7 @@ def top_partitions(states: pa.Table, end_s: float, limit: int) -> list[dict[str,
         ("topic", "ascending"),
         ("partition", "ascending"),
     ]
-    top: list[dict[str, Any]] = found.sort_by(order).slice(0, limit).to_pylist()
+    top: list[Row] = found.sort_by(order).slice(0, limit).to_pylist()
     return top
 
 

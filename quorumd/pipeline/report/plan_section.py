@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from quorumd.pipeline.plan.files import Figures
 from quorumd.pipeline.report.broker_chart import Broker, before_and_after
 from quorumd.pipeline.report.formatting import format_bytes, format_count, format_short, pluralize
 from quorumd.pipeline.report.page import Cell, Chart, Note, Part, Section, Table, Tile, empty, number
@@ -18,11 +18,11 @@ MAX_WAVES = 40
 
 @dataclass(frozen=True, slots=True)
 class PlanData:
-    """schemas.PLAN_MOVES and PLAN_BROKERS of a plan; `figures` as its plan.json has them."""
+    """The moves (schemas.PLAN_MOVES), brokers (PLAN_BROKERS) and figures of a plan."""
 
     moves: pa.Table
     brokers: pa.Table
-    figures: dict[str, Any]
+    figures: Figures
 
 
 def plan_section(data: PlanData) -> tuple[list[Tile], list[Section]]:
@@ -45,9 +45,9 @@ def plan_section(data: PlanData) -> tuple[list[Tile], list[Section]]:
 
 
 def _tile(data: PlanData) -> Tile:
-    moves = int(data.figures.get("moves") or 0)
-    bound = data.figures.get("lower_bound")
-    detail = f"in {pluralize(int(data.figures.get('waves') or 0), 'wave')}"
+    moves = data.figures["moves"]
+    bound = data.figures["lower_bound"]
+    detail = f"in {pluralize(data.figures['waves'], 'wave')}"
     if bound is not None:
         detail += (
             ", the fewest possible" if moves == bound else f", at least {format_short(bound)} are needed"
@@ -80,7 +80,7 @@ def _balance_table(data: PlanData) -> Table:
         ("Maximum to mean, bytes", "bytes_max_to_mean"),
         ("Partitions that violate rack awareness", "rack_violations"),
     ):
-        values = [(data.figures.get(when) or {}).get(key) for when in ("before", "after")]
+        values = [each.get(key) for each in (data.figures["before"], data.figures["after"])]
         if any(value is not None for value in values):
             rows.append([Cell(name), *(Cell("-" if v is None else f"{v:,}", v, "number") for v in values)])
     return Table("", ("", "Before", "After"), rows)

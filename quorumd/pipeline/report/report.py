@@ -7,15 +7,14 @@ import os
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, cast
 
 import pyarrow as pa
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from quorumd.errors import InputIncomplete, JobFailed
 from quorumd.pipeline.history.history import History, open_history
 from quorumd.pipeline.plan.files import read_plan_folder
-from quorumd.pipeline.report.audit_section import audit_section
+from quorumd.pipeline.report.audit_section import AuditDocument, audit_section
 from quorumd.pipeline.report.history_sections import HistoryData, about_history, history_sections
 from quorumd.pipeline.report.measures import STATE_COLUMNS
 from quorumd.pipeline.report.page import Page, Section, Tile, render
@@ -29,35 +28,7 @@ class Inputs:
 
     history: HistoryData | None = None
     plan: PlanData | None = None
-    audit: dict[str, Any] | None = None
-
-
-class _Finding(BaseModel):
-    severity: str
-    code: str
-    offset_lo: int | None = None
-    offset_hi: int | None = None
-    committed: bool | None = None
-
-
-class _Copy(BaseModel):
-    node: int
-
-
-class _Pair(BaseModel):
-    nodes: list[int]
-    comparedFrom: int
-    comparedTo: int
-    firstDivergentOffset: int | None = None
-
-
-class _Audit(BaseModel):
-    """The fields of an audit's report that the page uses."""
-
-    findings: list[_Finding]
-    nodes: list[_Copy] = []
-    pairs: list[_Pair] = []
-    committedUpTo: int | None = None
+    audit: AuditDocument | None = None
 
 
 def write_report(
@@ -137,7 +108,7 @@ def read_plan(folder: Path) -> PlanData:
     return PlanData(plan.moves, plan.brokers, plan.figures)
 
 
-def read_audit(file: Path) -> dict[str, Any]:
+def read_audit(file: Path) -> AuditDocument:
     """Read what `audit --report` wrote. Raises InputIncomplete."""
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
@@ -146,11 +117,10 @@ def read_audit(file: Path) -> dict[str, Any]:
             f"{file} is not a report of `quorumd pipeline audit --report`: {error}"
         ) from None
     try:
-        _Audit.model_validate(document)
+        return AuditDocument.model_validate(document)
     except ValidationError as invalid:
         problem = invalid.errors(include_url=False)[0]
         place = ".".join(map(str, problem["loc"])) or "all of it"
         raise InputIncomplete(
             f"{file} is not a report of `quorumd pipeline audit --report`: {place}: {problem['msg']}"
         ) from None
-    return cast("dict[str, Any]", document)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,8 @@ from quorumd.pipeline.scan.search import LARGEST_BATCH as LARGEST_BATCH
 from quorumd.pipeline.scan.search import Data as Data
 from quorumd.pipeline.scan.search import resync as resync
 from quorumd.protocol.record_batch import HEADER_SIZE
+
+_Scalar = TypeVar("_Scalar", bound=np.generic)
 
 NO_END: Final = 2**63 - 1
 """More than any offset."""
@@ -116,7 +118,7 @@ class Batches:
         sound: npt.NDArray[np.bool_] = self.crc == self.stored_crc
         return sound
 
-    def select(self, which: Any) -> Batches:
+    def select(self, which: npt.NDArray[np.bool_ | np.int64] | slice) -> Batches:
         """Some of them: a mask, indexes or a slice."""
         return Batches(*(getattr(self, field.name)[which] for field in fields(self)))
 
@@ -208,7 +210,7 @@ def read_pieces(
             place = scanned.next
 
 
-def _read(stream: Any, size: int) -> bytes:
+def _read(stream: BinaryIO, size: int) -> bytes:
     """So many bytes unless the file ends: an unbuffered stream may give fewer at a time."""
     data: bytes = stream.read(size)
     while len(data) < size and (more := stream.read(size - len(data))):
@@ -388,8 +390,9 @@ def _headers(view: memoryview, bounds: Positions, with_crc: bool) -> Batches:
         every = np.ndarray((len(view) - HEADER_SIZE + 1,), whole, view, 0, (1,))
         headers = every[positions].view(_HEADER)
 
-    def column(name: str, dtype: type) -> Any:
-        return headers[name].astype(dtype)
+    def column(name: str, dtype: type[_Scalar]) -> npt.NDArray[_Scalar]:
+        values: npt.NDArray[_Scalar] = headers[name].astype(dtype)
+        return values
 
     base_offset = column("base_offset", np.int64)
     stored_crc = column("crc", np.uint32)
@@ -408,7 +411,7 @@ def _headers(view: memoryview, bounds: Positions, with_crc: bool) -> Batches:
     )
 
 
-def _is_impossible(batches: Batches) -> Any:
+def _is_impossible(batches: Batches) -> npt.NDArray[np.bool_]:
     return (batches.base_offset < 0) | (batches.end_offset <= batches.base_offset) | (batches.count <= 0)
 
 

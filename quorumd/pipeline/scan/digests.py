@@ -9,7 +9,7 @@ somebody who makes batches up to match.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +37,7 @@ _MIXERS: Final = (
 
 def batch_hashes(batches: Batches, which: int) -> npt.NDArray[np.uint64]:
     """A number of each batch, by its offsets, epoch, computed CRC and size. `which` hash: 0 or 1."""
-    parts: list[npt.NDArray[Any]] = [
+    parts: list[npt.NDArray[np.integer]] = [
         batches.base_offset,
         batches.end_offset,
         batches.epoch,

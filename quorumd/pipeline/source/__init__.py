@@ -23,10 +23,13 @@ installed on the workers (or passed with --py-files before its first use), and f
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from quorumd.pipeline.source.data_source import QuorumdSource
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> type[QuorumdSource]:
     """Import QuorumdSource on first use, because it imports Spark."""
     if name == "QuorumdSource":
         from quorumd.pipeline.source.data_source import QuorumdSource

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from pyspark.sql import datasource as pushed
 
@@ -42,7 +41,7 @@ def _selection_of(each: pushed.Filter, by_base_offset: bool) -> Selection:
     name = _column(each)
     if name == "node":
         values = _values(each)
-        return Selection(None if values is None else frozenset(values))
+        return Selection(None if values is None else frozenset(map(_number, values)))
     kind = _INTERVALS.get(name)
     if kind is None:
         return Selection()
@@ -61,7 +60,7 @@ def _column(each: pushed.Filter) -> str:
     return attribute[0] if len(attribute) == 1 else ""
 
 
-def _values(each: pushed.Filter) -> list[Any] | None:
+def _values(each: pushed.Filter) -> list[int | datetime] | None:
     """Return the values that the filter allows; None for any."""
     if isinstance(each, pushed.EqualTo):
         return [] if each.value is None else [each.value]
@@ -85,7 +84,7 @@ def _interval(each: pushed.Filter, widest: Interval) -> Interval:
     return widest
 
 
-def _number(value: Any) -> int:
+def _number(value: int | datetime) -> int:
     """Times as the milliseconds that hold them: bounds are inclusive, Spark cuts finer."""
     if isinstance(value, datetime):
         aware = value if value.tzinfo else value.replace(tzinfo=UTC)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -73,7 +74,7 @@ def batch_rows(reads: Iterable[Read], shape: RowShape) -> Iterator[pa.RecordBatc
 def _batch_table(read: Read, batches: Batches, faults: Iterable[Fault], schema: pa.Schema) -> pa.RecordBatch:
     count = len(batches)
     origin = read.origin
-    values: dict[str, Any] = {
+    values: dict[str, Callable[[], object]] = {
         "node": lambda: np.full(count, origin.node, np.int32),
         "segment": lambda: _repeated(origin.segment, count),
         "position": lambda: _position(read, batches),
@@ -115,7 +116,7 @@ def _repeated(value: str | None, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(value, pa.string()), count)
 
 
-def _position(read: Read, batches: Batches) -> Any:
+def _position(read: Read, batches: Batches) -> npt.NDArray[np.int64] | pa.Array:
     if read.origin.segment is None:
         return pa.nulls(len(batches), pa.int64())
     return batches.position + read.position
@@ -165,7 +166,9 @@ def _fault_rows(
         return
     origin = read.origin
     offset = "base_offset" if shape.table.name == BATCHES.name else "offset"
-    snapshot: dict[str, Any] = dict(zip(_SNAPSHOT_COLUMNS, origin.snapshot or (None, None), strict=True))
+    snapshot: dict[str, int | str | None] = dict(
+        zip(_SNAPSHOT_COLUMNS, origin.snapshot or (None, None), strict=True)
+    )
     rows = [
         snapshot
         | {

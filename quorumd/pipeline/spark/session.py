@@ -11,11 +11,11 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from quorumd.errors import JobFailed
 from quorumd.pipeline.spark.class_archive import archive_for
@@ -24,6 +24,7 @@ from quorumd.pipeline.spark.java import find_java, need_extra
 from quorumd.pipeline.spark.settings import archive_options, environment, settings
 
 if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway, JavaObject, JVMView
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession as SparkSession
 
@@ -91,7 +92,7 @@ def _run(conf: Mapping[str, str], sink: int, file: Path) -> Iterator[SparkSessio
     logging.getLogger("SQLQueryContextLogger").disabled = True
     logging.getLogger().addFilter(_not_of_py4j)
     interrupt = signal.getsignal(signal.SIGINT)
-    gateway: Any = None
+    gateway: JavaGateway | None = None
     try:
         with _interrupts_wait(), _importing(WANTED_LATER):
             gateway = _start_java(conf, sink)
@@ -111,10 +112,10 @@ def _not_of_py4j(record: logging.LogRecord) -> bool:
     return Path(record.pathname).parent.name != "py4j"
 
 
-def _start_java(conf: Mapping[str, str], sink: int) -> Any:
+def _start_java(conf: Mapping[str, str], sink: int) -> JavaGateway:
     from pyspark import java_gateway
 
-    launch: Any = java_gateway.launch_gateway  # it has no types
+    launch: Callable[..., JavaGateway] = java_gateway.launch_gateway
     return launch(_spark_conf(conf), {"stdout": sink, "stderr": sink})
 
 
@@ -153,7 +154,7 @@ def _importing(modules: tuple[str, ...]) -> Iterator[None]:
         ahead.join()
 
 
-def _start_session(gateway: Any, conf: Mapping[str, str]) -> SparkSession:
+def _start_session(gateway: JavaGateway, conf: Mapping[str, str]) -> SparkSession:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -165,7 +166,7 @@ def _start_session(gateway: Any, conf: Mapping[str, str]) -> SparkSession:
     return session
 
 
-def _without_extensions(context: SparkContext) -> Any:
+def _without_extensions(context: SparkContext) -> JavaObject | None:
     """The Java side of a session without what jars add to any session by themselves; None if this Spark makes them
     in another way.
 
@@ -174,7 +175,7 @@ def _without_extensions(context: SparkContext) -> Any:
     """
     from py4j.protocol import Py4JError
 
-    jvm: Any = context._jvm
+    jvm: JVMView = context._jvm
     sql, none, nothing = jvm.org.apache.spark.sql, jvm.scala.Option.empty(), jvm.PythonUtils.toScalaMap({})
     spark_context = context._jsc.sc()
     try:
@@ -191,7 +192,7 @@ def _spark_conf(conf: Mapping[str, str]) -> SparkConf:
     return SparkConf(loadDefaults=False).setAll(list(conf.items()))
 
 
-def _stop(gateway: Any) -> None:
+def _stop(gateway: JavaGateway) -> None:
     """End the session and its Java process, whatever state they are in."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext

@@ -10,7 +10,6 @@ import csv
 import io
 import json
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -60,7 +59,7 @@ def _csv_text(column: pa.Array) -> pa.Array:
     return _text(column, lambda value: _csv_cell(_plain(value)), "")
 
 
-def _text(column: pa.Array, of_value: Callable[[Any], str], quote: str) -> pa.Array:
+def _text(column: pa.Array, of_value: Callable[[object], str], quote: str) -> pa.Array:
     """The column as strings. Strings and bytes go through `of_value`, each value that differs once."""
     kind = column.type
     if pa.types.is_list(kind):
@@ -75,23 +74,23 @@ def _text(column: pa.Array, of_value: Callable[[Any], str], quote: str) -> pa.Ar
     return column.cast(pa.string())
 
 
-def _by_value(column: pa.Array, of_value: Callable[[Any], str]) -> pa.Array:
+def _by_value(column: pa.Array, of_value: Callable[[object], str]) -> pa.Array:
     encoded = column.dictionary_encode()
     texts = pa.array([of_value(value) for value in encoded.dictionary.to_pylist()], pa.string())
     return texts.take(encoded.indices)
 
 
-def _list_text(column: pa.Array, of_value: Callable[[Any], str]) -> pa.Array:
+def _list_text(column: pa.Array, of_value: Callable[[object], str]) -> pa.Array:
     elements = _text(column.values, of_value, '"')
     lists = pa.ListArray.from_arrays(column.offsets, elements, mask=column.is_null())
     return pc.binary_join_element_wise("[", pc.binary_join(lists, ","), "]", "")
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     return id_or_hex(value) if isinstance(value, bytes) else value
 
 
-def _csv_cell(value: Any) -> str:
+def _csv_cell(value: object) -> str:
     buffer = io.StringIO()
     csv.writer(buffer, lineterminator="").writerow([value])
     return buffer.getvalue()

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+Row: TypeAlias = dict[str, Any]
+"""A row of a table by column name, with Python values of the column types."""
 INTS = "ARRAY<INT>"
 PACKED = "BINARY"
 """The type of packed lists of ids: 4 bytes per id, little-endian."""

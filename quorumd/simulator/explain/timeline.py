@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from operator import attrgetter
-from typing import Any
 
 from quorumd.node.node import Node
+from quorumd.simulator.checkers.linearizability import Operation
 from quorumd.simulator.cluster import Cluster, Machine
 from quorumd.simulator.environment.event_heap import EventHeap
 from quorumd.simulator.explain.wire_tap import Message, WireTap
@@ -46,9 +46,9 @@ class Entry:
     def is_idle(self) -> bool:
         return self.message is not None and self.message.is_idle
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Plain values for `--output json`."""
-        plain: dict[str, Any] = {
+        plain: dict[str, object] = {
             "time_ms": self.time_ms, "kind": self.kind, "where": self.lane, "what": self.text,
             "details": self.details,
         }  # fmt: skip
@@ -102,7 +102,7 @@ class Timeline:
         self._seen: dict[int, _NodeView] = {}
         self._blocked: set[tuple[str, str]] = set()
         self._calls_reported = 0
-        self._open: list[Any] = []
+        self._open: list[Operation] = []
 
     # ---- called by the simulation
 

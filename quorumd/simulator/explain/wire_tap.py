@@ -9,14 +9,16 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from quorumd.errors import ErrorCode, MalformedMessage, QuorumdError
-from quorumd.protocol.apis import APIS, ApiKey, response_class, response_header_version
+from quorumd.protocol.apis import APIS, response_class, response_header_version
 from quorumd.protocol.codec import decode_prefix
 from quorumd.protocol.connection import Request, read_request
 from quorumd.protocol.framing import FrameReader
+from quorumd.protocol.messages.envelope_request import EnvelopeRequest
+from quorumd.protocol.messages.envelope_response import EnvelopeResponse
 from quorumd.protocol.record_batch import headers
+from quorumd.protocol.wire import Message as WireMessage
 from quorumd.protocol.wire import MessageStruct
 from quorumd.simulator.environment.stream import Side
 
@@ -124,36 +126,36 @@ class WireTap:
         says_nothing = name.startswith(ROUTINE) and not any(fact.startswith(NEWS) for fact in facts)
         return Message(self._now_ms(), side.host, side.far.host, name, facts, says_nothing)
 
-    def _asked(self, side: Side, frame: bytes) -> tuple[Any, Any]:
+    def _asked(self, side: Side, frame: bytes) -> tuple[WireMessage, WireMessage | None]:
         """A request, and the one inside if it is an Envelope."""
         request = read_request(frame, SPOKEN)
-        body: Any = request.message
+        body = request.message
         inside = None
-        if request.api_key == ApiKey.ENVELOPE:
+        if isinstance(body, EnvelopeRequest):
             with suppress(QuorumdError):
                 inside = read_request(body.request_data, SPOKEN)
         self._of(side).asked.append((_api(request), _api(inside) if inside is not None else None))
         return body, inside.message if inside is not None else None
 
-    def _answered(self, side: Side, frame: bytes) -> tuple[Any, Any]:
+    def _answered(self, side: Side, frame: bytes) -> tuple[WireMessage, WireMessage | None]:
         """A response, and the one inside if it is an Envelope's."""
         asked, inside = self._of(side.far).asked.popleft()
         body = _response(asked, frame)
-        if inside is None or body.response_data is None:
-            return body, None
-        return body, _response(inside, body.response_data)
+        if isinstance(body, EnvelopeResponse) and inside is not None and body.response_data is not None:
+            return body, _response(inside, body.response_data)
+        return body, None
 
 
 def _api(request: Request) -> Asked:
     return request.api_key, request.api_version
 
 
-def _response(asked: Asked, data: bytes) -> Any:
+def _response(asked: Asked, data: bytes) -> WireMessage:
     """The response with its header."""
     return decode_prefix(response_class(asked[0]), asked[1], data, 4 + response_header_version(*asked))[0]
 
 
-def _details(message: Any) -> Iterator[str]:
+def _details(message: MessageStruct) -> Iterator[str]:
     """The fields that matter, those of nested structures among them, in the order of the schema."""
     for name in message.__slots__:
         value = getattr(message, name)
@@ -168,10 +170,10 @@ def _details(message: Any) -> Iterator[str]:
                 yield text
 
 
-def _summary(called: str, value: Any) -> str:
-    if called == "error":
+def _summary(called: str, value: object) -> str:
+    if called == "error" and isinstance(value, int):
         return f"error {ErrorCode.describe(value)}"
-    if called == "records":
+    if called == "records" and isinstance(value, bytes):
         return _records_summary(value) if value else ""
     if isinstance(value, bool):
         return called if value else f"not {called}"
