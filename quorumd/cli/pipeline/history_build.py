@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import click
 
+from quorumd.cli import options
 from quorumd.cli.pipeline import options as pipeline_options
 from quorumd.cli.pipeline.options import SparkOptions
 from quorumd.cli.pipeline.output import print_rows
+
+TIMEOUT_S = 30.0
+"""A longer limit than that of other commands: an interrupted build has to be started again."""
 
 
 @click.command()
@@ -19,6 +24,7 @@ from quorumd.cli.pipeline.output import print_rows
     metavar="HOST:PORT,...",
     help="Read a live cluster as an observer instead.",
 )
+@options.timeout(f"{TIMEOUT_S:g}s")
 @click.option(
     "--to",
     "folder",
@@ -60,10 +66,12 @@ def build(
     from quorumd.pipeline.copies.log_files import parse_folders, read_folders
     from quorumd.pipeline.history.build import build as build_history
 
-    source = {"path": path} if path is not None else {"bootstrap": bootstrap or ""}
-    if path is not None:
+    source = {"path": path or ""}
+    if bootstrap is not None:
+        source = {"bootstrap": bootstrap, "timeoutMs": str(math.ceil(options.timeout_s() * 1000))}
+    else:
         # A mistake in the folders is reported before Spark starts.
-        read_folders(parse_folders(path))
+        read_folders(parse_folders(path or ""))
     with spark.session("thin") as session:
         summary = build_history(
             session, source, folder, follow, report=lambda text: click.echo(f"warning: {text}", err=True)

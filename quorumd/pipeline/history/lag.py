@@ -22,7 +22,7 @@ LagRows = Callable[[datetime, int], list[Row]]
 def lag_of(source: Mapping[str, str]) -> LagRows:
     """For as long as a history is built; of folders there are rows only once the history is at the end of the log."""
     if "path" not in source:
-        return _ClusterLag(source["bootstrap"])
+        return _ClusterLag(source)
     from quorumd.pipeline.source.followed import FollowedFolders
 
     # What was walked of a segment at one micro-batch is not walked again at the next.
@@ -43,10 +43,12 @@ def _of_folders(folders: FollowedFolders, as_of: datetime, end: int) -> list[Row
 class _ClusterLag:
     """As its leader says it; the nodes that were found once are asked when the ones that were given are gone."""
 
-    def __init__(self, bootstrap: str) -> None:
-        from quorumd.pipeline.source.options import parse_bootstrap
+    def __init__(self, source: Mapping[str, str]) -> None:
+        from quorumd.pipeline.source.options import parse_options
 
-        self._addresses: Sequence[tuple[str, int]] = parse_bootstrap(bootstrap)
+        options = parse_options(source)
+        self._addresses: Sequence[tuple[str, int]] = options.bootstrap
+        self._timeout_ms = options.timeout_s * 1000
 
     def __call__(self, as_of: datetime, end: int) -> list[Row]:
         del as_of, end
@@ -55,7 +57,7 @@ class _ClusterLag:
     async def _described(self) -> PartitionData:
         from quorumd.client.admin import AdminClient
 
-        async with AdminClient(self._addresses) as admin:
+        async with AdminClient(self._addresses, timeout_ms=self._timeout_ms) as admin:
             quorum = await admin.describe_quorum()
             self._addresses = admin.addresses
         return quorum

@@ -39,7 +39,7 @@ def find_seed(
         if found is None:
             return None
         source["path"], end = found
-    elif not _begins_behind(source["bootstrap"], known):
+    elif not _begins_behind(source, known):
         return None
     frame = session.read.format("quorumd").options(**source, level="snapshot", lists="packed").load()
     if end is not None:
@@ -84,11 +84,12 @@ def _snapshot_of_folders(path: str, known: int, report: Callable[[str], None]) -
     return None
 
 
-def _begins_behind(bootstrap: str, known: int) -> bool:
+def _begins_behind(source: Mapping[str, str], known: int) -> bool:
     from quorumd.pipeline.live.observer import Observer
-    from quorumd.pipeline.source.options import parse_bootstrap
+    from quorumd.pipeline.source.options import parse_options
 
-    with Observer(parse_bootstrap(bootstrap)) as observer:
+    options = parse_options(source)
+    with Observer(options.bootstrap, timeout_s=options.timeout_s) as observer:
         return observer.extent().start > known
 
 

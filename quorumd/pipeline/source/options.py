@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from quorumd.errors import ConfigError
 from quorumd.pipeline.copies.log_files import parse_folders
+from quorumd.pipeline.live.observer import DEFAULT_TIMEOUT_S
 from quorumd.pipeline.tables import schemas
 from quorumd.pipeline.tables.schemas import Table
 
@@ -20,6 +21,7 @@ _NAMES = {
     for name in (
         "path", "bootstrap", "level", "lists", "startingOffset", "endingOffset", "startingTimestamp",
         "endingTimestamp", "onCorrupt", "committedOnly", "maxOffsetsPerTrigger", "packBytes", "splitBytes",
+        "timeoutMs",
     )
 }  # fmt: skip
 
@@ -86,6 +88,8 @@ class SourceOptions:
     max_offsets_per_trigger: int | None
     pack_bytes: int | None
     split_bytes: int | None
+    timeout_s: float
+    """The limit for a request to a live cluster, including retries."""
 
     @property
     def is_live(self) -> bool:
@@ -162,6 +166,7 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
         _number(values, "maxOffsetsPerTrigger", 0, least=1) or None,
         _number(values, "packBytes", 0, least=1) or None,
         _number(values, "splitBytes", 0, least=1) or None,
+        _number(values, "timeoutMs", int(DEFAULT_TIMEOUT_S * 1000), least=1) / 1000,
     )
 
 

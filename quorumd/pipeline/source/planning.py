@@ -61,7 +61,9 @@ def plan_parts(parts: Sequence[tuple[File, int, int]], options: SourceOptions) -
 
 def plan_live(options: SourceOptions, wanted: Selection) -> list[tuple[int, int]]:
     """Return a range of offsets per task. Raises InputIncomplete, RequestFailed."""
-    with Observer(options.bootstrap, committed_only=options.committed_only) as observer:
+    with Observer(
+        options.bootstrap, committed_only=options.committed_only, timeout_s=options.timeout_s
+    ) as observer:
         extent = observer.extent()
     requested = options.selection.offsets
     if 0 < requested.low < extent.start:
@@ -79,7 +81,7 @@ def live_ranges(start: int, end: int) -> list[tuple[int, int]]:
 
 def newest_snapshot(options: SourceOptions) -> OffsetAndEpoch:
     """Return the newest snapshot of a live cluster. Raises InputIncomplete if it has none, RequestFailed."""
-    with Observer(options.bootstrap) as observer:
+    with Observer(options.bootstrap, timeout_s=options.timeout_s) as observer:
         snapshot = observer.newest_snapshot()
     if snapshot is None:
         raise InputIncomplete("the cluster has no snapshot yet; its log begins at offset 0 (level records)")

@@ -117,7 +117,9 @@ class PlainReader(Reader):
 
 
 def _read_live(options: SourceOptions, task: LiveTask, wanted: Wanted) -> Iterator[Read]:
-    with Observer(task.addresses, committed_only=options.committed_only) as observer:
+    with Observer(
+        task.addresses, committed_only=options.committed_only, timeout_s=options.timeout_s
+    ) as observer:
         answers = (
             (Origin(fetched.node, None, f"the log of node {fetched.node}"), fetched.data)
             for fetched in observer.read(task.offsets.low, task.offsets.high)
@@ -126,7 +128,7 @@ def _read_live(options: SourceOptions, task: LiveTask, wanted: Wanted) -> Iterat
 
 
 def _read_live_snapshot(options: SourceOptions, snapshot: OffsetAndEpoch, wanted: Wanted) -> Iterator[Read]:
-    with Observer(options.bootstrap) as observer:
+    with Observer(options.bootstrap, timeout_s=options.timeout_s) as observer:
         origin = Origin(
             -1, None, f"snapshot {snapshot.offset}-{snapshot.epoch}", (snapshot.offset, snapshot.epoch)
         )

@@ -185,7 +185,9 @@ class LiveLog:
     """The log of a live cluster."""
 
     def __init__(self, options: SourceOptions) -> None:
-        self._observer = Observer(options.bootstrap, committed_only=options.committed_only)
+        self._observer = Observer(
+            options.bootstrap, committed_only=options.committed_only, timeout_s=options.timeout_s
+        )
         self._start = 0
 
     def look(self) -> Reached:

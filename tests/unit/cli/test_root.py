@@ -80,8 +80,7 @@ def test_every_command_that_talks_to_nodes_takes_the_same_timeout(
     assert root.run([*path, "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     expected = "--timeout DURATION Give up a request after this long, elections included: 5s, 500ms, 2m."
-    # A history follows its cluster, and waits for a leader by itself.
-    talks = "--bootstrap-server" in text.split("Options:")[1] and path != ("pipeline", "history", "build")
+    talks = "--bootstrap-server" in text.split("Options:")[1]
     assert (expected in text) == talks, text
 
 

@@ -14,6 +14,7 @@ from pyspark.errors import ParseException
 
 from quorumd.cli import root
 from quorumd.cli.pipeline.options import SparkOptions
+from quorumd.pipeline.history.build import Summary
 from quorumd.pipeline.report.history_sections import about_history, span_of_history
 from quorumd.pipeline.report.report import read_history
 from tests.support.history.logs import history
@@ -141,6 +142,23 @@ def test_mistakes_get_one_line(
     assert failure(capsys, "build", "--to", str(tmp_path))[0] == 2
     assert failure(capsys, "build", "--to", str(tmp_path), "--from", "x", "--bootstrap-server", "y:1")[0] == 2
     assert failure(capsys, "build", "--to", str(tmp_path), "--from", "x", "--follow", "--once")[0] == 2
+
+
+@pytest.mark.parametrize(("given", "expected"), [(["--timeout", "1.5s"], "1500"), ([], "30000")])
+def test_build_limits_requests_to_the_cluster_by_timeout(
+    given: list[str], expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = []
+
+    def build(session: object, source: dict[str, str], *_: object, **__: object) -> Summary:
+        sources.append(source)
+        return Summary(0, 0.0, 0, 0, 0)
+
+    monkeypatch.setattr(SparkOptions, "session", lambda self, profile: nullcontext())
+    monkeypatch.setattr("quorumd.pipeline.history.build.build", build)
+    command = ["pipeline", "history", "build", "--bootstrap-server", "127.0.0.1:1", "--to", str(tmp_path)]
+    assert root.run([*command, *given]) == 0
+    assert sources == [{"bootstrap": "127.0.0.1:1", "timeoutMs": expected}]
 
 
 def test_sql_that_is_none_is_a_wrong_command_line(

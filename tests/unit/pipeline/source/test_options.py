@@ -4,8 +4,10 @@ import pickle
 
 import pytest
 
-from quorumd.errors import ConfigError
+from quorumd.errors import ConfigError, RequestFailed
+from quorumd.pipeline.live.observer import DEFAULT_TIMEOUT_S
 from quorumd.pipeline.source.options import Interval, Selection, parse_options
+from quorumd.pipeline.source.planning import plan_live
 
 GIVEN = {"path": "1=/srv/n1,2=/srv/n2"}
 
@@ -32,6 +34,12 @@ def test_addresses_of_a_live_cluster() -> None:
     assert options.is_live
 
 
+def test_timeout_of_a_live_cluster_limits_its_requests() -> None:
+    with pytest.raises(RequestFailed, match=r"within 0\.001 s"):
+        plan_live(parse_options({"bootstrap": "127.0.0.1:1", "timeoutMs": "1"}), Selection())
+    assert parse_options({"bootstrap": "a:1"}).timeout_s == DEFAULT_TIMEOUT_S
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [
@@ -42,6 +50,7 @@ def test_addresses_of_a_live_cluster() -> None:
         (GIVEN | {"startingOffset": "-1"}, "startingOffset is '-1'"),
         (GIVEN | {"packBytes": "64m"}, "packBytes is '64m'"),
         (GIVEN | {"maxOffsetsPerTrigger": "0"}, "1 or more"),
+        (GIVEN | {"timeoutMs": "5s"}, "timeoutMs is '5s'"),
         (GIVEN | {"level": "snapshot", "endingOffset": "7"}, "cannot be combined with level snapshot"),
         ({"bootstrap": "a:1", "level": "audit"}, "give path instead of bootstrap"),
         ({"bootstrap": "localhost"}, "HOST:PORT"),
