@@ -68,7 +68,7 @@ def build(
     history belongs to another cluster or another build is writing it.
     """
     started = time.monotonic()
-    with only_writer(folder), _nothing_put_aside_behind(folder):
+    with only_writer(folder), _without_leftovers(folder):
         manifest = read_manifest(folder) or Manifest()
         cluster_id = cluster_id_of(source)
         if None not in (cluster_id, manifest.cluster_id) and cluster_id != manifest.cluster_id:
@@ -102,7 +102,7 @@ def build(
 
 
 @contextmanager
-def _nothing_put_aside_behind(folder: Path) -> Iterator[None]:
+def _without_leftovers(folder: Path) -> Iterator[None]:
     """Delete staged files and the checkpoint on exit; they may be large and are not reused."""
     try:
         yield
@@ -125,7 +125,7 @@ def _begin(
         if manifest.end:
             report(
                 f"offsets {manifest.end} to {seed.end - 1} were deleted from the log before they were read: the "
-                "history goes on from the snapshot behind them, see the table gaps"
+                "history continues with the next snapshot, see the table gaps"
             )
         doing(f"reading the snapshot of offset {seed.end}")
         options = source | staging_options(Staging(writer.staging, seed=seed))

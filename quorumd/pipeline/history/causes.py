@@ -1,22 +1,22 @@
-"""Why a partition came to be as it is: what the record did, the first of these that holds.
+"""The cause of each state of a partition: the first of these that applies to its record.
 
-deleted             its topic was removed; ends at once
-snapshot            the log begins behind a snapshot that has it so
-created             a record made it
-unclean             a leader was elected that may lack committed records: it begins to recover (KIP-704), or, before
-                    that was recorded, it was neither in sync nor eligible and is now alone in the ISR
-reassign_start      replicas are to be added or removed: a reassignment began, or another took its place
-reassign_done       none are any more, and the replicas are those that were to be
-reassign_cancelled  none are any more, and the replicas are not those: they are what they were before, as a rule
-leader              another one leads, or none, whatever else that did to the ISR
-isr_shrink          somebody left the ISR
-isr_expand          somebody joined the ISR
-elr                 who is eligible though not in sync has changed (KIP-966)
-min_isr             another min.insync.replicas: enough are in sync now, or no longer; no record of the partition
+deleted             the topic was removed; this state ends immediately
+snapshot            the log begins with a snapshot that has this state
+created             the partition was created
+unclean             a leader was elected that may lack committed records: it begins recovery (KIP-704) or, in older
+                    logs, was neither in the ISR nor in the ELR and is now alone in the ISR
+reassign_start      replicas are being added or removed: a reassignment began or replaced another one
+reassign_done       the reassignment ended with its target replicas
+reassign_cancelled  the reassignment ended with other replicas, usually the original ones
+leader              the leader changed or was lost, whatever happened to the ISR
+isr_shrink          a replica left the ISR
+isr_expand          a replica joined the ISR
+elr                 the eligible leader replicas changed (KIP-966)
+min_isr             min.insync.replicas changed, and the partition is now under it or no longer; no partition record
 other               anything else: directories, the order of replicas, the end of a recovery
 
-Where a reassignment is replaced by one that is done at once (to fewer replicas, all of them in sync), that is the end
-of the first one: cancelled.
+A reassignment that is replaced by one that completes immediately (to fewer replicas, all in sync) counts as
+cancelled.
 """
 
 from __future__ import annotations
@@ -37,38 +37,39 @@ CAUSES = (
 
 @dataclass(slots=True)
 class Transitions:
-    """Rows with what holds at each of them, as `partition_fold` has it; `said` are rows of `lists`."""
+    """Rows and the state in force at each of them, see `partition_fold`; `reported` are rows of `lists`."""
 
     rows: Rows
     first: Flags
     leader: npt.NDArray[np.int32]
     recovering: npt.NDArray[np.int32]
-    said: dict[str, Ints]
+    reported: dict[str, Ints]
     lists: dict[str, PackedLists]
     snapshot_offset: int | None
 
     def before(self, values: npt.NDArray[np.int32], nothing: int) -> npt.NDArray[np.int32]:
-        """The values one row before, of the same partition."""
+        """Return the values of the previous row of the same partition."""
         shifted = np.concatenate([values[:1], values[:-1]])
         shifted[self.first] = nothing
         return shifted
 
     def moved(self, name: str) -> Ints:
-        """Rows where a list may be another than one row before, of the same partition."""
-        said = self.said[name]
-        return np.nonzero((said[1:] != said[:-1]) & ~self.first[1:])[0] + 1
+        """Return the rows whose list may differ from that of the previous row of the same partition."""
+        reported = self.reported[name]
+        return np.nonzero((reported[1:] != reported[:-1]) & ~self.first[1:])[0] + 1
 
     def changed(self, name: str) -> Flags:
-        """Where a list is another one than one row before."""
-        said, rows = self.said[name], self.moved(name)
-        flags = np.zeros(len(said), np.bool_)
-        flags[rows] = self.lists[name].differ(said[rows], said[rows - 1])
+        """Return True where a list differs from that of the previous row."""
+        reported, rows = self.reported[name], self.moved(name)
+        flags = np.zeros(len(reported), np.bool_)
+        flags[rows] = self.lists[name].differ(reported[rows], reported[rows - 1])
         return flags
 
 
 @dataclass(slots=True)
 class Causes:
-    """For each row: number in CAUSES, who led before (-1 for none), how many left the ISR and joined it."""
+    """Per row: the index in CAUSES, the previous leader (-1 for none), and the numbers of replicas that left and
+    joined the ISR."""
 
     cause: npt.NDArray[np.int8]
     leader_before: npt.NDArray[np.int32]
@@ -77,11 +78,11 @@ class Causes:
 
 
 def causes_of(t: Transitions) -> Causes:
-    """Causes and what goes with them; those of states from before the records mean nothing."""
+    """Return the causes; those of previous states are undefined."""
     leader_before = t.before(t.leader, NO_LEADER)
     left, joined = _isr_moves(t)
-    reassigning = (t.lists["adding"].lengths[t.said["adding"]] > 0) | (
-        t.lists["removing"].lengths[t.said["removing"]] > 0
+    reassigning = (t.lists["adding"].lengths[t.reported["adding"]] > 0) | (
+        t.lists["removing"].lengths[t.reported["removing"]] > 0
     )
     target_changed = t.changed("adding") | t.changed("removing")
     ended = ~reassigning & target_changed
@@ -112,7 +113,7 @@ def causes_of(t: Transitions) -> Causes:
 
 
 def _isr_moves(t: Transitions) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    isr, rows = t.said["isr"], t.moved("isr")
+    isr, rows = t.reported["isr"], t.moved("isr")
     left, joined = np.zeros(len(isr), np.int32), np.zeros(len(isr), np.int32)
     left[rows], joined[rows] = t.lists["isr"].exchanged(isr[rows - 1], isr[rows])
     left[t.rows.kind == REMOVE] = 0
@@ -120,11 +121,11 @@ def _isr_moves(t: Transitions) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.in
 
 
 def _target_reached(t: Transitions, ended: Flags) -> Flags:
-    """Where a reassignment ended with the replicas that were to be: those before, but for the ones to be removed."""
+    """Return True where a reassignment ended with its target: the previous replicas without those being removed."""
     rows = np.flatnonzero(ended)
     replicas, removing = t.lists["replicas"], t.lists["removing"]
-    before, after = t.said["replicas"][rows - 1], t.said["replicas"][rows]
-    removed = t.said["removing"][rows - 1]
+    before, after = t.reported["replicas"][rows - 1], t.reported["replicas"][rows]
+    removed = t.reported["removing"][rows - 1]
     lost, joined = replicas.exchanged(before, after)
     is_target = (joined == 0) & (lost == replicas.shared(before, removing, removed))
     is_target &= replicas.shared(after, removing, removed) == 0
@@ -135,12 +136,12 @@ def _target_reached(t: Transitions, ended: Flags) -> Flags:
 
 def _unclean(t: Transitions, leader_before: npt.NDArray[np.int32]) -> Flags:
     elected = ~t.first & (t.leader != NO_LEADER) & (t.leader != leader_before)
-    begins_to_recover = ~t.first & (t.recovering == 1) & (t.before(t.recovering, 0) != 1)
-    rows = np.nonzero(elected & (t.lists["isr"].lengths[t.said["isr"]] == 1))[0]
+    begins_recovery = ~t.first & (t.recovering == 1) & (t.before(t.recovering, 0) != 1)
+    rows = np.nonzero(elected & (t.lists["isr"].lengths[t.reported["isr"]] == 1))[0]
     leader = t.leader[rows]
-    foreign = t.lists["isr"].contain(t.said["isr"][rows], leader)
+    foreign = t.lists["isr"].contain(t.reported["isr"][rows], leader)
     for name in ("isr", "elr"):
-        foreign &= ~t.lists[name].contain(t.said[name][rows - 1], leader)
-    unclean = begins_to_recover | (elected & (t.recovering == 1))
+        foreign &= ~t.lists[name].contain(t.reported[name][rows - 1], leader)
+    unclean = begins_recovery | (elected & (t.recovering == 1))
     unclean[rows] |= foreign
     return np.asarray(unclean)

@@ -1,9 +1,8 @@
-"""Clocks of leaders that were wrong: found where time goes back from one epoch to the next, and put right.
+"""Corrects timestamps written by leaders with wrong clocks, detected where time goes back between epochs.
 
-Records carry the wall clock of the leader that wrote them. Within an epoch that is one clock; between epochs it is
-another node's. Of all epochs as many are believed as go together, each beginning no earlier than the one before;
-any other one is moved, as a whole, to where the epoch before it ended. A clock that was ahead and never fell back is
-not found out.
+Records have the wall-clock time of the leader that wrote them: one clock within an epoch, another one in the next.
+The largest set of epochs whose starts never go back is trusted. Every other epoch is shifted as a whole to the end
+of the previous epoch. A clock that was ahead and never stepped back is not detected.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ TIMES: Final[dict[str, dict[str, str]]] = {
     "partition_states": _FROM_TO,
     "partition_current": _FROM_TO,
 }
-"""Of each table: times of records, and at which offset that record is. Files have them as they were recorded."""
+"""Per table, the columns of record timestamps and of the offsets of these records. Files have the original times."""
 
 
 class Clocks:
-    """`begins`: offsets at which epochs begin, in order. `shifts_us`: what their times have to be moved by."""
+    """`begins` are the first offsets of epochs, ascending; `shifts_us` the corrections of their times."""
 
     __slots__ = ("begins", "shifts_us")
 
@@ -45,11 +44,11 @@ class Clocks:
 
     @property
     def moved(self) -> int:
-        """How many epochs have other times than their records say."""
+        """The number of epochs with corrected times."""
         return int(np.count_nonzero(self.shifts_us))
 
     def right(self, times: pa.ChunkedArray, offsets: pa.ChunkedArray) -> pa.ChunkedArray:
-        """The times of records at these offsets as they should be; both may be null."""
+        """Return the corrected times of the records at these offsets; both may be null."""
         if not self.moved:
             return times
         shifts = self.shifts_us[_epoch_at(self.begins, pc.fill_null(offsets, 0).to_numpy())]
@@ -57,11 +56,11 @@ class Clocks:
         return pc.if_else(pc.is_null(offsets), times, pc.cast(moved, times.type))
 
     def shift_us(self, offset: int) -> int:
-        """What the time of the record at this offset has to be moved by."""
+        """Return the correction of the time of the record at this offset."""
         return int(self.shifts_us[_epoch_at(self.begins, np.array([offset]))][0]) if self.moved else 0
 
     def sql(self, time: str, offset: str) -> str:
-        """`right` as an expression of Spark's SQL, of columns with these names."""
+        """Return `right` as a Spark SQL expression on the columns with these names."""
         ends = [*self.begins[1:].tolist(), np.iinfo(np.int64).max]
         epochs = zip([-1, *self.begins[1:].tolist()], ends, self.shifts_us.tolist(), strict=True)
         cases = (
@@ -73,7 +72,7 @@ class Clocks:
 
 
 def clocks_of(folder: Path, manifest: Manifest) -> Clocks:
-    """Those of a history; of one in which time never goes back only the epochs are read."""
+    """Compute the corrections for a history; if time never goes back, only the epochs are read."""
     columns = ["start_offset", "start_ts"]
     epochs = read_files(folder, manifest.paths("epochs"), "epochs", columns).sort_by("start_offset")
     epochs = epochs.filter(pc.is_valid(epochs["start_ts"]))
@@ -89,10 +88,10 @@ def clocks_of(folder: Path, manifest: Manifest) -> Clocks:
 
 
 def shifts(begins: Integers, starts_us: Integers, offsets: Integers, times_us: Integers) -> Integers:
-    """What the times of each epoch have to be moved by, in microseconds.
+    """Compute the correction of the times of each epoch, in microseconds.
 
-    `begins` and `starts_us` are where and when epochs begin, `offsets` and `times_us` are of whatever is known to
-    have been written; the latest of each epoch is taken for its end.
+    `begins` and `starts_us` are the first offsets and times of epochs. `offsets` and `times_us` are of any known
+    records: the latest one of an epoch counts as its end.
     """
     found = np.zeros(len(begins), np.int64)
     ends_us = starts_us.copy()
@@ -111,7 +110,7 @@ def shifts(begins: Integers, starts_us: Integers, offsets: Integers, times_us: I
 
 
 def micros(times: pa.ChunkedArray) -> Integers:
-    """Times without nulls as microseconds since 1970."""
+    """Convert times without nulls to microseconds since 1970."""
     found: Integers = pc.cast(times, pa.int64()).to_numpy()
     return found
 
@@ -122,7 +121,7 @@ def _epoch_at(begins: Integers, offsets: Integers) -> Integers:
 
 
 def _longest_in_order(times: Integers) -> list[int]:
-    """Positions of a longest subsequence that never goes back."""
+    """Return the positions of a longest non-decreasing subsequence."""
     lowest: list[int] = []
     at: list[int] = []
     before = [-1] * len(times)

@@ -1,5 +1,7 @@
-"""What a cluster is besides its partitions, out of the records that are about all of it: topics, brokers, epochs,
-voters and min.insync.replicas. These records are few: they are folded one by one, in the order of their offsets."""
+"""Folds cluster-wide records: topics, brokers, epochs, voters and min.insync.replicas.
+
+These records are few, so they are folded one by one, ordered by offset. Timestamps are microseconds since 1970.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ COLUMNS: Final = (
     *("offset", "epoch", "ts", "control", "type", "topic_id", "topic", "broker_id", "broker_epoch", "leader"),
     *("fenced", "in_controlled_shutdown", "data"),
 )
-"""Those of the source that a row of these records needs."""
+"""The columns of the source that these records need."""
 
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 _TOPIC_CONFIG, _BROKER_CONFIG = 2, 4
@@ -46,48 +48,48 @@ _TOPIC_CONFIG, _BROKER_CONFIG = 2, 4
 
 @dataclass(slots=True)
 class ClusterState:
-    """Everything up to an offset; the dictionaries are rows of the tables by their names."""
+    """The state up to an offset; the dictionaries are rows of the tables of the same names."""
 
     cluster_id: str | None = None
     kraft_version: int = 0
     topics: dict[bytes, Row] = field(default_factory=dict)
-    """By id, removed ones too."""
+    """By id, including removed topics."""
     brokers: list[Row] = field(default_factory=list)
     epochs: dict[int, Row] = field(default_factory=dict)
     voters: list[Row] = field(default_factory=list)
     min_isr: dict[str, int] = field(default_factory=dict)
-    """By the name of a topic, "" for the default of all."""
+    """By topic name; "" for the cluster default."""
     changed: set[str] = field(default_factory=set)
-    """Names of tables that are no longer as they were read."""
+    """The names of tables that have changed since they were read."""
     _open_brokers: dict[int, Row] = field(default_factory=dict)
     _ids: dict[str, bytes] = field(default_factory=dict)
 
     def index(self) -> None:
-        """To be called once after the tables were filled by others than `apply`."""
+        """Build the indexes after the tables were filled from files."""
         self._open_brokers = {row["broker_id"]: row for row in self.brokers if row["to_offset"] is None}
         self._ids = {
             row["topic"]: topic_id for topic_id, row in self.topics.items() if row["deleted_offset"] is None
         }
 
-    def surroundings(self) -> ReplicaContext:
-        """What partitions are folded with, before any more records; `apply` adds to it."""
+    def replica_context(self) -> ReplicaContext:
+        """Return the context of the partition fold before further records; `apply` extends it."""
         settings = [Setting(-1, name, value) for name, value in self.min_isr.items()]
         return ReplicaContext(settings=settings)
 
-    def apply(self, rows: Iterable[Row], around: ReplicaContext, snapshot: bool = False) -> None:
-        """Fold these records in, and note in `around` what they mean to partitions.
+    def apply(self, rows: Iterable[Row], context: ReplicaContext, snapshot: bool = False) -> None:
+        """Fold records, and add their effects on partitions to `context`.
 
-        `snapshot`: they are from a snapshot, where things are that came to be long ago.
+        `snapshot`: the records are from a snapshot, and describe older events.
         """
         for row in rows:
             if row["control"]:
                 self._apply_control(row)
             else:
-                self._apply_metadata(row, around, snapshot)
+                self._apply_metadata(row, context, snapshot)
 
-    def apply_snapshot(self, rows: list[Row], end: Row, around: ReplicaContext) -> None:
-        """Go on with a snapshot: what is not in it is gone. `end` has offset, epoch and ts of the last record that it
-        contains, as all its rows have."""
+    def apply_snapshot(self, rows: list[Row], end: Row, context: ReplicaContext) -> None:
+        """Fold a snapshot; what it does not contain was removed. `end` has offset, epoch and timestamp of its last
+        record."""
         topics, brokers, configured = set[bytes](), set[int | None](), set[str | None]()
         for row in rows:
             if row["control"]:
@@ -100,27 +102,27 @@ class ClusterState:
                 configured.add(_min_isr_of(fields_of(row)))
         for topic_id, topic in self.topics.items():
             if topic["deleted_offset"] is None and topic_id not in topics:
-                self._remove_topic(end | {"topic_id": topic_id}, around)
+                self._remove_topic(end | {"topic_id": topic_id}, context)
         for broker_id in [each for each in self._open_brokers if each not in brokers]:
             gone = {"type": UNREGISTER_BROKER, "broker_id": broker_id, "broker_epoch": None, "data": None}
             self._apply_broker(end | gone, snapshot=True)
         for name in [each for each in self.min_isr if each not in configured]:
-            self._set_min_isr(end, name, None, around)
-        self.apply(rows, around, snapshot=True)
+            self._set_min_isr(end, name, None, context)
+        self.apply(rows, context, snapshot=True)
 
-    def _apply_metadata(self, row: Row, around: ReplicaContext, snapshot: bool) -> None:
+    def _apply_metadata(self, row: Row, context: ReplicaContext, snapshot: bool) -> None:
         number = row["type"]
         if number == TOPIC:
             self._add_topic(row, snapshot)
         elif number == REMOVE_TOPIC:
-            self._remove_topic(row, around)
+            self._remove_topic(row, context)
         elif number == CONFIG:
-            self._configure(row, around)
+            self._configure(row, context)
         elif number == CLEARED_ELR:
             name = fields_of(row).get("topicName") or ""
             topic_id = self._ids.get(name) if name else None
             if topic_id is not None or not name:
-                _note(around, CLEAR_ELR, row, topic_id)
+                _note(context, CLEAR_ELR, row, topic_id)
         elif number in BROKER_TYPES:
             self._apply_broker(row, snapshot)
 
@@ -131,7 +133,7 @@ class ClusterState:
         self._ids[row["topic"]] = row["topic_id"]
         known = self.topics.get(row["topic_id"])
         if known is not None:
-            # A snapshot in the middle of a history says again what is known.
+            # A snapshot in the middle of a history repeats known topics.
             return
         self.topics[row["topic_id"]] = {
             "topic_id": row["topic_id"],
@@ -143,7 +145,7 @@ class ClusterState:
             "partitions": 0,
         }
 
-    def _remove_topic(self, row: Row, around: ReplicaContext) -> None:
+    def _remove_topic(self, row: Row, context: ReplicaContext) -> None:
         topic = self.topics.get(row["topic_id"])
         if topic is None:
             return
@@ -151,28 +153,28 @@ class ClusterState:
         topic["deleted_offset"], topic["deleted_ts"] = row["offset"], row["ts"]
         name = topic["topic"]
         self._ids.pop(name, None)
-        _note(around, REMOVE, row, row["topic_id"])
+        _note(context, REMOVE, row, row["topic_id"])
         if self.min_isr.pop(name, None) is not None:
-            around.settings.append(Setting(row["offset"], name, None))
+            context.settings.append(Setting(row["offset"], name, None))
 
-    def _configure(self, row: Row, around: ReplicaContext) -> None:
+    def _configure(self, row: Row, context: ReplicaContext) -> None:
         fields = fields_of(row)
         name = _min_isr_of(fields)
         if name is not None:
-            self._set_min_isr(row, name, _min_isr(fields.get("value")), around)
+            self._set_min_isr(row, name, _min_isr(fields.get("value")), context)
 
-    def _set_min_isr(self, row: Row, name: str, value: int | None, around: ReplicaContext) -> None:
+    def _set_min_isr(self, row: Row, name: str, value: int | None, context: ReplicaContext) -> None:
         if value is None:
             self.min_isr.pop(name, None)
         else:
             self.min_isr[name] = value
-        around.settings.append(Setting(row["offset"], name, value))
+        context.settings.append(Setting(row["offset"], name, value))
         topic_id = self._ids.get(name)
         if not name or topic_id is not None:
-            _note(around, MIN_ISR, row, topic_id)
+            _note(context, MIN_ISR, row, topic_id)
 
     def count_partitions(self, counts: Mapping[bytes, int]) -> None:
-        """`counts`: how many partitions a topic has at least, by its id."""
+        """Raise the partition counts of topics to at least `counts`, by topic id."""
         for topic_id, count in counts.items():
             topic = self.topics.get(topic_id)
             if topic is not None and topic["partitions"] < count:
@@ -222,7 +224,7 @@ class ClusterState:
         }
         settled = not target and self.voters and "towards" not in self.voters[-1]["change"]
         if settled and after.items() <= self.voters[-1].items():
-            # A snapshot in the middle of a history says again what is known.
+            # A snapshot in the middle of a history repeats known voters.
             return
         self.changed.add("voters")
         before: list[int] = []
@@ -245,7 +247,7 @@ class ClusterState:
         )
 
     def count_epoch(self, epoch: int, first: Row, records: int, batches: int) -> None:
-        """`records` in `batches` more of an epoch; `first` has offset and ts of the first of them."""
+        """Add `records` in `batches` to an epoch; `first` has the offset and timestamp of the first of them."""
         row = self._epoch(epoch, first)
         row["records"] += records
         row["batches"] += batches
@@ -274,17 +276,17 @@ class ClusterState:
 
 
 def fields_of(row: Row) -> Row:
-    """The fields that have no column."""
+    """Return the fields without a column."""
     found: Row = json.loads(row["data"]) if row["data"] else {}
     return found
 
 
-def _note(around: ReplicaContext, kind: int, row: Row, topic_id: bytes | None) -> None:
-    around.moments.add(kind, row["offset"], row["ts"], row["epoch"], topic_id)
+def _note(context: ReplicaContext, kind: int, row: Row, topic_id: bytes | None) -> None:
+    context.bulk_changes.add(kind, row["offset"], row["ts"], row["epoch"], topic_id)
 
 
 def _min_isr_of(config: Row) -> str | None:
-    """The topic whose min.insync.replicas a config is, "" for the default of all; None for any other config."""
+    """Return the topic of a min.insync.replicas config, "" for the cluster default; None for other configs."""
     name: str = config.get("resourceName", "")
     wanted = _TOPIC_CONFIG if name else _BROKER_CONFIG
     is_it = config.get("name") == MIN_INSYNC_REPLICAS and config.get("resourceType") == wanted
@@ -292,7 +294,7 @@ def _min_isr_of(config: Row) -> str | None:
 
 
 def _min_isr(value: str | None) -> int | None:
-    """None where it is removed; what was never meant to be read counts as 1, as everywhere in quorumd."""
+    """Parse a value of min.insync.replicas; None if it is removed, 1 if it is not a number, as in the controller."""
     if value is None:
         return None
     try:
@@ -302,7 +304,7 @@ def _min_isr(value: str | None) -> int | None:
 
 
 def _broker_after(row: Row, before: Row | None, snapshot: bool) -> Row | None:
-    """What a broker is after a record; None where it changes a broker that is not known."""
+    """Return the broker after a record; None for a change of an unknown broker."""
     fields, number = fields_of(row), row["type"]
     if number == REGISTER_BROKER:
         after = {
@@ -337,7 +339,7 @@ _END_POINT = {"name": "name", "host": "host", "port": "port", "security": "secur
 
 
 def _event(row: Row, was_fenced: bool) -> tuple[str, bool]:
-    """What a change record did to a broker, and whether it is fenced after it."""
+    """Return the event that a change record stands for, and whether the broker is fenced after it."""
     if row["type"] == UNREGISTER_BROKER:
         return "unregister", was_fenced
     if row["fenced"]:

@@ -1,4 +1,4 @@
-"""Which copies of a log a history is made of: a damaged one is left out where another is whole, and that is told."""
+"""Chooses the copies that a history is built from: damaged copies are left out and reported."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from quorumd.pipeline.source.options import Interval, Selection
 from quorumd.pipeline.source.pieces import Wanted, code_and_place, read_piece
 from quorumd.pipeline.source.tasks import File, Piece, may_hold
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 def describe_input(source: Mapping[str, str]) -> str:
-    """For people: of several copies the one that is most up to date."""
+    """Describe the source for progress; of several folders the most up-to-date copy is read."""
     folders = parse_folders(source["path"]) if "path" in source else {}
     node = FollowedFolders(folders).look().node if len(folders) > 1 else None
     return "reading the log" if node is None else f"reading the copy of node {node}"
 
 
-def without_damaged(source: Mapping[str, str], known: int, report: Tell) -> dict[str, str] | None:
-    """The source without the copies that are damaged at or behind offset `known`; None where none is.
+def without_damaged(source: Mapping[str, str], known: int, report: Report) -> dict[str, str] | None:
+    """Return the source without the copies that are damaged at or after offset `known`; None if none is damaged.
 
-    Raises InputIncomplete where all of several are.
+    Raises InputIncomplete if all of several copies are damaged.
     """
     if "path" not in source:
         return None
@@ -54,8 +54,10 @@ def without_damaged(source: Mapping[str, str], known: int, report: Tell) -> dict
 
 
 def first_damage(files: Iterable[File], offsets: Interval) -> str | None:
-    """What is damaged first in the files of a copy, as far as it is about these offsets, and where; None if nothing
-    is. Raises InputIncomplete where a file cannot be read."""
+    """Return the first fault within `offsets` in the files of a copy, with its place; None if there is none.
+
+    Raises InputIncomplete if a file cannot be read.
+    """
     requested = Selection(offsets=offsets)
     for file in files:
         if may_hold(file, requested, None):

@@ -1,4 +1,4 @@
-"""The second half of a micro-batch, in workers: files of events, and the states of a bucket of partitions."""
+"""The second half of a micro-batch, in workers: writes events, and folds the partitions of a bucket."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from quorumd.pipeline.history.partition_rows import RECORD_COLUMNS, ReplicaConte
 from quorumd.pipeline.history.tables import FLUSHES, flush, path_in, read_files, write_table
 from quorumd.pipeline.tables.schemas import EVENTS, INTS, PARTITION_STATES, Table
 
-AROUND = "surroundings"
-"""File in the staging folder with the pickled Surroundings."""
+CONTEXT = "context"
+"""The file in the staging folder with the pickled ReplicaContext."""
 
 
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """Where it is written: the history's folder, its own staging folder, its first offset."""
+    """The folder of the history, the staging folder, and the first offset of the micro-batch."""
 
     folder: Path
     staging: Path
@@ -33,7 +33,7 @@ class MicroBatch:
 
 @dataclass(frozen=True, slots=True)
 class EventsJob:
-    """Write the events of one staged file, by the name of what a task put aside."""
+    """Write the events of one staged file."""
 
     micro_batch: MicroBatch
     name: str
@@ -42,8 +42,8 @@ class EventsJob:
 
 @dataclass(frozen=True, slots=True)
 class FoldJob:
-    """Fold a bucket: its state in the file `current` ("" for none), and its records in staged files, in order, with
-    the numbers of their batches."""
+    """Fold a bucket: its current states (file `current`, "" for none) and its records, as batch numbers in staged
+    files."""
 
     micro_batch: MicroBatch
     parts: list[tuple[Path, list[int]]]
@@ -53,7 +53,7 @@ class FoldJob:
 
 @dataclass(slots=True)
 class Done:
-    """Paths of what was written; `current` is None where the bucket's file stays as it is, "" for no partitions."""
+    """The written files. `current` is None if the bucket's file is unchanged, "" if it has no partitions left."""
 
     table: str
     path: str = ""
@@ -65,7 +65,7 @@ class Done:
 
 
 def run_jobs(jobs: Iterable[EventsJob | FoldJob]) -> list[Done]:
-    """Run jobs, one after the other; the files of each are flushed while the next ones are made."""
+    """Run jobs one after the other; the files of a job are flushed while the next one runs."""
     found = []
     with ThreadPoolExecutor(FLUSHES) as threads:
         flushes = []
@@ -80,29 +80,28 @@ def run_jobs(jobs: Iterable[EventsJob | FoldJob]) -> list[Done]:
 
 
 def run_job(job: EventsJob | FoldJob) -> Done:
-    """Run one job; run twice it writes the same files."""
+    """Run one job; a second run writes the same files."""
     return _write_events(job) if isinstance(job, EventsJob) else _fold_bucket(job)
 
 
-def _around(staging: Path) -> ReplicaContext:
-    around: ReplicaContext = pickle.loads((staging / AROUND).read_bytes())
-    return around
+def _read_context(staging: Path) -> ReplicaContext:
+    context: ReplicaContext = pickle.loads((staging / CONTEXT).read_bytes())
+    return context
 
 
 def _write_events(job: EventsJob) -> Done:
     micro_batch = job.micro_batch
     path = path_in("events", micro_batch.low, f"part-{job.name}")
     with pa.memory_map(str(job.file)) as source:
-        events = _named(pa.ipc.open_file(source).read_all(), _around(micro_batch.staging))
+        events = _named(pa.ipc.open_file(source).read_all(), _read_context(micro_batch.staging))
         write_table(micro_batch.folder, path, unpacked(events, EVENTS, micro_batch.cluster_id))
     return Done("events", path)
 
 
-def _named(events: pa.Table, around: ReplicaContext) -> pa.Table:
-    """Events with the names of topics by their ids, both as dictionaries; where an id has no name the record itself
-    may say it."""
+def _named(events: pa.Table, context: ReplicaContext) -> pa.Table:
+    """Add topic names by id, and dictionary-encode them; for an unknown id, keep the name in the record."""
     ids = events["topic_id"].combine_chunks().dictionary_encode()
-    found = around.names_of(ids.dictionary)
+    found = context.names_of(ids.dictionary)
     if found.null_count:
         names = pc.coalesce(events["topic"].combine_chunks(), found.take(ids.indices))
     else:
@@ -115,10 +114,10 @@ def _named(events: pa.Table, around: ReplicaContext) -> pa.Table:
 
 def _fold_bucket(job: FoldJob) -> Done:
     micro_batch, name = job.micro_batch, f"bucket-{job.bucket:02d}"
-    around = _around(micro_batch.staging)
+    context = _read_context(micro_batch.staging)
     states = _read_states(micro_batch.folder, [job.current] if job.current else [])
     records = _read_records(job)
-    closed, still_open, orphans, counts = fold(states, records, around)
+    closed, still_open, orphans, counts = fold(states, records, context)
     done = Done("partition_states", bucket=job.bucket, orphans=orphans, partition_counts=counts)
     if len(closed):
         done.path = path_in("partition_states", micro_batch.low, name)
@@ -152,7 +151,7 @@ def _read_records(job: FoldJob) -> pa.Table:
 
 
 def unpacked(table: pa.Table, target: Table, cluster_id: str | None) -> pa.Table:
-    """A table with packed lists as the one to be written, each row with the cluster's id."""
+    """Convert packed lists, and add the cluster id to each row."""
     columns = []
     for column in target.columns:
         if column.name == "cluster_id":

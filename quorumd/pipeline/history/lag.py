@@ -1,4 +1,4 @@
-"""How far each node is: rows of schemas.LAG, as a leader says it or as folders show it."""
+"""The lag of each node: rows of schemas.LAG, from the leader's response or from the copies in folders."""
 
 from __future__ import annotations
 
@@ -16,16 +16,20 @@ if TYPE_CHECKING:
     from quorumd.protocol.messages.describe_quorum_response import PartitionData
 
 LagRows = Callable[[datetime, int], list[Row]]
-"""A row for each node, as of the last record of a history and its end. Raises RequestFailed, InputIncomplete."""
+"""Returns a row per node for the timestamp of the last record of a history and its end offset.
+
+Raises RequestFailed, InputIncomplete.
+"""
 
 
 def lag_of(source: Mapping[str, str]) -> LagRows:
-    """For as long as a history is built; of folders there are rows only once the history is at the end of the log."""
+    """Return the function for a build of a history. Folders give rows only once the history has reached the end of
+    the log."""
     if "path" not in source:
         return _ClusterLag(source)
     from quorumd.pipeline.source.followed import FollowedFolders
 
-    # What was walked of a segment at one micro-batch is not walked again at the next.
+    # Kept for the whole build: segments already scanned are not scanned again.
     folders = FollowedFolders(parse_folders(source["path"]))
     return lambda as_of, end: _of_folders(folders, as_of, end)
 
@@ -41,7 +45,7 @@ def _of_folders(folders: FollowedFolders, as_of: datetime, end: int) -> list[Row
 
 
 class _ClusterLag:
-    """As its leader says it; the nodes that were found once are asked when the ones that were given are gone."""
+    """The lag known to the leader. Nodes in the last response are used if the bootstrap addresses are gone."""
 
     def __init__(self, source: Mapping[str, str]) -> None:
         from quorumd.pipeline.source.options import parse_options
@@ -97,5 +101,5 @@ def _row(ts: datetime, node: int, role: str, end: int, lag: int) -> Row:
 
 
 def _time(timestamp_ms: int) -> datetime | None:
-    """None for what is not known: -1."""
+    """Convert Unix milliseconds; -1 means unknown."""
     return datetime.fromtimestamp(timestamp_ms / 1000, UTC) if timestamp_ms >= 0 else None

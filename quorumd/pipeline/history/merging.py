@@ -1,4 +1,4 @@
-"""Small files of many micro-batches into one: a history that is followed for days shall not be a million files."""
+"""Merges small files of many micro-batches, so that following a log for days does not leave a million files."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from pathlib import Path
 from quorumd.pipeline.history.tables import path_in, read_files, write_table
 
 SMALL_BYTES = 4 << 20
-"""Larger files are left as they are."""
+"""Larger files are not merged."""
 MANY = 32
 _BUCKET = re.compile(r"bucket-\d+")
 GROWING = ("events", "partition_states", "lag", "gaps")
-"""Tables to which each micro-batch adds files; the others are written anew when they change."""
+"""Tables to which every micro-batch adds files; the others are rewritten when they change."""
 
 
 def merge_small(folder: Path, table: str, paths: list[str], low: int) -> tuple[list[str], list[str]]:
-    """(files of the table, files that were merged): MANY small ones become one of the micro-batch that begins at
-    offset `low`; those of a bucket among themselves."""
+    """Merge MANY small files into one of the micro-batch that begins at offset `low`, per bucket.
+
+    Return the files of the table, and the files that were merged.
+    """
     kept, merged = list(paths), []
     by_bucket: dict[str, list[str]] = {}
     for path in paths:

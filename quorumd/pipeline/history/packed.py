@@ -1,4 +1,4 @@
-"""Lists of ids as Arrow binaries, 4 bytes little-endian an id: how long they are, who is missing in another one."""
+"""Lists of ids as Arrow binaries, 4 bytes little-endian per id: lengths, differences and membership."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class PackedLists:
-    """A column of packed lists that is looked at by row numbers; null counts as empty."""
+    """A column of packed lists, accessed by row number; null counts as an empty list."""
 
     column: pa.BinaryArray
     """The lists, without nulls."""
     starts: npt.NDArray[np.int32]
     lengths: npt.NDArray[np.int32]
-    """In ids."""
+    """The number of ids per list."""
     ids: npt.NDArray[np.int32]
 
     @classmethod
     def of(cls, column: pa.BinaryArray) -> PackedLists:
-        """Of a pyarrow.BinaryArray without chunks, in which what is null has no bytes."""
+        """Wrap an array whose nulls have no bytes."""
         _, offset_buffer, data = column.buffers()
         data = pa.py_buffer(b"") if data is None else data
         offsets = np.frombuffer(offset_buffer, np.int32)[column.offset : column.offset + len(column) + 1]
@@ -37,11 +37,11 @@ class PackedLists:
         return cls(without_nulls, ends[:-1], np.diff(ends), np.frombuffer(data, np.int32))
 
     def take(self, rows: Ints) -> pa.BinaryArray:
-        """The lists of these rows as a BinaryArray."""
+        """Return the lists of these rows."""
         return self.column.take(pa.array(rows))
 
     def differ(self, some: Ints, others: Ints) -> Flags:
-        """Whether the list in each row of `some` is another one than that in the row of `others`."""
+        """Return True where the list in the row of `some` differs from the list in the row of `others`."""
         lengths = self.lengths[some]
         different = lengths != self.lengths[others]
         for place in range(int(lengths.max(initial=0))):
@@ -52,16 +52,15 @@ class PackedLists:
         return np.asarray(different)
 
     def exchanged(self, before: Ints, after: Ints) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-        """How many ids of the list in each row of `before` are not in that in the row of `after`; and the other way
-        round."""
+        """Compare the lists of the rows `before` and `after`: return the numbers of removed and of added ids."""
         shared = self.shared(before, self, after)
         lost = self.lengths[before] - shared
         return lost.astype(np.int32), (self.lengths[after] - shared).astype(np.int32)
 
     def shared(self, rows: Ints, others: PackedLists, other_rows: Ints) -> npt.NDArray[np.int32]:
-        """How many ids the list in each row has in common with that in the row of others. A list has no id twice."""
+        """Return the number of ids that two lists have in common. A list never has an id twice."""
         shared = np.zeros(len(rows), np.int32)
-        # By portions: a few long lists shall not make all wide.
+        # In portions, so that a few long lists do not widen all rows.
         for start in range(0, len(rows), _PORTION):
             portion = slice(start, start + _PORTION)
             these = others._places(other_rows[portion], -2)
@@ -71,7 +70,8 @@ class PackedLists:
         return shared
 
     def _places(self, rows: Ints, padding: int) -> list[npt.NDArray[np.int32]]:
-        """The first ids of the lists of these rows, the second ones, and so on; `padding` where there is none."""
+        """Return arrays of the first ids of the lists, the second ids and so on, with `padding` behind the end of
+        a list."""
         lengths, starts = self.lengths[rows], self.starts[rows]
         found = []
         for place in range(int(lengths.max(initial=0))):
@@ -81,7 +81,7 @@ class PackedLists:
         return found
 
     def contain(self, rows: Ints, wanted: npt.NDArray[np.int32]) -> Flags:
-        """Whether the list in each row has the id that is wanted there."""
+        """Return True where the list in a row contains the id in `wanted`."""
         found = np.zeros(len(rows), np.bool_)
         lengths = self.lengths[rows]
         for place in range(int(lengths.max(initial=0))):
@@ -91,7 +91,7 @@ class PackedLists:
 
 
 def pack(lists: pa.ListArray | pa.ChunkedArray) -> pa.BinaryArray:
-    """A column of `list<int32>` as packed lists, without copying an id."""
+    """Convert a column of `list<int32>` to packed lists without copying ids."""
     lists = lists.combine_chunks() if isinstance(lists, pa.ChunkedArray) else lists
     offsets = np.frombuffer(lists.buffers()[1], np.int32)[lists.offset : lists.offset + len(lists) + 1]
     packed_offsets = pa.py_buffer((offsets * ID_BYTES).astype(np.int32))
@@ -102,7 +102,7 @@ def pack(lists: pa.ListArray | pa.ChunkedArray) -> pa.BinaryArray:
 
 
 def unpack(column: pa.BinaryArray | pa.ChunkedArray) -> pa.ListArray:
-    """Packed lists as a column of `list<int32>`, without copying an id."""
+    """Convert packed lists to a column of `list<int32>` without copying ids."""
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     _, offset_buffer, data = column.buffers()
     offsets = np.frombuffer(offset_buffer, np.int32)[column.offset : column.offset + len(column) + 1]
@@ -114,7 +114,7 @@ def unpack(column: pa.BinaryArray | pa.ChunkedArray) -> pa.ListArray:
 
 
 def _validity(column: pa.Array) -> pa.Buffer | None:
-    """The bitmap of what is not null, as of a column that begins at its first element."""
+    """Return the validity bitmap, shifted to the first element of the column; None without nulls."""
     if column.null_count == 0:
         return None
     return pa.array(column.is_valid().to_numpy(zero_copy_only=False)).buffers()[1]

@@ -1,7 +1,7 @@
-"""The states of partitions out of their records (schemas.PARTITION_STATES), in numpy.
+"""Folds partition records to states (schemas.PARTITION_STATES), in numpy.
 
-A change says only what it changes, and each state has all: what was said last is filled forward, partition by
-partition. Partition and leader epochs are counted, as every reader of the log does.
+A change record has only the changed fields, a state has all of them: the last reported value is filled forward per
+partition. Partition epochs and leader epochs are counted, as all readers of the log do.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from quorumd.pipeline.tables.schemas import PARTITION_STATES, Table
 
 STATES = Table(
     "partition_states",
-    "Without what is the same in all rows.",
+    "Without the columns that are equal in all rows.",
     tuple(column for column in PARTITION_STATES.packed().columns if column.name != "cluster_id"),
 )
 _Scalar = TypeVar("_Scalar", bound=np.generic)
@@ -44,23 +44,23 @@ _NOT_THERE = np.iinfo(np.int64).min
 
 
 class Folded(NamedTuple):
-    """Tables of STATES: those that ended, and those that last. topic_id, topic and cause are dictionaries, which
-    Parquet takes as they are."""
+    """Ended and current states (tables of STATES). topic_id, topic and cause are dictionaries, which Parquet
+    stores as such."""
 
     closed: pa.Table
     open: pa.Table
     orphans: int
-    """Changes of partitions that no record made: their creation is missing."""
+    """The number of changes of partitions without a creating record."""
     partition_counts: dict[bytes, int]
-    """By topic id: the highest partition that records made + 1."""
+    """By topic id: the largest partition id in the records + 1."""
 
 
-def fold(states: pa.Table, records: pa.Table, surroundings: ReplicaContext) -> Folded:
-    """The states that partitions went through, from `states` (Table of STATES) by `records` (RECORD_COLUMNS)."""
-    records = without_aborted(records, surroundings)
-    rows = arrange(states, records, surroundings)
+def fold(states: pa.Table, records: pa.Table, context: ReplicaContext) -> Folded:
+    """Fold records (RECORD_COLUMNS) onto the previous states (STATES)."""
+    records = without_aborted(records, context)
+    rows = arrange(states, records, context)
     orphans = len(records) - int(((rows.kind == CREATE) | (rows.kind == CHANGE)).sum())
-    timeline = _Timeline(states, records, rows, surroundings)
+    timeline = _Timeline(states, records, rows, context)
     timeline.drop_no_ops()
     return Folded(*timeline.states(states), orphans, _partition_counts(rows))
 
@@ -75,11 +75,11 @@ def _partition_counts(rows: Rows) -> dict[bytes, int]:
 
 
 class _Timeline:
-    """Rows, and for each field of a state the row that said it last."""
+    """Rows, and for each field of a state the row that reported it last."""
 
-    def __init__(self, states: pa.Table, records: pa.Table, rows: Rows, surroundings: ReplicaContext) -> None:
+    def __init__(self, states: pa.Table, records: pa.Table, rows: Rows, context: ReplicaContext) -> None:
         self.rows = rows
-        self.surroundings = surroundings
+        self.context = context
         self.leader = _ints(rows.inputs["leader"], LEADER_UNCHANGED)
         recovering = np.concatenate(
             [
@@ -91,35 +91,38 @@ class _Timeline:
         self.leader_epoch = _ints(rows.inputs["leader_epoch"], -1)
         self.partition_epoch = _ints(rows.inputs["partition_epoch"], -1)
         self.lists: dict[str, PackedLists] = {}
-        self.said: dict[str, Flags] = {}
+        self.reported: dict[str, Flags] = {}
         empty = pa.array([b""], pa.binary())
         for name in LISTS:
             column = rows.inputs[name].combine_chunks()
-            self.said[name] = np.append(column.is_valid().to_numpy(zero_copy_only=False), True)
-            # The last row is an empty list: that of what was removed or cleared.
+            self.reported[name] = np.append(column.is_valid().to_numpy(zero_copy_only=False), True)
+            # An empty list as the last row stands for removed and cleared lists.
             self.lists[name] = PackedLists.of(pa.concat_arrays([column, empty]))
         self.empty = len(rows.inputs)
 
     def last_reported(self, name: str) -> Ints:
-        """For each row the row of `inputs` with the list of that name that holds there."""
+        """Return for each row the row of `inputs` with the list of this name that is in force."""
         rows = self.rows
-        said = (rows.kind <= CREATE) | (rows.kind == REMOVE)
-        said |= (rows.kind == CHANGE) & self.said[name][rows.source]
+        reported = (rows.kind <= CREATE) | (rows.kind == REMOVE)
+        reported |= (rows.kind == CHANGE) & self.reported[name][rows.source]
         source = np.where(rows.kind == REMOVE, self.empty, rows.source)
         if name in ("elr", "last_known_elr"):
-            said |= rows.kind == CLEAR_ELR
+            reported |= rows.kind == CLEAR_ELR
             source = np.where(rows.kind == CLEAR_ELR, self.empty, source)
-        return source[_filled(said)]
+        return source[_filled(reported)]
 
     def under_min_isr(self, isr: Ints, replicas: Ints) -> Flags:
-        """No more can be asked for than there are: so does the broker that leads the partition."""
+        """Compare with min.insync.replicas, capped by the number of replicas as the leader does."""
         replica_count = self.lists["replicas"].lengths[replicas]
-        required = np.minimum(min_isr(self.rows, self.surroundings), replica_count)
+        required = np.minimum(min_isr(self.rows, self.context), replica_count)
         return self.lists["isr"].lengths[isr] < required
 
     def drop_no_ops(self) -> None:
-        """An ELR that was empty was not cleared; most partitions have enough in sync whatever the minimum is; and a
-        snapshot may say what is known."""
+        """Drop rows that change nothing.
+
+        These are clearings of an empty ELR, changes of min.insync.replicas that leave the partition on the same
+        side of it, and records of a snapshot that repeat the known state.
+        """
         rows = self.rows
         keep = np.ones(len(rows), np.bool_)
         cleared, minimum = rows.kind == CLEAR_ELR, rows.kind == MIN_ISR
@@ -130,47 +133,47 @@ class _Timeline:
         if minimum.any():
             under = self.under_min_isr(self.last_reported("isr"), self.last_reported("replicas"))
             keep &= ~minimum | (_before(under) != under)
-        if self.surroundings.snapshot_offset is not None:
+        if self.context.snapshot_offset is not None:
             keep &= ~self._reported_again()
         if not keep.all():
             self.rows = rows.keep(keep)
 
     def _reported_again(self) -> Flags:
-        """What a snapshot says of partitions that are known, and that have not changed since."""
+        """Return True for rows of a snapshot that repeat the previous state of a partition."""
         rows = self.rows
-        of_snapshot = (rows.kind == CREATE) & (rows.offset == self.surroundings.snapshot_offset) & ~rows.first
+        of_snapshot = (rows.kind == CREATE) & (rows.offset == self.context.snapshot_offset) & ~rows.first
         again = np.flatnonzero(of_snapshot & (_before(rows.kind) == STATE))
-        said, known = rows.source[again], rows.source[again - 1]
+        reported, known = rows.source[again], rows.source[again - 1]
         same = np.ones(len(again), np.bool_)
         for numbers in (self.leader, self.leader_epoch, self.partition_epoch, self.recovering):
-            same &= numbers[said] == numbers[known]
+            same &= numbers[reported] == numbers[known]
         for name in LISTS:
-            same &= ~self.lists[name].differ(said, known)
+            same &= ~self.lists[name].differ(reported, known)
         flags = np.zeros(len(rows), np.bool_)
         flags[again[same]] = True
         return flags
 
     def states(self, before: pa.Table) -> tuple[pa.Table, pa.Table]:
-        """Tables of STATES: those that ended and those that last, a row for each row."""
+        """Return the ended and the current states, a state per row."""
         rows = self.rows
         first = rows.first
-        said = {name: self.last_reported(name) for name in LISTS}
+        reported = {name: self.last_reported(name) for name in LISTS}
         leader, leader_epoch, partition_epoch, recovering = self._numbers()
-        under = self.under_min_isr(said["isr"], said["replicas"])
+        under = self.under_min_isr(reported["isr"], reported["replicas"])
         causes = causes_of(
-            Transitions(rows, first, leader, recovering, said, self.lists, self.surroundings.snapshot_offset)
+            Transitions(rows, first, leader, recovering, reported, self.lists, self.context.snapshot_offset)
         )
         last = np.append(first[1:], True) if len(rows) else first
         is_open = last & (rows.kind != REMOVE)
         end = np.minimum(np.arange(1, len(rows) + 1), len(rows) - 1)
         end = np.where(rows.kind == REMOVE, np.arange(len(rows)), end)
-        isr_length = self.lists["isr"].lengths[said["isr"]]
-        replica_count = self.lists["replicas"].lengths[said["replicas"]]
+        isr_length = self.lists["isr"].lengths[reported["isr"]]
+        replica_count = self.lists["replicas"].lengths[reported["replicas"]]
         known = (rows.kind == STATE).nonzero()[0]
         source = rows.source[known]
 
         def kept(name: str, computed: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-            """What was computed, but for states from before: those have it."""
+            """Replace the values of previous states, which are already known."""
             computed[known] = before[name].to_numpy()[source]
             return computed
 
@@ -192,16 +195,16 @@ class _Timeline:
             "isr_left": kept("isr_left", causes.isr_left),
             "isr_joined": kept("isr_joined", causes.isr_joined),
         }
-        return self._table(columns, said, ~is_open), self._table(columns, said, is_open, lasting=True)
+        return self._table(columns, reported, ~is_open), self._table(columns, reported, is_open, lasting=True)
 
     def _table(
         self,
         columns: dict[str, npt.NDArray[np.generic]],
-        said: dict[str, Ints],
+        reported: dict[str, Ints],
         wanted: Flags,
         lasting: bool = False,
     ) -> pa.Table:
-        """Some rows as a Table of STATES, by codes what is the same in many of them; those that last have no end."""
+        """Build a table of STATES from some rows, dictionary-encoded; current states have no end."""
         rows = np.flatnonzero(wanted)
         chosen = {name: pa.array(values[rows]) for name, values in columns.items()}
         if lasting:
@@ -209,30 +212,30 @@ class _Timeline:
         topics = pa.array(self.rows.topic[rows].astype(np.int32))
         chosen["topic_id"] = pa.DictionaryArray.from_arrays(topics, self.rows.topic_ids)
         names = self.rows.names
-        # Parquet takes no dictionary with a null in it.
+        # Parquet cannot store a dictionary with a null.
         named = names.null_count == 0
         chosen["topic"] = pa.DictionaryArray.from_arrays(topics, names) if named else names.take(topics)
         chosen["cause"] = pa.DictionaryArray.from_arrays(chosen["cause"], pa.array(CAUSES))
         for name in ("from_ts", "to_ts"):
             chosen[name] = chosen[name].cast(pa.timestamp("us", "UTC"))
         for name in LISTS:
-            chosen[name] = self.lists[name].take(said[name][rows])
+            chosen[name] = self.lists[name].take(reported[name][rows])
         return pa.table({name: chosen[name] for name in STATES.names})
 
     def _numbers(self) -> tuple[npt.NDArray[np.int32], ...]:
-        """Leader, leader epoch, partition epoch and recovery state at each row."""
+        """Return leader, leader epoch, partition epoch and recovery state at each row."""
         rows = self.rows
         full, change = rows.kind <= CREATE, rows.kind == CHANGE
         base = _filled(full)
-        names_leader = change & (self.leader[rows.source] != LEADER_UNCHANGED)
-        leader = self.leader[rows.source[_filled(full | names_leader)]]
+        has_leader = change & (self.leader[rows.source] != LEADER_UNCHANGED)
+        leader = self.leader[rows.source[_filled(full | has_leader)]]
         leader[rows.kind == REMOVE] = NO_LEADER
-        elections = np.cumsum(names_leader)
+        elections = np.cumsum(has_leader)
         leader_epoch = self.leader_epoch[rows.source[base]] + elections - elections[base]
         changes = np.cumsum(change | (rows.kind == CLEAR_ELR))
         partition_epoch = self.partition_epoch[rows.source[base]] + changes - changes[base]
-        says_recovery = full | (change & (self.recovering[rows.source] != RECOVERY_UNCHANGED))
-        recovering = self.recovering[rows.source[_filled(says_recovery)]]
+        has_recovery_state = full | (change & (self.recovering[rows.source] != RECOVERY_UNCHANGED))
+        recovering = self.recovering[rows.source[_filled(has_recovery_state)]]
         recovering[rows.kind == REMOVE] = 0
         return (
             leader.astype(np.int32),
@@ -242,13 +245,13 @@ class _Timeline:
         )
 
 
-def min_isr(rows: Rows, surroundings: ReplicaContext) -> Ints:
-    """min.insync.replicas at each row: the topic's own, else that of all, else 1."""
-    common = [setting for setting in surroundings.settings if setting.topic == ""]
-    # Also where it is _NOT_THERE, which is less than anything.
+def min_isr(rows: Rows, context: ReplicaContext) -> Ints:
+    """Return min.insync.replicas at each row: of the topic, otherwise of the cluster, otherwise 1."""
+    common = [setting for setting in context.settings if setting.topic == ""]
+    # Also replaces _NOT_THERE, which is below any value.
     values = np.maximum(1, _values_at(rows.offset, common))
     own: dict[str, list[Setting]] = {}
-    for setting in surroundings.settings:
+    for setting in context.settings:
         if setting.topic:
             own.setdefault(setting.topic, []).append(setting)
     if not own:
@@ -266,16 +269,16 @@ def min_isr(rows: Rows, surroundings: ReplicaContext) -> Ints:
 
 
 def _values_at(offsets: Ints, settings: list[Setting]) -> Ints:
-    """The value that holds at each offset, _NOT_THERE where none does."""
+    """Return the value in force at each offset, _NOT_THERE if there is none."""
     starts = np.array([setting.offset for setting in settings], np.int64)
     found = [_NOT_THERE, *(_NOT_THERE if s.value is None else s.value for s in settings)]
     return np.array(found, np.int64)[np.searchsorted(starts, offsets, side="right")]
 
 
-def _filled(said: Flags) -> Ints:
-    """For each row the last one up to it that is flagged; the first one is."""
-    rows = np.flatnonzero(said)
-    return np.repeat(rows, np.diff(rows, append=len(said)))
+def _filled(reported: Flags) -> Ints:
+    """Return for each row the last flagged row up to it; the first row is flagged."""
+    rows = np.flatnonzero(reported)
+    return np.repeat(rows, np.diff(rows, append=len(reported)))
 
 
 def _before(values: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
@@ -290,7 +293,7 @@ def _ints(column: pa.ChunkedArray, null: int) -> npt.NDArray[np.int64]:
 def _with_causes_before(
     codes: npt.NDArray[np.int8], known: Ints, before: pa.Table, source: Ints
 ) -> npt.NDArray[np.int8]:
-    """Numbers in CAUSES: those of states from before are theirs."""
+    """Return indexes in CAUSES, with the known ones of previous states."""
     if len(known):
         codes[known] = pc.index_in(before["cause"], pa.array(CAUSES)).combine_chunks().to_numpy()[source]
     return codes

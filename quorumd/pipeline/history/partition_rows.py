@@ -1,5 +1,8 @@
-"""What partitions are folded from, in the order in which it happened to each: states, records, and what befell many
-partitions at once (a removed topic, a cleared ELR, another min.insync.replicas)."""
+"""The input of the fold of partitions, ordered by partition and offset.
+
+Rows are previous states, records, and changes that affect many partitions at once: a removed topic, a cleared ELR,
+another min.insync.replicas.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ PARTITION_CHANGE: Final = PartitionChangeRecord.API_KEY
 
 # Kinds of rows.
 STATE: Final = 0
-"""The state that a partition is in before the records."""
+"""The state of a partition before the records."""
 CREATE: Final = 1
 CHANGE: Final = 2
 CLEAR_ELR: Final = 3
@@ -30,7 +33,7 @@ REMOVE: Final = 5
 
 _Integer = TypeVar("_Integer", bound=np.integer)
 _PARTITION: Final = (1 << 32) - 1
-"""The bits of a key with the partition's number."""
+"""The bits of a key that hold the partition id."""
 LISTS: Final = ("replicas", "isr", "elr", "last_known_elr", "adding", "removing")
 NO_LEADER: Final = -1
 LEADER_UNCHANGED: Final = -2
@@ -51,14 +54,15 @@ RECORD_COLUMNS: Final = pa.schema(
         *((name, pa.binary()) for name in LISTS),
     ]
 )
-"""PartitionRecords and PartitionChangeRecords as the source gives them with packed lists."""
+"""PartitionRecords and PartitionChangeRecords as the source returns them with packed lists."""
 
 
 @dataclass(slots=True)
-class Moments:
-    """When something befell many partitions, by columns: there may be very many, and workers are sent them.
+class BulkChanges:
+    """Changes that affect many partitions, in columns because there may be very many, and they are sent to
+    workers.
 
-    A topic's id None means all partitions.
+    Topic id None stands for all partitions.
     """
 
     kind: list[int] = field(default_factory=list)
@@ -80,8 +84,10 @@ class Moments:
 
 
 class Setting(NamedTuple):
-    """A value of min.insync.replicas from an offset on: of a topic's name, or of all with the name "". None removes
-    it. What was set before the records has offset -1."""
+    """A value of min.insync.replicas from an offset on, for a topic or, with topic "", for the cluster.
+
+    None removes the value. Values from before the records have offset -1.
+    """
 
     offset: int
     topic: str
@@ -90,24 +96,24 @@ class Setting(NamedTuple):
 
 @dataclass(slots=True)
 class ReplicaContext:
-    """What else there was while the records were written: all but the records of partitions."""
+    """Everything outside of partition records that the fold of partitions depends on."""
 
     topics: pa.Table = field(default_factory=lambda: _topics({}))
-    """The topic_id and the name, topic, of the topics that records mention."""
-    moments: Moments = field(default_factory=Moments)
+    """The columns topic_id and topic of the topics that the records refer to."""
+    bulk_changes: BulkChanges = field(default_factory=BulkChanges)
     settings: list[Setting] = field(default_factory=list)
-    """In the order of their offsets."""
+    """Ordered by offset."""
     aborted: list[tuple[int, int]] = field(default_factory=list)
-    """Offsets [begin, end) of transactions that were aborted: their records never were."""
+    """The offsets [begin, end) of aborted transactions."""
     snapshot_offset: int | None = None
-    """PartitionRecords at this offset are not news: a snapshot says so."""
+    """The offset of a seed snapshot: PartitionRecords there do not change the partition."""
 
     def name(self, topics: Mapping[bytes, str]) -> None:
-        """Say what topics are called, by id."""
+        """Set the names of topics, by id."""
         self.topics = _topics(topics)
 
     def names_of(self, topic_ids: pa.Array) -> pa.Array:
-        """pyarrow.Array of the names that go with these ids; null where nothing says it."""
+        """Return the names for these ids; null if unknown."""
         rows = pc.index_in(topic_ids, self.topics["topic_id"].combine_chunks())
         return self.topics["topic"].combine_chunks().take(rows)
 
@@ -119,25 +125,25 @@ def _topics(names: Mapping[bytes, str]) -> pa.Table:
 
 @dataclass(slots=True)
 class Rows:
-    """Rows by partition, and in the order of offsets within it; equal lengths."""
+    """Columns of equal length, ordered by partition and offset."""
 
     key: Ints
-    """Number of the topic * 2**32 + number of the partition."""
+    """topic number * 2**32 + partition id."""
     offset: Ints
     ts: Ints
     epoch: npt.NDArray[np.int32]
     kind: npt.NDArray[np.int8]
     source: Ints
-    """Row of `inputs`; -1 where none is behind it."""
+    """The row of `inputs`; -1 for changes of many partitions."""
     inputs: pa.Table
-    """The states, then the records."""
+    """The previous states, followed by the records."""
     topic_ids: pa.Array
-    """By the number of the topic."""
+    """By topic number."""
     names: pa.Array
-    """By the number of the topic; null where nothing says it."""
+    """By topic number; null if unknown."""
 
     def keep(self, flags: Flags) -> Rows:
-        """Only these rows."""
+        """Return only the flagged rows."""
         return Rows(
             self.key[flags],
             self.offset[flags],
@@ -152,17 +158,17 @@ class Rows:
 
     @property
     def topic(self) -> Ints:
-        """Numbers of topics."""
+        """The topic numbers."""
         return self.key >> 32
 
     @property
     def partition(self) -> npt.NDArray[np.int32]:
-        """Numbers of partitions."""
+        """The partition ids."""
         return (self.key & _PARTITION).astype(np.int32)
 
     @property
     def first(self) -> Flags:
-        """Whether a row is the first of its partition."""
+        """True for the first row of each partition."""
         flags = np.empty(len(self.key), np.bool_)
         flags[:1] = True
         np.not_equal(self.key[1:], self.key[:-1], out=flags[1:])
@@ -172,20 +178,20 @@ class Rows:
         return len(self.key)
 
 
-def without_aborted(records: pa.Table, surroundings: ReplicaContext) -> pa.Table:
-    """The records (Table of RECORD_COLUMNS) that count."""
-    if not surroundings.aborted:
+def without_aborted(records: pa.Table, context: ReplicaContext) -> pa.Table:
+    """Drop the records (a table of RECORD_COLUMNS) of aborted transactions."""
+    if not context.aborted:
         return records
-    begins, ends = (np.array(column) for column in zip(*surroundings.aborted, strict=True))
+    begins, ends = (np.array(column) for column in zip(*context.aborted, strict=True))
     offsets = records["offset"].to_numpy()
     last = np.searchsorted(begins, offsets, side="right") - 1
     return records.filter(pa.array((last < 0) | (offsets >= ends[last])))
 
 
-def arrange(states: pa.Table, records: pa.Table, surroundings: ReplicaContext) -> Rows:
-    """All that happened, in its order, without what happened to partitions that were not there.
+def arrange(states: pa.Table, records: pa.Table, context: ReplicaContext) -> Rows:
+    """Order states, records and bulk changes, without those of partitions that do not exist at that offset.
 
-    `states`: Table of the states before (schemas.PARTITION_STATES, packed); `records`: Table of RECORD_COLUMNS.
+    `states` has the previous states (schemas.PARTITION_STATES, packed), `records` the columns RECORD_COLUMNS.
     """
     shared = ["topic_id", "partition", *("leader", "leader_epoch", "partition_epoch"), *LISTS]
     inputs = pa.concat_tables([states.select(shared), records.select(shared)]).combine_chunks()
@@ -205,9 +211,9 @@ def arrange(states: pa.Table, records: pa.Table, surroundings: ReplicaContext) -
         np.arange(len(inputs)),
         inputs,
         topic_ids,
-        _names(topic_ids, numbers, states["topic"], surroundings),
+        _names(topic_ids, numbers, states["topic"], context),
     )
-    rows = _with_moments(rows, surroundings.moments)
+    rows = _with_bulk_changes(rows, context.bulk_changes)
     order = _in_order(rows.key, rows.offset, len(inputs))
     rows = Rows(
         rows.key[order],
@@ -225,10 +231,10 @@ def arrange(states: pa.Table, records: pa.Table, surroundings: ReplicaContext) -
 
 
 def _names(
-    topic_ids: pa.Array, numbers: Ints, of_states: pa.ChunkedArray, surroundings: ReplicaContext
+    topic_ids: pa.Array, numbers: Ints, of_states: pa.ChunkedArray, context: ReplicaContext
 ) -> pa.Array:
-    """By the number of a topic: as records that are folded say it, else as its states do."""
-    found = surroundings.names_of(topic_ids)
+    """Return names by topic number: from records, otherwise from the previous states."""
+    found = context.names_of(topic_ids)
     if not found.null_count:
         return found
     known, first = np.unique(numbers[: len(of_states)], return_index=True)
@@ -243,13 +249,13 @@ def _micros(times: pa.ChunkedArray) -> Ints:
     return micros
 
 
-def _with_moments(rows: Rows, moments: Moments) -> Rows:
-    """Rows, and a row for each partition that a moment befell; not in order."""
-    if not moments:
+def _with_bulk_changes(rows: Rows, bulk_changes: BulkChanges) -> Rows:
+    """Append a row for each partition that a bulk change affects; the result is not ordered."""
+    if not bulk_changes:
         return rows
-    number = pc.index_in(pa.array(moments.topic_id, pa.binary()), rows.topic_ids)
+    number = pc.index_in(pa.array(bulk_changes.topic_id, pa.binary()), rows.topic_ids)
     number = number.fill_null(-1).to_numpy().astype(np.int64)
-    of_all = np.array([topic_id is None for topic_id in moments.topic_id])
+    of_all = np.array([topic_id is None for topic_id in bulk_changes.topic_id])
     befallen_topics = np.zeros(len(rows.topic_ids), np.bool_)
     befallen_topics[number[number >= 0]] = True
     keys = np.unique(rows.key if of_all.any() else rows.key[befallen_topics[rows.topic]])
@@ -264,10 +270,10 @@ def _with_moments(rows: Rows, moments: Moments) -> Rows:
 
     return Rows(
         np.concatenate([rows.key, keys[befallen]]),
-        np.concatenate([rows.offset, spread(moments.offset, np.int64)]),
-        np.concatenate([rows.ts, spread(moments.ts_us, np.int64)]),
-        np.concatenate([rows.epoch, spread(moments.epoch, np.int32)]),
-        np.concatenate([rows.kind, spread(moments.kind, np.int8)]),
+        np.concatenate([rows.offset, spread(bulk_changes.offset, np.int64)]),
+        np.concatenate([rows.ts, spread(bulk_changes.ts_us, np.int64)]),
+        np.concatenate([rows.epoch, spread(bulk_changes.epoch, np.int32)]),
+        np.concatenate([rows.kind, spread(bulk_changes.kind, np.int8)]),
         np.concatenate([rows.source, np.full(len(befallen), -1, np.int64)]),
         rows.inputs,
         rows.topic_ids,
@@ -276,8 +282,8 @@ def _with_moments(rows: Rows, moments: Moments) -> Rows:
 
 
 def _in_order(key: Ints, offset: Ints, inputs: int) -> Ints:
-    """The rows by key, and by offset where that is the same. Those of `inputs` ascend but for the states, which are
-    before all else; the others ascend, too."""
+    """Return the order of rows by key and offset. The rows of `inputs` ascend after the states, which come first;
+    the others ascend as well."""
     by_time = np.arange(inputs)
     if inputs < len(key):
         places = np.searchsorted(offset[:inputs], offset[inputs:], side="right")
@@ -285,7 +291,7 @@ def _in_order(key: Ints, offset: Ints, inputs: int) -> Ints:
         key = key[by_time]
     if not len(key):
         return by_time
-    # Key and place in one number: sorting such is several times as quick as sorting places by key.
+    # Sorting key and position in one integer is several times faster than an argsort by key.
     partition = key & _PARTITION
     partition_bits, place_bits = int(partition.max()).bit_length(), len(key).bit_length()
     if (int(key.max()) >> 32).bit_length() + partition_bits + place_bits > 63:
@@ -297,7 +303,7 @@ def _in_order(key: Ints, offset: Ints, inputs: int) -> Ints:
 
 
 def _is_there(rows: Rows) -> Flags:
-    """Whether the partition is there at each row: created, or in a state, and not removed since."""
+    """Return True at each row where its partition exists: created or in a previous state, and not removed since."""
     index = np.arange(len(rows))
     creates = rows.kind <= CREATE
     last_create = np.maximum.accumulate(np.where(creates, index, -1))

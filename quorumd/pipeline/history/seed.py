@@ -1,4 +1,4 @@
-"""Where a history begins: at offset 0, or with the snapshot that a log without its beginning goes on from."""
+"""Finds the snapshot with which a history begins if the log no longer has its beginning."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """A snapshot that holds what is below offset `end`; `ts` is when the last of it was appended."""
+    """A snapshot of the records below offset `end`; `ts` is the timestamp of the last one."""
 
     end: int
     epoch: int
@@ -29,9 +29,11 @@ class Seed:
 def find_seed(
     session: SparkSession, source: Mapping[str, str], known: int, report: Callable[[str], None]
 ) -> tuple[Seed, dict[str, str]] | None:
-    """The snapshot that the log goes on from, and the source that has it, for who has all below offset `known`; None
-    where the log has what comes next, and where no snapshot reaches the beginning of the log. One that is damaged is
-    told and left out, if there is another. Raises InputIncomplete, RequestFailed."""
+    """Return the snapshot from which to continue after offset `known`, and the source that has it.
+
+    Returns None if the log has the next record, or if no snapshot reaches the start of the log. Damaged snapshots
+    are reported and skipped if there is another one. Raises InputIncomplete, RequestFailed.
+    """
     source = dict(source)
     end = None
     if "path" in source:
@@ -53,8 +55,8 @@ def find_seed(
 
 
 def _snapshot_of_folders(path: str, known: int, report: Callable[[str], None]) -> tuple[str, int] | None:
-    """(ID=FOLDER of a node, end offset) of the oldest snapshot that reaches the log that is followed."""
-    # Where Spark plans, Arrow and numpy are not needed: half a second of imports.
+    """Return ID=FOLDER and end offset of the oldest snapshot that reaches the start of the followed log."""
+    # Imported here: Spark's planning process does not need Arrow and numpy, which take 0.5 s to import.
     from quorumd.pipeline.history.copies import first_damage
     from quorumd.pipeline.source.followed import FollowedFolders
     from quorumd.pipeline.source.options import EVERY_OFFSET
@@ -75,7 +77,7 @@ def _snapshot_of_folders(path: str, known: int, report: Callable[[str], None]) -
         damage = first_damage([file], EVERY_OFFSET)
         if damage is None:
             return f"{node}={folders[node]}", end
-        report(f"a snapshot is damaged, another one is looked for: {damage}")
+        report(f"a snapshot is damaged, trying the next one: {damage}")
     if reaching:
         raise InputIncomplete(
             f"the log begins at offset {start}, and all snapshots up to it are damaged; add the folder of another "
@@ -94,7 +96,10 @@ def _begins_behind(source: Mapping[str, str], known: int) -> bool:
 
 
 def cluster_id_of(source: Mapping[str, str]) -> str | None:
-    """What meta.properties beside a log says: stock Kafka's log does not. Raises ConfigError, InputIncomplete."""
+    """Return the cluster id in meta.properties; None if there is none, as beside a stock Kafka log.
+
+    Raises ConfigError, InputIncomplete.
+    """
     if "path" not in source:
         return None
     for folder in read_folders(parse_folders(source["path"])):

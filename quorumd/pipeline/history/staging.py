@@ -1,7 +1,7 @@
-"""The first half of a micro-batch, in workers: what a task reads of the log is put aside, with a summary of it.
+"""The first half of a micro-batch, in workers: tasks stage their records in files and return a summary.
 
-Nothing is shuffled by Spark. Each task writes its records, as they come, to one Arrow file, and those of partitions
-to another one, where they lie by bucket: whoever folds a bucket picks its parts out of all files.
+Spark shuffles nothing. Each task writes its events to one Arrow file, and its partition records, grouped by
+bucket, to another one, from which the fold of a bucket reads only its parts.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from quorumd.pipeline.history.transactions import TRANSACTION_TYPES
 from quorumd.pipeline.tables.schemas import EVENTS, Row
 
 CHUNK_ROWS = 1 << 18
-"""So many records are sorted by bucket at a time: what a task holds in memory."""
+"""Records sorted by bucket at a time, which bounds the memory of a task."""
 CHUNK_BYTES = 1 << 28
-"""Fewer records of such as are large, together."""
+"""The limit for chunks of large records."""
 EVENT_COLUMNS = EVENTS.packed().select(tuple(name for name in EVENTS.names if name != "cluster_id"))
 UUID_BYTES = 16
 SUMMARIZED = (*COLUMNS, "base_offset")
@@ -44,48 +44,48 @@ FOLDED_TYPES = (PARTITION_RECORD, PARTITION_CHANGE, *METADATA_TYPES, *TRANSACTIO
 
 @dataclass(slots=True)
 class EpochPart:
-    """Of one epoch, in one task."""
+    """The records of one epoch in one task."""
 
     epoch: int
     first: Row
-    """offset and ts."""
+    """The offset and timestamp of its first record."""
     records: int
     batches: int
 
 
 @dataclass(slots=True)
 class Staged:
-    """What a task put aside: offsets [low, high) in files `NAME.events` and `NAME.partitions`."""
+    """Staged offsets [low, high), in the files `NAME.events` and `NAME.partitions`."""
 
     low: int
     high: int
     name: str = ""
-    """Of its files, in the order of what is in them."""
+    """The name of the files; names sort like their offsets."""
     records: int = 0
     parts: dict[int, list[int]] = field(default_factory=dict)
-    """By bucket the numbers of the batches of the file of partitions."""
+    """Batch numbers in the file of partitions, by bucket."""
     partition_records: int = 0
     cluster_rows: list[Row] = field(default_factory=list)
-    """Records for `cluster_fold`, and what begins and ends transactions."""
+    """Records for `cluster_fold`, and transaction markers."""
     epochs: list[EpochPart] = field(default_factory=list)
     topic_ids: set[bytes] = field(default_factory=set)
-    """Of all records."""
+    """The topic ids of all records."""
     last_ts_us: int = 0
-    """When the last record was written, in microseconds since 1970."""
+    """The timestamp of the last record, in microseconds since 1970."""
 
     def file(self, folder: Path, kind: str) -> Path:
-        """`kind` is events or partitions."""
+        """Return the path of a file; `kind` is events or partitions."""
         return folder / f"{self.name}.{kind}"
 
 
 def stage(
     batches: Iterator[pa.RecordBatch], folder: Path, start: int, seed: Seed | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Put aside what `batches` (pyarrow.RecordBatch of the records level, packed) has from offset `start` on.
+    """Stage the records of `batches` (level records, packed) from offset `start` on.
 
-    With `seed` they are of that snapshot (level snapshot): all of it is as of the last offset before its end.
-    Yields one RecordBatch with one pickled `Staged` in its column `staged`, or nothing if there is no record. Raises
-    InputIncomplete for records that matter and are of versions that are not known.
+    With `seed`, `batches` are of that snapshot (level snapshot), and all records get its last offset. Yields one
+    RecordBatch with a pickled `Staged` in the column `staged`, or nothing without records. Raises InputIncomplete
+    for records of an unknown version that a history needs.
     """
     chunks = _chunks(batches, start) if seed is None else _chunks(_of_snapshot(batches, seed.end), 0)
     first = next(chunks, None)
@@ -118,7 +118,7 @@ def stage(
 
 @contextmanager
 def _arrow_file(path: Path, schema: pa.Schema) -> Iterator[pa.ipc.RecordBatchFileWriter]:
-    """A file in Arrow's format that has its name only once it is whole."""
+    """Write a file in Arrow's format; it gets its name when it is complete."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
     with pa.ipc.new_file(temporary, schema) as writer:
         yield writer
@@ -126,13 +126,13 @@ def _arrow_file(path: Path, schema: pa.Schema) -> Iterator[pa.ipc.RecordBatchFil
 
 
 def _of_snapshot(batches: Iterator[pa.RecordBatch], end: int) -> Iterator[pa.RecordBatch]:
-    """There may be several snapshots in a folder."""
+    """A folder may have several snapshots."""
     for batch in batches:
         yield batch.filter(pc.equal(batch.column("snapshot_offset"), end)).drop_columns(["snapshot_offset"])
 
 
 def _chunks(batches: Iterator[pa.RecordBatch], start: int) -> Iterator[pa.Table]:
-    """Tables of about CHUNK_ROWS or CHUNK_BYTES."""
+    """Collect tables of about CHUNK_ROWS or CHUNK_BYTES."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -150,7 +150,7 @@ def _chunks(batches: Iterator[pa.RecordBatch], start: int) -> Iterator[pa.Table]
 
 
 def _as_of(chunk: pa.Table, seed: Seed) -> pa.Table:
-    """Records of a snapshot as if all of them were the last one that it contains."""
+    """Give all records of a snapshot the offset, epoch and timestamp of its last record."""
     values = {"offset": seed.end - 1, "base_offset": seed.end - 1, "epoch": seed.epoch, "ts": seed.ts}
     for name, value in values.items():
         place = chunk.column_names.index(name)
@@ -160,7 +160,7 @@ def _as_of(chunk: pa.Table, seed: Seed) -> pa.Table:
 
 
 def _check_all_known(chunk: pa.Table) -> None:
-    """Raises InputIncomplete for a record that a history is folded from and that is of a version yet to come."""
+    """Raise InputIncomplete for a record that the history needs but whose version is unknown."""
     if chunk["raw"].null_count == len(chunk):
         return
     unread = chunk.select(["offset", "control", "type", "type_name", "version"]).filter(
@@ -175,7 +175,7 @@ def _check_all_known(chunk: pa.Table) -> None:
 
 
 def bucket_of(topic_ids: pa.ChunkedArray, partitions: pa.Array) -> npt.NDArray[np.uint8]:
-    """The bucket of each partition, the same for ever. `topic_ids` are 16 bytes each."""
+    """Return the bucket of each partition, which never changes. `topic_ids` have 16 bytes each."""
     column = topic_ids.combine_chunks()
     _, offset_buffer, data = column.buffers()
     offsets = np.frombuffer(offset_buffer, np.int32)[column.offset : column.offset + len(column) + 1]
@@ -192,7 +192,7 @@ def _by_bucket(chunk: pa.Table) -> Iterator[tuple[int, pa.RecordBatch]]:
         return
     places = pa.array(rows)
     buckets = bucket_of(chunk["topic_id"].take(places), chunk["partition"].take(places))
-    # Small numbers are sorted in one pass.
+    # A stable sort of 8-bit integers is a single radix pass.
     order = np.argsort(buckets, kind="stable")
     bounds = np.searchsorted(buckets[order], np.arange(BUCKETS + 1))
     chosen = chunk.select(RECORD_COLUMNS.names).take(pa.array(rows[order]))
@@ -215,7 +215,7 @@ def _summarize(chunk: pa.Table, staged: Staged) -> None:
 
 
 def _types(chunk: pa.Table) -> npt.NDArray[np.int16]:
-    """Of each record; -1 where it does not begin as one."""
+    """Return the type of each record; -1 if its frame is malformed."""
     types: npt.NDArray[np.int16] = pc.fill_null(chunk["type"], -1).to_numpy()
     return types
 
@@ -225,7 +225,7 @@ def _cluster_rows(chunk: pa.Table, types: npt.NDArray[np.int16], control: npt.ND
         control, np.isin(types, CONTROL_TYPES), np.isin(types, METADATA_TYPES + TRANSACTION_TYPES)
     )
     found = chunk.select(COLUMNS).filter(pa.array(wanted))
-    # Of configs, which may be very many, one matters.
+    # Only one config matters, and there may be very many.
     is_config = pc.and_not(pc.equal(found["type"], CONFIG), found["control"])
     other = pc.invert(pc.match_substring(pc.fill_null(found["data"], ""), MIN_INSYNC_REPLICAS))
     rows: list[Row] = found.filter(pc.invert(pc.and_(is_config, other))).to_pylist()
@@ -240,7 +240,7 @@ def _count_epochs(chunk: pa.Table, offsets: npt.NDArray[np.int64], staged: Stage
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
         batches = 1 + int(np.count_nonzero(np.diff(bases[start:end])))
         if start == 0 and bases[0] < offsets[0]:
-            # Its batch was counted where it began.
+            # This batch was counted with its first record.
             batches -= 1
         first = {"offset": int(offsets[start]), "ts": chunk["ts"][start].as_py()}
         staged.epochs.append(EpochPart(int(epochs[start]), first, end - start, batches))

@@ -1,7 +1,7 @@
-"""The log as a Spark source whose readers put aside what they read, and tell only that they did.
+"""The log as a Spark source whose readers stage what they read in files, and return only a summary.
 
-Spark plans, checks off and retries as with any source; what a task has read goes to its next user in files, never
-through Java. A task that runs twice writes the same files.
+Spark plans, checkpoints and retries as for any source, but the records go from task to job in files, never through
+Java. A task that runs twice writes the same files.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 NAME = "quorumd_history"
 STAGED = "staged BINARY"
-"""A row for each task: a pickled `staging.Staged`."""
+"""A row per task: a pickled `staging.Staged`."""
 RECORD_COLUMNS = tuple(name for name in EVENTS.names if name != "cluster_id")
 
 
 class Staging(NamedTuple):
-    """Where to put aside what there is from offset `start` on; of which epoch the record before that was, -1 where it
-    is not known; of a batch, which snapshot."""
+    """Where to stage records from offset `start` on. `epoch` is that of the record before `start`, -1 if unknown;
+    `seed` is the snapshot of a batch read."""
 
     folder: Path
     start: int = 0
@@ -42,7 +42,7 @@ class Staging(NamedTuple):
 
 
 def staging_options(staging: Staging) -> dict[str, str]:
-    """Options beside those of the source `quorumd`."""
+    """Return options for this source, in addition to those of the source `quorumd`."""
     folder, start, epoch, seed = staging
     found = {"stagingFolder": str(folder), "stagingStart": str(start), "stagingEpoch": str(epoch)}
     if seed is not None:
@@ -51,7 +51,7 @@ def staging_options(staging: Staging) -> dict[str, str]:
 
 
 class StagingSource(DataSource):
-    """`quorumd_history`: see the module. Lists are packed, whatever the option `lists` says."""
+    """The source `quorumd_history`. Lists are always packed."""
 
     @classmethod
     def name(cls) -> str:
@@ -75,13 +75,13 @@ class StagingSource(DataSource):
             seed = Seed(end, epoch, datetime.fromisoformat(ts))
         options = parse_options(given | {"level": level, "lists": "packed"})
         if options.on_corrupt == REPORT:
-            raise ConfigError("a history has no rows for damage: use onCorrupt fail or skip")
+            raise ConfigError("onCorrupt=report cannot be used for a history: use fail or skip")
         columns = RECORD_COLUMNS if seed is None else ("snapshot_offset", *RECORD_COLUMNS)
         return options, options.table.select(columns), Staging(Path(folder), int(start), int(epoch), seed)
 
 
 class _StagingReader(TaskReader):
-    """Of both readers: rows go to files, and Spark gets what `staging.stage` tells of them."""
+    """Base of both readers: writes rows to files and returns the summaries of `staging.stage`."""
 
     def __init__(self, options: SourceOptions, table: Table, staging: Staging) -> None:
         super().__init__(options, table)
@@ -96,7 +96,7 @@ class _StagingReader(TaskReader):
 
 class _StagingStreamReader(_StagingReader, StreamReader):
     def initialOffset(self) -> Offset:
-        """As the stream's, with the epoch: the log has to be the one that was read up to there."""
+        """Return the start of the stream with the expected epoch, so that a different log is detected."""
         return super().initialOffset() | {"epoch": self.staging.epoch}
 
 

@@ -1,9 +1,9 @@
-"""The folder of a history: Parquet files of each table, and `history.json`, which says what belongs to them.
+"""The folder of a history: Parquet files per table, and `history.json`, which lists the valid files.
 
-A file is written under a name of its own and never changed. It counts from the moment on when history.json, replaced
-atomically, names it: readers see all of a micro-batch or nothing, and what a crash left behind belongs to nothing.
-What it names survives a power failure: files and the folders with their names are flushed before history.json names
-them. Workers flush what they wrote while they write on: they may be on other machines, and it is done sooner.
+A file has a unique name and never changes. It becomes visible when history.json, which is replaced atomically,
+lists it: readers see all of a micro-batch or nothing of it, and leftovers of a crash are never visible. Listed
+files survive a power failure: files and their folders are flushed before history.json lists them. Workers flush
+their own files while they write further ones.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 STAGING = "staging"
 CHECKPOINT = "checkpoint"
 FLUSHES = 4
-"""At a time, by threads: they wait for the disk."""
+"""Flushing threads per process; they wait for the disk."""
 BUCKETS = 16
-"""Partitions are folded in so many parts, each of which has its own file of partition_current."""
+"""The number of parts in which partitions are folded; each has its own file of partition_current."""
 
 ASCENDING = frozenset(
     {
@@ -43,40 +43,40 @@ ASCENDING = frozenset(
         *("partition_epoch", "leader_epoch"),
     }
 )
-"""Columns that are written as differences: half the size, and quicker."""
+"""Columns with delta encoding: half the size, and faster."""
 
 
 @dataclass(slots=True)
 class Manifest:
-    """`begin` and `end` are the offsets [begin, end) that are in the history."""
+    """The content of history.json. The history covers the offsets [begin, end)."""
 
     begin: int = 0
     end: int = 0
     cluster_id: str | None = None
     kraft_version: int = 0
     min_isr: dict[str, int] = field(default_factory=dict)
-    """min.insync.replicas where it is set at `end`, by the name of the topic, "" for the default of all."""
+    """min.insync.replicas at `end`, by topic name; "" for the cluster default."""
     end_ts_us: int = 0
-    """When the last record was written, in microseconds since 1970."""
+    """The timestamp of the last record, in microseconds since 1970."""
     end_epoch: int = -1
-    """Of the record before `end`; a log that has another epoch there is not the one that was read."""
+    """The epoch of the record before `end`; a log with another epoch there is a different log."""
     files: dict[str, list[str]] = field(default_factory=dict)
-    """Paths below the folder by table; of partition_current by bucket."""
+    """Paths relative to the folder, by table; those of partition_current by bucket."""
     obsolete: list[str] = field(default_factory=list)
-    """Files that the manifest before named and this one does not: a reader may be at them still."""
+    """Files that only the previous manifest listed; a reader may still have them open."""
 
     def paths(self, table: str) -> list[str]:
-        """Files of a table that are there: buckets without a partition have none."""
+        """Return the files of a table; buckets without partitions have none."""
         return [path for path in self.files.get(table, []) if path]
 
     @property
     def named(self) -> set[str]:
-        """Files of all tables."""
+        """The files of all tables."""
         return {path for table in self.files for path in self.paths(table)}
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """What belongs to the history in a folder, None where none was begun. Raises InputIncomplete."""
+    """Read the manifest in a folder; None if there is none. Raises InputIncomplete."""
     try:
         document = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         version = document.pop("format")
@@ -93,7 +93,7 @@ def read_manifest(folder: Path) -> Manifest | None:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Replace it atomically and durably; files that it names and the one before did not are flushed (`flush_new`)."""
+    """Replace the manifest atomically and durably. Call `flush_new` for newly listed files first."""
     path, temporary = folder / MANIFEST, folder / f".{MANIFEST}"
     with temporary.open("w", encoding="utf-8") as stream:
         json.dump({"format": FORMAT} | asdict(manifest), stream, indent=1)
@@ -103,16 +103,16 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def flush_new(folder: Path, paths: Collection[str]) -> None:
-    """These files and their names survive a power failure from here on. It costs little where a file was flushed."""
+    """Make files and their names durable; files that are already flushed cost little."""
     folders = {parent for path in paths for parent in Path(path).parents}
-    # Together: the disk writes them down in one go.
+    # All at once: the disk merges the flushes.
     with ThreadPoolExecutor(FLUSHES) as threads:
         for together in (sorted(paths), sorted(folders)):
             list(threads.map(flush, [folder / each for each in together]))
 
 
 def flush(path: Path) -> None:
-    """What is in a file, or which names are in a folder, to the disk."""
+    """Flush a file, or the names in a folder, to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -122,7 +122,7 @@ def flush(path: Path) -> None:
 
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
-    """No other process writes this history while the block runs. Raises ConfigError if one does."""
+    """Lock the history against other writers while the block runs. Raises ConfigError if it is locked."""
     _make(folder)
     with (folder / ".lock").open("w") as lock:
         try:
@@ -140,7 +140,7 @@ def _make(folder: Path) -> None:
 
 
 def remove_leftovers(folder: Path, manifest: Manifest) -> None:
-    """Remove what a run that was killed left behind: files that the manifest does not name."""
+    """Remove the files of a killed run, which the manifest does not list."""
     shutil.rmtree(folder / STAGING, ignore_errors=True)
     known = manifest.named | set(manifest.obsolete)
     for table in HISTORY_TABLES:
@@ -151,7 +151,7 @@ def remove_leftovers(folder: Path, manifest: Manifest) -> None:
 
 
 def remove_obsolete(folder: Path, paths: list[str]) -> None:
-    """Remove files that no manifest names any more."""
+    """Remove files that no manifest lists any more."""
     for path in paths:
         (folder / path).unlink(missing_ok=True)
         parent = (folder / path).parent
@@ -167,22 +167,22 @@ def _remove_empty_folders(folder: Path) -> None:
 
 
 def as_micros(time: datetime) -> int:
-    """Microseconds since 1970 of a time with a time zone, exactly."""
+    """Convert a time with a time zone to microseconds since 1970, exactly."""
     return (time - _EPOCH) // timedelta(microseconds=1)
 
 
 def as_time(micros: int) -> datetime:
-    """The other way round."""
+    """Convert microseconds since 1970 to a time in UTC."""
     return _EPOCH + timedelta(microseconds=micros)
 
 
 def path_in(table: str, low: int, name: str) -> str:
-    """Where a micro-batch that begins at offset `low` writes a file of a table."""
+    """Return the path of a table's file for the micro-batch that begins at offset `low`."""
     return f"{table}/lo={low:020d}/{name}.parquet"
 
 
 def write_table(folder: Path, path: str, table: pa.Table) -> None:
-    """Write a pyarrow.Table, whole or not at all; to be flushed."""
+    """Write a table atomically; the caller flushes it."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -198,16 +198,16 @@ def write_table(folder: Path, path: str, table: pa.Table) -> None:
         compression_level=1,
         use_dictionary=[name for name in table.column_names if name not in ASCENDING],
         column_encoding=dict.fromkeys(ascending, "DELTA_BINARY_PACKED"),
-        # Each file has all kinds of texts and lists: it is never left out for the bounds of those.
+        # Every file has values of all texts and lists, so their bounds would never exclude a file.
         write_statistics=bounded,
-        # A dictionary is what is written, not what is read.
+        # Otherwise dictionary-encoded columns would be read as dictionaries.
         store_schema=False,
     )
     temporary.replace(target)
 
 
 def write_rows(folder: Path, path: str, table: str, rows: list[Row], cluster_id: str | None) -> None:
-    """Write dictionaries as a table of HISTORY_TABLES; times may be microseconds since 1970."""
+    """Write rows of a table of HISTORY_TABLES; times may be microseconds since 1970."""
     import pyarrow as pa
 
     schema = HISTORY_TABLES[table].arrow()
@@ -221,14 +221,14 @@ def write_rows(folder: Path, path: str, table: str, rows: list[Row], cluster_id:
 
 
 def read_rows(folder: Path, paths: list[str], table: str) -> list[Row]:
-    """What `write_rows` wrote, without the cluster's id; times are microseconds since 1970."""
+    """Read what `write_rows` wrote, without the cluster id; times are microseconds since 1970."""
     found = with_micros(read_files(folder, paths, table).drop_columns(["cluster_id"]))
     rows: list[Row] = found.to_pylist()
     return rows
 
 
 def with_micros(table: pa.Table) -> pa.Table:
-    """A pyarrow.Table with microseconds since 1970 for times: Python makes objects of them much sooner."""
+    """Convert times to microseconds since 1970, which become Python objects much faster."""
     import pyarrow as pa
 
     kinds = [pa.int64() if pa.types.is_timestamp(field.type) else field.type for field in table.schema]
@@ -242,9 +242,9 @@ def read_files(
     columns: list[str] | None = None,
     filters: pc.Expression | None = None,
 ) -> pa.Table:
-    """The rows of these files as a pyarrow.Table; those that pass `filters`, an expression of pyarrow.
+    """Read the rows of these files that pass `filters`.
 
-    Raises InputIncomplete for a file that is not there.
+    Raises InputIncomplete if a file does not exist.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -1,4 +1,4 @@
-"""Metadata transactions (KIP-868): what is within one counts if it ends, and never was if it is aborted."""
+"""Metadata transactions (KIP-868): drops the records of aborted ones."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ TRANSACTION_TYPES: Final = (BEGIN, END, ABORT)
 
 
 class Settled(NamedTuple):
-    """Rows that count, without markers; the offsets [begin, abort) of what never was; where a transaction begins that
-    is open at the end."""
+    """The records that count, without transaction markers.
+
+    `aborted` has the offsets [begin, abort) of aborted transactions, `open` the begin offset of a transaction
+    without an end.
+    """
 
     rows: list[Row]
     aborted: list[tuple[int, int]]
@@ -25,7 +28,8 @@ class Settled(NamedTuple):
 
 
 def settle(rows: list[Row]) -> Settled:
-    """Of the records for `cluster_fold`, in the order of their offsets. Those of the quorum itself always count."""
+    """Resolve the transactions in records for `cluster_fold`, ordered by offset. Control records are not
+    transactional."""
     settled: list[Row] = []
     aborted: list[tuple[int, int]] = []
     begin: int | None = None

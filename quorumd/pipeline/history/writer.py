@@ -1,4 +1,4 @@
-"""Micro-batches into a history: the driver's side."""
+"""Writes micro-batches to a history: the part that runs on the driver."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from quorumd.errors import InputIncomplete
 from quorumd.pipeline.history.cluster_fold import ClusterState
-from quorumd.pipeline.history.jobs import AROUND, Done, EventsJob, FoldJob, MicroBatch, run_jobs
+from quorumd.pipeline.history.jobs import CONTEXT, Done, EventsJob, FoldJob, MicroBatch, run_jobs
 from quorumd.pipeline.history.lag import LagRows
 from quorumd.pipeline.history.merging import GROWING, merge_small
 from quorumd.pipeline.history.partition_rows import ReplicaContext
@@ -36,7 +36,7 @@ from quorumd.pipeline.tables.schemas import Row
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-TASKS_A_CORE = 3
+TASKS_PER_CORE = 3
 SMALL = 50_000
 CLUSTER_TABLES = ("topics", "brokers", "epochs", "voters")
 
@@ -44,7 +44,7 @@ Run = Callable[[Sequence[EventsJob | FoldJob]], Iterable[Done]]
 
 
 class End(NamedTuple):
-    """Where what was read ends: the offset behind the last record, its epoch, and when it was written."""
+    """The end of the input: the offset behind the last record, its epoch and its timestamp."""
 
     offset: int
     epoch: int
@@ -52,9 +52,9 @@ class End(NamedTuple):
 
 
 class HistoryWriter:
-    """Adds micro-batches to the history in a folder, each of them whole or not at all.
+    """Adds micro-batches to the history in a folder, each atomically.
 
-    What comes again (a replay after a crash, an overlap) is left out by its offsets.
+    Records below the end of the history (replays after a crash, overlaps) are dropped.
     """
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
@@ -62,40 +62,42 @@ class HistoryWriter:
         self.manifest = manifest
         self.staging = (folder / STAGING).absolute()
         self.records = 0
-        """That were added."""
+        """The number of added records."""
         self.orphans = 0
         self._waiting: list[Staged] = []
         remove_leftovers(folder, manifest)
         self._state = _read_state(folder, manifest)
 
     def add(self, frame: DataFrame, lag: LagRows = lambda ts, end: []) -> None:
-        """Fold what is new of a micro-batch of `staging_source` in.
+        """Add the new records of a micro-batch of `staging_source`.
 
-        `lag(time of the last record, end)` gives the rows of the table lag that go with it. Raises InputIncomplete
-        where offsets are missing before it.
+        `lag(timestamp of the last record, end offset)` returns the rows of the table lag. Raises InputIncomplete
+        if offsets are missing before the micro-batch.
         """
         self.new_staging()
-        staged = _put_aside(frame)
+        staged = _read_staged(frame)
         self.add_staged(staged, _runner(frame, staged), lag)
         self.records += sum(part.records for part in staged)
 
     def seed(self, frame: DataFrame, seed: Seed) -> None:
-        """Begin, or go on behind a gap, with a snapshot: `frame` is that of `staging_source`. Raises InputIncomplete
-        where the snapshot is gone."""
+        """Begin with a snapshot read by `staging_source`, or continue with it after a gap.
+
+        Raises InputIncomplete if the snapshot no longer exists.
+        """
         self.new_staging()
-        staged = _put_aside(frame)
+        staged = _read_staged(frame)
         self.add_seed(staged, _runner(frame, staged), seed)
 
     def new_staging(self) -> Path:
-        """A place for what tasks put aside, always the same; with what waits for the end of a transaction in it."""
+        """Return the staging folder, emptied unless it has records of an open transaction."""
         if not self._waiting:
             shutil.rmtree(self.staging, ignore_errors=True)
         return self.staging
 
     def add_staged(self, staged: list[Staged], run: Run, lag: LagRows = lambda ts, end: []) -> None:
-        """Add what tasks put aside, in the order of their offsets; `run` runs jobs wherever it likes.
+        """Add staged records, ordered by offset; `run` executes jobs.
 
-        While a transaction is open at its end it waits for the next micro-batch.
+        Records that end within a transaction are kept until the next micro-batch.
         """
         staged = self._waiting + staged
         if not staged:
@@ -106,25 +108,26 @@ class HistoryWriter:
             return
         self._waiting = []
         low, last = staged[0].low, staged[-1]
-        around = self._fold_cluster(staged)
+        context = self._fold_cluster(staged)
         micro_batch = self._micro_batch(low)
         events = [EventsJob(micro_batch, part.name, part.file(self.staging, "events")) for part in staged]
-        folds = self._fold_jobs(staged, low, around)
+        folds = self._fold_jobs(staged, low, context)
         done = list(run([*events, *folds]))
         end = End(last.high, last.epochs[-1].epoch, last.last_ts_us)
         self._publish(low, end, done, lag(as_time(end.ts_us), end.offset))
         shutil.rmtree(self.staging)
 
     def add_seed(self, staged: list[Staged], run: Run, seed: Seed) -> None:
-        """Begin, or go on behind a gap, with what tasks put aside of a snapshot; nothing of one that is gone."""
+        """Begin with a staged snapshot, or continue with it after a gap. Raises InputIncomplete if it no longer
+        exists."""
         if not staged:
             raise InputIncomplete(
                 f"the snapshot {seed.end}-{seed.epoch} was replaced by a newer one before it was read; "
                 "build again"
             )
-        around = self._fold_cluster(staged, seed)
-        around.snapshot_offset = seed.end - 1
-        done = list(run(self._fold_jobs(staged, seed.end - 1, around)))
+        context = self._fold_cluster(staged, seed)
+        context.snapshot_offset = seed.end - 1
+        done = list(run(self._fold_jobs(staged, seed.end - 1, context)))
         end = End(seed.end, seed.epoch, as_micros(seed.ts))
         self._publish(seed.end - 1, end, done, [], is_seed=True)
         shutil.rmtree(self.staging)
@@ -132,15 +135,15 @@ class HistoryWriter:
     def _micro_batch(self, low: int) -> MicroBatch:
         return MicroBatch(self.folder.absolute(), self.staging, low, self._state.cluster_id)
 
-    def _fold_jobs(self, staged: list[Staged], low: int, around: ReplicaContext) -> list[FoldJob]:
+    def _fold_jobs(self, staged: list[Staged], low: int, context: ReplicaContext) -> list[FoldJob]:
         self.staging.mkdir(parents=True, exist_ok=True)
-        (self.staging / AROUND).write_bytes(pickle.dumps(around))
+        (self.staging / CONTEXT).write_bytes(pickle.dumps(context))
         current = self._current()
         touched = {bucket for part in staged for bucket in part.parts}
         return [
             FoldJob(self._micro_batch(low), self._parts(staged, bucket), bucket, current[bucket])
             for bucket in range(BUCKETS)
-            if bucket in touched or (around.moments and current[bucket])
+            if bucket in touched or (context.bulk_changes and current[bucket])
         ]
 
     def _parts(self, staged: list[Staged], bucket: int) -> list[tuple[Path, list[int]]]:
@@ -162,22 +165,22 @@ class HistoryWriter:
 
     def _fold_cluster(self, staged: list[Staged], seed: Seed | None = None) -> ReplicaContext:
         state = self._state
-        around = state.surroundings()
+        context = state.replica_context()
         settled = settle([row for part in staged for row in part.cluster_rows])
         if seed is not None:
             end = {"offset": seed.end - 1, "epoch": seed.epoch, "ts": as_micros(seed.ts)}
-            state.apply_snapshot(settled.rows, end, around)
+            state.apply_snapshot(settled.rows, end, context)
         else:
             for epoch in (epoch for part in staged for epoch in part.epochs):
                 state.count_epoch(epoch.epoch, epoch.first, epoch.records, epoch.batches)
-            around.aborted = settled.aborted
-            state.apply(settled.rows, around)
+            context.aborted = settled.aborted
+            state.apply(settled.rows, context)
         mentioned = set().union(*(part.topic_ids for part in staged))
-        around.name({each: state.topics[each]["topic"] for each in mentioned if each in state.topics})
-        return around
+        context.name({each: state.topics[each]["topic"] for each in mentioned if each in state.topics})
+        return context
 
     def _publish(self, low: int, end: End, done: list[Done], lag: list[Row], is_seed: bool = False) -> None:
-        """Write what is left, and let all of it count at once."""
+        """Write the remaining tables and publish the micro-batch."""
         state, before = self._state, self.manifest
         files = {table: list(paths) for table, paths in before.files.items()}
         current, obsolete = self._current(), list[str]()
@@ -233,20 +236,20 @@ def _gap(before: Manifest, end: End) -> Row:
     }
 
 
-def _put_aside(frame: DataFrame) -> list[Staged]:
+def _read_staged(frame: DataFrame) -> list[Staged]:
     staged: list[Staged] = [pickle.loads(row.staged) for row in frame.collect()]
     return sorted(staged, key=lambda part: part.name)
 
 
 def _runner(frame: DataFrame, staged: list[Staged]) -> Run:
-    """Small work is done here: sooner done than told to a worker."""
+    """Return a function that runs jobs: small ones in this process, which is faster than starting tasks."""
 
     def run(jobs: Sequence[EventsJob | FoldJob]) -> Iterable[Done]:
         if sum(part.records for part in staged) <= SMALL:
             return run_jobs(jobs)
         context = frame.sparkSession.sparkContext
-        # A task costs as much as the work of some ten thousand records: not one for each job.
-        slices = min(len(jobs), TASKS_A_CORE * context.defaultParallelism)
+        # A task costs as much as the work for some ten thousand records, so a task runs several jobs.
+        slices = min(len(jobs), TASKS_PER_CORE * context.defaultParallelism)
         ordered = [job for first in range(slices) for job in jobs[first::slices]]
         done: list[Done] = context.parallelize(ordered, slices).mapPartitions(run_jobs).collect()
         return done

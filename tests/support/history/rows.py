@@ -71,12 +71,12 @@ def no_states() -> Any:
     return STATES.arrow().empty_table()
 
 
-def surroundings(state: ClusterState, log: list[Logged]) -> ReplicaContext:
+def replica_context(state: ClusterState, log: list[Logged]) -> ReplicaContext:
     """Those of a stretch of the log; `state` goes on to its end."""
-    around = state.surroundings()
-    state.apply(cluster_rows(log), around)
-    around.name({topic_id: topic["topic"] for topic_id, topic in state.topics.items()})
-    return around
+    context = state.replica_context()
+    state.apply(cluster_rows(log), context)
+    context.name({topic_id: topic["topic"] for topic_id, topic in state.topics.items()})
+    return context
 
 
 def plain_states(table: Any) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ from quorumd.protocol.messages.unfence_broker_record import UnfenceBrokerRecord
 from quorumd.protocol.messages.unregister_broker_record import UnregisterBrokerRecord
 from quorumd.protocol.messages.voters_record import TargetVoter
 from tests.support.history.reference import Logged
-from tests.support.history.rows import cluster_rows, surroundings
+from tests.support.history.rows import cluster_rows, replica_context
 from tests.support.log.snapshots import CLUSTER_ID, voters_record
 
 ONE, TWO = KafkaUuid(bytes(15) + b"\x11"), KafkaUuid(bytes(15) + b"\x12")
@@ -35,11 +35,11 @@ def log_of(*messages: Any, epoch: int = 1) -> list[Logged]:
 def test_a_topic_that_is_made_again_is_another_one() -> None:
     state = ClusterState()
     log = log_of(TopicRecord("t", ONE), RemoveTopicRecord(ONE), TopicRecord("t", TWO))
-    around = surroundings(state, log)
+    context = replica_context(state, log)
     rows = [(row["topic"], row["created_offset"], row["deleted_offset"]) for row in state.topics.values()]
     assert rows == [("t", 0, 1), ("t", 2, None)]
-    assert around.names_of(pa.array([TWO, ONE, bytes(16)])).to_pylist() == ["t", "t", None]
-    assert (around.moments.kind, around.moments.topic_id) == ([REMOVE], [ONE])
+    assert context.names_of(pa.array([TWO, ONE, bytes(16)])).to_pylist() == ["t", "t", None]
+    assert (context.bulk_changes.kind, context.bulk_changes.topic_id) == ([REMOVE], [ONE])
 
 
 def test_min_insync_replicas_of_a_topic_go_with_it_and_the_default_stays() -> None:
@@ -52,18 +52,18 @@ def test_min_insync_replicas_of_a_topic_go_with_it_and_the_default_stays() -> No
         *(config(4, "", "2"), TopicRecord("t", ONE), config(2, "t", "3"), config(4, "1", "5")),
         *(config(2, "t", "x", "retention.ms"), RemoveTopicRecord(ONE), config(4, "", None)),
     )
-    around = surroundings(state, log)
+    context = replica_context(state, log)
     assert state.min_isr == {}
-    reported = [(setting.offset, setting.topic, setting.value) for setting in around.settings]
+    reported = [(setting.offset, setting.topic, setting.value) for setting in context.settings]
     assert reported == [(0, "", 2), (2, "t", 3), (5, "t", None), (6, "", None)]
-    assert around.moments.kind == [MIN_ISR, MIN_ISR, REMOVE, MIN_ISR]
-    assert around.moments.topic_id == [None, ONE, ONE, None]
+    assert context.bulk_changes.kind == [MIN_ISR, MIN_ISR, REMOVE, MIN_ISR]
+    assert context.bulk_changes.topic_id == [None, ONE, ONE, None]
 
 
 def test_an_elr_is_cleared_of_one_topic_or_of_all() -> None:
     log = log_of(TopicRecord("t", ONE), ClearElrRecord("t"), ClearElrRecord(""), ClearElrRecord("never was"))
-    moments = surroundings(ClusterState(), log).moments
-    assert (moments.kind, moments.topic_id) == ([CLEAR_ELR] * 2, [ONE, None])
+    bulk_changes = replica_context(ClusterState(), log).bulk_changes
+    assert (bulk_changes.kind, bulk_changes.topic_id) == ([CLEAR_ELR] * 2, [ONE, None])
 
 
 def test_what_becomes_of_a_broker() -> None:
@@ -76,7 +76,7 @@ def test_what_becomes_of_a_broker() -> None:
         *(BrokerRegistrationChangeRecord(7, 10, 0, 0, [ONE]), FenceBrokerRecord(7, 10)),
         *(UnregisterBrokerRecord(7, 10), FenceBrokerRecord(8, 1)),
     )
-    state.apply(cluster_rows(log), state.surroundings())
+    state.apply(cluster_rows(log), state.replica_context())
     reported = [(row["event"], row["fenced"], row["from_offset"], row["to_offset"]) for row in state.brokers]
     assert reported == [
         *(
@@ -104,7 +104,7 @@ def test_cordoned_log_directories_of_a_broker() -> None:
         RegisterBrokerRecord(7, False, ONE, 14, log_dirs=[ONE, TWO]),
         change(7, 14),
     )
-    state.apply(cluster_rows(log), state.surroundings())
+    state.apply(cluster_rows(log), state.replica_context())
     assert [(row["event"], row["cordoned_log_dirs"]) for row in state.brokers] == [
         *(("register", [ONE]), ("unfence", [ONE]), ("cordon", [TWO]), ("directories", [])),
         *(("register", []), ("other", [])),
@@ -121,7 +121,7 @@ def test_epochs_with_their_leaders_and_voters_of_a_quorum_that_cannot_change() -
     rows = cluster_rows(log)
     for row in rows:
         state.count_epoch(row["epoch"], row, 1, 1)
-    state.apply(rows, state.surroundings())
+    state.apply(rows, state.replica_context())
     reported = [
         (row["epoch"], row["leader_id"], row["start_offset"], row["end_offset"], row["granting"])
         for row in state.epochs.values()
@@ -135,7 +135,7 @@ def test_voters_that_change_and_towards_whom() -> None:
     towards = voters_record(1, 2)
     towards.target_voters = [TargetVoter(2), TargetVoter(3)]
     log = log_of(KRaftVersionRecord(0, 1), voters_record(1, 2), towards, voters_record(2, 3))
-    state.apply(cluster_rows(log), state.surroundings())
+    state.apply(cluster_rows(log), state.replica_context())
     reported = [(row["change"], row["voters"], row["from_offset"], row["to_offset"]) for row in state.voters]
     assert reported == [("+1 +2", [1, 2], 1, 2), ("towards 2,3", [1, 2], 2, 3), ("+3 -1", [2, 3], 3, None)]
     assert state.cluster_id == CLUSTER_ID

@@ -20,7 +20,7 @@ from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from tests.support.history.logs import history, reassigned
 from tests.support.history.reference import Logged, NaiveHistory
-from tests.support.history.rows import no_states, partition_records, plain_states, surroundings
+from tests.support.history.rows import no_states, partition_records, plain_states, replica_context
 from tests.support.protocol.random_records import partitions_of
 
 
@@ -37,8 +37,8 @@ def test_states_are_those_of_a_plain_state_machine_wherever_the_log_is_cut(seed:
     cuts = sorted({0, len(log), *(lots.randint(0, len(log)) for _ in range(lots.choice([0, 1, 5])))})
     cluster, states, closed = ClusterState(), no_states(), []
     for low, high in pairwise(cuts):
-        around = surroundings(cluster, log[low:high])
-        folded = fold(states, partition_records(log[low:high]), around)
+        context = replica_context(cluster, log[low:high])
+        folded = fold(states, partition_records(log[low:high]), context)
         assert folded.orphans == 0
         states = folded.open.cast(STATES.arrow())
         closed.append(folded.closed.cast(STATES.arrow()))
@@ -71,7 +71,7 @@ def image_states(image: ClusterImage) -> dict[tuple[bytes, int], dict[str, Any]]
 
 
 def test_a_reassignment_that_was_cancelled_is_told_from_one_that_was_done() -> None:
-    folded = fold(no_states(), partition_records(reassigned()), surroundings(ClusterState(), reassigned()))
+    folded = fold(no_states(), partition_records(reassigned()), replica_context(ClusterState(), reassigned()))
     tables = [table.cast(STATES.arrow()) for table in (folded.closed, folded.open)]
     causes: dict[tuple[str, int], list[str]] = {}
     for state in by_time(plain_states(pa.concat_tables(tables))):
@@ -87,7 +87,7 @@ def test_a_reassignment_that_was_cancelled_is_told_from_one_that_was_done() -> N
 
 
 def test_a_log_without_partitions_gives_no_states() -> None:
-    folded = fold(no_states(), partition_records([]), surroundings(ClusterState(), []))
+    folded = fold(no_states(), partition_records([]), replica_context(ClusterState(), []))
     assert folded.closed.num_rows == folded.open.num_rows == folded.orphans == 0
     assert folded.open.cast(STATES.arrow()).schema.equals(STATES.arrow())
 
@@ -98,18 +98,18 @@ def test_a_partition_of_any_number_has_states_of_its_own() -> None:
     made = [TopicRecord("a", one), TopicRecord("b", two)]
     made += [PartitionRecord(number, topic_id, [1], [1]) for topic_id in (one, two) for number in numbers]
     log = [Logged(offset, 1, offset * 1000, message) for offset, message in enumerate(made)]
-    folded = fold(no_states(), partition_records(log), surroundings(ClusterState(), log))
+    folded = fold(no_states(), partition_records(log), replica_context(ClusterState(), log))
     found = [(row["topic"], row["partition"]) for row in plain_states(folded.open.cast(STATES.arrow()))]
     assert sorted(found) == sorted((topic, number) for topic in "ab" for number in numbers)
     few = [each for each in log if getattr(each.message, "partition_id", 0) in (-1, 0, 5)]
-    counts = fold(no_states(), partition_records(few), surroundings(ClusterState(), few)).partition_counts
+    counts = fold(no_states(), partition_records(few), replica_context(ClusterState(), few)).partition_counts
     assert counts == {bytes(one): 6, bytes(two): 6}
 
 
 def test_changes_of_partitions_that_nothing_made_are_counted_and_give_no_state() -> None:
     log, _ = history(1)
     changes = [logged for logged in log if type(logged.message).__name__ == "PartitionChangeRecord"]
-    folded = fold(no_states(), partition_records(changes), surroundings(ClusterState(), []))
+    folded = fold(no_states(), partition_records(changes), replica_context(ClusterState(), []))
     assert folded.orphans == len(changes)
     assert folded.closed.num_rows == folded.open.num_rows == 0
 
@@ -123,6 +123,6 @@ def test_a_change_behind_the_removal_of_its_topic_changes_nothing() -> None:
         PartitionChangeRecord(0, topic_id, [1]),
     ]
     log = [Logged(offset, 1, offset * 1000, message) for offset, message in enumerate(messages)]
-    folded = fold(no_states(), partition_records(log), surroundings(ClusterState(), log))
+    folded = fold(no_states(), partition_records(log), replica_context(ClusterState(), log))
     assert [state["cause"] for state in by_time(plain_states(folded.closed))] == ["created", "deleted"]
     assert (folded.open.num_rows, folded.orphans) == (0, 1)
