@@ -1,4 +1,4 @@
-"""Which files make up the copies of a log: the segments and snapshots in the folders of one or many nodes."""
+"""Lists the files of copies of a log: the segments and snapshots in the folders of nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from quorumd.log.snapshot_file import parse_snapshot_name
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """A segment of a node's copy; `path` is absolute, `size` in bytes, blocks behind the last batch included."""
+    """A segment of a node's copy; `path` is absolute, `size` in bytes, including preallocated space."""
 
     node: int
     path: str
@@ -30,7 +30,7 @@ class SegmentFile:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFile:
-    """A snapshot in a node's folder, `path` is absolute; it holds what is below `end_offset`."""
+    """A snapshot of the records below `end_offset`; `path` is absolute."""
 
     node: int
     path: str
@@ -45,7 +45,7 @@ class SnapshotFile:
 
 @dataclass(frozen=True, slots=True)
 class LogFolder:
-    """One node's copy: its files in the order of their offsets."""
+    """A node's copy: its files ordered by offset."""
 
     node: int
     path: str
@@ -54,12 +54,12 @@ class LogFolder:
 
     @property
     def size(self) -> int:
-        """Of all segments, in bytes."""
+        """The size of all segments in bytes."""
         return sum(segment.size for segment in self.segments)
 
 
 def parse_folders(text: str) -> dict[int, str]:
-    """`1=/srv/n1,2=/srv/n2` as folders by node, a lone folder as that of node 0. Raises ConfigError."""
+    """Parse `1=/srv/n1,2=/srv/n2` to folders by node; a single folder without id is node 0. Raises ConfigError."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if len(parts) == 1 and not re.match(r"\d+=", parts[0]):
         return {0: parts[0]}
@@ -72,12 +72,12 @@ def parse_folders(text: str) -> dict[int, str]:
             raise ConfigError(f"node {id_text} has two folders, {folders[int(id_text)]} and {folder}")
         folders[int(id_text)] = folder
     if not folders:
-        raise ConfigError("no folder is named; expected ID=FOLDER,... such as 1=/srv/quorumd/node-1")
+        raise ConfigError("no folder given; expected ID=FOLDER,... such as 1=/srv/quorumd/node-1")
     return folders
 
 
 def read_folders(folders: Mapping[int, str]) -> list[LogFolder]:
-    """What is in these folders, by node. Raises InputIncomplete for one that is not there or holds no log."""
+    """List the files in these folders, by node. Raises InputIncomplete if a folder does not exist or has no log."""
     return [_read_folder(node, folders[node]) for node in sorted(folders)]
 
 
@@ -98,9 +98,9 @@ def _read_folder(node: int, folder: str) -> LogFolder:
         try:
             size = entry.stat().st_size
         except FileNotFoundError:
-            # A node at work deletes what it needs no longer.
+            # A running node deletes obsolete files.
             continue
-        # Whoever reads it may be a process that works in another folder.
+        # The reader may be a process with another working directory.
         file = os.path.abspath(entry.path)
         if base_offset is not None:
             segments.append(SegmentFile(node, file, base_offset, size))

@@ -1,4 +1,4 @@
-"""The Disk port on this machine's files for those who only look: whatever would change something is refused."""
+"""A read-only Disk port on this machine's files: modifications are rejected."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ReadOnlyFile:
         return os.fstat(self._descriptor).st_size
 
     def read_at(self, position: int, length: int) -> bytes:
-        """Up to `length` bytes; one call of the system gives at most 2 GB of them."""
+        """Read up to `length` bytes; a system call returns at most 2 GB of them."""
         pieces = []
         while length > 0 and (piece := os.pread(self._descriptor, min(length, 1 << 30), position)):
             pieces.append(piece)
@@ -52,7 +52,7 @@ class ReadOnlyFile:
 
 
 class ReadOnlyDisk:
-    """Opens and lists; every other method raises OSError (EROFS)."""
+    """Opens and lists files; every other method raises OSError (EROFS)."""
 
     def open(self, path: str, *, create: bool = False) -> ReadOnlyFile:
         if create:
@@ -87,7 +87,7 @@ class ReadOnlyDisk:
         _refuse("submit")
 
     def throttle_subprocess(self, duty_cycle: float) -> None:
-        """Nothing runs apart on it."""
+        """Do nothing: no subprocess runs on this disk."""
 
     def run_in_subprocess(self, job: Callable[[Disk], T], done: Callable[[T | BaseException], None]) -> None:
         _refuse("run_in_subprocess")

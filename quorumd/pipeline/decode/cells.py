@@ -1,7 +1,7 @@
-"""Arrow columns made of the shapes of records, and of what was found out of single rows.
+"""Builds Arrow columns from the shapes of records and from rows that were decoded singly.
 
-Numbers are copied as they are. What has a length (lists, strings, bytes) is copied once, from where it begins in the
-buffer. What stands in no piece (JSON, texts of faults) goes behind the piece, into the same buffer.
+Numbers are copied directly. Values with a length (lists, strings, bytes) are copied once, from their position in
+the buffer. Values that are not in the piece (JSON, texts of faults) are appended to the same buffer.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _ELEMENT_SIZES: Final = {INTS: 4, _UUIDS: _UUID_BYTES, "STRING": 1, "BINARY": 1}
 
 TYPE_NAME: Final = "type_name"
 _SPARSE: Final = 6
-"""Of fewer rows than one in so many, sorting them is quicker than looking at all."""
+"""For less than this fraction of the rows, sorting them is faster than a mask over all rows."""
 _NO_ROWS: Final = np.empty(0, np.int64)
 _NO_PLACE: Final = CellPlace(0, -1)
 _Extra = tuple[list[int], list[Any]]
-"""Rows, and what was put there."""
+"""Rows and their values."""
 
 
 class _Slices(NamedTuple):
-    """Cells that are lists or bytes and not null, by ascending rows: where they begin, and how many elements."""
+    """Cells with a length that are not null: ascending rows, start positions and numbers of elements."""
 
     rows: Positions
     start: Positions
@@ -47,9 +47,9 @@ class _Slices(NamedTuple):
 
 
 class Cells:
-    """The wanted columns of rows, each of a shape and with a record that begins at a place; see `shapes`.
+    """The requested columns of rows, each with a shape and the position of its record; see `shapes`.
 
-    `rows` are those of each shape, `shape` is the index of that of each row.
+    `rows` are the rows per shape, `shape` is the index of the shape per row.
     """
 
     def __init__(
@@ -74,11 +74,11 @@ class Cells:
         self._slices: dict[str, _Slices] = {}
 
     def put_slices(self, name: str, rows: Positions, start: Positions, count: Positions) -> None:
-        """Lists, strings or bytes of some rows: where they begin, and how many elements. Once for a column."""
+        """Set lists, strings or bytes of some rows by position and number of elements. Once per column."""
         self._slices[name] = _Slices(rows, start, count)
 
     def put_row(self, row: int, values: Mapping[str, object]) -> None:
-        """The cells of a row of `plain`; those go before what its shape says."""
+        """Set the cells of a row decoded by `plain`; they take precedence over those of its shape."""
         for name, value in values.items():
             if name in self.wanted:
                 rows, put = self._extra.setdefault(name, ([], []))
@@ -86,7 +86,7 @@ class Cells:
                 put.append(value)
 
     def column(self, name: str) -> pa.Array:
-        """All cells, as the Arrow type of the column."""
+        """Return all cells of a column as its Arrow type."""
         kind = self._types[name]
         if name == TYPE_NAME:
             return self._type_names()
@@ -95,7 +95,7 @@ class Cells:
         return self._of_slices(name, kind)
 
     def numbers(self, name: str, values: npt.NDArray[np.integer], is_valid: Mask | None) -> pa.Array:
-        """A column of these numbers, but for rows that were put; None: all of them are valid."""
+        """Return a column of these numbers with the rows of `put_row`; `is_valid` None: all are valid."""
         rows, put = self._extra.get(name, ([], []))
         if rows:
             values[rows] = put
@@ -125,8 +125,8 @@ class Cells:
         return self.numbers(name, values, is_valid)
 
     def _rows_of(self, shapes: Sequence[bool]) -> Positions:
-        """The rows of these shapes, ascending."""
-        parts = [rows for rows, is_asked in zip(self._rows, shapes, strict=True) if is_asked]
+        """Return the rows of these shapes, ascending."""
+        parts = [rows for rows, is_wanted in zip(self._rows, shapes, strict=True) if is_wanted]
         if len(parts) == 1:
             return parts[0]
         if sum(map(len, parts)) * _SPARSE > len(self._shape):
@@ -195,7 +195,7 @@ class Cells:
 
     def _bytes(self, kind: pa.DataType, slices: _Slices) -> pa.Array:
         if (slices.elements == _UUID_BYTES).all():
-            # Nearly always: a column of topic ids.
+            # The usual case: a column of topic ids.
             values = self._gather.uuid[slices.start].view(np.uint8)
         else:
             values = joined(self._gather, slices.start, slices.elements)
@@ -208,7 +208,7 @@ class Cells:
         return pa.Array.from_buffers(kind, len(self._shape), self._bounds(slices, 1), children=[values])
 
     def _bounds(self, slices: _Slices, size: int) -> list[pa.Buffer | None]:
-        """Which cells are not null, and where those of each row begin among all elements."""
+        """Return the validity bitmap and the offsets of the cells in all elements."""
         rows = len(self._shape)
         offsets = np.zeros(rows + 1, np.int32)
         if len(slices.rows) * _SPARSE > rows:
@@ -225,11 +225,11 @@ class Cells:
 
 
 def _elements(slices: _Slices, size: int) -> Positions:
-    """Where each element of all cells begins."""
+    """Return the position of each element of all cells."""
     start, elements = slices.start, slices.elements
     if not elements.all():
         start, elements = start[elements > 0], elements[elements > 0]
-    # From one element to the next it is `size`, but for the first one of each cell.
+    # The step from element to element is `size`, except for the first one of a cell.
     steps = np.full(int(elements.sum()), size)
     steps[:1] = start[:1]
     steps[np.cumsum(elements)[:-1]] = np.diff(start) - (elements[:-1] - 1) * size

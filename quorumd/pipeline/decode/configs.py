@@ -1,4 +1,5 @@
-"""ConfigRecords: frequent, and without columns of their own, so that their JSON is made for many at once."""
+"""Decodes ConfigRecords: they are frequent and have no columns of their own, so many are converted to JSON at
+once."""
 
 from __future__ import annotations
 
@@ -13,11 +14,11 @@ from quorumd.pipeline.decode.cells import Cells
 from quorumd.pipeline.decode.gather import Counts, Gather, Mask, Positions, joined, offsets_of, rows_with
 
 _LONGEST_BODY: Final = 1 << 15
-"""Longer ones may have longer strings than the codec takes."""
+"""Longer bodies may have strings longer than the codec accepts."""
 
 
 def put_configs(gather: Gather, cells: Cells, rows: Positions, at: Positions, end: Positions) -> Mask:
-    """Put `data` of these rows, whose bodies are from `at` to `end`. Gives those that the codec has to read."""
+    """Set `data` of rows whose bodies are between `at` and `end`. Return the rows that the codec must decode."""
     is_odd = end - at > _LONGEST_BODY
     types = gather.bytes[at].view(np.int8)
     starts, counts = [], []
@@ -33,7 +34,7 @@ def put_configs(gather: Gather, cells: Cells, rows: Positions, at: Positions, en
         np.minimum(place, end, out=place)
         starts.append(start)
         counts.append((length - 1).astype(np.int32))
-    # One byte is left, which says that there are no tagged fields.
+    # One byte remains: the number of tagged fields, 0.
     is_odd |= (place + 1 != end) | (gather.bytes[place] != 0)
     texts = []
     for start, count in zip(starts, counts, strict=True):
@@ -53,7 +54,7 @@ def put_configs(gather: Gather, cells: Cells, rows: Positions, at: Positions, en
 
 
 def _to_escape(values: npt.NDArray[np.uint8]) -> Mask:
-    """What JSON has in another form, or what may be no UTF-8: the codec shall read it."""
+    """Return True for bytes that JSON escapes or that may not be valid UTF-8: the codec decodes their rows."""
     hits: Mask = (values < 0x20) | (values >= 0x7F) | (values == ord('"')) | (values == ord("\\"))
     return hits
 

@@ -1,8 +1,8 @@
-"""Fields at many places of a buffer at once: big-endian numbers, varints, uuids.
+"""Reads fields at many positions of a buffer at once: big-endian numbers, varints, uuids.
 
-Positions go in, arrays of the same length come out. Positions up to the end of the data are safe, and
-MARGIN bytes behind it are zeros: what reaches over the end of its record is noticed by where it ends, not before
-every read.
+Functions map positions to arrays of the same length. All positions up to the end of the data are safe, because
+MARGIN zero bytes follow: reads beyond the end of a record are detected afterwards by their end, not before each
+read.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from quorumd.pipeline.scan.batches import Data
 MARGIN: Final = 64
 
 _ROOM: Final = 1 << 14
-"""For what is appended: a few texts, as a rule."""
+"""Space for appended bytes, usually a few texts."""
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 Counts: TypeAlias = npt.NDArray[np.int32]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Words: TypeAlias = npt.NDArray[np.uint64]
-"""Rows of little-endian words of eight bytes."""
+"""Rows of little-endian 8-byte words."""
 
 WIDE: Final = 0x80
-"""The bit of a varint's byte that says that another one follows."""
+"""The bit of a varint byte that marks a following byte."""
 
 
 class Gather:
-    """The bytes of a piece, seen as the beginning of any type at any place, and what is appended to them."""
+    """The bytes of a piece, viewed as values of any type at any position, and appended bytes."""
 
     def __init__(self, data: Data) -> None:
-        # What is appended begins behind a margin: the one behind the data stays zeros.
+        # Appended bytes begin after a margin of zeros.
         self._used = len(data) + MARGIN
         self._hold(np.frombuffer(data, np.uint8), self._used + _ROOM)
 
@@ -52,13 +52,13 @@ class Gather:
         return np.ndarray((len(self.bytes) - whole.itemsize + 1,), whole, self.bytes.data, 0, (1,))
 
     def words(self, at: Positions, size: int) -> Words:
-        """So many bytes at each place, as whole words: the last one may have others behind them."""
+        """Return `size` bytes at each position as whole words; the last word may include following bytes."""
         count = -(-size // 8)
         words: Words = self._view(f"V{8 * count}")[at].view("<u8").reshape(-1, count)
         return words
 
     def append(self, content: bytes) -> int:
-        """Put bytes behind the piece; gives their place."""
+        """Append bytes and return their position."""
         place = self._used
         self._used += len(content)
         if self._used > len(self.bytes) - MARGIN:
@@ -67,7 +67,8 @@ class Gather:
         return place
 
     def short_uvarint(self, at: Positions) -> tuple[Positions, Positions, Mask | None]:
-        """Unsigned varints of one or two bytes, where they end, and which ones are longer (None: not one)."""
+        """Read unsigned varints of one or two bytes: values, ends, and a mask of longer ones (None: no longer
+        ones)."""
         first = self.bytes[at]
         if first.size == 0 or first.max() < WIDE:
             return first.astype(np.int64), at + 1, None
@@ -86,10 +87,11 @@ class Gather:
         return value, end, is_longer
 
     def varint(self, at: Positions) -> tuple[Positions, Positions, Mask | None]:
-        """Zigzag varints of at most five bytes, where they end, and which ones are longer (None: not one)."""
+        """Read zigzag varints of at most five bytes: values, ends, and a mask of longer ones (None: no longer
+        ones)."""
         first = self.bytes[at]
         if first.size == 0 or first.max() < WIDE:
-            # One byte each: the arithmetic of bytes is the quickest.
+            # All have one byte: byte arithmetic is fastest.
             return ((first >> 1) ^ -(first & 1)).view(np.int8).astype(np.int64), at + 1, None
         value = first.astype(np.int64)
         end = at + 1
@@ -112,20 +114,20 @@ class Gather:
 
 
 def offsets_of(count: Counts) -> Counts:
-    """Where the elements of each cell begin among those of all."""
+    """Return the offsets of the cells in all elements."""
     offsets = np.zeros(len(count) + 1, np.int32)
     np.cumsum(np.maximum(count, 0), out=offsets[1:])
     return offsets
 
 
 def joined(gather: Gather, start: Positions, size: Positions) -> npt.NDArray[np.uint8]:
-    """The bytes of slices, of so many bytes each, one after another.
+    """Return the bytes of all slices, concatenated.
 
-    Arrow copies them: they are every other one of the strings between the beginnings and ends of the slices.
+    Arrow copies them: the slices are every other string between alternating starts and ends.
     """
     end = start + size
     if (start[1:] < end[:-1]).any():
-        # Not in their order: some were appended.
+        # Not ascending: some were appended.
         order = np.argsort(start, kind="stable")
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
@@ -143,7 +145,7 @@ def joined(gather: Gather, start: Positions, size: Positions) -> npt.NDArray[np.
 
 
 def rows_with(hits: Mask, offsets: Counts) -> Mask:
-    """Which cells have an element that is a hit."""
+    """Return the cells with an element in `hits`."""
     found = np.zeros(len(offsets) - 1, np.bool_)
     # The cell of an element is the first one that ends behind it.
     found[np.searchsorted(offsets[1:], np.flatnonzero(hits), side="right")] = True

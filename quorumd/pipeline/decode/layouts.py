@@ -1,7 +1,7 @@
-"""The layouts of the frequent metadata records, and the columns that their fields go to.
+"""The layouts of the frequent metadata records, and the columns of their fields.
 
-All are flexible from version 0: fields in their order, then tagged fields. What is not here (rarer types, versions
-that are newer) is decoded by `plain`.
+All are flexible from version 0: fields in order, followed by tagged fields. Other types and later versions are
+decoded by `plain`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from quorumd.protocol.messages.unregister_broker_record import UnregisterBrokerR
 
 
 class Kind(Enum):
-    """What a field is; of lists and strings the length is a varint of one more, 0 for null."""
+    """The type of a field. Lists and strings have their length + 1 as a varint, 0 for null."""
 
     INT8 = 1
     INT32 = 4
@@ -35,13 +35,13 @@ class Kind(Enum):
 
 
 SIZES: Final = {Kind.INT8: 1, Kind.INT32: 4, Kind.INT64: 8, Kind.UUID: 16}
-"""Bytes of the kinds that always have as many."""
+"""Sizes in bytes of fixed-size kinds."""
 ELEMENT_SIZES: Final = {Kind.INTS: 4, Kind.UUIDS: 16, Kind.STRING: 1}
-"""Bytes of an element of the others."""
+"""Sizes in bytes of the elements of the other kinds."""
 
 
 class Field(NamedTuple):
-    """A field of versions from `since`."""
+    """A field of versions from `since` on."""
 
     column: str
     kind: Kind
@@ -49,8 +49,8 @@ class Field(NamedTuple):
 
 
 class Tag(NamedTuple):
-    """A tagged field of versions from `since`: `default` is what the column has without it, `null` the value that
-    says as much as no value."""
+    """A tagged field of versions from `since` on. `default` is the column's value without the tag; `null` is the
+    field's value that stands for null."""
 
     number: int
     column: str
@@ -61,7 +61,7 @@ class Tag(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Of all versions up to `max_version`. `constants` are columns that the type itself tells."""
+    """All versions up to `max_version`. `constants` are columns with one value for the type."""
 
     name: str
     max_version: int
@@ -134,4 +134,4 @@ LAYOUTS: Final[dict[int, Layout]] = {
 }
 
 CONFIG: Final = (ConfigRecord.API_KEY, 0)
-"""Type and version of what `configs` reads."""
+"""The type and version that `configs` decodes."""

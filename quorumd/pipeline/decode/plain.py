@@ -1,9 +1,9 @@
-"""Rows of schemas.RECORDS by the node's own codec, a record at a time.
+"""Decodes rows of schemas.RECORDS one record at a time, with the node's own codec.
 
-It is the oracle of the vectorised decode, and does what that leaves out: types that are too rare to be worth arrays,
-and whatever is odd enough that only the codec shall say what is wrong with it.
+It is the oracle of the vectorised decoder, and decodes what that one leaves out: rare types, and malformed
+records, whose faults only the codec describes.
 
-A row is a dict of the columns that are not null. Lists of ids are lists, uuids bytes, `ts` microseconds.
+A row is a dict of the columns that are not null: lists of ids as lists, uuids as bytes, `ts` in microseconds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from quorumd.protocol.record_batch import BatchHeader, Record
 from quorumd.protocol.wire import Message
 
 LATEST_MS = (2**63 - 1) // 1000
-"""Later times, and earlier ones than its negative, do not fit the column `ts`."""
+"""Later times, and times before its negative, do not fit the column `ts`."""
 _LARGEST_INT16 = 2**15 - 1
 
 CONTROL_NAMES = {
@@ -72,13 +72,14 @@ COLUMNS: dict[str, dict[str, str]] = {
     "LeaderChangeMessage": {"leader": "leader_id"},
     "NoOpRecord": {},
 }
-"""The columns that types have, and the fields they are from."""
+"""The columns of each type, and the fields they come from."""
 
 
 def plain_rows(
     data: Data, batches: Batches, node: int, segment: str | None, position: int | None
 ) -> list[Row]:
-    """The rows of all batches whose CRC matches, as decode_records has them; never raises for what they are."""
+    """Return the rows of all batches with a matching CRC, as decode_records does; never raises for malformed
+    bytes."""
     rows: list[Row] = []
     whole = bytes(data)
     for index in range(len(batches)):
@@ -93,7 +94,8 @@ def plain_rows(
 
 
 def batch_rows(data: bytes, batches: Batches, index: int) -> Iterator[Row]:
-    """The rows of one batch, without their place; the last one tells what is wrong if not all can be read."""
+    """Yield the rows of one batch without their place; if it cannot be read to its end, the last row has the
+    fault."""
     header = _header(batches, index)
     shared: Row = {
         "base_offset": header.base_offset,
@@ -130,7 +132,7 @@ def _time(timestamp_ms: int) -> Row:
 
 
 def record_row(record: Record, is_control: bool) -> Row:
-    """What a record itself says: its type, its fields, or why they cannot be read."""
+    """Return the columns of the record itself: its type, and its fields or its fault."""
     value = record.value or b""
     row = _control_type(record.key or b"") if is_control else _frame(value)
     try:
@@ -153,7 +155,7 @@ def _control_type(key: bytes) -> Row:
 
 
 def _frame(value: bytes) -> Row:
-    """Type and version as far as the frame says them, and they fit their columns."""
+    """Return type and version as far as the frame can be read and they fit their columns."""
     row: Row = {}
     try:
         frame_version, position = read_uvarint(value, 0)
@@ -185,7 +187,7 @@ def _fields(message: Message, version: int) -> Row:
 
 
 def as_json(message: Message) -> str:
-    """All fields, on one line."""
+    """Return all fields as JSON on one line."""
     return json.dumps(plain(message), separators=(",", ":"))
 
 
@@ -193,7 +195,7 @@ _SINCE = {
     ("PartitionRecord", "directories"): 1,
     ("BrokerRegistrationChangeRecord", "in_controlled_shutdown"): 1,
 }
-"""The first versions that have a column, of fields whose default is not null."""
+"""The first version with a column, for fields whose default is not null."""
 _ALSO_DATA = {"RegisterBrokerRecord", "LeaderChangeMessage"}
 
 

@@ -1,11 +1,11 @@
-"""Where the records of many batches are, and which shape each of them has.
+"""Finds the positions of the records of many batches, and the shape of each record.
 
-Where a record ends is known from its length alone, so that the chain of records is walked first: in lock step, the
-next record of every batch at once, and a batch at a time once few batches have records left. Then the records are
-sorted by their size, and those of one size by their shape.
+The end of a record follows from its length alone. The chain of records is therefore walked first: in lock step,
+the next record of every batch at once, and batch by batch when few batches have records left. Then records are
+grouped by size, and within a size by shape.
 
-Anything unusual (a record longer than two bytes of length can say, compression, offsets that do not count up, parts
-that do not add up) makes its whole batch one for the node's own codec, see `plain`.
+A batch with anything unusual (a record whose length takes more than two bytes, compression, offsets that do not
+count up, sizes that do not add up) is decoded by the node's own codec, see `plain`.
 """
 
 from __future__ import annotations
@@ -23,39 +23,39 @@ from quorumd.protocol.record_batch import COMPRESSION_MASK, CONTROL_BIT, HEADER_
 
 _MIN_RECORD_BYTES: Final = 7
 _LATEST_BASE: Final = LATEST_MS - (1 << 35)
-"""Of timestamps: whatever a varint that is read here adds, the sum fits the column."""
+"""Timestamps up to this fit the column with any delta that is read here."""
 _FEW_BATCHES: Final = 60
-"""With fewer batches a step in lock step costs more than a loop over their records."""
+"""With fewer batches, a step in lock step costs more than a loop over their records."""
 
 
 class Records(NamedTuple):
-    """Of each record, in order; positions are in the piece."""
+    """Columns of records, in order; positions are relative to the piece."""
 
     batch: Positions
-    """Index of its batch."""
+    """The index of its batch."""
     number: Positions
-    """In its batch, which is its offset behind that of the batch."""
+    """Its number in the batch, which is its offset delta."""
     begin: Positions
     size: Positions
     shape: Positions
-    """Index of its shape."""
+    """The index of its shape."""
 
     def select(self, which: Mask) -> Records:
         return Records(*(column[which] for column in self))
 
 
 class Walked(NamedTuple):
-    """The records of the batches that are as usual, and which batches those are."""
+    """The records of regular batches."""
 
     records: Records
     shapes: list[Shape]
     rows: list[Positions]
-    """Of each shape: which records have it, ascending."""
+    """The records of each shape, ascending."""
     usual: Mask
 
 
 def walk(gather: Gather, data: bytes, batches: Batches) -> Walked:
-    """Never raises for what the bytes are: what is not as usual is left out."""
+    """Walk all batches; irregular ones are left out. Never raises for malformed bytes."""
     usual = _may_be_usual(batches)
     indexes = np.flatnonzero(usual)
     starts = batches.position[indexes] + HEADER_SIZE
@@ -100,12 +100,12 @@ def _may_be_usual(batches: Batches) -> Mask:
 
 
 def _steps() -> npt.NDArray[np.int32]:
-    """By the first two bytes of a record, little-endian, how long it is; 0 where they do not say."""
+    """Return record lengths by the first two bytes, little-endian; 0 if two bytes do not suffice."""
     first, second = np.arange(1 << 16) & 0xFF, np.arange(1 << 16) >> 8
     is_wide = first >= WIDE
     length = np.where(is_wide, first - WIDE + (second << 7), first)
     size = (length >> 1) + 1 + is_wide
-    # An odd length is a negative one.
+    # An odd zigzag value is negative.
     size[(length & 1 == 1) | (length < 2 * (_MIN_RECORD_BYTES - 1)) | (is_wide & (second >= WIDE))] = 0
     return size.astype(np.int32)
 
@@ -116,11 +116,11 @@ _STEPS: Final = _steps()
 def _chain(
     gather: Gather, data: bytes, starts: Positions, ends: Positions, first: Positions, counts: Positions
 ) -> tuple[Positions, Mask]:
-    """Where each record begins, and in which batches the last one ends where the batch does."""
+    """Return the start of each record, and the batches whose last record ends where the batch ends."""
     begins = np.zeros(int(counts.sum()), np.int64)
     order = np.argsort(-counts, kind="stable")
     at, slot, descending = starts[order], first[order], -counts[order]
-    # A chain that leaves its batch stays right behind its end, where no chain that adds up is.
+    # A chain that leaves its batch stays behind the batch's end, where no regular chain ends.
     limit = ends[order] + 1
     step = 0
     while (alive := int(np.searchsorted(descending, -step))) > _FEW_BATCHES:
@@ -136,12 +136,13 @@ def _chain(
         begins[place : place + len(found)] = found
     ended = np.empty_like(at)
     ended[order] = at
-    # It may have been there before its last record.
+    # It may have reached the end before its last record.
     return begins, (ended == ends) & (begins[first + counts - 1] < ends)
 
 
 def _chain_of_one(data: bytes, at: int, count: int) -> tuple[list[int], int]:
-    """Where the next records of one batch begin, and where the last one ends; -1 if that cannot be told."""
+    """Return the starts of the next records of one batch and the end of the last one; -1 if it cannot be
+    determined."""
     found = []
     try:
         for _ in range(count):
@@ -160,7 +161,7 @@ def _chain_of_one(data: bytes, at: int, count: int) -> tuple[list[int], int]:
 
 
 def _sizes(begins: Positions, ends: Positions, last: Positions) -> Positions:
-    """How long each record is: up to where the next one begins, or its batch ends."""
+    """Return record sizes: up to the next record or the end of the batch."""
     stops = np.empty_like(begins)
     stops[:-1] = begins[1:]
     stops[last] = ends
@@ -169,7 +170,7 @@ def _sizes(begins: Positions, ends: Positions, last: Positions) -> Positions:
 
 
 def _shapes(gather: Gather, data: bytes, begins: Positions, sizes: Positions) -> _Found:
-    """The shape of each record."""
+    """Find the shape of each record."""
     found = _Found(len(begins))
     short = np.minimum(sizes, LONGEST + 1).astype(np.uint16)
     order = np.argsort(short, kind="stable")
@@ -188,17 +189,17 @@ def _shapes(gather: Gather, data: bytes, begins: Positions, sizes: Positions) ->
 
 
 class _Found:
-    """Shapes that were found so far; the first of them is ODD_BATCH."""
+    """The shapes found so far; the first one is ODD_BATCH."""
 
     def __init__(self, records: int) -> None:
         self.shape = np.zeros(records, np.int64)
         self.shapes = [ODD_BATCH]
         self.rows = [np.empty(0, np.int64)]
         self.rounds_left = 64 + records // 16
-        """A log in which hardly two records are alike is not worth looking for shapes."""
+        """If hardly two records are alike, the search for shapes does not pay off."""
 
     def note(self, shape: Shape, rows: Positions, words: Words) -> Mask:
-        """Which of these records have that shape."""
+        """Add a shape and return the records that have it."""
         self.rounds_left -= 1
         fits = shape.are_of(words)
         usual = fits
@@ -217,7 +218,7 @@ class _Found:
 
 
 def _is_out_of_place(gather: Gather, records: Records, shapes: list[Shape]) -> Mask:
-    """Which records may not be where they seem, or have another offset than their place in the batch says."""
+    """Return the records whose position or offset delta is inconsistent."""
     is_odd = np.array([shape.reads is Reads.CODEC_BY_BATCH for shape in shapes])[records.shape]
     at = records.begin + np.array([shape.offset for shape in shapes])[records.shape]
     delta, _, longer = gather.varint(at)

@@ -1,4 +1,4 @@
-"""decode_records: batches of a piece as one Arrow batch of rows."""
+"""Decodes batches of a piece to one Arrow batch of rows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SHALLOW: Final = frozenset(
         "version",
     )
 )
-"""Columns for which no body has to be looked at."""
+"""Columns that do not require the body of a record."""
 _NO_ROWS: Final = np.empty(0, np.int64)
 _OF_ALL_TYPES: Final = frozenset(("data", "raw", "fault"))
 
@@ -51,12 +51,12 @@ def decode_records(
     columns: Sequence[str] = RECORDS.names,
     packed: bool = False,
 ) -> pa.RecordBatch:
-    """The records of these batches of a piece, in their order, as columns of schemas.RECORDS.
+    """Decode the records of these batches, in order, to columns of schemas.RECORDS.
 
-    Batches whose CRC does not match have no rows. `segment` and `position`, which is that of the piece in its file,
-    are None for what was read live. Only what `columns` needs is decoded, so that records that cannot be read are
-    told apart only where `fault` is asked for. With `packed` lists of ids are BINARY (schemas.PACKED). Never raises
-    for what the bytes are; KeyError for a column that there is not.
+    Batches with a wrong CRC have no rows. `segment` and `position` (of the piece in its file) are None for data of
+    a live node. Only what `columns` needs is decoded, so malformed records are only detected if `fault` is
+    requested. With `packed`, lists of ids are BINARY (schemas.PACKED). Never raises for malformed bytes; KeyError
+    for an unknown column.
     """
     if not batches.sound.all():
         batches = batches.select(batches.sound)
@@ -64,7 +64,7 @@ def decode_records(
 
 
 def records_table(columns: Sequence[str] = RECORDS.names, packed: bool = False) -> Table:
-    """What decode_records gives for these columns."""
+    """Return the table that decode_records returns for these columns."""
     table = RECORDS.packed() if packed else RECORDS
     return table.select(tuple(columns))
 
@@ -76,7 +76,7 @@ def fault_rows(
     columns: Sequence[str] = RECORDS.names,
     packed: bool = False,
 ) -> pa.RecordBatch:
-    """A row for each damaged place that a scan found, in the columns of decode_records."""
+    """Return a row per damaged place found by a scan, in the columns of decode_records."""
     rows = [
         {
             "node": node,
@@ -93,7 +93,7 @@ def fault_rows(
 def with_faults(
     rows: pa.RecordBatch, faults: Sequence[Fault], node: int, segment: str | None
 ) -> pa.RecordBatch:
-    """Rows that have a `position`, and among them one for each fault: before the records of the batch it is about."""
+    """Insert a row per fault, before the records of its batch; the rows need the column `position`."""
     if not faults:
         return rows
     packed = rows.schema == records_table(rows.schema.names, packed=True).arrow()
@@ -103,8 +103,7 @@ def with_faults(
 
 
 def bad_records(rows: pa.RecordBatch) -> list[Fault]:
-    """What could not be read in these rows, which have `position`, `offset` and `fault`; what was read live has None
-    for its position."""
+    """Return the faults in rows with `position`, `offset` and `fault`; position is None for data of a live node."""
     faulty = rows.filter(rows.column("fault").is_valid()).select(["position", "offset", "fault"])
     found = []
     for row in faulty.to_pylist():
@@ -114,7 +113,7 @@ def bad_records(rows: pa.RecordBatch) -> list[Fault]:
 
 
 class _Decoding:
-    """The decoding of one piece."""
+    """Decodes one piece."""
 
     def __init__(self, data: Data, batches: Batches, columns: Sequence[str], packed: bool) -> None:
         self._table = records_table(columns, packed)
@@ -147,7 +146,7 @@ class _Decoding:
         self._put_bodies(self._cells.wanted - _SHALLOW)
 
     def _make_room(self, odd: Mapping[int, int]) -> None:
-        """For so many rows of odd batches, which begin at 0 and have the first shape."""
+        """Reserve rows for the records of odd batches; they begin at 0 and have the first shape."""
         records, counts = self._records, self._counts
         before = np.cumsum(counts) - counts
         for index, rows in odd.items():
@@ -161,7 +160,7 @@ class _Decoding:
         self._rows = [places[rows] for rows in self._rows]
 
     def record_batch(self, node: int, segment: str | None, position: int | None) -> pa.RecordBatch:
-        """All columns, in the order in which they were asked for."""
+        """Return all requested columns, in order."""
         size = len(self._records.batch)
         schema = self._table.arrow()
         own_columns: dict[str, Callable[[], pa.Array]] = {
@@ -201,11 +200,11 @@ class _Decoding:
         return self._cells.numbers("ts", times, self._is_walked())
 
     def _is_walked(self) -> Mask | None:
-        """Rows that are not those of the codec; None for all of them."""
+        """Return a mask of the rows that the codec did not decode; None for all rows."""
         return self._records.begin > 0 if (self._records.begin == 0).any() else None
 
     def _put_bodies(self, wanted: frozenset[str]) -> None:
-        """Read what is not where its shape says."""
+        """Decode the rows that their shape cannot decode."""
         by_codec, configs = [_NO_ROWS], [_NO_ROWS]
         for shape, rows in zip(self._shapes, self._rows, strict=True):
             if _fills(shape, wanted):
@@ -226,7 +225,7 @@ class _Decoding:
         return put_configs(self._gather, self._cells, rows, start, begin + self._records.size[rows] - 1)
 
     def _plain(self, row: int) -> Row:
-        """What the codec says of one record."""
+        """Decode one record with the codec."""
         records, shape = self._records, self._shapes[self._records.shape[row]]
         begin = int(records.begin[row])
         value = self._data[begin + shape.value : begin + int(records.size[row]) - 1]
@@ -234,7 +233,7 @@ class _Decoding:
 
 
 def _fills(shape: Shape, wanted: frozenset[str]) -> bool:
-    """Whether records of this shape may say anything in these columns."""
+    """Return True if records of this shape may have values in these columns."""
     if shape.api_key < 0:
         return True
     columns = COLUMNS.get(messages.RECORDS.get(shape.api_key, ""))

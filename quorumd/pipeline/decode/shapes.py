@@ -1,7 +1,7 @@
-"""Shapes: what all records have in common whose lengths, counts and tags are the same.
+"""Shapes: records with the same lengths, counts and tags have each field at the same position.
 
-Such records have each field at the same place, behind where they begin. So one of them is read a field at a time, and
-that is enough for thousands: the bytes that say where others are must only be the same in all of them.
+One record per shape is parsed field by field, which suffices for thousands of others: only the bytes that
+determine positions must be equal in all of them.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from quorumd.pipeline.decode.layouts import CONFIG, ELEMENT_SIZES, LAYOUTS, SIZE
 from quorumd.protocol.metadata_record import FRAME_VERSION
 
 LONGEST: Final = 2_047
-"""Bytes of a record that may have a shape."""
+"""The largest record in bytes that may have a shape."""
 FRAME_SIZE: Final = 3
-"""Bytes of frame version, type and version of all records that are known."""
+"""The bytes of frame version, type and version of all known records."""
 _MOST_KNOWN: Final = 4_096
 _LONGEST_VARINT: Final = 5
 _WORD: Final = 8
 
 
 class Reads(Enum):
-    """What the records of a shape are read by."""
+    """The decoder of the records of a shape."""
 
     PLACES = "their fields are where the shape says"
     CONFIGS = "the value is a ConfigRecord"
@@ -35,14 +35,14 @@ class Reads(Enum):
 
 
 class CellPlace(NamedTuple):
-    """Of a cell: bytes behind the beginning of the record, and elements of what has a length."""
+    """The position of a cell relative to the record, and its number of elements."""
 
     start: int
     elements: int
 
 
 class _NoValue(NamedTuple):
-    """Where a number would say as much as no value."""
+    """The position of a number, and the value that stands for null."""
 
     start: int
     kind: Kind
@@ -57,11 +57,11 @@ class _WordCheck(NamedTuple):
 
 @dataclass(slots=True)
 class Shape:
-    """`api_key` and `version` are -1 where the value does not begin with a frame that is known."""
+    """`api_key` and `version` are -1 if the value does not begin with a known frame."""
 
     reads: Reads
     timestamp: int = 0
-    """Where the varint of the timestamp delta begins, and that of the offset delta."""
+    """The positions of the varints of timestamp delta and offset delta."""
     offset: int = 0
     value: int = 0
     api_key: int = -1
@@ -70,7 +70,7 @@ class Shape:
     """By column."""
     constants: dict[str, int] = field(default_factory=dict)
     for_codec: Shape | None = None
-    """The same for records that `has_odd_content` tells."""
+    """The same shape for records with `has_odd_content`."""
     _mask: int = 0
     _value: int = 0
     _checks: tuple[_WordCheck, ...] = ()
@@ -78,18 +78,19 @@ class Shape:
     _no_values: tuple[_NoValue, ...] = ()
 
     def is_of(self, record: int) -> bool:
-        """Whether a record of this size, as a little-endian number, has this shape."""
+        """Return True if a record of this size, as a little-endian number, has this shape."""
         return record & self._mask == self._value
 
     def are_of(self, words: Words) -> Mask:
-        """Which records of this size, a row of words each, have this shape."""
+        """Return the records of this size, a row of words each, that have this shape."""
         fits = np.ones(len(words), np.bool_)
         for word, mask, value in self._checks:
             fits &= words[:, word] & mask == value
         return fits
 
     def has_odd_content(self, words: Words) -> Mask:
-        """Records of this shape that the codec has to read: characters that may be no UTF-8, numbers for no value."""
+        """Return the records that the codec must decode: with bytes that may not be UTF-8, or numbers that stand
+        for null."""
         odd = np.zeros(len(words), np.bool_)
         for text in self._texts:
             odd |= (words.view(np.uint8)[:, text.start : text.start + text.elements] >= WIDE).any(axis=1)
@@ -101,11 +102,11 @@ class Shape:
 
 ODD_BATCH: Final = Shape(Reads.CODEC_BY_BATCH)
 _known: dict[int, list[Shape]] = {}
-"""By the size of the record. Whether a shape is known already makes no difference but in time."""
+"""By record size. A cache: it affects only the speed."""
 
 
 def shape_of(record: bytes) -> Shape:
-    """The shape of a record."""
+    """Return the shape of a record."""
     number = int.from_bytes(record, "little")
     same_size = _known.setdefault(len(record), [])
     for shape in same_size:
@@ -120,11 +121,11 @@ def shape_of(record: bytes) -> Shape:
 
 
 class _UnusualError(Exception):
-    """The rest of the record has no shape."""
+    """The record has no shape."""
 
 
 class _Outline:
-    """Reads one record, and marks the bits that say where others are."""
+    """Parses one record, and marks the bits that determine positions."""
 
     def __init__(self, record: bytes) -> None:
         self._record = record
@@ -145,17 +146,17 @@ class _Outline:
         return self._with_marks(shape)
 
     def _framed(self) -> Shape:
-        """What stands around the value, and its frame."""
+        """Parse what surrounds the value, and the frame of the value."""
         if self._varint() < 0:
             raise _UnusualError
-        # Attributes, of which there are none yet.
+        # Attributes, none of which are defined.
         self._skip(1)
         timestamp, offset = self._free_varint(), self._free_varint()
         key_size = self._varint()
         if key_size > 0:
             self._skip(key_size)
         value_size, value = self._varint(), self._at
-        # A null value is no metadata record: the codec says so. Behind the value is the count of headers: none.
+        # The codec reports null values. After the value follows the number of headers: none.
         if value_size < 0 or value + value_size + 1 != self._end:
             raise _UnusualError
         self._end -= 1
@@ -212,14 +213,14 @@ class _Outline:
     def _field(self, kind: Kind) -> CellPlace:
         if kind in SIZES:
             return CellPlace(self._skip(SIZES[kind]), SIZES[kind])
-        # None of the fields that are not tagged may be null.
+        # Untagged fields are never null.
         place = self._elements(kind)
         if place.elements < 0:
             raise _UnusualError
         return place
 
     def _elements(self, kind: Kind) -> CellPlace:
-        """A list or a string: its length is one more, 0 for null."""
+        """Parse a list or string: the length is one more, 0 for null."""
         count = self._uvarint() - 1
         place = CellPlace(self._skip(max(count, 0) * ELEMENT_SIZES[kind]), count)
         if kind is Kind.STRING:
@@ -229,14 +230,14 @@ class _Outline:
     def _tagged_fields(
         self, layout: Layout, version: int, places: dict[str, CellPlace], constants: dict[str, int]
     ) -> None:
-        """The section of tagged fields, which is the end of every body."""
+        """Parse the tagged fields at the end of a body."""
         tags = {tag.number: tag for tag in layout.tags if version >= tag.since}
         constants.update((tag.column, tag.default) for tag in tags.values() if tag.default is not None)
         latest = -1
         for _ in range(self._uvarint()):
             number, size = self._uvarint(), self._uvarint()
             end = self._at + size
-            # Tags ascend. Which of two values of the same tag counts, the codec shall say.
+            # Tags ascend; the codec decides about repeated tags.
             if number <= latest:
                 raise _UnusualError
             latest = number
@@ -262,7 +263,7 @@ class _Outline:
             self._no_values.append(_NoValue(place.start, tag.kind, tag.null))
 
     def _skip(self, size: int) -> int:
-        """Bytes that say something of their own; gives their place."""
+        """Skip bytes whose values may differ; return their position."""
         place = self._at
         if size > self._end - place:
             raise _UnusualError
@@ -275,7 +276,7 @@ class _Outline:
         return self._record[place]
 
     def _uvarint(self) -> int:
-        """Of one or two bytes."""
+        """Parse a varint of one or two bytes."""
         value = self._byte()
         if value < WIDE:
             return value
@@ -289,7 +290,7 @@ class _Outline:
         return (value >> 1) ^ -(value & 1)
 
     def _free_varint(self) -> int:
-        """One whose number may differ, but not its length; gives its place."""
+        """Skip a varint whose value may differ, but not its length; return its position."""
         begin = self._at
         for _ in range(_LONGEST_VARINT):
             place = self._skip(1)

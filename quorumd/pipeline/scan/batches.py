@@ -1,12 +1,12 @@
-"""Batches in a piece of a file, as arrays: where they are, what their headers say, whether their CRCs hold.
+"""Finds batches in a piece of a file as arrays: positions, headers and CRCs.
 
-    scan(data, START) -> Scanned            of a piece: batches, faults, and the place where the next piece begins
+    scan(data, START) -> Scanned            a piece: batches, faults, and the place where the next piece begins
     read_pieces(path) -> (data, its position, Scanned), ...
-                                            of a whole file, or a range of one, some megabytes at a time
-    resync(data, start) -> position         the next place where a batch begins, whatever lies before it
+                                            a whole file or a range of it, some megabytes at a time
+    resync(data, start) -> position         the next batch, whatever precedes it
 
-A piece is whatever was read of a segment or a snapshot, or fetched from a node. Batches have no mark of their own: a
-place counts as a batch after damage only if magic, length, counts and CRC say so.
+A piece is part of a segment or snapshot, or data fetched from a node. Batches have no marker: after damage, a
+position counts as a batch only if magic, length, counts and CRC are consistent.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from quorumd.protocol.record_batch import HEADER_SIZE
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 NO_END: Final = 2**63 - 1
-"""More than any offset."""
+"""Above any offset."""
 PIECE_BYTES: Final = 4 << 20
-"""Larger pieces do not fit the caches while they are decoded."""
+"""Larger pieces do not fit the CPU caches during decoding."""
 
 _FIRST_WALK: Final = 16
-"""Batches that are walked at once behind a damaged place."""
+"""The number of batches walked at once after a damaged place."""
 _GROWTH: Final = 4
 _FIELDS: Final = {
     "base_offset": (0, ">i8"),
@@ -64,39 +64,39 @@ _HEADER: Final = np.dtype(
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong at a place of a file.
+    """A fault at a position of a file.
 
-    Codes: BAD_CRC, BAD_HEADER (magic, counts or offsets that no batch has), BROKEN_CHAIN (no batch where one should
-    begin, one is found later), TORN_TAIL (none is found later), GAP, OVERLAP and EPOCH_REGRESSION (between batches),
-    BAD_RECORD (records that cannot be told apart, or whose fields cannot be read).
+    Codes: BAD_CRC, BAD_HEADER (impossible magic, counts or offsets), BROKEN_CHAIN (no batch at the expected
+    position, but one later), TORN_TAIL (no batch later either), GAP, OVERLAP and EPOCH_REGRESSION (between
+    batches), BAD_RECORD (records that cannot be delimited or decoded).
     """
 
     code: str
     position: int
-    """Of the batch, in bytes of the file."""
+    """The position of the batch in the file, in bytes."""
     offset: int
-    """Of the record, or the base offset that is expected there; -1 where that is not known."""
+    """The offset of the record, or the expected base offset; -1 if unknown."""
     text: str
     size: int = 0
-    """Bytes that cannot be read because of it."""
+    """The number of unreadable bytes."""
     end_offset: int = NO_END
-    """Behind the last offset that it is about; NO_END where nothing says it."""
+    """The end of the affected offsets; NO_END if unknown."""
 
     def __str__(self) -> str:
-        """As columns named `fault` have it."""
+        """Format as in columns named `fault`."""
         return f"{self.code}: {self.text}"
 
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """Whole batches of a piece, one element each of every array, in their order.
+    """Complete batches of a piece in order, as arrays of equal length.
 
-    Those whose CRC does not match are among them, as long as their headers lead to the next batch: see `sound`.
-    Not among them are those with offsets or counts below zero.
+    Batches with a wrong CRC are included if their headers lead to the next batch, see `sound`. Batches with
+    negative offsets or counts are not.
     """
 
     position: npt.NDArray[np.int64]
-    """In the piece, in bytes."""
+    """The position in the piece, in bytes."""
     size: npt.NDArray[np.int32]
     base_offset: npt.NDArray[np.int64]
     end_offset: npt.NDArray[np.int64]
@@ -107,27 +107,28 @@ class Batches:
     count: npt.NDArray[np.int32]
     stored_crc: npt.NDArray[np.uint32]
     crc: npt.NDArray[np.uint32]
-    """Computed over the bytes that are there."""
+    """Computed over the actual bytes."""
 
     def __len__(self) -> int:
         return len(self.position)
 
     @property
     def sound(self) -> npt.NDArray[np.bool_]:
-        """Of which batches the CRC matches."""
+        """Return a mask of the batches whose CRC matches."""
         sound: npt.NDArray[np.bool_] = self.crc == self.stored_crc
         return sound
 
     def select(self, which: npt.NDArray[np.bool_ | np.int64] | slice) -> Batches:
-        """Some of them: a mask, indexes or a slice."""
+        """Select batches by a mask, indexes or a slice."""
         return Batches(*(getattr(self, field.name)[which] for field in fields(self)))
 
 
 class Lost(NamedTuple):
-    """The chain of batches broke at `since`, and no batch was found behind it yet.
+    """The chain of batches broke at `since`, and no later batch is found yet.
 
-    `announced_end` is where the batch there ends if its length is right, -1 for no such length. `is_blank`: zeros
-    only so far. Room that is reserved ahead is no fault, unless something follows. Both positions are in the file.
+    `announced_end` is the end of the broken batch if its length is correct, -1 for an impossible length.
+    `is_blank`: only zeros so far; preallocated space is a fault only if something follows. Both positions are
+    relative to the file.
     """
 
     since: int
@@ -136,11 +137,11 @@ class Lost(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where reading goes on, and what is to be expected there.
+    """The position in the file at which reading continues, and what to expect there.
 
-    `position` is in the file. `expected_offset` and `epoch` are the end offset and epoch of the batch before; -1
-    where anything may come. `is_aligned` is False before the first batch of a range that begins anywhere: what lies
-    before that batch belongs to the range before.
+    `expected_offset` and `epoch` are the end offset and epoch of the previous batch; -1 if unknown. `is_aligned`
+    is False before the first batch of a range that begins anywhere: data before that batch belongs to the previous
+    range.
     """
 
     position: int = 0
@@ -154,10 +155,10 @@ START: Final = Place()
 
 
 class Scanned(NamedTuple):
-    """Of a piece: its whole batches, what is wrong, and where the next piece has to begin.
+    """The complete batches and faults of a piece, and the start of the next piece.
 
-    `end` is that place in this piece. With nothing scanned (`end` 0) a batch is larger than the piece: a larger one
-    is needed.
+    `end` is the start of the next piece within this one. If `end` is 0, a batch is larger than the piece: read a
+    larger one.
     """
 
     batches: Batches
@@ -167,10 +168,10 @@ class Scanned(NamedTuple):
 
 
 def scan(data: Data, place: Place = START, is_last: bool = True, with_crc: bool = True) -> Scanned:
-    """The batches of a piece that begins at `place` of its file; never raises for what the bytes are.
+    """Find the batches of a piece that begins at `place` of its file; never raises for malformed bytes.
 
-    `is_last`: the file ends where the piece does. Else a batch that is cut off by its end is left to the next piece.
-    Without `with_crc` the CRCs are believed: twice as fast, and good for nothing but a first look.
+    `is_last`: the file ends with the piece; otherwise, an incomplete batch at its end is left to the next piece.
+    Without `with_crc`, CRCs are not computed and count as matching: twice as fast, for a first look only.
     """
     piece = _Piece(data, place, is_last, with_crc)
     while piece.continues():
@@ -186,11 +187,11 @@ def read_pieces(
     with_crc: bool = True,
     piece_bytes: int = PIECE_BYTES,
 ) -> Iterator[tuple[bytes, int, Scanned]]:
-    """(data, its position in the file, what is in it) of a file, in pieces that end between batches.
+    """Yield (data, its position, its content) of a file in pieces that end between batches.
 
-    `base_offset` is what the first batch of the file has to have; -1 for anything. Of a range, [start, stop) in
-    bytes, the batches from the first sound one that begins at or behind `start` up to the first sound one that
-    begins at or behind `stop`: ranges that touch have each batch once. Raises OSError.
+    `base_offset` is the expected offset of the first batch; -1 for any. A range [start, stop) in bytes has the
+    batches from the first sound one at or after `start` up to the first sound one at or after `stop`: adjacent
+    ranges have each batch once. Raises OSError.
     """
     place = Place(start, base_offset) if start == 0 else Place(start, is_aligned=False)
     wanted = piece_bytes
@@ -211,7 +212,7 @@ def read_pieces(
 
 
 def _read(stream: BinaryIO, size: int) -> bytes:
-    """So many bytes unless the file ends: an unbuffered stream may give fewer at a time."""
+    """Read `size` bytes unless the file ends: an unbuffered stream may return fewer at a time."""
     data: bytes = stream.read(size)
     while len(data) < size and (more := stream.read(size - len(data))):
         data += more
@@ -219,7 +220,7 @@ def _read(stream: BinaryIO, size: int) -> bytes:
 
 
 def _cut_at(scanned: Scanned, stop: int) -> Scanned | None:
-    """Without what belongs to the range that begins at `stop` of the piece; None if that was not reached."""
+    """Drop the data of the range that begins at `stop` of the piece; None if the piece ends before it."""
     batches = scanned.batches
     behind = np.flatnonzero((batches.position >= stop) & batches.sound)
     if not len(behind):
@@ -228,18 +229,18 @@ def _cut_at(scanned: Scanned, stop: int) -> Scanned | None:
     end = int(batches.position[first])
     place = scanned.next
     position = place.position - scanned.end + end
-    # How the first batch behind fits to the last one before is seen here only.
-    seams = ("GAP", "OVERLAP", "EPOCH_REGRESSION")
+    # The continuity between this range and the next one is only checked here.
+    continuity = ("GAP", "OVERLAP", "EPOCH_REGRESSION")
     faults = [
         fault
         for fault in scanned.faults
-        if fault.position < position or (fault.position == position and fault.code in seams)
+        if fault.position < position or (fault.position == position and fault.code in continuity)
     ]
     return Scanned(batches.select(slice(first)), faults, end, Place(position))
 
 
 class _Piece:
-    """The state of one scan: it follows the chain of batches, or looks for a batch where the chain broke."""
+    """The state of one scan: it follows the chain of batches, or searches for a batch after the chain broke."""
 
     def __init__(self, data: Data, place: Place, is_last: bool, with_crc: bool) -> None:
         self._view = memoryview(data)
@@ -261,7 +262,7 @@ class _Piece:
         return Scanned(_joined(self._parts), self._faults, self._at, place)
 
     def continues(self) -> bool:
-        """One step; False when the rest, if there is any, is for the next piece."""
+        """Do one step; return False if the rest is left to the next piece."""
         if self._lost is not None:
             return self._find(self._lost)
         if not self._is_aligned:
@@ -287,13 +288,16 @@ class _Piece:
             return True
         size = announced_size(self._view, self._at)
         self._lost = Lost(self._origin + self._at, self._origin + self._at + size if size else -1)
-        # Where much is damaged, what is walked behind a damaged place must not be walked again for each of them.
+        # After damage, walk few batches first: with much damage, they would otherwise be walked many times.
         self._most = _FIRST_WALK
         return True
 
     def _trusted(self, batches: Batches, bounds: Positions) -> int:
-        """How many batches are where their neighbours say so. One whose CRC does not match may have a wrong length:
-        it is believed when no sound batch is inside, and one that fits follows."""
+        """Return the number of batches whose positions are confirmed by their neighbours.
+
+        A batch with a wrong CRC may have a wrong length: it is accepted if no sound batch is inside it and a
+        matching one follows.
+        """
         for index in np.flatnonzero(~batches.sound).tolist():
             start, end = bounds[index : index + 2].tolist()
             if resync(self._view[start + 1 : end]) >= 0 or not self._fits(
@@ -303,7 +307,7 @@ class _Piece:
         return len(batches)
 
     def _fits(self, at: int, offset: int) -> bool:
-        """Whether what begins there can follow on a damaged batch that ends with `offset`."""
+        """Return True if the batch there can follow a damaged batch with end offset `offset`."""
         if self._size - at < HEADER_SIZE:
             return self._is_last and not any(self._view[at:])
         if not any(self._view[at : at + HEADER_SIZE]):
@@ -313,10 +317,10 @@ class _Piece:
         return size > 0 and (base_offset == offset or is_sound(self._view, at, size))
 
     def _may_go_on(self, bounds: Positions) -> bool:
-        """Whether a larger piece could tell more of the batch that begins where the trusted ones end."""
+        """Return True if a larger piece could resolve the batch after the trusted ones."""
         if len(bounds) == 1:
             return announced_size(self._view, self._at) > 0
-        # It is whole and does not match. Whether it leads on is seen once the next one is whole.
+        # It is complete and its CRC is wrong: whether it is trusted depends on the next complete batch.
         start, end = int(bounds[0]), int(bounds[1])
         if resync(self._view[start + 1 : end]) >= 0:
             return False
@@ -325,7 +329,7 @@ class _Piece:
     def _find(self, lost: Lost) -> bool:
         if lost.is_blank:
             if not _has_any(self._view[self._at :]):
-                # A header that begins in these zeros must not be cut.
+                # A header that begins within these zeros must not be split.
                 self._at = self._size if self._is_last else max(self._at, self._size - HEADER_SIZE + 1)
                 return False
             lost = lost._replace(is_blank=False)
@@ -349,7 +353,7 @@ class _Piece:
         return lost if self._is_aligned else None
 
     def _found(self, lost: Lost, at: int) -> None:
-        """Report what was lost, and go on at the batch that was found; -1 for none up to the end of the file."""
+        """Report a lost range and continue at the batch found; -1 if there is none up to the end of the file."""
         if self._is_aligned:
             end = self._origin + (at if at >= 0 else self._size)
             following = COUNTS(self._view, at)[0] if at >= 0 else NO_END
@@ -361,11 +365,11 @@ class _Piece:
             self._at = at
 
     def _accept(self, batches: Batches) -> None:
-        """Take batches in, and report what is wrong in and between them."""
+        """Add batches, and report faults in and between them."""
         if not len(batches):
             return
         expected = np.concatenate(([self._expected], batches.end_offset[:-1]))
-        # What a damaged batch says of its end says nothing of the next one.
+        # The end offset of a damaged batch says nothing about the next one.
         expected[1:][~batches.sound[:-1]] = -1
         epochs = np.concatenate(([self._epoch], batches.epoch[:-1]))
         is_known = expected >= 0
@@ -385,7 +389,7 @@ def _headers(view: memoryview, bounds: Positions, with_crc: bool) -> Batches:
     positions = bounds[:-1]
     headers = np.empty(0, _HEADER)
     if len(positions):
-        # They stand at any byte: a view of every byte as the beginning of one, and of those the ones asked for.
+        # Batches begin at any byte: view every byte as the start of a header and select.
         whole = np.dtype((np.void, HEADER_SIZE))
         every = np.ndarray((len(view) - HEADER_SIZE + 1,), whole, view, 0, (1,))
         headers = every[positions].view(_HEADER)
@@ -426,24 +430,24 @@ def _joined(parts: list[Batches]) -> Batches:
 
 
 def _has_any(view: memoryview) -> bool:
-    """Whether not all of these bytes are zero."""
+    """Return True if any byte is not zero."""
     return bool(np.frombuffer(view, np.uint8).any())
 
 
 def _broken(lost: Lost, end: int, expected_offset: int, following: int) -> Fault:
-    """`following` is where the batch begins that was found at `end`, NO_END if none was."""
+    """Describe a broken chain; `following` is the offset of the batch found at `end`, NO_END if none was found."""
     size = end - lost.since
     if following == NO_END:
-        code, text = "TORN_TAIL", f"no whole batch in the last {size} bytes"
+        code, text = "TORN_TAIL", f"no complete batch in the last {size} bytes"
     elif end == lost.announced_end:
-        code, text = "BAD_HEADER", f"{size} bytes are no batch"
+        code, text = "BAD_HEADER", f"{size} bytes are not a batch"
     else:
         code, text = "BROKEN_CHAIN", f"no batch for {size} bytes"
     return Fault(code, lost.since, expected_offset, text, size, following)
 
 
 def _faults_of(batches: Batches, index: int, position: int, expected: int, epoch: int) -> Iterator[Fault]:
-    """What is wrong with one batch, `expected` (-1: any offset) and `epoch` being those of the one before."""
+    """Yield the faults of a batch. `expected` (-1: any offset) and `epoch` are those of the previous batch."""
     base_offset, end_offset = int(batches.base_offset[index]), int(batches.end_offset[index])
     stored, computed = int(batches.stored_crc[index]), int(batches.crc[index])
     end = max(end_offset, base_offset + 1)

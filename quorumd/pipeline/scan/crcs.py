@@ -1,11 +1,11 @@
-"""The CRCs of many batches, computed a few calls at a time instead of one by one.
+"""Verifies the CRCs of many small batches in a few calls.
 
-A call of CRC-32C costs more than a hundred bytes do. CRCs of neighbours can be computed in one go, though: in a copy
-of them, each header is overwritten by bytes that take the register of the CRC from where it has to be at the end of
-the batch before, as the CRC that is stored says, to where it begins. If the register is right at the end of the last
-one, all stored CRCs are those of the bytes. One that is not always shows, as each step from there to the end is one
-to one. Several hide each other by chance once in 2^32 times, which is how often damage hides from a CRC anyway.
-Where it is not right, the batches are computed one by one.
+A CRC-32C call costs more than the CRC of a hundred bytes. CRCs of adjacent batches can be verified in one call,
+though: in a copy, each header is overwritten by bytes that take the CRC register from its value at the end of the
+previous batch, according to the stored CRC, to its initial value. If the register is right at the end of the last
+batch, all stored CRCs match. A single mismatch always shows, because every step is a bijection; several mismatches
+cancel out with probability 2^-32, as often as damage escapes a CRC anyway. If it is wrong, batches are verified
+one by one.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from quorumd.pipeline.scan.search import BODY
 Crcs = npt.NDArray[np.uint32]
 
 _LARGEST_SMALL: Final = 4096
-"""Bytes: a larger batch is computed sooner than it is copied."""
+"""In bytes. Computing a larger batch is faster than copying it."""
 _TOGETHER: Final = 1 << 19
-"""Bytes of batches: their copy stays within the caches."""
+"""In bytes, per call: the copy stays within the CPU caches."""
 _ZERO_REGISTER: Final = 0xFFFFFFFF
-"""The CRC so far where the register is zero: CRC-32C shows it inverted."""
+"""The CRC whose register is zero: CRC-32C is inverted."""
 _BEGIN: Final = 0x641F6454
-"""Four bytes that take the register from zero to where a CRC begins."""
+"""Four bytes that take the register from zero to its initial value."""
 _BRIDGE: Final = np.dtype(
     {"names": ["end", "begin"], "formats": ["<u4", "<u4"], "offsets": [0, BODY - 4], "itemsize": BODY}
 )
-"""As long as what a header has before the bytes that the CRC covers. A register that meets its own bytes is zero, and
-stays so over the zeros between."""
+"""As long as the part of a header before the bytes that the CRC covers. A register XORed with itself is zero, and
+zeros leave it unchanged."""
 
 
 def computed_crcs(view: memoryview, bounds: Positions, stored: Crcs) -> Crcs:
-    """Of each batch between these positions, over the bytes that are there, whatever is `stored`."""
+    """Compute the CRC of each batch between these positions."""
     if bounds[-1] - bounds[0] > _LARGEST_SMALL * len(stored):
         return _one_by_one(view, bounds)
     found = stored.copy()
@@ -51,7 +51,7 @@ def computed_crcs(view: memoryview, bounds: Positions, stored: Crcs) -> Crcs:
 
 
 def all_match(view: memoryview, bounds: Positions, stored: Crcs) -> bool:
-    """Whether the CRCs of the batches between these positions are those that are stored."""
+    """Return True if all batches between these positions match the stored CRCs."""
     start, end = int(bounds[0]), int(bounds[-1])
     copy = bytearray(view[start:end])
     bridges = np.zeros(len(stored), _BRIDGE)

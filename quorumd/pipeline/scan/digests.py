@@ -1,9 +1,8 @@
-"""What one reading of a segment, or of a part of it, finds: a few rows of schemas.AUDIT, whatever its size.
+"""Summarizes a segment, or a part of it, as a few rows of schemas.AUDIT, whatever its size.
 
-Two copies of a log are compared by digests of 65,536 offsets each: the xor, over the batches that begin there, of a
-hash of what they are. Batches of different segments can be added up in any order, and segments need not begin at the
-same offsets. Two hashes, independent of each other, make 128 bits; they find damage, and are no protection against
-somebody who makes batches up to match.
+Copies of a log are compared by digests of 65,536 offsets each: the XOR of a hash of each batch that begins there.
+Batches can be added in any order, and segments of different copies need not begin at the same offsets. Two
+independent hashes give 128 bits. They detect damage, but do not protect against forged batches.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _MIXERS: Final = (
 
 
 def batch_hashes(batches: Batches, which: int) -> npt.NDArray[np.uint64]:
-    """A number of each batch, by its offsets, epoch, computed CRC and size. `which` hash: 0 or 1."""
+    """Hash the offsets, epoch, computed CRC and size of each batch, with hash function 0 or 1."""
     parts: list[npt.NDArray[np.integer]] = [
         batches.base_offset,
         batches.end_offset,
@@ -56,9 +55,9 @@ def batch_hashes(batches: Batches, which: int) -> npt.NDArray[np.uint64]:
 
 
 class SegmentDigests:
-    """Adds up the pieces of one segment, or of a part of it that begins at byte `position`, in their order.
+    """Accumulates the pieces of a segment, or of a part that begins at byte `position`, in order.
 
-    `base_offset` is where the part is expected to begin, -1 where that is not known.
+    `base_offset` is the expected first offset of the part, -1 if unknown.
     """
 
     def __init__(self, node: int, segment: str, base_offset: int = -1, position: int = 0) -> None:
@@ -74,7 +73,7 @@ class SegmentDigests:
         self._faults: list[tuple[Fault, int, int]] = []
 
     def add(self, batches: Batches, position: int, faults: Sequence[Fault] = ()) -> None:
-        """The batches of a piece that lies at byte `position` of the file, and what is wrong with it."""
+        """Add the batches and faults of a piece at byte `position` of the file."""
         for fault in faults:
             self._faults.append((fault, *self._span_of(fault, batches, position)))
         if not len(batches):
@@ -93,11 +92,11 @@ class SegmentDigests:
         self._counts = [before + more for before, more in zip(self._counts, counted, strict=True)]
 
     def _span_of(self, fault: Fault, batches: Batches, position: int) -> tuple[int, int]:
-        """The offsets that a fault is about: up to where the next batch begins, or to its own end."""
+        """Return the offsets affected by a fault: up to the next batch, or to its own end."""
         at = int(np.searchsorted(batches.position, fault.position - position))
         start = fault.offset
         if start < 0:
-            # Behind damage nothing certain is expected; what the batch before says of itself is the best there is.
+            # After damage, use the end offset of the previous batch, the best estimate available.
             start = int(batches.end_offset[at - 1]) if at else self._offset_hi
         if at == len(batches):
             return start, start
@@ -125,7 +124,7 @@ class SegmentDigests:
             self._marks.append((kind, *span, *place, int(batches.epoch[at])))
 
     def _add_buckets(self, batches: Batches, position: int) -> None:
-        """Runs of batches of the same bucket are added up by numpy: there are few of them in a piece."""
+        """Add runs of batches of the same bucket with numpy; a piece has few such runs."""
         buckets = batches.base_offset >> BUCKET_BITS
         starts = np.concatenate(([0], np.flatnonzero(buckets[1:] != buckets[:-1]) + 1))
         ends = np.append(starts[1:], len(batches))
@@ -167,7 +166,7 @@ class SegmentDigests:
             row[8], row[9] = min(row[8], epoch_lo), max(row[9], epoch_hi)
 
     def rows(self) -> list[tuple[object, ...]]:
-        """As schemas.AUDIT has them: SEGMENT first, whatever there is of it."""
+        """Return rows of schemas.AUDIT, the SEGMENT row first."""
         epochs = (None, None) if self._is_empty else self._epochs
         spans = self._offset_lo, self._offset_hi
         found: list[tuple[object, ...]] = [
@@ -185,7 +184,7 @@ class SegmentDigests:
         return found
 
     def arrow(self) -> pa.RecordBatch:
-        """The same for Spark."""
+        """Return the rows as an Arrow batch."""
         import pyarrow as pa
 
         schema = schemas.AUDIT.arrow()

@@ -1,4 +1,4 @@
-"""Where batches begin, by how they look: where the chain of their lengths is broken, or not known yet."""
+"""Finds starts of batches by the content of their headers, where the chain of lengths is broken or unknown."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from quorumd.protocol.record_batch import HEADER_SIZE, MAGIC
 
 Data: TypeAlias = bytes | bytearray | memoryview
 LARGEST_BATCH: Final = 64 << 20
-"""Eight times what Kafka writes at most: a longer length is damage."""
+"""Eight times the largest batch that Kafka writes: a larger length is damage."""
 BODY: Final = 21
-"""Where the bytes that a CRC covers begin."""
+"""The position of the first byte that the CRC covers."""
 COUNTS: Final = Struct(">q15xi30xi").unpack_from
 """Base offset, last offset delta, count."""
 
@@ -30,18 +30,18 @@ PRODUCER: Final = 43
 PRODUCER_SIZE: Final = 14
 _NO_PRODUCER: Final = b"\xff" * PRODUCER_SIZE
 _FIRST_LOOK: Final = 1 << 12
-"""Bytes in which a batch is looked for first."""
+"""The number of bytes searched first."""
 _GROWTH: Final = 4
 
 
 def resync(data: Data, start: int = 0) -> int:
-    """The first place at or behind `start` where a batch with a CRC that matches begins; -1 for none."""
+    """Return the first position at or after `start` of a batch with a matching CRC; -1 if there is none."""
     view = memoryview(data)
     return next((at for at, size in candidates(view, start) if is_sound(view, at, size)), -1)
 
 
 def candidates(view: memoryview, start: int) -> Iterator[tuple[int, int]]:
-    """Places from `start` where a header could be, and the size of the batch; it may reach over the end."""
+    """Yield positions of possible headers from `start`, and the batch sizes, which may exceed the piece."""
     for at in _marked(np.frombuffer(view, np.uint8), start):
         size = announced_size(view, at)
         if size and view[at + PRODUCER : at + PRODUCER + len(_NO_PRODUCER)] == _NO_PRODUCER:
@@ -51,11 +51,11 @@ def candidates(view: memoryview, start: int) -> Iterator[tuple[int, int]]:
 
 
 def _marked(array: npt.NDArray[np.uint8], start: int) -> Iterator[int]:
-    """Places of the magic byte's two that have 0xFF where the producer of a batch begins: no batch of this log has
-    one, and few other twos do."""
+    """Yield positions of a magic byte 2 with 0xFF at the producer id: batches of this log have none, and few other
+    bytes match."""
     width, end = _FIRST_LOOK, len(array) - HEADER_SIZE + 1
     while start < end:
-        # The next batch is near, as a rule.
+        # The next batch is usually near.
         stop = min(start + width, end)
         magic = array[start + MAGIC_AT : stop + MAGIC_AT] == MAGIC
         producer = array[start + PRODUCER : stop + PRODUCER] == 0xFF
@@ -64,7 +64,7 @@ def _marked(array: npt.NDArray[np.uint8], start: int) -> Iterator[int]:
 
 
 def announced_size(view: memoryview, at: int) -> int:
-    """How large the batch at `at` says it is; 0 where no batch can begin."""
+    """Return the size in the header at `at`; 0 if it cannot be a batch."""
     if at + HEADER_SIZE > len(view):
         return 0
     length, magic = LENGTH_AND_MAGIC(view, at)

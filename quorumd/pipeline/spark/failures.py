@@ -66,8 +66,8 @@ def first_line(text: str) -> str:
     if any(line.startswith("Traceback") for line in lines):
         raised = [line for line in lines if _RAISED.match(line) and not _TRACEBACK.match(line)]
         lines = raised[-1:] or lines
-    said = [line for line in lines if not _TRACEBACK.match(line)]
-    return said[0].rstrip(";") if said else "the job failed"
+    messages = [line for line in lines if not _TRACEBACK.match(line)]
+    return messages[0].rstrip(";") if messages else "the job failed"
 
 
 def checked_query(session: SparkSession, query: str) -> DataFrame:

@@ -1,6 +1,6 @@
-"""How far Spark's jobs are: its status tracker, asked a few times a second from a thread of its own.
+"""Reports the progress of Spark's jobs: polls the status tracker a few times per second from a thread.
 
-That works without Spark's web interface.
+Works without Spark's web interface.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _doing = ""
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A stage at work: how many tasks it has, and how many of them are done."""
+    """An active stage: its numbers of tasks and of completed tasks."""
 
     tasks: int
     done: int
@@ -28,7 +28,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What is being done, and tasks of the stages at work; `total` is 0 while none is."""
+    """The current activity, and the tasks of active stages; `total` is 0 without active stages."""
 
     text: str
     done: int = 0
@@ -39,13 +39,13 @@ Show = Callable[[Progress], None]
 
 
 def doing(text: str) -> None:
-    """Say what the next jobs are for; shown beside how far they are."""
+    """Set the description of the next jobs, shown with their progress."""
     global _doing
     _doing = text
 
 
 def progress_of(text: str, stages: Sequence[Stage]) -> Progress:
-    """One line from the stages at work."""
+    """Summarize the active stages."""
     return Progress(
         text or "working", sum(stage.done for stage in stages), sum(stage.tasks for stage in stages)
     )
@@ -56,18 +56,18 @@ def watch(session: SparkSession, show: Show, interval_s: float = INTERVAL_S) -> 
     """Call `show` every `interval_s` seconds, from another thread, while the block runs."""
     over = threading.Event()
 
-    def ask() -> None:
+    def poll() -> None:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
         while not over.wait(interval_s):
             try:
-                show(_asked(session))
+                show(_poll(session))
             except (Py4JError, PySparkException, OSError):
-                # The session is ending; the thread that uses it says how.
+                # The session is ending; its owner reports why.
                 return
 
-    watcher = threading.Thread(target=ask, name="spark-progress", daemon=True)
+    watcher = threading.Thread(target=poll, name="spark-progress", daemon=True)
     watcher.start()
     try:
         yield
@@ -77,7 +77,7 @@ def watch(session: SparkSession, show: Show, interval_s: float = INTERVAL_S) -> 
         doing("")
 
 
-def _asked(session: SparkSession) -> Progress:
+def _poll(session: SparkSession) -> Progress:
     tracker = session.sparkContext.statusTracker()
     stages = []
     for number in tracker.getActiveStageIds():

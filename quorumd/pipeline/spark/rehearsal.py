@@ -1,4 +1,4 @@
-"""One of everything that the pipeline asks of Spark, on a handful of rows: what `warm` remembers the classes of."""
+"""Exercises everything that the pipeline uses of Spark on a few rows; `warm` archives the loaded classes."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class _Reader(DataSourceReader):
         return [InputPartition(0), InputPartition(1)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Eight rows a task."""
+        """Yield eight rows per task."""
         offsets = range(8 * partition.value, 8 * partition.value + 8)
         yield pa.RecordBatch.from_arrays(
             [

@@ -1,4 +1,4 @@
-"""A Spark session as it should be: quiet, on loopback, quick to start, and gone when it is done."""
+"""A Spark session that is quiet, on loopback, quick to start, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 Profile = Literal["small", "thin", "big"]
 STOP_TIMEOUT_S = 180.0
-"""So long may the Java process take to end before it is killed: a second, or half a minute to write an archive."""
+"""The limit for the Java process to end before it is killed: it takes a second, or 30 s to write an archive."""
 
 WANTED_LATER = ("pyarrow", "quorumd.pipeline.scan.batches")
-"""Modules that take half a second to import, and are needed once there is a session."""
+"""Modules that take half a second to import and are needed once there is a session."""
 
 FORKED_S = 0.1
-"""So long after its start is asked for, the Java process is one of its own."""
+"""The time after which the Java process has been forked."""
 
 ENDING_S = 0.3
-"""So long after an error it is found out whether the Java process ended with it."""
+"""The time after an error within which the end of the Java process is attributed to it."""
 
 
 @contextmanager
@@ -50,16 +50,15 @@ def spark_session(
     log: Path | None = None,
     record_classes_to: Path | None = None,
 ) -> Iterator[SparkSession]:
-    """A session for as long as the block runs; its Java process and Python workers end with it.
+    """Run the block with a session; its Java process and Python workers end with it.
 
-    `profile` is what Spark is set to (settings.settings): small for what takes seconds, big for what takes minutes,
-    thin for minutes that Python workers spend.
-    `conf` goes before it. What Java and the Python workers print goes to the file `log`, else to a temporary one that
-    is kept only if a job fails. `record_classes_to` makes a class-data archive of what the session did (see warm);
-    without it the one that is there is used. The block may raise Spark's errors: they leave as errors of quorumd.
+    `profile` selects settings (settings.settings): small for seconds of work, big for minutes, thin for minutes of
+    Python workers. `conf` takes precedence. Output of Java and the workers goes to the file `log`; by default to a
+    temporary file, kept only if a job fails. `record_classes_to` creates a class-data archive of the session (see
+    warm); otherwise an existing archive is used. Spark's errors in the block are converted to errors of quorumd.
 
-    Raises JobFailed where Java or a package is missing, where Spark does not start and where one of its jobs fails,
-    and what the pipeline raises in workers (InputIncomplete, ConfigError, ...). One session at a time in a process.
+    Raises JobFailed if Java or a package is missing, Spark does not start, or a job fails, and the errors of the
+    pipeline in workers (InputIncomplete, ConfigError, ...). A process can have one session at a time.
     """
     need_extra()
     java = find_java(os.environ)
@@ -72,7 +71,7 @@ def spark_session(
             tempfile.TemporaryDirectory(prefix="quorumd-spark-", ignore_cleanup_errors=True) as scratch,
             _environment(environment(os.environ, java, master, conf, python_of_workers(Path(scratch)))),
         ):
-            # Spark makes this folder where it is started, even if no table is ever put into it.
+            # Spark creates this folder in the working directory even if no table is saved.
             own = {"spark.sql.warehouse.dir": scratch}
             archive = archive_options(archive_for(java, os.environ), record_classes_to)
             yield from _run(settings(master, profile, conf, archive) | own, sink, file)
@@ -88,7 +87,7 @@ def _run(conf: Mapping[str, str], sink: int, file: Path) -> Iterator[SparkSessio
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    # It prints each failure again as 10 kB of JSON, on stderr.
+    # It prints each failure again as 10 kB of JSON on stderr.
     logging.getLogger("SQLQueryContextLogger").disabled = True
     logging.getLogger().addFilter(_not_of_py4j)
     interrupt = signal.getsignal(signal.SIGINT)
@@ -108,7 +107,7 @@ def _run(conf: Mapping[str, str], sink: int, file: Path) -> Iterator[SparkSessio
 
 
 def _not_of_py4j(record: logging.LogRecord) -> bool:
-    """Py4J prints a stack trace through the root logger where a command is interrupted, or Java is gone."""
+    """Drop Py4J's stack traces after an interrupt or the end of Java, which it logs to the root logger."""
     return Path(record.pathname).parent.name != "py4j"
 
 
@@ -121,7 +120,7 @@ def _start_java(conf: Mapping[str, str], sink: int) -> JavaGateway:
 
 @contextmanager
 def _interrupts_wait() -> Iterator[None]:
-    """Ctrl-C comes through once the block is done: half started, a Java process would be nobody's and never end."""
+    """Delay Ctrl-C until the block is done: a half-started Java process would have no owner and never end."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -137,15 +136,14 @@ def _interrupts_wait() -> Iterator[None]:
 
 @contextmanager
 def _importing(modules: tuple[str, ...]) -> Iterator[None]:
-    """Import them while a process that is just being started is waited for. What goes wrong shows where they are
-    used."""
+    """Import modules while a process starts. Errors surface where the modules are used."""
 
     def load() -> None:
         for module in modules:
             with suppress(ImportError):
                 import_module(module)
 
-    # No other thread should be in the middle of something when this process forks.
+    # No other thread should hold a lock when this process forks.
     ahead = threading.Timer(FORKED_S, load)
     ahead.start()
     try:
@@ -167,11 +165,11 @@ def _start_session(gateway: JavaGateway, conf: Mapping[str, str]) -> SparkSessio
 
 
 def _without_extensions(context: SparkContext) -> JavaObject | None:
-    """The Java side of a session without what jars add to any session by themselves; None if this Spark makes them
-    in another way.
+    """Create the Java session without extensions that jars add to every session; None if this Spark does it
+    otherwise.
 
-    It is Spark's machine learning that does so: two functions, which cost a second of a start, as they need all of
-    Scala's reflection.
+    Spark's machine learning adds two functions, which cost a second at startup, because they need Scala's
+    reflection.
     """
     from py4j.protocol import Py4JError
 
@@ -199,35 +197,35 @@ def _stop(gateway: JavaGateway) -> None:
     from pyspark.sql import SparkSession
 
     process: subprocess.Popen[bytes] = gateway.proc
-    # Whatever waits for an answer below gets an error once the Java process is gone.
+    # Pending calls below fail once the Java process is gone.
     late = threading.Timer(STOP_TIMEOUT_S, process.kill)
     late.daemon = True
     late.start()
     try:
-        # Its public way of asking for it asks Java.
+        # The public method would call Java.
         session = SparkSession._instantiatedSession
         if session is not None:
             with warnings.catch_warnings():
-                # That Java is gone already is no news, and told as an error where it matters.
+                # Spark warns if Java is gone, which is reported as an error elsewhere.
                 warnings.simplefilter("ignore")
                 session.stop()
     except (Py4JError, OSError):
-        # It is gone already, or does not answer.
+        # It is gone already or does not respond.
         pass
     finally:
         SparkContext._gateway = None
         SparkContext._jvm = None
         if process.stdin is not None:
-            # Spark's gateway ends when its standard input does.
+            # Spark's gateway ends when its standard input is closed.
             process.stdin.close()
         process.wait()
         late.cancel()
-        # Only now: to close a connection that one of its threads still reads from would wait for Java to close it.
+        # Last: closing a connection that another thread reads from would block until Java closes it.
         gateway.shutdown()
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Also if it is just about to: an error may be told before the end of whoever it came from."""
+    """Wait briefly: an error may arrive before the process that caused it has ended."""
     try:
         process.wait(ENDING_S)
     except subprocess.TimeoutExpired:
@@ -236,10 +234,11 @@ def _has_ended(process: subprocess.Popen[bytes]) -> bool:
 
 
 def python_of_workers(scratch: Path) -> Path:
-    """A Python that imports what this one does, PySpark too, for the workers on this machine.
+    """Create a Python executable for local workers that imports the same modules as this process, including
+    PySpark.
 
-    Spark puts a zip archive of PySpark before all else on their path: it has no compiled modules, so that each
-    process of theirs would spend half a second on compiling it again.
+    Spark puts a zip archive of PySpark first on the path of workers. It has no compiled modules, so each worker
+    process would spend half a second compiling them.
     """
     script = scratch / "python"
     path = os.pathsep.join(entry for entry in sys.path if entry)
@@ -271,7 +270,7 @@ def _log_for_appending(file: Path) -> Iterator[int]:
 
 @contextmanager
 def _environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """These variables while the block runs: Spark's scripts and workers are told by no other way."""
+    """Set these variables while the block runs: there is no other way to configure Spark's scripts and workers."""
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
     try:

@@ -1,7 +1,7 @@
-"""Formats Arrow rows as JSON lines and CSV, one column at a time.
+"""Formats Arrow rows as JSON lines and CSV, column by column.
 
 Times are ISO 8601 in UTC, 16 bytes are an id as Kafka writes it, other bytes are hex, lists are JSON. JSON lines
-leave out what is null, and have the JSON in the column `data` as an object; CSV has nothing where null is.
+omit null values and have the column `data` as an object; in CSV, null is empty.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _JSON_COLUMN = "data"
 
 
 def json_lines(rows: pa.RecordBatch) -> list[str]:
-    """A line for each row."""
+    """Format one line per row."""
     texts = [
         pc.binary_join_element_wise(f"{json.dumps(name)}:", _json_text(name, rows.column(name)), "")
         for name in rows.schema.names
@@ -33,7 +33,7 @@ def csv_header(names: Sequence[str]) -> str:
 
 
 def csv_lines(rows: pa.RecordBatch) -> list[str]:
-    """A line for each row, under `csv_header`."""
+    """Format one line per row, for below `csv_header`."""
     return _lines([_csv_text(column).fill_null("") for column in rows.columns], "", "")
 
 
@@ -54,13 +54,13 @@ def _csv_text(column: pa.Array) -> pa.Array:
         listed = _text(column, lambda value: json.dumps(_plain(value)), "")
         if pa.types.is_binary(column.type.value_type):
             return _by_value(listed, _csv_cell)
-        # Numbers only: what is to be quoted is the commas.
+        # Numbers only: the commas are what needs quoting.
         return pc.binary_join_element_wise('"', listed, '"', "")
     return _text(column, lambda value: _csv_cell(_plain(value)), "")
 
 
 def _text(column: pa.Array, of_value: Callable[[object], str], quote: str) -> pa.Array:
-    """The column as strings. Strings and bytes go through `of_value`, each value that differs once."""
+    """Convert a column to strings. Strings and bytes are converted by `of_value`, each distinct value once."""
     kind = column.type
     if pa.types.is_list(kind):
         return _list_text(column, of_value)

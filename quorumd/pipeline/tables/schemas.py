@@ -1,7 +1,7 @@
 """The tables of the pipeline and the levels of its source: columns, types and meaning.
 
-A type is Spark's DDL; `Table.arrow()` is the same for pyarrow, exactly as Spark demands it of a Python data source.
-This module imports neither Spark nor pyarrow before it is asked for their types.
+A type is Spark's DDL; `Table.arrow()` is the corresponding pyarrow schema, as Spark requires it of a Python data
+source. This module imports pyarrow only on demand, and never Spark.
 """
 
 from __future__ import annotations
@@ -83,38 +83,38 @@ def arrow_type(ddl: str) -> pa.DataType:
     if ddl.startswith("ARRAY<"):
         return pa.list_(pa.field("element", arrow_type(ddl[len("ARRAY<") : -1])))
     if ddl.startswith("STRUCT<"):
-        # No struct of this module holds another one with several fields.
+        # Structs of this module have no nested structs with several fields.
         fields = (field.split(": ", 1) for field in ddl[len("STRUCT<") : -1].split(", "))
         return pa.struct([pa.field(name, arrow_type(type_)) for name, type_ in fields])
     return flat[ddl]
 
 
 _PLACE = (
-    Column("node", "INT", "whose copy it is: the ID of the folder, or of the node that was asked"),
-    Column("segment", "STRING", "name of the file; null when live"),
-    Column("position", "BIGINT", "of the batch in its file, in bytes; null when live"),
+    Column("node", "INT", "the owner of the copy: the ID of the folder, or of the live node"),
+    Column("segment", "STRING", "name of the file; null for a live node"),
+    Column("position", "BIGINT", "of the batch in its file, in bytes; null for a live node"),
 )
-_FAULT = Column("fault", "STRING", "what is wrong at this place, as CODE: text; null on sound rows")
+_FAULT = Column("fault", "STRING", "the fault at this place, as CODE: text; null for sound rows")
 
 RECORDS = Table(
     "records",
-    "A record of the log. What its type does not have is null.",
+    "A record of the log. Columns that its type lacks are null.",
     (
         *_PLACE,
         Column("offset", "BIGINT"),
         Column("base_offset", "BIGINT", "of its batch"),
         Column("epoch", "INT", "of its batch: the leader's"),
-        Column("ts", "TIMESTAMP", "when the leader took it"),
-        Column("control", "BOOLEAN", "a record of the quorum itself"),
+        Column("ts", "TIMESTAMP", "when the leader appended it"),
+        Column("control", "BOOLEAN", "a control record"),
         Column("type", "SMALLINT", "API key of the record, or its control type"),
-        Column("type_name", "STRING", "as `log dump` prints it; null for a type that is not known"),
+        Column("type_name", "STRING", "as `log dump` prints it; null for an unknown type"),
         Column("version", "SMALLINT"),
         Column("topic_id", "BINARY", "16 bytes"),
-        Column("topic", "STRING", "where the record says it (TopicRecord)"),
+        Column("topic", "STRING", "the name in a TopicRecord"),
         Column("partition", "INT"),
         Column("broker_id", "INT"),
         Column("broker_epoch", "BIGINT"),
-        Column("leader", "INT", "of a partition, or of the quorum (LeaderChange); -1 for none, null: left as it is"),
+        Column("leader", "INT", "of a partition, or of the quorum (LeaderChange); -1 for none, null: unchanged"),
         Column("leader_epoch", "INT", "PartitionRecord"),
         Column("partition_epoch", "INT", "PartitionRecord"),
         Column("replicas", INTS),
@@ -123,13 +123,13 @@ RECORDS = Table(
         Column("last_known_elr", INTS),
         Column("adding", INTS),
         Column("removing", INTS),
-        Column("original_replicas", INTS, "before the reassignment under way"),
-        Column("recovering", "TINYINT", "leader recovery state: 1 after an unclean election, null: left as it is"),
+        Column("original_replicas", INTS, "before the ongoing reassignment"),
+        Column("recovering", "TINYINT", "leader recovery state: 1 after an unclean election, null: unchanged"),
         Column("directories", "ARRAY<BINARY>", "log directory of each replica"),
         Column("fenced", "TINYINT", "1 fenced, -1 unfenced, 0 unchanged: as in BrokerRegistrationChange"),
-        Column("in_controlled_shutdown", "TINYINT", "1 when it began"),
+        Column("in_controlled_shutdown", "TINYINT", "1 when it begins"),
         Column("data", "STRING", "JSON of all fields as `log dump` prints them, for types without columns"),
-        Column("raw", "BINARY", "the value, where type or version is not known or it cannot be read"),
+        Column("raw", "BINARY", "the value if its type or version is unknown or it is malformed"),
         _FAULT,
     ),
 )  # fmt: skip
@@ -142,37 +142,37 @@ BATCHES = Table(
         Column("size", "INT", "in bytes, header included"),
         Column("base_offset", "BIGINT"),
         Column("end_offset", "BIGINT", "of the last record + 1"),
-        Column("records", "INT", "how many, as the header says"),
+        Column("records", "INT", "the count in the header"),
         Column("epoch", "INT"),
         Column("ts", "TIMESTAMP", "of the newest record"),
         Column("control", "BOOLEAN"),
         Column("compression", "TINYINT", "0 is none"),
         Column("stored_crc", "BIGINT"),
-        Column("crc", "BIGINT", "computed: replicas are compared by it"),
+        Column("crc", "BIGINT", "computed; compared between replicas"),
         _FAULT,
     ),
 )
 
 AUDIT = Table(
     "audit",
-    "What one reading of a segment, or of a part of it, found. `kind` is SEGMENT, BUCKET, EPOCH_START and CONTROL "
-    "(a batch that begins an epoch; one of control records), or a code of scan.Fault.",
+    "A summary of a segment, or of a part of it. `kind` is SEGMENT, BUCKET, EPOCH_START (the first batch of an epoch), "
+    "CONTROL (a batch of control records), or a code of scan.Fault.",
     (
         Column("node", "INT"),
         Column("segment", "STRING"),
         Column("kind", "STRING"),
         Column("bucket", "BIGINT", "BUCKET: base offset / 65,536"),
-        Column("offset_lo", "BIGINT", "first offset it is about"),
-        Column("offset_hi", "BIGINT", "end of the offsets it is about, exclusive"),
-        Column("position", "BIGINT", "of what it is about in its file, in bytes; of a bucket's first batch"),
+        Column("offset_lo", "BIGINT", "the first offset concerned"),
+        Column("offset_hi", "BIGINT", "the end of the offsets concerned, exclusive"),
+        Column("position", "BIGINT", "the position in the file, in bytes; of a bucket, that of its first batch"),
         Column("batches", "BIGINT"),
         Column("records", "BIGINT"),
         Column("bytes", "BIGINT"),
-        Column("digest1", "BIGINT", "xor over batches of a hash of offsets, epoch, computed CRC and size"),
-        Column("digest2", "BIGINT", "the same of another hash"),
+        Column("digest1", "BIGINT", "XOR over batches of a hash of offsets, epoch, computed CRC and size"),
+        Column("digest2", "BIGINT", "the same with another hash"),
         Column("epoch_lo", "INT"),
         Column("epoch_hi", "INT"),
-        Column("detail", "STRING", "of a fault: what is wrong"),
+        Column("detail", "STRING", "the text of a fault"),
     ),
 )  # fmt: skip
 
@@ -180,7 +180,7 @@ SNAPSHOT = Table(
     "snapshot",
     "A record of a snapshot.",
     (
-        Column("snapshot_offset", "BIGINT", "end of what it holds"),
+        Column("snapshot_offset", "BIGINT", "its end offset"),
         Column("snapshot_epoch", "INT"),
         *RECORDS.columns,
     ),
@@ -203,13 +203,13 @@ EVENTS = Table(
 
 EPOCHS = Table(
     "epochs",
-    "Epochs of the quorum that have records.",
+    "Epochs of the quorum with records.",
     (
         _CLUSTER,
         Column("epoch", "INT"),
         Column("leader_id", "INT"),
         Column("start_offset", "BIGINT"),
-        Column("end_offset", "BIGINT", "exclusive; null while it lasts"),
+        Column("end_offset", "BIGINT", "exclusive; null for the current epoch"),
         Column("start_ts", "TIMESTAMP"),
         Column("end_ts", "TIMESTAMP", "of the first record of the next epoch"),
         Column("records", "BIGINT"),
@@ -221,17 +221,15 @@ EPOCHS = Table(
 
 VOTERS = Table(
     "voters",
-    "Sets of voters, from when to when.",
+    "Voter sets and their validity.",
     (
         _CLUSTER,
         Column("from_offset", "BIGINT"),
-        Column("to_offset", "BIGINT", "null for the present one"),
+        Column("to_offset", "BIGINT", "null for the current one"),
         Column("epoch", "INT"),
         Column("from_ts", "TIMESTAMP"),
         Column("kraft_version", "SMALLINT"),
-        Column(
-            "change", "STRING", "what was added and removed, and towards which voters a change is under way"
-        ),
+        Column("change", "STRING", "added and removed voters, and the target of an ongoing change"),
         Column("voters", INTS),
         Column("directories", "ARRAY<BINARY>", "of each voter"),
         Column("endpoints", "ARRAY<STRING>", "NAME://host:port,... of each voter"),
@@ -240,7 +238,7 @@ VOTERS = Table(
 
 BROKERS = Table(
     "brokers",
-    "What a broker was, from when to when: a row from each event to the next.",
+    "States of brokers: a row from each event to the next.",
     (
         _CLUSTER,
         Column("broker_id", "INT"),
@@ -249,7 +247,7 @@ BROKERS = Table(
         Column("rack", "STRING"),
         Column("endpoints", _ENDPOINTS),
         Column("log_dirs", "ARRAY<BINARY>"),
-        Column("cordoned_log_dirs", "ARRAY<BINARY>", "those that take no new replicas"),
+        Column("cordoned_log_dirs", "ARRAY<BINARY>", "directories that receive no new replicas"),
         Column(
             "event",
             "STRING",
@@ -265,7 +263,7 @@ BROKERS = Table(
 
 TOPICS = Table(
     "topics",
-    "Topics that are or were.",
+    "Existing and deleted topics.",
     (
         _CLUSTER,
         Column("topic_id", "BINARY"),
@@ -280,13 +278,13 @@ TOPICS = Table(
 
 PARTITION_STATES = Table(
     "partition_states",
-    "What a partition was, from which record to which, and why it came to be so.",
+    "States of partitions, each from one record to the next, and their causes.",
     (
         _CLUSTER,
         *_PARTITION,
         Column("from_offset", "BIGINT"),
         Column("from_ts", "TIMESTAMP"),
-        Column("to_offset", "BIGINT", "null while it lasts"),
+        Column("to_offset", "BIGINT", "null for a current state"),
         Column("to_ts", "TIMESTAMP"),
         Column("epoch", "INT", "of the quorum"),
         Column("partition_epoch", "INT"),
@@ -299,27 +297,26 @@ PARTITION_STATES = Table(
         Column("adding", INTS),
         Column("removing", INTS),
         Column("recovering", "BOOLEAN"),
-        Column("cause", "STRING", "see history.causes: what the record did"),
+        Column("cause", "STRING", "the effect of the record, see history.causes"),
         Column("under_replicated", "BOOLEAN", "not all replicas are in sync"),
         Column(
             "under_min_isr",
             "BOOLEAN",
-            "fewer in sync than min.insync.replicas of the topic at that time, or than there are replicas if these "
-            "are fewer",
+            "fewer in sync than min.insync.replicas of the topic at that time, capped by the number of replicas",
         ),
-        Column("leader_before", "INT", "who led in the state before; -1 for none"),
-        Column("isr_left", "INT", "how many left the ISR with this record"),
-        Column("isr_joined", "INT", "how many joined it"),
+        Column("leader_before", "INT", "the leader in the previous state; -1 for none"),
+        Column("isr_left", "INT", "the number of replicas that left the ISR"),
+        Column("isr_joined", "INT", "the number of replicas that joined the ISR"),
     ),
 )  # fmt: skip
 
 PARTITION_CURRENT = Table(
-    "partition_current", "The state of each partition at the end of what was read.", PARTITION_STATES.columns
+    "partition_current", "The state of each partition at the end of the history.", PARTITION_STATES.columns
 )
 
 LAG = Table(
     "lag",
-    "How far each node was, as the leader said, or as its folder shows.",
+    "The lag of each node, from the leader or from the copies in folders.",
     (
         _CLUSTER,
         Column("ts", "TIMESTAMP"),
@@ -328,7 +325,7 @@ LAG = Table(
         Column("directory_id", "BINARY"),
         Column("log_end_offset", "BIGINT"),
         Column("high_watermark", "BIGINT"),
-        Column("lag", "BIGINT", "offsets behind the leader, or behind the farthest folder"),
+        Column("lag", "BIGINT", "offsets behind the leader or the most up-to-date copy"),
         Column("last_fetch_ts", "TIMESTAMP"),
         Column("last_caught_up_ts", "TIMESTAMP"),
     ),
@@ -336,39 +333,38 @@ LAG = Table(
 
 GAPS = Table(
     "gaps",
-    "Where the log was deleted before it was read. Of these offsets the history knows only what a snapshot says of "
-    "their end.",
+    "Offsets that were deleted before they were read: the history has only the snapshot at their end.",
     (
         _CLUSTER,
         Column("from_offset", "BIGINT"),
         Column("to_offset", "BIGINT", "exclusive"),
-        Column("from_ts", "TIMESTAMP", "of the last record before"),
-        Column("to_ts", "TIMESTAMP", "of the last record that the snapshot contains"),
+        Column("from_ts", "TIMESTAMP", "of the last record before the gap"),
+        Column("to_ts", "TIMESTAMP", "of the last record in the snapshot"),
     ),
 )
 
 AUDIT_FINDINGS = Table(
     "audit_findings",
-    "What an audit found wrong, or worth knowing.",
+    "Findings of an audit: faults and information.",
     (
-        Column("severity", "STRING", "CRITICAL, WARNING or INFO; only INFO leaves the exit code 0"),
+        Column("severity", "STRING", "CRITICAL, WARNING or INFO; the exit code is 1 unless all are INFO"),
         Column("code", "STRING"),
         Column("node", "INT"),
         Column("peer", "INT", "the other node of a comparison"),
         Column("segment", "STRING"),
         Column("position", "BIGINT"),
-        Column("offset_lo", "BIGINT", "first offset that differs or is damaged"),
+        Column("offset_lo", "BIGINT", "the first different or damaged offset"),
         Column("offset_hi", "BIGINT", "exclusive"),
         Column("epoch_lo", "INT"),
         Column("epoch_hi", "INT"),
-        Column("committed", "BOOLEAN", "offset_lo is provably committed; null where that has no meaning"),
+        Column("committed", "BOOLEAN", "offset_lo is provably committed; null if not applicable"),
         Column("detail", "STRING"),
     ),
 )
 
 PLAN_MOVES = Table(
     "plan_moves",
-    "What a plan does with a partition.",
+    "The changes of a plan, a row per partition.",
     (
         Column("wave", "INT"),
         Column("topic", "STRING"),
@@ -379,14 +375,14 @@ PLAN_MOVES = Table(
         Column("removes", INTS),
         Column("leader_old", "INT"),
         Column("leader_new", "INT"),
-        Column("bytes", "BIGINT", "to be copied; null where sizes are not given"),
+        Column("bytes", "BIGINT", "to be copied; null without sizes"),
         Column("reason", "STRING"),
     ),
 )
 
 PLAN_BROKERS = Table(
     "plan_brokers",
-    "What a plan makes of a broker.",
+    "The brokers before and after a plan.",
     (
         Column("broker", "INT"),
         Column("rack", "STRING"),
