@@ -40,14 +40,14 @@ def findings_of_pairs(
 
     The reference is the version that is committed, else the one that most voters hold.
     """
-    told: dict[int, list[Difference]] = {node: [] for node in copies}
+    reported: dict[int, list[Difference]] = {node: [] for node in copies}
     for offset in sorted(
         {difference.offset_lo for pair in pairs.values() for difference in pair.differences}
     ):
         nodes = [
             copy.node
             for copy in copies.values()
-            if copy.start_offset <= offset < copy.end_offset and not _covering(told[copy.node], offset)
+            if copy.start_offset <= offset < copy.end_offset and not _covering(reported[copy.node], offset)
         ]
 
         def rank(group: list[int], offset: int = offset) -> tuple[int, int, int, int]:
@@ -60,9 +60,9 @@ def findings_of_pairs(
             reference = groups[0][0]
             difference = _covering(pairs[reference, node].differences, offset)
             if difference is None:
-                # The bounds of their batches differ: reported at the offset where these two differ.
+                # Their batches have different bounds: reported at the offset where these two differ.
                 continue
-            told[node].append(difference)
+            reported[node].append(difference)
             is_outvoted = len(groups[0]) > 1
             finding = _judge(copies[reference], copies[node], difference, commitment, is_outvoted)
             if finding is not None:
@@ -70,7 +70,7 @@ def findings_of_pairs(
     for copy in copies.values():
         missing = commitment.up_to - copy.end_offset
         if missing > 0:
-            detail = f"{missing} records behind what is committed; it fetches them when it runs"
+            detail = f"{missing} committed records are missing; the node fetches them when it runs"
             span = copy.end_offset, commitment.up_to
             yield Finding(Severity.INFO, "BEHIND", detail, copy.node, offset_lo=span[0], offset_hi=span[1])
 
@@ -109,23 +109,25 @@ def _judge(
     span = offset_lo, offset_hi, min(known, default=None), max(known, default=None)
     if not difference.reaches_end or epochs[0] == epochs[1]:
         committed = offset_lo < commitment.up_to
-        detail = f"another batch of {_epochs_text(known)} than that of node {one.node}"
+        detail = f"the batch of {_epochs_text(known)} differs from that of node {one.node}"
         if not is_outvoted:
-            detail += "; which one is right cannot be told from these folders"
+            detail += "; these folders do not show which one is correct"
         return Finding(Severity.CRITICAL, "DIVERGED", detail, *nodes, *span, committed)
     if all(claims):
         reasons = "; ".join(f"node {c.node}: {c.why}" for c in claims if c is not None)
-        detail = f"nodes {one.node} and {two.node} both hold that as committed ({reasons})"
+        detail = f"both versions are recorded as committed ({reasons})"
         return Finding(Severity.CRITICAL, "DIVERGED", detail, *nodes, *span, True)
     if claims[1] is not None or (claims[0] is None and epochs[1] > epochs[0]):
         one, two, claims = two, one, [claims[1], claims[0]]
         nodes = two.node, one.node, None, None
     claim = claims[0]
     if claim is not None and two.last_epoch > max(claim.epoch, one.last_epoch):
-        detail = f"a leader of epoch {two.last_epoch} did not have what was committed by epoch {claim.epoch}"
+        detail = (
+            f"a leader of epoch {two.last_epoch} lacked records committed in epoch {claim.epoch} or before"
+        )
         return Finding(Severity.CRITICAL, "DIVERGED", detail, *nodes, *span, True)
     length = two.end_offset - offset_lo
-    detail = f"the last {length} records, which are not committed: node {one.node} holds others there"
+    detail = f"the last {length} records are not committed: node {one.node} has other records there"
     span = offset_lo, two.end_offset, *span[2:]
     return Finding(Severity.INFO, "UNCOMMITTED_TAIL", detail, *nodes, *span, False)
 

@@ -37,12 +37,12 @@ def _add_boundary_fault(copy: Copy, before: Part, part: Part) -> None:
     if begins_at == ends_at:
         return
     for index, damage in enumerate(copy.damages):
-        # What cannot be read at the end of a segment is what is missing.
+        # The damage at the end of a segment explains the missing offsets.
         if damage.segment == before.segment and damage.offset_lo == damage.offset_hi == ends_at < begins_at:
             copy.damages[index] = damage._replace(offset_hi=begins_at)
             return
     code = "GAP" if begins_at > ends_at else "OVERLAP"
-    text = f"{before.segment} ends at offset {ends_at}, {part.segment} goes on at {begins_at}"
+    text = f"{before.segment} ends at offset {ends_at}, {part.segment} begins at {begins_at}"
     span = sorted((begins_at, ends_at))
     _note(copy, Damage(code, part.segment, part.position, span[0], span[1], 0, text))
 
@@ -71,15 +71,15 @@ def findings_of_copy(
     segment = copy.parts[0].segment if copy.parts else None
     if start > 0 and not any(snapshot >= start for snapshot in snapshot_ends):
         detail = (
-            f"the log begins at offset {start}, and no sound snapshot has what was before: restore the .checkpoint "
-            "file from a copy, or let this replica fetch everything again"
+            f"the log begins at offset {start}, and no sound snapshot has the records before it: restore the "
+            ".checkpoint file from a copy, or let this replica fetch the whole log again"
         )
         yield Finding(
             Severity.WARNING, "UNCOVERED_START", detail, copy.node, segment=segment, offset_lo=0, offset_hi=start,
             committed=True,
         )  # fmt: skip
     if high_watermark > max([end, *snapshot_ends]):
-        detail = f"offset {high_watermark} was known to be committed here, and the log ends at {end}"
+        detail = f"the recorded high watermark is {high_watermark}, but the log ends at {end}"
         yield Finding(
             Severity.CRITICAL, "CUT_SHORT", detail, copy.node, offset_lo=end, offset_hi=high_watermark,
             committed=True,
@@ -105,6 +105,6 @@ def _epochs_without_leader(copy: Copy) -> Iterator[Finding]:
         # After lost batches, the next one need not be the first of its epoch.
         if copy.damage_at(mark.offset):
             continue
-        detail = f"epoch {mark.epoch} begins with no record of a leader: its number is not what was written"
+        detail = f"epoch {mark.epoch} does not begin with a LeaderChangeMessage: its number was altered"
         place = copy.node, None, mark.segment, mark.position, mark.offset, mark.offset + 1
         yield Finding(Severity.CRITICAL, "EPOCH_WITHOUT_LEADER", detail, *place, mark.epoch, mark.epoch)

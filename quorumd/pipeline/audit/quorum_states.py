@@ -22,7 +22,7 @@ def findings_of_states(
         yield from files.findings
         if files.state is None:
             if not files.findings:
-                detail = "there is no quorum-state: its vote is not checked"
+                detail = "there is no quorum-state, so its vote is not checked"
                 yield Finding(Severity.INFO, "NO_STATE", detail, node)
             continue
         yield from _epoch(copies[node], files.state.leader_epoch, controls[node])
@@ -54,7 +54,7 @@ def _folders(sidecar_files: Mapping[int, SidecarFiles]) -> Iterator[Finding]:
             continue
         # A folder that was given without an ID is node 0.
         if meta.node_id != node and (len(sidecar_files) > 1 or node != 0):
-            detail = f"meta.properties says node.id={meta.node_id}: the folder is that of another node"
+            detail = f"meta.properties has node.id={meta.node_id}: the folder belongs to another node"
             yield Finding(Severity.WARNING, "WRONG_FOLDER", detail, node)
         if meta.cluster_id is not None:
             other = clusters.setdefault(meta.cluster_id, node)
@@ -69,12 +69,12 @@ def _leaders(
 ) -> Iterator[Finding]:
     """Election safety: at most one leader per epoch."""
     known: dict[int, tuple[int, str, int]] = {}
-    told: set[tuple[int, int]] = set()
+    reported: set[tuple[int, int]] = set()
     for epoch, leader, node, source, offset in _leader_sources(sidecar_files, controls):
         first, first_source, first_node = known.setdefault(epoch, (leader, source, node))
-        if leader == first or (epoch, leader) in told:
+        if leader == first or (epoch, leader) in reported:
             continue
-        told.add((epoch, leader))
+        reported.add((epoch, leader))
         detail = f"epoch {epoch} was led by node {first} ({first_source}) and by node {leader} ({source})"
         yield Finding(
             Severity.CRITICAL, "LEADER_CONTRADICTION", detail, node, first_node, offset_lo=offset,
@@ -102,20 +102,20 @@ def _leader_sources(
 
 def _votes(sidecar_files: Mapping[int, SidecarFiles], controls: Mapping[int, Controls]) -> Iterator[Finding]:
     """Check that the votes a leader recorded match the voters' quorum-state: one vote per epoch."""
-    told: set[tuple[int, int, int]] = set()
+    reported: set[tuple[int, int, int]] = set()
     for found in controls.values():
         for each in found.leaderships:
             for node in each.granting:
                 state = sidecar_files[node].state if node in sidecar_files else None
                 key = (node, each.epoch, each.leader)
-                if state is None or state.leader_epoch != each.epoch or key in told:
+                if state is None or state.leader_epoch != each.epoch or key in reported:
                     continue
                 if state.voted_id in (NO_NODE, each.leader):
                     continue
-                told.add(key)
+                reported.add(key)
                 detail = (
-                    f"quorum-state says that node {node} voted for node {state.voted_id} in epoch {each.epoch}, and "
-                    f"node {each.leader} led that epoch with its vote"
+                    f"according to quorum-state, node {node} voted for node {state.voted_id} in epoch {each.epoch}, "
+                    f"but node {each.leader} led that epoch with its vote"
                 )
                 span = each.offset, each.offset + 1, each.epoch, each.epoch
                 yield Finding(

@@ -91,9 +91,9 @@ def fold_snapshots(log: Log, snapshots: Sequence[SoundSnapshot], most_records: i
         if image is None and before is not None:
             cost += before.summary.records
         if holder is None:
-            why_not = f"no sound copy of the log reaches back to offset {start}"
+            why_not = f"no sound copy of the log begins at or before offset {start}"
         elif cost > left:
-            why_not = f"{cost} records would have to be applied, and --fold-records leaves {left}"
+            why_not = f"it requires applying {cost} records, and {left} remain of --fold-records"
         else:
             left -= cost
             try:
@@ -122,8 +122,8 @@ def _compare(image: _Image, snapshot: SoundSnapshot, holder: Copy, start: int) -
         return
     ours, theirs = loaded.fingerprint(), image.image.fingerprint()
     different = [name for name, one, two in zip(_PARTS, ours, theirs, strict=True) if one != two]
-    origin = f"the snapshot at offset {start} and the log behind it" if start else "the log"
-    detail = f"it is not what {origin} of node {holder.node} add up to: {', '.join(different)} differ"
+    origin = f"the snapshot at offset {start} and the following log" if start else "the log"
+    detail = f"it differs from the state in {origin} of node {holder.node}: {', '.join(different)}"
     file = snapshot.file
     yield Finding(
         Severity.CRITICAL, "SNAPSHOT_DIFFERS", detail, file.node, segment=file.name, offset_lo=start,

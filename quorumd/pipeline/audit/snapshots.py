@@ -62,7 +62,7 @@ def compare_snapshots(snapshots: Iterable[SoundSnapshot]) -> Iterator[Finding]:
         for other in different:
             if _records_digest(other) == digest:
                 continue
-            detail = f"it does not hold the same records as that of node {first.file.node}"
+            detail = f"its records differ from those of the snapshot of node {first.file.node}"
             yield Finding(
                 Severity.CRITICAL, "SNAPSHOT_DIFFERS", detail, other.file.node, first.file.node, other.file.name,
                 offset_lo=0, offset_hi=other.file.end_offset, epoch_lo=other.file.epoch,
@@ -89,7 +89,7 @@ def _damaged(file: SnapshotFile, detail: str, position: int | None) -> Finding:
 def _left_over(folder: LogFolder) -> Iterator[Finding]:
     for name in sorted(os.listdir(folder.path)):
         if name.endswith(_LEFT_OVER):
-            detail = "a snapshot that was not finished, or was set aside; nobody reads it"
+            detail = "an unfinished or discarded snapshot, which is never read"
             yield Finding(Severity.INFO, "SNAPSHOT_PART", detail, folder.node, segment=name)
 
 

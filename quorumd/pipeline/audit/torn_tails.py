@@ -30,7 +30,7 @@ def cut_torn_tail(copy: Copy, durable: int, reader: FolderReader) -> None:
     first = at_end[0]
     end, position = first.offset_lo, first.position
     size = sum(part.bytes for part in copy.parts if part.segment == last)
-    text = f"what follows on offset {end} was not all written when the node crashed; it cuts that off when it starts"
+    text = f"the log after offset {end} was not completely written before a crash; the node truncates it at startup"
     copy.damages = [each for each in copy.damages if each not in at_end]
     copy.damages.append(
         Damage("TORN_TAIL", last, position, end, copy.end_offset, max(size - position, first.bytes), text)

@@ -1,5 +1,4 @@
-"""Decodes ConfigRecords: they are frequent and have no columns of their own, so many are converted to JSON at
-once."""
+"""Decodes ConfigRecords, which are frequent and have no columns of their own, to JSON, many at a time."""
 
 from __future__ import annotations
 

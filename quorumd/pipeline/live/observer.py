@@ -115,13 +115,13 @@ class _NodeConnection:
         if version is None:
             host, port = self.address
             raise RequestFailed(
-                f"{host}:{port} does not speak {api(api_key).name}; check that it is the listener of a controller"
+                f"{host}:{port} does not support {api(api_key).name}; check that it is the listener of a controller"
             )
         return version
 
-    def ask(self, request: Message) -> Message:
+    def send(self, request: Message) -> Message:
         """Send a request and wait for its response. Raises OSError, MalformedMessage: then close the connection."""
-        assert request.API_KEY is not None, f"{request.NAME} is no request"
+        assert request.API_KEY is not None, f"{request.NAME} is not a request"
         return self._exchange(self._client.request(request, self.version(request.API_KEY))[1])
 
     def _exchange(self, data: bytes) -> Message:
@@ -198,7 +198,7 @@ class Observer:
                 # The high watermark of a new leader can be below that of the previous leader for a moment.
                 raise RequestFailed(
                     f"node {fetched.node} has no committed records from offset {offset}, where the cluster had some "
-                    f"up to {end}; {self._timeout_s:g} s were waited for it"
+                    f"up to {end}; waited {self._timeout_s:g} s"
                 )
             else:
                 time.sleep(_BACKOFF_MS / 1000)
@@ -222,23 +222,23 @@ class Observer:
 
     def _end(self) -> int:
         wire = describe_quorum_request
-        answer = self._ask(
+        response = self._send(
             wire.DescribeQuorumRequest(
                 topics=[wire.TopicData(METADATA_TOPIC, [wire.PartitionData(METADATA_PARTITION)])]
             )
         )
-        assert isinstance(answer, describe_quorum_response.DescribeQuorumResponse)
-        self._check(answer.error_code, "DescribeQuorum")
-        partition = answer.topics[0].partitions[0]
+        assert isinstance(response, describe_quorum_response.DescribeQuorumResponse)
+        self._check(response.error_code, "DescribeQuorum")
+        partition = response.topics[0].partitions[0]
         if partition.error_code in _MOVED:
             # Stock controllers include the leader only in responses to Fetch.
             self._fetched(self._replica_id, 0, self._epoch, 1)
-            raise _Moved("the leader is new")
+            raise _Moved("the leader was just elected")
         self._check(partition.error_code, "DescribeQuorum")
         self._epoch = max(self._epoch, partition.leader_epoch)
-        self._voters = tuple((each.host, each.port) for node in answer.nodes for each in node.listeners)
+        self._voters = tuple((each.host, each.port) for node in response.nodes for each in node.listeners)
         if partition.high_watermark < 0:
-            raise _Moved("the leader does not know yet what is committed")
+            raise _Moved("the leader does not know its high watermark yet")
         if self._replica_id != NO_NODE:
             voters = partition.current_voters
             return max((v.log_end_offset for v in voters), default=partition.high_watermark)
@@ -257,7 +257,7 @@ class Observer:
             )
         self._check(partition.error_code, "Fetch")
         if partition.diverging_epoch.epoch >= 0 or partition.high_watermark < 0:
-            raise _Moved("the leader is new")
+            raise _Moved("the leader was just elected")
         committed = partition.high_watermark if self._replica_id == NO_NODE else None
         data, end_offset = whole_batches(partition.records or b"", committed)
         return Fetched(data, end_offset, partition.high_watermark, partition.log_start_offset, node)
@@ -273,17 +273,17 @@ class Observer:
         requested = wire.PartitionSnapshot(
             METADATA_PARTITION, self._epoch, wire.SnapshotId(snapshot.offset, snapshot.epoch), position
         )
-        answer = self._ask(
+        response = self._send(
             wire.FetchSnapshotRequest(
                 None, NO_NODE, FETCH_BYTES, [wire.TopicSnapshot(METADATA_TOPIC, [requested])]
             )
         )
-        assert isinstance(answer, fetch_snapshot_response.FetchSnapshotResponse)
-        self._check(answer.error_code, "FetchSnapshot")
-        partition = answer.topics[0].partitions[0]
+        assert isinstance(response, fetch_snapshot_response.FetchSnapshotResponse)
+        self._check(response.error_code, "FetchSnapshot")
+        partition = response.topics[0].partitions[0]
         if partition.error_code in _MOVED:
             leader = partition.current_leader
-            self._moved(leader.leader_id, leader.leader_epoch, answer.node_endpoints)
+            self._moved(leader.leader_id, leader.leader_epoch, response.node_endpoints)
         if partition.error_code == ErrorCode.SNAPSHOT_NOT_FOUND:
             raise InputIncomplete(
                 f"snapshot {snapshot.offset}-{snapshot.epoch} was replaced by a newer one; read again"
@@ -313,15 +313,15 @@ class Observer:
             request.replica_state = wire.ReplicaState(replica_id)
         else:
             request.replica_id = replica_id
-        answer = self._ask(request)
-        assert isinstance(answer, fetch_response.FetchResponse)
-        self._check(answer.error_code, "Fetch")
-        if not answer.responses or not answer.responses[0].partitions:
-            raise _Moved("an empty answer")
-        found = answer.responses[0].partitions[0]
+        response = self._send(request)
+        assert isinstance(response, fetch_response.FetchResponse)
+        self._check(response.error_code, "Fetch")
+        if not response.responses or not response.responses[0].partitions:
+            raise _Moved("an empty response")
+        found = response.responses[0].partitions[0]
         leader = found.current_leader
         if found.error_code in _MOVED:
-            self._moved(leader.leader_id, leader.leader_epoch, answer.node_endpoints)
+            self._moved(leader.leader_id, leader.leader_epoch, response.node_endpoints)
         return found, leader.leader_id
 
     # Finding the leader
@@ -331,8 +331,8 @@ class Observer:
             self._node = _NodeConnection(self._target(), min(self._timeout_s, _ATTEMPT_TIMEOUT_S))
         return self._node
 
-    def _ask(self, request: Message) -> Message:
-        return self._connected().ask(request)
+    def _send(self, request: Message) -> Message:
+        return self._connected().send(request)
 
     def _target(self) -> Address:
         return self._leader or self.addresses[self._turn % len(self.addresses)]
@@ -361,7 +361,7 @@ class Observer:
                 self._leader = None
                 self._turn += 1
                 self.close()
-            # Who was told of another leader goes there at once.
+            # A leader named in a response is contacted immediately.
             wait = backoff_ms(number, _BACKOFF_MS, _BACKOFF_MAX_MS, random.random()) / 1000
             if number or self._leader is None:
                 if time.monotonic() + wait > deadline:
@@ -373,16 +373,16 @@ class Observer:
         if error_code != ErrorCode.NONE:
             host, port = self._connected().address
             raise RequestFailed(
-                f"{host}:{port} answered {api_name} with {ErrorCode.describe(error_code)}", error_code
+                f"{host}:{port} responded to {api_name} with {ErrorCode.describe(error_code)}", error_code
             )
 
 
 def whole_batches(data: bytes, below: int | None) -> tuple[bytes, int]:
-    """The batches of an answer that are whole and end at or below `below` (None: any), and the end offset of the
-    last; 0 for none.
+    """Return the complete batches that end at or below `below` (None: any), and the end offset of the last; 0 for
+    none.
 
-    An answer may be cut anywhere behind its first batch, and stock controllers send observers what is not committed.
-    Raises MalformedMessage for what is no batch.
+    A response may be cut anywhere after its first batch, and stock controllers send uncommitted records to
+    observers. Raises MalformedMessage for malformed batches.
     """
     position = end_offset = 0
     while position + HEADER_SIZE <= len(data):

@@ -1,4 +1,4 @@
-"""What the arrays of the planner have in common: their types, and numbers that look random but stay the same."""
+"""Array types of the planner, and deterministic pseudo-random numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Rows: TypeAlias = npt.NDArray[np.int32]
-"""Replicas, a row for each partition: indexes of brokers, the preferred leader first, NONE behind the last."""
+"""Replicas, a row per partition: indexes of brokers, the preferred leader first, padded with NONE."""
 Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
@@ -17,8 +17,7 @@ NONE = -1
 
 
 def mixed(values: npt.NDArray[np.integer], salt: int) -> npt.NDArray[np.uint64]:
-    """The finalizer of splitmix64: numbers without an order, the same on every machine, unlike numpy's generators
-    from one version to the next."""
+    """Scramble numbers with the finalizer of splitmix64, equally on every machine and with every version of numpy."""
     x = values.astype(np.uint64) + np.uint64((salt * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) % 2**64)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -26,12 +25,12 @@ def mixed(values: npt.NDArray[np.integer], salt: int) -> npt.NDArray[np.uint64]:
 
 
 def fractions(values: npt.NDArray[np.integer], salt: int) -> Floats:
-    """The same as numbers in [0, 1)."""
+    """Scramble numbers to [0, 1)."""
     return (mixed(values, salt) >> np.uint64(11)).astype(np.float64) / 2**53
 
 
 def rank_within(groups: npt.NDArray[np.integer]) -> Ints:
-    """How many elements of the same group stand before each element."""
+    """Return the number of preceding elements of the same group."""
     order = np.argsort(groups, kind="stable")
     ordered = groups[order]
     starts = (
@@ -44,7 +43,7 @@ def rank_within(groups: npt.NDArray[np.integer]) -> Ints:
 
 
 def sum_before(groups: npt.NDArray[np.integer], weights: Ints) -> Ints:
-    """The weights of the elements of the same group up to each element, its own included."""
+    """Return the cumulative sum of the weights within each group."""
     order = np.argsort(groups, kind="stable")
     ordered = groups[order]
     running = np.cumsum(weights[order])
@@ -59,7 +58,7 @@ def sum_before(groups: npt.NDArray[np.integer], weights: Ints) -> Ints:
 
 
 def not_in(these: Rows, those: Rows) -> Mask:
-    """Which brokers of `these` rows are not in the same rows of `those`."""
+    """Return a mask of the brokers in `these` that are not in the same row of `those`."""
     found = these >= 0
     for column in range(those.shape[1]):
         found &= these != those[:, column : column + 1]

@@ -1,8 +1,8 @@
-"""Numbers of moves that no plan can do with less, from the state, the rules and the bands alone.
+"""Lower bounds of the number of moves, from the state, the rules and the bands alone.
 
-`lower_bound` is quick, and exact for most states: what stays where it is cannot be more than what each broker, rack
-and partition may keep, one limit at a time. `priced_bound` heeds them together, by what places on brokers are worth;
-with the prices of a plan that has the fewest moves it is that number.
+`lower_bound` is fast, and exact for most states: it considers the limits of brokers, racks and partitions
+separately. `priced_bound` considers them together, by prices of places on brokers; with the prices of an optimal
+plan it equals the number of its moves.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from quorumd.pipeline.plan.targets import Bands
 
 _BLOCK = 65_536
 _BLOCK_CELLS = 2_000_000
-"""Of a matrix of partitions and places in racks at a time."""
+"""Cells of a matrix of partitions and rack places per step."""
 _FAR = 1 << 30
 
 
 def lower_bound(placement: Placement, within: Bands) -> int:
-    """In the unit of the weights. `placement` is what is there before the plan, without what is on brokers that
-    leave."""
+    """Return the bound in units of the weights.
+
+    `placement` is the state before the plan, without replicas on removed brokers.
+    """
     racks = placement.racks
     here = placement.rack_of >= 0
     rack_of = placement.rack_of[here]
@@ -33,16 +35,16 @@ def lower_bound(placement: Placement, within: Bands) -> int:
     may_stay, must_come, crowded, lacking = _of_partitions(placement)
     fewest = np.maximum(by_rack(within.low), within.rack_low)
     kept = np.minimum(np.minimum(by_rack(np.minimum(loads, within.high)), may_stay), within.rack_high)
-    # A rack gets what its brokers lack, or what it lacks itself.
+    # A rack receives what its brokers lack, or what it lacks itself.
     enter = np.maximum(by_rack(np.maximum(within.low - loads, 0)), np.maximum(fewest - kept, lacking))
-    # What replaces a replica that its rack has too many of does not enter that rack.
+    # The replacement of a surplus replica of a rack does not enter that rack.
     instead = np.max(np.maximum(fewest - may_stay, 0) + crowded, initial=0)
     return int(max(within.total - int(kept.sum()), int(enter.sum()), must_come, int(instead)))
 
 
 def _of_partitions(placement: Placement) -> tuple[Ints, int, Ints, Ints]:
-    """What may stay in each rack, what all partitions together must get, what of that cannot enter each rack, and
-    what has to enter it."""
+    """Return the replicas that may stay per rack, the missing ones, those of them that cannot enter each rack, and
+    those that must enter it."""
     may_stay = np.zeros(placement.racks, np.int64)
     crowded = np.zeros(placement.racks, np.int64)
     must_enter = np.zeros(placement.racks, np.int64)
@@ -63,10 +65,10 @@ def _of_partitions(placement: Placement) -> tuple[Ints, int, Ints, Ints]:
 
 
 def priced_bound(placement: Placement, within: Bands, prices: Ints) -> int:
-    """As `lower_bound`, from a price of a place on each broker: whatever the prices, no plan can do with less.
+    """Return a lower bound for given prices of a place on each broker; every price gives a valid bound.
 
-    Each partition takes the places that cost it least, a copy costing 1 more. What they pay is not for more places on
-    a broker than it may have, nor for fewer than it must: the rest is for copies (the Lagrangian dual).
+    Each partition takes its cheapest places, where a copy costs 1 more. Payments for places up to a broker's upper
+    limit and down to its lower limit are subtracted; the rest are copies (the Lagrangian dual).
     """
     paid = 0
     block = max(1, _BLOCK_CELLS // max(placement.rows.shape[1] * placement.racks, 1))
@@ -78,14 +80,14 @@ def priced_bound(placement: Placement, within: Bands, prices: Ints) -> int:
 
 
 def _cheapest_places(placement: Placement, prices: Ints, part: Ints) -> Ints:
-    """What each of these partitions pays, heeding racks: the fewest places in each, then the cheapest of all."""
+    """Return the cost of each partition: the minimum of places in each rack, then the cheapest places overall."""
     rows, wanted = placement.rows[part], placement.wanted[part]
     fewest, most = placement.rules.fewest[wanted], placement.rules.most[wanted]
     deepest = int(most.max(initial=0))
     costs = np.full((len(part), placement.racks, deepest), _FAR, np.int64)
     for rack in range(placement.racks):
         brokers = np.flatnonzero(placement.rack_of == rack)
-        # As many others as it may take, even if the cheapest have a replica already.
+        # Take as many others as allowed, even if the cheapest have a replica already.
         brokers = brokers[np.argsort(prices[brokers], kind="stable")][: deepest + rows.shape[1]]
         here = (rows >= 0) & (placement.rack_of[rows] == rack)
         stay = np.where(here, prices[rows], _FAR)

@@ -1,7 +1,7 @@
-"""One broker out of each row, so that no broker is chosen more often than it may be: who leads, or who gives up.
+"""Chooses one broker per row, such that no broker is chosen more often than its limit.
 
-Where a broker is chosen too often, rows that could do with another broker change over, directly or along a chain of
-brokers, each of which passes on what it gets. That finds a way wherever there is one.
+Where a broker is chosen too often, rows change their choice, directly or along a chain of brokers. This finds a
+solution whenever there is one.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ _ROUNDS = 2_000
 
 
 def balanced_choice(options: Rows, chosen: Ints, limits: Ints) -> Ints:
-    """The column of the broker that each row chooses, as few as possible other than in `chosen`.
+    """Return the column of the chosen broker per row, with few changes from `chosen`.
 
-    `options` are brokers, NONE where there is none; `limits` how often each broker may be chosen. Brokers stay above
-    their limits where no chain leads to one below.
+    `options` are brokers, NONE for none; `limits` is how often each broker may be chosen. Brokers stay above their
+    limits if no chain leads to one below.
     """
     chosen = chosen.copy()
     each = np.arange(len(options))
@@ -37,7 +37,7 @@ def balanced_choice(options: Rows, chosen: Ints, limits: Ints) -> Ints:
 
 
 def _distances(options: Rows, at: Ints, excess: Ints) -> Ints:
-    """From each broker, over how many rows that change over there is a broker below its limit."""
+    """Return the number of rows in the shortest chain from each broker to one below its limit."""
     distance = np.where(excess < 0, 0, _FAR)
     padded = np.r_[distance, _FAR]
     while True:
@@ -52,11 +52,11 @@ def _distances(options: Rows, at: Ints, excess: Ints) -> Ints:
 def _pass_on(
     options: Rows, chosen: Ints, at: Ints, going: Ints, excess: Ints, distance: Ints, turn: int
 ) -> None:
-    """Let rows of brokers above their limits choose one that is nearer to where there is room."""
+    """Let rows of brokers above their limits choose brokers closer to one with room."""
     going = going[np.argsort(mixed(going, turn), kind="stable")]
     padded = np.r_[distance, _FAR]
     away = padded[options[going]]
-    # Among brokers that are as near, that with the most room.
+    # Among equally close brokers, choose the one with the most room.
     slack = np.clip(np.r_[-excess, NONE], -(1 << 15), (1 << 15) - 1)[options[going]]
     column = np.argmin(away * (1 << 17) - slack, axis=1)
     pick = np.arange(len(going))
@@ -65,6 +65,6 @@ def _pass_on(
     allowed = rank_within(at[going]) < excess[at[going]]
     going, column = going[allowed], column[allowed]
     target = options[going, column].astype(np.int64)
-    # Below its limit a broker takes what it has room for; on the way to one, a few at a time.
+    # A broker below its limit accepts up to its room; an intermediate one accepts a few at a time.
     allowed = rank_within(target) < np.where(excess[target] < 0, -excess[target], 1 + excess.max() // 4)
     chosen[going[allowed]] = column[allowed]

@@ -18,7 +18,7 @@ NAMES = ("as_planned", "as_before", "otherwise", "missing")
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`verdicts` are indexes of NAMES, one for each row of `moves`; `now` what its partition has."""
+    """`verdicts` are indexes of NAMES, one per row of `moves`; `now` are the current replicas."""
 
     moves: pa.Table
     verdicts: npt.NDArray[np.int8]
@@ -29,7 +29,8 @@ class Comparison:
         return not self.verdicts.any()
 
     def differences(self) -> pa.Table:
-        """What is not as planned: wave, topic, partition, the verdict, replicas now and planned."""
+        """Return the partitions that are not as planned: wave, topic, partition, verdict, current and planned
+        replicas."""
         rows = np.flatnonzero(self.verdicts)
         chosen = self.moves.take(pa.array(rows))
         return pa.table(
@@ -45,7 +46,7 @@ class Comparison:
 
 
 def compared(moves: pa.Table, state: ClusterState) -> Comparison:
-    """`moves` are rows of schemas.PLAN_MOVES."""
+    """Compare a state with moves (rows of schemas.PLAN_MOVES)."""
     at = _places(moves, state)
     verdicts = np.full(len(at), MISSING, np.int8)
     now: list[list[int] | None] = [None] * len(at)
@@ -62,21 +63,21 @@ def compared(moves: pa.Table, state: ClusterState) -> Comparison:
 
 
 def _places(moves: pa.Table, state: ClusterState) -> Ints:
-    """The index in the state of the partition of each move, -1 for those that are not there."""
+    """Return the index in the state of each partition; -1 if it does not exist."""
     if not moves.num_rows or not len(state):
         return np.full(moves.num_rows, -1, np.int64)
     index = {name: number for number, name in enumerate(state.names)}
     topics = np.array([index.get(topic, -1) for topic in moves["topic"].to_pylist()], np.int64)
     numbers = moves["partition"].to_numpy().astype(np.int64)
     width = 1 + int(max(numbers.max(), state.partitions.max()))
-    # The state is sorted by topic and number.
+    # The state is sorted by topic and partition.
     keys, wanted = state.topics * width + state.partitions, topics * width + numbers
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return np.where((topics >= 0) & (keys[at] == wanted), at, -1)
 
 
 def of_waves(found: Comparison) -> list[Row]:
-    """How many partitions of each wave have which verdict."""
+    """Count the verdicts of each wave."""
     waves = found.moves["wave"].to_numpy()
     rows = []
     for wave in np.unique(waves).tolist():

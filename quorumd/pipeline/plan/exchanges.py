@@ -1,14 +1,15 @@
-"""Replicas that brokers pass on to each other: along paths to those that lack some, in circles to save moves; and the
-proof that no circle is left.
+"""Passes replicas from broker to broker: along paths to brokers that lack some, and along cycles to save moves,
+with a proof that no cycle is left.
 
-A replica that changes its broker costs one move more, none, or one less. A circle of such exchanges that costs less
-than nothing is carried out. Where there is none, a place on each broker has a price: what the cheapest path costs
-from there to where bands leave room. At these prices no partition wants another place, so no plan is cheaper: they
-are the potentials of a flow of least cost, circles its negative cycles (Ahuja, Magnanti, Orlin, Network Flows, 9.3),
-and `bound.priced_bound` is the proof.
+Changing the broker of a replica costs one move, none, or saves one. A cycle of such exchanges with negative cost
+is carried out. If there is none, each broker has a price: the cost of the cheapest path from it to a broker with
+room in its band. At these prices no partition prefers another broker, so no plan is cheaper: the prices are the
+potentials of a minimum-cost flow, and cycles its negative cycles (Ahuja, Magnanti, Orlin, Network Flows, 9.3).
+`bound.priced_bound` computes the proof.
 
 HiGHS 1.15 on the same problem (replicas to keep per partition, rack and broker) found the same number of moves for
-2,000 partitions in 0.14 s of CPU to 0.03 s here, and nothing for 10,000 within 2.9 s to 0.09 s (November 2026).
+2,000 partitions in 0.14 s of CPU, against 0.03 s here, and no solution for 10,000 within 2.9 s, against 0.09 s
+here (November 2026).
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from quorumd.pipeline.plan.targets import Bands
 
 _FAR = 1 << 20
 _LONGEST = 1 << 12
-"""More than any path of exchanges costs."""
+"""Above the cost of any path of exchanges."""
 _ROUNDS = 1_000
 _WORK = 100_000_000
-"""Replicas times racks that are looked at in all rounds: saving a move in a thousand is worth no minutes."""
+"""The limit of examined replicas times racks: saving one move in a thousand is not worth minutes."""
 _BLOCK_CELLS = 4_000_000
-"""Of a matrix of partitions and racks at a time."""
+"""Cells of a matrix of partitions and racks per step."""
 
 
 class Exchanges:
-    """What it costs if a replica goes from one broker to another, in further moves, for all brokers of a plan.
+    """The costs, in moves, of passing a replica from one broker to another, for all brokers of a plan.
 
-    All partitions have all their replicas, all of one weight. `original` is what was there before the plan.
+    All partitions must have all their replicas, with equal weights. `original` are the replicas before the plan.
     """
 
     def __init__(self, placement: Placement, original: Rows, within: Bands) -> None:
@@ -44,12 +45,14 @@ class Exchanges:
         self._original = original
         self._within = within
         self._outside = placement.brokers
-        """Behind all brokers: what bands have room for."""
+        """An index after all brokers for the room within bands."""
         self._costs = np.zeros((0, 0), np.int32)
 
     def balance(self) -> None:
-        """Let brokers above their bands give to those below, or that may take more, over the cheapest paths; some may
-        stay above where those of one partition are in each other's way."""
+        """Move replicas from brokers above their bands to those below or with room, along the cheapest paths.
+
+        Brokers may stay above their bands if replicas of one partition obstruct each other.
+        """
         placement, high = self._placement, self._within.high
         for _ in range(_ROUNDS):
             over = np.flatnonzero((placement.loads > high) & (placement.rack_of >= 0))
@@ -57,7 +60,7 @@ class Exchanges:
                 return
             self._update_costs()
             _, onward = _prices(self._costs)
-            done = [self._carry_out(circle) for circle in _circles(onward)]
+            done = [self._carry_out(cycle) for cycle in _cycles(onward)]
             for broker in over.tolist():
                 path = _path(broker, onward, self._outside)
                 while path and placement.loads[broker] > high[broker] and self._takes(path[-1]):
@@ -71,18 +74,21 @@ class Exchanges:
         return bool(self._placement.loads[broker] < self._within.high[broker])
 
     def save_moves(self) -> Ints:
-        """Carry out circles that save moves, all that are found in reasonable time; then the price of a place on each
-        broker, in moves. Loads stay in their bands, and racks in their bounds."""
+        """Carry out all cycles that save moves, within a time limit; return the price of a place on each broker,
+        in moves.
+
+        Loads stay in their bands, and racks within their bounds.
+        """
         work = self._placement.rows.size * (self._placement.racks + self._original.shape[1])
         self._update_costs()
         for _ in range(min(_ROUNDS, 1 + _WORK // max(work, 1))):
             prices, onward = _prices(self._costs)
-            circles = list(_circles(onward))
-            if not circles:
+            cycles = list(_cycles(onward))
+            if not cycles:
                 break
             before = self._costs.copy()
-            # All of them: they have no broker in common.
-            carried_out = [self._carry_out(circle) for circle in circles]
+            # All of them, since they have no broker in common.
+            carried_out = [self._carry_out(cycle) for cycle in cycles]
             if any(carried_out):
                 self._update_costs()
             elif (self._costs == before).all():
@@ -90,8 +96,8 @@ class Exchanges:
         return prices[: self._outside]
 
     def _update_costs(self) -> None:
-        """The least that each exchange could cost. It may be more where the replicas that could go have another one
-        there, which is only looked at when it matters."""
+        """Compute lower bounds of the cost of each exchange. The target may already have a replica of the
+        partition, which is checked only when an exchange is carried out."""
         placement = self._placement
         self._costs = np.full((self._outside + 1, self._outside + 1), _FAR, np.int32)
         to_racks = np.full((self._outside, placement.racks), _FAR, np.int32)
@@ -107,7 +113,7 @@ class Exchanges:
         self._costs[self._outside, alive[placement.loads[alive] > self._within.low[alive]]] = 0
 
     def _update_costs_for(self, part: Ints, to_racks: Rows) -> None:
-        """The replicas of these partitions: what takes them to a rack, and to brokers that had one."""
+        """Add the exchanges of the replicas of these partitions to a rack, and to brokers that had a replica."""
         placement = self._placement
         rows, before = placement.rows[part], self._original[part]
         wanted, counts = placement.wanted[part], placement.rack_counts(part)
@@ -129,14 +135,14 @@ class Exchanges:
                 may = (home >= 0) & ((rack == goals) | (leaves & open_[held, goals]))
                 np.minimum.at(self._costs, (holder[may], home[may]), stays[may] - 1)
 
-    def _carry_out(self, circle: list[int]) -> bool:
-        """Let each broker of a circle pass a replica on; False and no change where that is not possible, or dearer
-        than it looked, which is noted then."""
-        hops = pairwise([*circle, circle[0]])
+    def _carry_out(self, cycle: list[int]) -> bool:
+        """Carry out a cycle. Return False without changes if it is impossible or more expensive than its bound;
+        then correct the bound."""
+        hops = pairwise([*cycle, cycle[0]])
         return self._pass_on([(a, b) for a, b in hops if self._outside not in (a, b)])
 
     def _pass_on(self, hops: list[tuple[int, int]]) -> bool:
-        """As `_carry_out`, from one broker to another each."""
+        """Like `_carry_out`, for pairs of brokers."""
         for source, target in hops:
             cost = self._cheapest(source, target)[2]
             if cost > self._costs[source, target] or cost == _FAR:
@@ -146,7 +152,7 @@ class Exchanges:
         for source, target in hops:
             partition, column, cost = self._cheapest(source, target)
             if cost > self._costs[source, target]:
-                # Of one partition only one could go.
+                # Only one replica of a partition can move.
                 for place in reversed(done):
                     self._placement.put(place[0], place[1], np.array([place[2]]))
                 return False
@@ -155,7 +161,7 @@ class Exchanges:
         return True
 
     def _cheapest(self, source: int, target: int) -> tuple[Ints, Ints, int]:
-        """The place of the replica that costs least to give, and that."""
+        """Return the place of the replica that is cheapest to pass on, and its cost."""
         partitions, columns = np.nonzero(self._placement.rows == source)
         original = self._original[partitions]
         costs = (original == source).any(1).astype(np.int64) - (original == target).any(1)
@@ -167,8 +173,11 @@ class Exchanges:
 
 
 def _prices(costs: Rows) -> tuple[Ints, Ints]:
-    """What the cheapest path from each to the last one costs, and the next on it (Bellman and Ford). Where there are
-    circles that cost less than nothing, some of them are among the paths, and the prices are too low."""
+    """Return the cost of the cheapest path from each broker to the last one, and the next broker on it
+    (Bellman-Ford).
+
+    With negative cycles, some of them are among the paths, and the prices are too low.
+    """
     prices = np.full(len(costs), len(costs), np.int64)
     prices[-1] = 0
     onward = np.full(len(costs), NONE, np.int64)
@@ -180,13 +189,13 @@ def _prices(costs: Rows) -> tuple[Ints, Ints]:
         if not better.any():
             break
         prices, onward = np.where(better, least, prices), np.where(better, found, onward)
-        if next(_circles(onward), None):
+        if next(_cycles(onward), None):
             break
     return prices, onward
 
 
 def _path(start: int, onward: Ints, end: int) -> list[int]:
-    """From `start` to the one before `end`; empty where there is none."""
+    """Return the path from `start` to the broker before `end`; empty if there is none."""
     path = [start]
     while onward[path[-1]] != end:
         if onward[path[-1]] == NONE or len(path) > len(onward):
@@ -195,8 +204,8 @@ def _path(start: int, onward: Ints, end: int) -> list[int]:
     return path
 
 
-def _circles(onward: Ints) -> Iterator[list[int]]:
-    """The circles in which one leads to another, each once."""
+def _cycles(onward: Ints) -> Iterator[list[int]]:
+    """Yield each cycle in `onward` once."""
     seen_from = np.full(len(onward), NONE, np.int64)
     for start in range(len(onward)):
         at, path = start, []

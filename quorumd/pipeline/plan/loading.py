@@ -46,14 +46,14 @@ _SIZE_COLUMNS = ("topic", "partition", "bytes")
 
 
 def state_of_history(folder: Path) -> ClusterState:
-    """The end of a history that `history build` wrote. Raises InputIncomplete where there is none."""
+    """Return the state at the end of a history. Raises InputIncomplete if there is no history."""
     history = open_history(folder)
     columns = ["topic", "partition", "leader", "replicas", "adding", "removing"]
     return state_of_tables(history.read("partition_current", columns), history.read("brokers"))
 
 
 def state_of_tables(partitions: pa.Table, brokers: pa.Table) -> ClusterState:
-    """From rows of schemas.PARTITION_CURRENT and schemas.BROKERS."""
+    """Return the state in rows of schemas.PARTITION_CURRENT and schemas.BROKERS."""
     replicas = _rows(partitions["replicas"])
     adding, removing = _rows(partitions["adding"]), _rows(partitions["removing"])
     if removing.shape[1]:
@@ -96,7 +96,7 @@ def _heading_for(replicas: Rows, adding: Rows, removing: Rows) -> Rows:
 
 
 def state_of_logs(folders: Mapping[int, str]) -> ClusterState:
-    """The end of the copy that is most up to date, by the node's own state machine. Raises InputIncomplete."""
+    """Replay the most up-to-date copy with the node's own state machine. Raises InputIncomplete."""
     copies = {copy.node: copy for copy in read_folders(folders)}
     folder = copies[most_up_to_date(end for copy in copies.values() for end in _ends(copy)).node]
     image = ClusterImage()
@@ -104,7 +104,7 @@ def state_of_logs(folders: Mapping[int, str]) -> ClusterState:
         try:
             image.apply(decode_record(value), [], value)
         except UnsupportedVersion as error:
-            # Another Kafka's. Behind the frame's version, one byte, is the type.
+            # An unknown type of another Kafka version. The type follows the frame version, which has one byte.
             if read_uvarint(value, 1)[0] in _PLANNED_FROM:
                 raise InputIncomplete(f"{place}: {error}; use a newer quorumd") from None
         except MalformedMessage as error:
@@ -113,14 +113,14 @@ def state_of_logs(folders: Mapping[int, str]) -> ClusterState:
 
 
 def _ends(folder: LogFolder) -> Iterator[Reached]:
-    """Of its log and of its newest snapshot."""
+    """Yield the ends of the log and of the newest snapshot."""
     yield FollowedCopy(folder.node).look(segments_of(folder.segments))
     for snapshot in folder.snapshots[-1:]:
         yield Reached(folder.node, snapshot.end_offset, snapshot.epoch)
 
 
 def _values(folder: LogFolder) -> Iterator[tuple[bytes, str]]:
-    """Metadata records of the newest snapshot and of the log behind it, with the files that they are in."""
+    """Yield the metadata records of the newest snapshot and of the log after it, with their files."""
     start = 0
     if folder.snapshots:
         start = folder.snapshots[-1].end_offset
@@ -177,7 +177,7 @@ async def state_of_cluster(admin: AdminClient) -> ClusterState:
             leaders.append(partition.leader_id)
             gone = leaving.get((topics[-1], numbers[-1]), ())  # type: ignore[call-overload]  # a TopicPartition equals its tuple
             replicas.append([r for r in partition.replica_nodes if r not in gone])
-    # Nodes of the quorum are told of too, without an epoch; a stock node tells no epochs, and no such nodes.
+    # The response also has nodes of the quorum, without an epoch; a stock node reports neither.
     registered = [broker for broker in cluster.brokers if broker.broker_epoch >= 0] or cluster.brokers
     brokers = [
         BrokerState(b.broker_id, b.rack, b.is_fenced, cordoned=await _is_cordoned(admin, b.broker_id))
@@ -187,8 +187,11 @@ async def state_of_cluster(admin: AdminClient) -> ClusterState:
 
 
 async def _is_cordoned(admin: AdminClient, broker_id: int) -> bool:
-    """Whether the broker's config cordons all of its log directories. Paths in it cannot be told from all of them
-    here, and a stock node knows its own configs only; then the controller refuses what names the broker."""
+    """Return True if the broker's config cordons all of its log directories.
+
+    Paths are not resolved here, and a stock node knows only its own configs; then the controller rejects the
+    broker.
+    """
     try:
         found = await admin.describe_configs(ResourceType.BROKER, str(broker_id), [CORDONED_LOG_DIRS])
     except RequestFailed as failure:
@@ -199,9 +202,10 @@ async def _is_cordoned(admin: AdminClient, broker_id: int) -> bool:
 
 
 def sizes_of_file(path: Path, state: ClusterState) -> Ints:
-    """Bytes of a replica of each partition of the state, from a file with the columns topic, partition and bytes:
-    Parquet, CSV with a header, or JSON with an object a line. Raises ConfigError, also for partitions that are not
-    in it.
+    """Read the size in bytes of a replica per partition from a file with the columns topic, partition and bytes.
+
+    The file is Parquet, CSV with a header, or JSON with an object per line. Raises ConfigError, also for missing
+    partitions.
     """
     table = _read_sizes(path)
     missing = [name for name in _SIZE_COLUMNS if name not in table.column_names]

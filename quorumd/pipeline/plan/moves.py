@@ -1,7 +1,7 @@
 """Moves replicas in rounds from overloaded brokers to brokers with room.
 
-In a round many replicas are tried at once, each by a broker that its racks allow, chosen so that all of them together
-take what there is room for; those that collide are tried again. Few rounds place nearly all.
+A round tries many replicas at once. Brokers for them are chosen among those that the racks allow, such that
+together they use the available room; replicas that collide are tried again. Few rounds place nearly all.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def fill(placement: Placement, room: Ints, *, keep_spread: bool = True) -> None:
 def shed(placement: Placement, surplus: Ints, room: Ints, *, keep_spread: bool = True) -> None:
     """Move replicas from brokers with a surplus to brokers with room; both are reduced in place.
 
-    The replicas that go are those of topics of which their broker has most; heavy ones before light ones.
+    Replicas of topics of which the broker has the most move first, heavy ones before light ones.
     """
     stalled = salt = 0
     while stalled < _STALLED and surplus.any() and room.any():

@@ -1,4 +1,4 @@
-"""The replicas of partitions while a plan is made: who may take which, and what follows from a move."""
+"""The replicas of partitions during planning: which broker may take which replica, and the effects of a move."""
 
 from __future__ import annotations
 
@@ -20,17 +20,16 @@ from quorumd.pipeline.plan.arrays import (
 from quorumd.pipeline.plan.targets import RackRules
 
 _BLOCK_CELLS = 8_000_000
-"""Of a matrix of partitions and racks at a time."""
+"""Cells of a matrix of partitions and racks per step."""
 
 
 class Placement:
-    """`rows` is changed in place, by `put`; everything else follows.
+    """`rows` is changed in place by `put`, which updates everything else.
 
-    wanted      replicas that each partition shall have
-    weights     of a replica of each partition: 1, or bytes
-    topics      index of the topic of each partition, from 0 without gaps
-    rack_of     of each broker, NONE for one that must not hold anything
-    limits      how many replicas of each topic one broker may get
+    wanted      the target replication factor of each partition weights     the weight of a replica of each
+    partition: 1, or its bytes topics      the index of the topic of each partition, from 0 without gaps rack_of
+    the rack of each broker, NONE for a broker to drain limits      the maximum number of replicas of each topic on
+    one broker
     """
 
     def __init__(
@@ -63,7 +62,7 @@ class Placement:
         self.limits = self._topic_limits() if limits is None else limits
 
     def _topic_limits(self) -> Ints:
-        """What the fullest broker has of a topic, or an even share of it, whichever is more."""
+        """Return the larger of an even share of each topic and the current maximum on one broker."""
         if not self._topic_count:
             return np.zeros(0, np.int64)
         alive = max(int((self.rack_of >= 0).sum()), 1)
@@ -77,11 +76,11 @@ class Placement:
         return found
 
     def moved_from(self, original: Rows) -> int:
-        """What all replicas weigh that are on other brokers than in these rows."""
+        """Return the weight of all replicas that are on other brokers than in these rows."""
         return int((not_in(self.rows, original).sum(1) * self.weights).sum())
 
     def put(self, partitions: Ints, columns: Ints, brokers: Ints) -> None:
-        """Let these brokers, or NONE, have the replicas at these places; each place at most once."""
+        """Set the brokers (or NONE) at these places; each place at most once."""
         weights, keys = self.weights[partitions], self.topics[partitions] * self.brokers
         before = self.rows[partitions, columns].astype(np.int64)
         for held, sign in ((before, -1), (brokers, 1)):
@@ -91,7 +90,7 @@ class Placement:
         self.rows[partitions, columns] = brokers
 
     def rack_counts(self, partitions: Ints, columns: Ints | None = None) -> Ints:
-        """Replicas of these partitions in each rack, without those at `columns`: (partitions, racks)."""
+        """Return the number of replicas in each rack, without those at `columns`: (partitions, racks)."""
         rows = self.rows[partitions]
         racks = np.where(rows >= 0, self.rack_of[rows], NONE)
         racks[racks < 0] = self.racks
@@ -104,7 +103,7 @@ class Placement:
         return counts[:, :-1]
 
     def allowed_racks(self, partitions: Ints, columns: Ints) -> Mask:
-        """The racks that may take the replica at a place of each partition, which is not counted."""
+        """Return the racks that may take the replica at one place of each partition."""
         counts = self.rack_counts(partitions, columns)
         wanted = self.wanted[partitions]
         fewest = self.rules.fewest[wanted]
@@ -116,9 +115,9 @@ class Placement:
     def accepted(
         self, partitions: Ints, columns: Ints, room: Ints, salt: int, *, keep_spread: bool
     ) -> tuple[Ints, Ints]:
-        """Of replicas at these places, each of another partition: which may go where, all of them together.
+        """Choose brokers for replicas at these places, each of another partition, all at once.
 
-        Returns indexes into `partitions`, and a broker for each, within the room of the brokers.
+        Returns indexes into `partitions` and a broker for each, within the room of the brokers.
         """
         racks = self._chosen_racks(partitions, columns, room, salt)
         brokers = self._chosen_brokers(partitions, racks, room, salt)
@@ -136,7 +135,7 @@ class Placement:
         return fits[ok], chosen[ok]
 
     def _chosen_racks(self, partitions: Ints, columns: Ints, room: Ints, salt: int) -> Ints:
-        """One of the allowed racks for each, by the room there is in them; NONE where there is none."""
+        """Choose one of the allowed racks for each partition, by the racks' room; NONE if there is none."""
         alive = self.rack_of >= 0
         of_rack = np.bincount(self.rack_of[alive], room[alive].astype(np.float64), self.racks)
         block = max(1, _BLOCK_CELLS // max(self.racks, 1))
@@ -149,8 +148,8 @@ class Placement:
         return found
 
     def _chosen_brokers(self, partitions: Ints, racks: Ints, room: Ints, salt: int) -> Ints:
-        """A broker of the rack for each, so that all together take what each has room for: those that go to a rack
-        are laid out evenly over its room. NONE where no rack was chosen."""
+        """Choose a broker of the rack for each partition, spread evenly over the room of the rack; NONE if no rack
+        was chosen."""
         found = np.full(len(partitions), NONE, np.int64)
         for rack in np.unique(racks[racks >= 0]):
             brokers = np.flatnonzero((self.rack_of == rack) & (room > 0))
@@ -161,7 +160,7 @@ class Placement:
             edges = np.cumsum(room[brokers])
             total = int(edges[-1])
             step = max(total / len(going), 1.0)
-            # From another place each time, or one that goes alone would always be sent to the same broker.
+            # From another position each time: otherwise, a single replica would always get the same broker.
             start = float(fractions(np.array([rack]), salt + 1)[0]) * total
             spots = (start + np.arange(len(going)) * step).astype(np.int64) % total
             found[going] = brokers[np.searchsorted(edges, spots, side="right")]

@@ -202,10 +202,10 @@ def broker_index_of(state: ClusterState, changes: Changes) -> BrokerIndex:
     ids = np.array(sorted({*state.brokers, *coming}), np.int64)
     racks: list[str | None] = []
     for id in ids.tolist():
-        said = changes.racks.get(id)
-        if said is None:
-            said = coming[id] if id in coming else state.brokers[id].rack
-        racks.append(said)
+        rack = changes.racks.get(id)
+        if rack is None:
+            rack = coming[id] if id in coming else state.brokers[id].rack
+        racks.append(rack)
     alive = np.array([(id in registered or id in coming) and id not in leaving for id in ids.tolist()], bool)
     names = sorted({rack or "" for rack, lives in zip(racks, alive, strict=True) if lives})
     rack_of = np.array(
@@ -285,13 +285,13 @@ def _wanted(state: ClusterState, changes: Changes, index: Ints, old: Rows) -> In
         by_topic = np.array(
             [changes.factors.get(name, changes.factors.get("", 0)) for name in state.names], np.int64
         )
-        said = by_topic[state.topics[index]]
-        wanted = np.asarray(np.where(said > 0, said, wanted))
+        given = by_topic[state.topics[index]]
+        wanted = np.asarray(np.where(given > 0, given, wanted))
     return np.asarray(wanted)
 
 
 def _without_leaving(old: Rows, wanted: Ints, broker_index: BrokerIndex) -> Rows:
-    """What may stay, in rows wide enough for what shall be."""
+    """Return the replicas that may stay, in rows wide enough for the target replication factors."""
     width = max(old.shape[1], int(wanted.max(initial=0)))
     rows = np.full((len(old), width), NONE, np.int32)
     gone = np.r_[broker_index.rack_of < 0, True]
@@ -300,7 +300,7 @@ def _without_leaving(old: Rows, wanted: Ints, broker_index: BrokerIndex) -> Rows
 
 
 def _put_successors(placement: Placement, old: Rows, broker_index: BrokerIndex, goal: Ints) -> None:
-    """Let successors have what those before them had, as far as racks and targets allow."""
+    """Give successors the replicas of the brokers they replace, as far as racks and targets allow."""
     for before, after in broker_index.successors.items():
         partitions, columns = np.nonzero(old == before)
         lacking = placement.wanted[partitions] > (placement.rows[partitions] >= 0).sum(1)

@@ -1,8 +1,8 @@
-"""The last few replicas, which rounds of many at once could not place: one at a time, by another way if need be.
+"""Places the last few replicas, one at a time, along detours if necessary.
 
-A broker above its band gives to one that may take more. Where no replica of it can go there, it goes along a chain of
-brokers, each of which passes on a replica of its own: one for which that costs no further move, because it is being
-moved anyway or comes to a broker that its partition was moved away from; or else any.
+A broker above its band gives a replica to one that may take more. If none of its replicas can go there, it uses a
+chain of brokers, each of which passes on one of its replicas: preferably one that costs no additional move,
+because it moves anyway or returns to a broker that its partition was moved from.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from quorumd.pipeline.plan.targets import Bands
 
 _STEPS = 5_000
 _LONGEST = 4
-"""Brokers that pass something on in a chain."""
+"""The maximum number of brokers in a chain."""
 _ATTEMPTS = 1_000
 _WORK = 2_000_000
-"""Attempts times replicas that are looked at in each: saving a move in a thousand is worth no minutes."""
+"""The limit of attempts times examined replicas: saving one move in a thousand is not worth minutes."""
 _SAMPLE = 200_000
-"""Replicas that stay where they are, of which a chain may use some."""
+"""The number of unmoved replicas that chains may use."""
 
 
 class Hop(NamedTuple):
-    """One replica, by partition and column, and the broker that it goes to."""
+    """One replica, by partition and column, and its new broker."""
 
     partition: int
     column: int
@@ -35,7 +35,7 @@ class Hop(NamedTuple):
 
 
 class Repair:
-    """Brings brokers into their bands, as far as racks allow. All partitions have all their replicas."""
+    """Brings brokers into their bands, as far as racks allow. All partitions must have all their replicas."""
 
     def __init__(self, placement: Placement, original: Rows, within: Bands) -> None:
         self._placement = placement
@@ -43,7 +43,7 @@ class Repair:
         self._within = within
 
     def fill(self) -> None:
-        """Give partitions that lack replicas new ones where that needs no more than they lack."""
+        """Add missing replicas if that takes no more moves than replicas."""
         rows = self._placement.rows
         lacking = self._placement.wanted - (rows >= 0).sum(1)
         for partition in np.repeat(np.arange(len(rows)), lacking):
@@ -52,7 +52,7 @@ class Repair:
             self._apply(chain)
 
     def fill_anyhow(self) -> None:
-        """Give them new ones wherever their racks allow, whatever brokers hold then."""
+        """Add missing replicas wherever racks allow, regardless of the load of brokers."""
         placement = self._placement
         lacking = placement.wanted - (placement.rows >= 0).sum(1)
         alive = placement.rack_of >= 0
@@ -64,7 +64,7 @@ class Repair:
             self._apply([Hop(int(partition), int(places[1][0]), target)])
 
     def run(self) -> None:
-        """Until all is in its band, or nothing helps."""
+        """Repair until all brokers are within their bands, or no chain helps."""
         hopeless: set[int] = set()
         for _ in range(_STEPS):
             over, under = self._outside(hopeless)
@@ -82,7 +82,7 @@ class Repair:
                 hopeless.add(broker)
 
     def save_moves(self, bound: int) -> None:
-        """Take moves back as long as there are more than `bound`, where others can be led elsewhere for it."""
+        """Undo moves while there are more than `bound`, if other replicas can take another path instead."""
         placement = self._placement
         moved = _places(not_in(placement.rows, self._original))
         excess = int(placement.weights[moved[0]].sum()) - bound
@@ -96,7 +96,7 @@ class Repair:
                     break
 
     def _taken_back(self, partition: int, column: int, home: int) -> bool:
-        """Let a replica stay at home, if nothing is worse elsewhere then; False and no change if that cannot be."""
+        """Return a replica to its original broker if no broker gets worse; otherwise return False without changes."""
         placement = self._placement
         away = int(placement.rows[partition, column])
         hop = Hop(partition, column, home)
@@ -118,7 +118,7 @@ class Repair:
         return bool(chain)
 
     def _outside(self, hopeless: set[int]) -> tuple[list[int], list[int]]:
-        """Brokers above their bands and below, the farthest first."""
+        """Return the brokers above and below their bands, the farthest first."""
         loads = self._placement.loads
         alive = self._placement.rack_of >= 0
         over, under = loads - self._within.high, self._within.low - loads
@@ -136,9 +136,9 @@ class Repair:
         return _ordered(need, (self._placement.loads > self._within.low) & (self._placement.rack_of >= 0))
 
     def _pass(self, sources: Sequence[int], targets: Sequence[int], ways: tuple[bool, ...]) -> bool:
-        """Let one of the sources give to one of the targets, over a chain if need be.
+        """Let one of the sources give to one of the targets, through a chain if necessary.
 
-        `ways`: which replicas others may pass on, only moved ones (True) or any (False), one after the other.
+        `ways` says which replicas chains may use: only moved ones (True) or any (False), tried in order.
         """
         for only_moved in ways:
             held = {source: _places(self._placement.rows == source) for source in sources}
@@ -159,8 +159,11 @@ class Repair:
         only_moved: bool,
         is_free: bool = False,
     ) -> list[Hop]:
-        """The shortest one, from the source on; empty where there is none. `held` are places by source: replicas of
-        a broker, or with NONE a place that is empty. `is_free`: not even what the source gives may cost a move."""
+        """Return the shortest chain from the source; empty if there is none.
+
+        `held` are places by source: replicas of a broker, or with NONE empty places. `is_free`: the replica of the
+        source must not cost a move either.
+        """
         onward: dict[int, Hop | None] = dict.fromkeys(targets)
         reached = list(targets)
         others: tuple[Ints, Ints] | None = None
@@ -190,7 +193,7 @@ class Repair:
         onward: dict[int, Hop | None],
         is_free: bool,
     ) -> list[Hop]:
-        """What the source gives to `target`, and what follows from there; empty if that cannot be."""
+        """Return the hop from the source to `target` and the following ones; empty if impossible."""
         partitions, columns = held
         following: list[Hop] = []
         hop = onward[target]
@@ -198,7 +201,7 @@ class Repair:
             following.append(hop)
             hop = onward[hop.target]
         fits = self._fits(source, partitions, columns, target)
-        # What was asked of each hop alone does not hold for two of one partition.
+        # Hops that are possible one by one may conflict if two are of one partition.
         for each in following:
             fits &= partitions != each.partition
         weights = self._placement.weights[partitions]
@@ -224,7 +227,7 @@ class Repair:
         return np.asarray(allowed & ~(self._placement.rows[partitions] == target).any(1))
 
     def _bearable(self, source: int, weights: Ints, target: int, following: list[Hop]) -> Mask:
-        """For which weights that the source gives nobody leaves its band on the other side, or at all."""
+        """Return the weights that the source can give without moving a broker further out of its band."""
         loads, low, high = self._placement.loads, self._within.low, self._within.high
         given = [int(self._placement.weights[hop.partition]) for hop in following]
         if len({hop.partition for hop in following}) < len(following):
@@ -251,7 +254,7 @@ class Repair:
         return partitions[::step], columns[::step]
 
     def _costs(self, partitions: Ints, columns: Ints, target: int) -> Ints:
-        """Further moves, -1 to 1, if `target` takes each of these replicas."""
+        """Return the additional moves, -1 to 1, if `target` takes each of these replicas."""
         original = self._original[partitions]
         now = self._placement.rows[partitions, columns]
         was_there = (original == now[:, None]).any(1) & (now >= 0)
@@ -259,7 +262,7 @@ class Repair:
         return np.asarray(was_there.astype(np.int64) - comes_back)
 
     def _hops_to(self, target: int, others: tuple[Ints, Ints], only_moved: bool) -> dict[int, Hop]:
-        """From each broker that has something for `target`, one replica that it could give."""
+        """Return one replica for `target` from each broker that has one."""
         partitions, columns = others
         fits = np.flatnonzero(may_take(self._placement, partitions, columns, target))
         if only_moved:
@@ -277,7 +280,7 @@ def _places(mask: Mask) -> tuple[Ints, Ints]:
 
 
 def may_take(placement: Placement, partitions: Ints, columns: Ints, target: int) -> Mask:
-    """Whether a broker may take the replica at each of these places of partitions that have all they shall have."""
+    """Return True for the replicas, of fully assigned partitions, that the broker may take."""
     rows = placement.rows[partitions]
     racks = np.where(rows >= 0, placement.rack_of[rows], -1)
     source = racks[np.arange(len(rows)), columns]
@@ -292,13 +295,13 @@ def may_take(placement: Placement, partitions: Ints, columns: Ints, target: int)
 
 
 def _ordered(need: Floats, usable: Mask) -> list[int]:
-    """Brokers that are usable, those that need it most first."""
+    """Return the usable brokers, the neediest first."""
     order = np.argsort(-need, kind="stable")
     return [int(broker) for broker in order[usable[order]]]
 
 
 def _best(fits: Mask, weights: Ints, needed: int) -> int:
-    """Of those that fit the lightest that is enough, else the heaviest."""
+    """Return the lightest sufficient one of those that fit, otherwise the heaviest."""
     found = np.flatnonzero(fits)
     enough = found[weights[found] >= needed]
     return int(enough[np.argmin(weights[enough])] if len(enough) else found[np.argmax(weights[found])])

@@ -1,9 +1,9 @@
-"""The work on many partitions in shards of topics, each with its part of what brokers give and take.
+"""Plans in shards of topics, each with its part of what brokers give and take.
 
-A shard holds whole topics: how a topic is spread over brokers is seen within it. What brokers give in a shard is what
-they have in it, of all they give; what they may take is split by what shards have to place. The shards do not know of
-each other, so a few moves are left over for afterwards; the same number of shards gives the same plan wherever they
-are worked on.
+A shard has whole topics, because the spread of a topic is balanced within it. Each shard has the surplus of
+brokers in proportion to their replicas in it, and room in proportion to the replicas it has to place. Shards are
+independent, so a few moves remain for afterwards. The same number of shards gives the same plan wherever they are
+processed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from quorumd.pipeline.plan.targets import RackRules
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Some topics, and what brokers give and take of them. Arrays as in Placement; `index` of its partitions."""
+    """Some topics, and the surplus and room of brokers for them. Arrays as in Placement; `index` are its
+    partitions."""
 
     index: Ints
     rows: Rows
@@ -42,12 +43,12 @@ Runner: TypeAlias = Callable[[Iterable[Shard]], Iterable[tuple[Ints, Rows]]]
 
 
 def in_process(shards: Iterable[Shard]) -> Iterable[tuple[Ints, Rows]]:
-    """One after the other, here."""
+    """Plan shards one after the other in this process."""
     return ((shard.index, work_on(shard)) for shard in shards)
 
 
 def work_on(shard: Shard) -> Rows:
-    """The rows of a shard after what brokers give is with those that take it."""
+    """Return the rows of a shard after moving the surplus of brokers to those with room."""
     placement = Placement(
         shard.rows.copy(),
         shard.wanted,
@@ -62,18 +63,18 @@ def work_on(shard: Shard) -> Rows:
 
 
 def exchange(placement: Placement, surplus: Ints, room: Ints, *, keep_spread: bool = True) -> None:
-    """Fill up partitions that lack replicas, then move what brokers have too much of; both are used up."""
+    """Add missing replicas, then move surplus ones; `surplus` and `room` are reduced in place."""
     fill(placement, room, keep_spread=keep_spread)
     shed(placement, surplus, room, keep_spread=keep_spread)
 
 
 def shard_of_topics(names: Iterable[str], shards: int) -> Ints:
-    """Which shard each topic is in: by the CRC-32 of its name, which Spark has as `crc32` too."""
+    """Return the shard of each topic: the CRC-32 of its name, which Spark also has as `crc32`."""
     return np.array([crc32(name.encode()) % shards for name in names], np.int64)
 
 
 def split(placement: Placement, shard_of: Ints, shards: int, targets: Ints) -> Iterable[Shard]:
-    """`shard_of` is the shard of each partition."""
+    """Split a placement; `shard_of` is the shard of each partition."""
     surplus = np.where(placement.rack_of >= 0, np.maximum(placement.loads - targets, 0), 0)
     room = np.maximum(targets - placement.loads, 0)
     held = np.zeros((shards, placement.brokers), np.int64)
@@ -106,9 +107,10 @@ def split(placement: Placement, shard_of: Ints, shards: int, targets: Ints) -> I
 
 
 def _apportioned(totals: Ints, parts: Ints) -> Ints:
-    """Each broker's total split over shards by their parts, in whole numbers of the same sum: (shards, brokers)."""
+    """Split each broker's total over shards in proportion to `parts`, in integers of the same sum: (shards,
+    brokers)."""
     sums = np.maximum(parts.sum(0), 1)
-    # Rounded at another place for each broker, or the first shards would always come off worse.
+    # Rounded at a different position per broker; otherwise the first shards would always get less.
     phase = (np.arange(len(totals)) * 0.6180339887498949) % 1
     edges = np.floor(np.cumsum(parts, axis=0) / sums * totals + phase).astype(np.int64)
     edges[-1] = np.floor(totals + phase)

@@ -12,16 +12,17 @@ from quorumd.pipeline.plan.repair import may_take
 
 _TRADES = 5_000
 _PARTNERS = 20_000
-"""Replicas that are looked at for a trade."""
+"""The number of replicas examined for a trade."""
 
 
 def spread_out(placement: Placement, original: Rows, successors: Mapping[int, int]) -> None:
-    """Trade places until no broker has more of a topic than its limit, as far as that costs nothing.
+    """Swap targets until no broker has more of a topic than its limit, as far as that costs nothing.
 
-    All partitions have all their replicas; loads and racks stay as they are, and what successors took over with them.
+    All partitions must have all their replicas. Loads and racks stay unchanged, and so do replicas of replaced
+    brokers.
     """
     if placement.weights.max(initial=1) > placement.weights.min(initial=1):
-        # Trades of unlike weights would change loads.
+        # Swaps of different weights would change loads.
         return
     moved = not_in(placement.rows, original)
     for before, after in successors.items():
@@ -35,14 +36,14 @@ def spread_out(placement: Placement, original: Rows, successors: Mapping[int, in
 
 
 def _count(placement: Placement, partitions: Ints, columns: Ints) -> Ints:
-    """How many replicas of its topic the broker of each place has."""
+    """Return the number of replicas of the same topic on the broker of each place."""
     brokers = placement.rows[partitions, columns]
     keys = placement.topics[partitions] * placement.brokers + brokers
     return np.asarray(placement.of_topic[keys]).astype(np.int64)
 
 
 def _trade(placement: Placement, partitions: Ints, columns: Ints, index: int) -> None:
-    """Let the replica at `index` and another one that moves go where the other was to go."""
+    """Swap the target of the replica at `index` with that of another moved replica."""
     one, column = partitions[[index]], columns[[index]]
     topic, here = int(placement.topics[one[0]]), int(placement.rows[one[0], column[0]])
     if placement.of_topic[topic * placement.brokers + here] <= placement.limits[topic]:

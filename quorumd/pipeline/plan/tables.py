@@ -120,8 +120,7 @@ def _held(rows: Rows, weights: Ints, ids: Ints) -> Ints:
 
 
 def _violations(outcome: Outcome, rows: Rows) -> int:
-    """Partitions with more replicas in a rack than an even spread has, or fewer; those that lack some anyway by the
-    plan's replication factor are seen with the replicas they have."""
+    """Count partitions whose replicas are not spread evenly over racks, given the replicas they have."""
     here = rows >= 0
     gone = np.r_[outcome.broker_index.rack_of < 0, True]
     counted = np.where(here & ~gone[rows], rows, NONE).astype(np.int32)
@@ -138,7 +137,7 @@ def _violations(outcome: Outcome, rows: Rows) -> int:
 
 
 def _most_of_a_topic(outcome: Outcome, rows: Rows) -> int:
-    """Of all topics and brokers: replicas of one topic on one broker above an even share of the topic."""
+    """Return the maximum of replicas of a topic on a broker above an even share of the topic."""
     topics = outcome.state.topics[outcome.index]
     here = rows >= 0
     brokers = len(outcome.broker_index.ids)
@@ -152,7 +151,7 @@ def _most_of_a_topic(outcome: Outcome, rows: Rows) -> int:
 
 
 def _leaving(outcome: Outcome) -> Mask:
-    """Partitions with a replica on a broker that shall be empty or is not there any more."""
+    """Return the partitions with a replica on a drained or unregistered broker."""
     gone = np.r_[outcome.broker_index.rack_of < 0, False]
     return np.asarray(gone[outcome.old].any(1))
 
@@ -165,7 +164,7 @@ def _leader_indexes(outcome: Outcome) -> Ints:
 
 
 def _reasons(outcome: Outcome, leaving: Mask) -> Ints:
-    """An index of REASONS for each partition."""
+    """Return an index of REASONS per partition."""
     old, new = outcome.old, outcome.new
     reasons = np.where(not_in(new, old).any(1) | not_in(old, new).any(1), 1, 0)
     crowded = np.zeros(len(old), bool)

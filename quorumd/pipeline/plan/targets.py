@@ -1,11 +1,11 @@
-"""How many replicas each broker shall have: as even as the racks allow, reached with the fewest moves.
+"""Computes the target number of replicas per broker: as even as the racks allow, with the fewest moves.
 
-A rack takes a replica of a partition, or as many as an even spread over the racks demands where there are fewer racks
-than replicas; that bounds what a rack can hold, and so what its brokers can. Within these bounds all brokers get the
-same share, shares of racks that cannot take theirs go to the others. Whole numbers come last: every broker gets the
-share rounded down or up, whichever costs it no move, as long as the sum is right.
+A rack takes one replica of a partition or, with fewer racks than replicas, as many as an even spread requires;
+this bounds the replicas of a rack and so of its brokers. Within the bounds, all brokers get the same share; shares
+that a rack cannot take go to the others. Finally shares are rounded up or down, whichever costs a broker no move,
+such that the sum is right.
 
-Weights are replicas, or bytes; the bounds of a rack are in the same unit.
+Weights are replicas or bytes; the bounds of racks have the same unit.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from quorumd.pipeline.plan.arrays import Floats, Ints
 _ROUNDS = 500
 _CLOSE = 1e-9
 _NEAR = 1e-6
-"""A share that is so near to a whole number is that number; shares are fractions of brokers, not of millions."""
+"""A share this close to an integer counts as that integer; shares are fractions of brokers, not of millions."""
 
 
 def rack_bounds(sizes: Ints, replication_factor: int) -> tuple[Ints, Ints]:
-    """The fewest and the most replicas of a partition in each rack; `sizes` are the brokers of each rack.
+    """Return the minimum and maximum of replicas of a partition in each rack; `sizes` are the brokers per rack.
 
-    Raises ConfigError where there are fewer brokers than replicas.
+    Raises ConfigError if there are fewer brokers than replicas.
     """
     if replication_factor > int(sizes.sum()):
         raise ConfigError(
@@ -43,14 +43,14 @@ def rack_bounds(sizes: Ints, replication_factor: int) -> tuple[Ints, Ints]:
 
 @dataclass(frozen=True, slots=True)
 class RackRules:
-    """For each replication factor (rows) and rack (columns): bounds of replicas of one partition."""
+    """The bounds of replicas of one partition, by replication factor (rows) and rack (columns)."""
 
     fewest: Ints
     most: Ints
 
     @classmethod
     def of(cls, sizes: Ints, factors: Ints) -> RackRules:
-        """The rules for these replication factors; rows of others are zero. Raises ConfigError."""
+        """Return the rules for these replication factors; rows of others are zero. Raises ConfigError."""
         height = int(factors.max(initial=0)) + 1
         fewest, most = np.zeros((height, len(sizes)), np.int64), np.zeros((height, len(sizes)), np.int64)
         for factor in np.unique(factors):
@@ -61,7 +61,7 @@ class RackRules:
 
 @dataclass(frozen=True, slots=True)
 class Bands:
-    """Between what each broker may end, and each rack. `share` is what a broker would get if it could be cut."""
+    """The bounds of the final load of each broker and rack. `share` is the exact share of a broker."""
 
     low: Ints
     high: Ints
@@ -71,15 +71,17 @@ class Bands:
     total: int
 
     def reaching(self, loads: Ints) -> Bands:
-        """These bands, and as far beyond as these loads are: what is out of reach binds nobody."""
+        """Extend the bands to these loads, since limits that cannot be reached must not bind."""
         return replace(self, low=np.minimum(self.low, loads), high=np.maximum(self.high, loads))
 
 
 def bands(
     rack_of: Ints, rules: RackRules, weight_by_factor: Mapping[int, int], tolerance: float, *, whole: bool
 ) -> Bands:
-    """`rack_of` is the rack of each broker, -1 for one that shall be empty; `weight_by_factor` what all partitions
-    of a replication factor weigh, one replica of each. `whole`: the weight of a replica is 1.
+    """Compute the bands.
+
+    `rack_of` is the rack of each broker, -1 for one to drain; `weight_by_factor` is the weight of one replica of
+    all partitions, by replication factor. `whole`: the weight of a replica is 1.
     """
     racks = rules.most.shape[1]
     sizes = np.bincount(rack_of[rack_of >= 0], minlength=racks)
@@ -104,11 +106,11 @@ def bands(
 
 
 def rack_shares(sizes: Ints, low: Ints, high: Ints, totals: Ints) -> Floats:
-    """What each rack shall hold so that brokers hold as much the one as the other, as far as the bounds allow.
+    """Return the share of each rack such that brokers get equal loads, as far as the bounds allow.
 
-    `low`, `high` (classes x racks) bound what a rack holds of a class of partitions, `totals` is what there is of
-    each class. One class after the other is filled in evenly on top of the others until nothing changes; that ends at
-    the best (block coordinate descent on a convex function).
+    `low` and `high` (classes x racks) bound what a rack holds of a class of partitions, `totals` are the weights
+    of classes. Classes are distributed evenly on top of the others, one after the other, until nothing changes;
+    this converges to the optimum (block coordinate descent on a convex function).
     """
     held = np.zeros(low.shape)
     for _ in range(_ROUNDS if len(totals) > 1 else 1):
@@ -122,7 +124,7 @@ def rack_shares(sizes: Ints, low: Ints, high: Ints, totals: Ints) -> Floats:
 
 
 def _filled_evenly(sizes: Ints, others: Floats, low: Ints, high: Ints, total: int) -> Floats:
-    """clip(sizes * level - others, low, high), at the level where the sum is the total."""
+    """Return clip(sizes * level - others, low, high) at the level with the sum `total`."""
     used = sizes > 0
     size = np.maximum(sizes, 1)
     corners = np.unique(np.r_[((low + others) / size)[used], ((high + others) / size)[used]])
@@ -139,16 +141,17 @@ def _filled_evenly(sizes: Ints, others: Floats, low: Ints, high: Ints, total: in
 
 
 def even_shares(most: Ints, total: int) -> Floats:
-    """`total` shared by brokers that can take so much at most, as even as that allows."""
+    """Distribute `total` over brokers with these maxima, as evenly as possible."""
     ones = np.ones(len(most), np.int64)
     return _filled_evenly(ones, np.zeros(len(most)), 0 * ones, most, total)
 
 
 def targets(loads: Ints, rack_of: Ints, within: Bands) -> Ints:
-    """What each broker shall hold, with the fewest moves from `loads`, in the bands and of the right sum.
+    """Return the target of each broker, with the fewest moves from `loads`, within the bands and with the right
+    sum.
 
-    A broker keeps what it has where its band allows. Where that is too much in all, those above their share give up
-    first; where it is too little, those below are filled first.
+    A broker keeps its load if its band allows. If the sum is then too large, brokers above their share give up
+    first; if it is too small, brokers below are filled first.
     """
     kept = np.clip(loads, within.low, within.high)
     racks = len(within.rack_low)
@@ -177,8 +180,8 @@ def targets(loads: Ints, rack_of: Ints, within: Bands) -> Ints:
 
 
 def settled(start: Ints, low: Ints, high: Ints, sizes: Ints, total: int) -> Ints:
-    """`start` moved to the sum `total` within [low, high]: if it is too much, the highest by size are lowered to one
-    level; if it is too little, the lowest are raised to one. As near as the bounds allow."""
+    """Change `start` to the sum `total` within [low, high]: lower the highest by size to one level, or raise the
+    lowest to one level, as far as the bounds allow."""
     missing = total - int(start.sum())
     if not missing or not len(start):
         return start
@@ -198,7 +201,7 @@ def settled(start: Ints, low: Ints, high: Ints, sizes: Ints, total: int) -> Ints
             highest = middle
     found = at(lowest)
     left = total - int(found.sum())
-    # What one more step of the level brings, for as many as are missing.
+    # The sum gained by one more step of the level, for the missing amount.
     room = np.minimum(high, np.maximum(start, at(highest))) - found if missing > 0 else at(highest) - found
     taken = np.minimum(room, np.maximum(0, left - np.r_[0, np.cumsum(room)[:-1]]))
     found = found + taken

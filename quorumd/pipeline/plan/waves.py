@@ -1,8 +1,8 @@
 """Divides moves into consecutive waves, within the limits of Kafka and of brokers.
 
-A wave is one AlterPartitionReassignments request. In it no broker gets more than `limit` replicas, loses more, or
-leads more partitions that are copied. What leaves a broker that is gone comes first; partitions of which only the
-order of replicas changes come last, when all replicas are where they shall be.
+A wave is one AlterPartitionReassignments request. In a wave, no broker receives more than `limit` replicas,
+removes more, or leads more partitions that are copied. Replicas of drained and unregistered brokers move first;
+partitions of which only the order of replicas changes come last, when all replicas are in place.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RECORDS_OF_A_REQUEST = 10_000
 def waves(old: Rows, new: Rows, leaders: Ints, first: Mask, limit: int | None) -> Ints:
     """Return the wave of each partition, from 1; 0 for unchanged partitions.
 
-    `leaders` are indexes of brokers as the rows are, negative for none. `first` are partitions that cannot wait.
+    `leaders` are indexes of brokers, negative for none. `first` are urgent partitions.
     """
     found = np.zeros(len(old), np.int64)
     width = max(old.shape[1], new.shape[1])
@@ -37,8 +37,7 @@ def waves(old: Rows, new: Rows, leaders: Ints, first: Mask, limit: int | None) -
 
 
 def _touched(old: Rows, new: Rows, leaders: Ints, moving: Ints) -> list[list[int]]:
-    """For each partition what it needs of brokers: getting, losing and sending are counted apart, as 3 * broker + 0,
-    1 and 2."""
+    """Return the limits that each partition uses: 3 * broker + 0 for receiving, + 1 for removing, + 2 for sending."""
     gets, loses = not_in(new, old), not_in(old, new)
     sends = gets.any(1) & (leaders >= 0)
     columns = [np.where(gets[moving], new[moving] * 3, -1), np.where(loses[moving], old[moving] * 3 + 1, -1)]
@@ -47,7 +46,7 @@ def _touched(old: Rows, new: Rows, leaders: Ints, moving: Ints) -> list[list[int
 
 
 def _first_fit(touched: list[list[int]], limit: int) -> list[int]:
-    """Each into the first wave in which nothing that it needs is used up."""
+    """Assign each partition to the first wave in which none of its limits is exhausted."""
     keys = 1 + max((key for row in touched for key in row), default=0)
     used: list[list[int]] = []
     sizes: list[int] = []

@@ -23,14 +23,14 @@ from quorumd.pipeline.report.chart_parts import (
 from quorumd.pipeline.report.formatting import format_count
 
 MAX_WIDE_BROKERS = 80
-"""Up to this many brokers have room for two bars each; of more, the state after is drawn as a step."""
+"""Up to this number, brokers have two bars each; with more brokers, the state after is drawn as a step."""
 COLORS = (("before", "pale"), ("after", "blue"))
 TARGET_COLOR = ("target", "ink")
 
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """What a broker has before and after a plan, and its target if it has one."""
+    """The load of a broker before and after a plan, and its target if it has one."""
 
     id: int
     rack: str | None
@@ -42,14 +42,14 @@ class Broker:
 def before_and_after(
     brokers: Sequence[Broker], unit: str, format_value: Callable[[float], str] = format_count
 ) -> Spec:
-    """Draw what each broker has before and after, brokers side by side by rack and id."""
+    """Draw the load of each broker before and after, ordered by rack and id."""
     brokers = sorted(brokers, key=lambda broker: (broker.rack or "", broker.id))
     wide = len(brokers) <= MAX_WIDE_BROKERS
     has_targets = any(broker.target is not None for broker in brokers)
     colors = [*COLORS, TARGET_COLOR] if has_targets and wide else list(COLORS)
     racks = _racks(brokers)
     largest = max((max(b.before, b.after, b.target or 0) for b in brokers), default=0)
-    # Names of racks stand above the bars.
+    # Rack names are above the bars.
     upper = largest * 1.12 if racks and largest else None
     bar = alt.MarkDef("rect", clip=True, tooltip=None)
 
@@ -80,7 +80,7 @@ def before_and_after(
 
 
 def _hover_layer(count: int, states: Sequence[str]) -> alt.Chart:
-    """Tooltips over the whole height, so that a broker with nothing has one as well."""
+    """Tooltips over the whole height, so that a broker with an empty bar has one as well."""
     tooltip = [alt.Tooltip(f"{name}:N", title=name.capitalize()) for name in ("broker", "rack")]
     tooltip += [alt.Tooltip(f"{state} text:N", title=state.capitalize()) for state in states]
     chart: alt.Chart = (

@@ -1,4 +1,4 @@
-"""What the charts of a history show, computed from its tables: a few rows, whatever the size of the history."""
+"""Reduces the tables of a history to the few rows that its charts show, whatever its size."""
 
 from __future__ import annotations
 

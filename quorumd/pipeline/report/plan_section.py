@@ -95,7 +95,7 @@ def _range(brokers: pa.Table, column: str) -> str:
 
 def _waves(moves: pa.Table) -> list[Part]:
     if not moves.num_rows:
-        return [empty("Nothing moves: every replica is where this plan wants it.", "Waves")]
+        return [empty("No replica moves: the cluster is already as planned.", "Waves")]
     added = pc.list_value_length(moves["adds"])
     waves = (
         moves.select(["wave", "bytes"])

@@ -1,4 +1,4 @@
-"""Reads the folders and files that the pipeline wrote, without Spark, and makes a page of them."""
+"""Renders the folders and files that the pipeline wrote as a page, without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of level `audit`: nothing is decoded, and what decodes need not be imported."""
+"""The rows of level `audit`. Records are not decoded, so the decoder is not imported."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 
 def audit_rows(pieces: Iterable[Piece], table: Table) -> Iterator[pa.RecordBatch]:
-    """What pieces of files are, and what is wrong with them. Raises InputIncomplete for an unreadable
-    file."""
+    """Yield summaries and faults of pieces of files. Raises InputIncomplete if a file cannot be read."""
     for piece in pieces:
         file = piece.file
         base_offset = file.expected_offset if piece.start == 0 else -1

@@ -27,9 +27,9 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def selection_of(filters: Iterable[pushed.Filter], by_base_offset: bool) -> Selection:
-    """Return a part of the logs that has every row that passes all of `filters`.
+    """Return a part of the logs that contains every row that passes all `filters`.
 
-    `by_base_offset`: the offsets of it are those at which batches begin, else those of records.
+    `by_base_offset`: offsets in it are base offsets of batches, otherwise offsets of records.
     """
     selection = Selection()
     for each in filters:
@@ -47,7 +47,7 @@ def _selection_of(each: pushed.Filter, by_base_offset: bool) -> Selection:
         return Selection()
     interval = _interval(each, _WIDEST[kind])
     if name == "base_offset" and not by_base_offset:
-        # Its batch may end above.
+        # Its batch may extend beyond the filter.
         interval = Interval(interval.low)
     if kind == _OFFSETS:
         return Selection(offsets=interval)
@@ -65,7 +65,7 @@ def _values(each: pushed.Filter) -> list[int | datetime] | None:
     if isinstance(each, pushed.EqualTo):
         return [] if each.value is None else [each.value]
     if isinstance(each, pushed.EqualNullSafe):
-        # Rows of damage have columns that are null.
+        # Rows of faults have null columns.
         return None if each.value is None else [each.value]
     if isinstance(each, pushed.In):
         return [value for value in each.value if value is not None]
@@ -85,7 +85,7 @@ def _interval(each: pushed.Filter, widest: Interval) -> Interval:
 
 
 def _number(value: int | datetime) -> int:
-    """Times as the milliseconds that hold them: bounds are inclusive, Spark cuts finer."""
+    """Convert times to milliseconds: bounds are inclusive, and Spark filters exactly."""
     if isinstance(value, datetime):
         aware = value if value.tzinfo else value.replace(tzinfo=UTC)
         return (aware - _UNIX) // _MILLISECOND

@@ -41,16 +41,16 @@ class FollowedSegment:
         self.end_offset = self.file.expected_offset
         self.epoch = -1
         self._end = 0
-        """In bytes, of the last sound batch; where that begins, and how."""
+        """The end of the last sound batch in bytes; below, its start and its header."""
         self._last_at = 0
         self._last_header = b""
         self._offsets: list[int] = []
         self._positions: list[int] = []
 
     def look(self, file: File) -> None:
-        """Walk on over what was written since; from the beginning where it is not what it was.
+        """Continue at the last sound batch; start from the beginning if the file was replaced.
 
-        Only what is behind the last sound batch is looked at again: it may have been half written.
+        Data after the last sound batch is read again, since it may have been half written.
         """
         self.file = file
         try:
@@ -104,7 +104,7 @@ class FollowedCopy:
         return self.files[0].expected_offset if self.files else 0
 
     def look(self, files: list[File]) -> Reached:
-        """`files` are its segments now."""
+        """Update from `files`, its current segments, and return the end of the copy."""
         self.files = files
         before, self._followed = self._followed, {}
         for file in reversed(files):
@@ -112,7 +112,7 @@ class FollowedCopy:
             segment.look(file)
             self._followed[file.path] = segment
             if segment.epoch >= 0:
-                # A segment that was begun and has nothing in it yet begins where the one before ends.
+                # A new, empty segment begins where the previous one ends.
                 return Reached(self.node, segment.end_offset, segment.epoch)
         return Reached(self.node, self.start_offset, -1)
 

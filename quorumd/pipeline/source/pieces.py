@@ -109,8 +109,8 @@ def read_piece(piece: Piece, wanted: Wanted) -> Iterator[Read]:
         place = scanned.next
         if file.snapshot is not None and len(scanned.batches):
             is_finished = is_footer(data, int(scanned.batches.position[-1]))
-        is_told = not file.may_be_torn or wanted.with_torn_tail
-        faults = [fault for fault in scanned.faults if is_told or fault.code != "TORN_TAIL"]
+        is_reported = not file.may_be_torn or wanted.with_torn_tail
+        faults = [fault for fault in scanned.faults if is_reported or fault.code != "TORN_TAIL"]
         yield _selected(origin, data, position, scanned.batches, faults, wanted)
     wrong = _boundary_fault(file, place) if file.snapshot is None else lacking_footer(place, is_finished)
     if wrong is not None:
@@ -149,13 +149,13 @@ def _boundary_fault(file: File, place: Place) -> Fault | None:
 
 
 def read_fetched(
-    answers: Iterable[tuple[Origin, bytes]], wanted: Wanted, place: Place = START
+    fetched: Iterable[tuple[Origin, bytes]], wanted: Wanted, place: Place = START
 ) -> Iterator[Read]:
     """Read fetched pieces of one log or snapshot from `place` on; a piece may end within a batch."""
     rest = b""
     origin: Origin | None = None
-    for origin, answer in answers:
-        data = rest + answer if rest else answer
+    for origin, content in fetched:
+        data = rest + content if rest else content
         scanned = scan(data, place, is_last=False)
         yield _selected(origin, data, place.position, scanned.batches, scanned.faults, wanted)
         rest, place = data[scanned.end :], scanned.next

@@ -120,11 +120,11 @@ def _read_live(options: SourceOptions, task: LiveTask, wanted: Wanted) -> Iterat
     with Observer(
         task.addresses, committed_only=options.committed_only, timeout_s=options.timeout_s
     ) as observer:
-        answers = (
+        pieces = (
             (Origin(fetched.node, None, f"the log of node {fetched.node}"), fetched.data)
             for fetched in observer.read(task.offsets.low, task.offsets.high)
         )
-        yield from read_fetched(answers, wanted)
+        yield from read_fetched(pieces, wanted)
 
 
 def _read_live_snapshot(options: SourceOptions, snapshot: OffsetAndEpoch, wanted: Wanted) -> Iterator[Read]:
@@ -132,5 +132,5 @@ def _read_live_snapshot(options: SourceOptions, snapshot: OffsetAndEpoch, wanted
         origin = Origin(
             -1, None, f"snapshot {snapshot.offset}-{snapshot.epoch}", (snapshot.offset, snapshot.epoch)
         )
-        answers = ((origin, piece) for piece in observer.read_snapshot(snapshot))
-        yield from read_fetched(answers, wanted, Place(expected_offset=0))
+        pieces = ((origin, piece) for piece in observer.read_snapshot(snapshot))
+        yield from read_fetched(pieces, wanted, Place(expected_offset=0))

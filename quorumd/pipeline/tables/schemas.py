@@ -155,8 +155,8 @@ BATCHES = Table(
 
 AUDIT = Table(
     "audit",
-    "A summary of a segment, or of a part of it. `kind` is SEGMENT, BUCKET, EPOCH_START (the first batch of an epoch), "
-    "CONTROL (a batch of control records), or a code of scan.Fault.",
+    "A summary of a segment, or of a part of it. `kind` is SEGMENT, BUCKET, EPOCH_START (first batch of an epoch) "
+    "or CONTROL (a batch of control records), or a code of scan.Fault.",
     (
         Column("node", "INT"),
         Column("segment", "STRING"),

@@ -319,7 +319,7 @@ def test_a_later_leader_without_what_was_committed_broke_raft(nodes: dict[int, P
     damaged_logs.save_high_watermark(nodes[1], offset + 1)
     finding = the_alarm(audited(nodes))
     assert told(finding)[:3] == ("DIVERGED", 3, offset)
-    assert "did not have what was committed" in finding.detail
+    assert "lacked records committed" in finding.detail
 
 
 def report_epoch(nodes: dict[int, Path]) -> int:
@@ -332,7 +332,7 @@ def test_of_two_copies_nobody_can_say_which_is_right(nodes: dict[int, Path]) -> 
     finding = the_alarm(audited(nodes))
     assert told(finding)[2:] == (batch.base_offset, batch.end_offset)
     assert {finding.node, finding.peer} == {1, 2}
-    assert finding.detail.endswith("which one is right cannot be told from these folders")
+    assert finding.detail.endswith("these folders do not show which one is correct")
 
 
 def test_one_voter_of_three_proves_nothing(nodes: dict[int, Path]) -> None:

@@ -189,11 +189,11 @@ async def test_it_gives_up_in_one_line_that_says_where_it_stood(waits: None) -> 
         await asyncio.to_thread(ask(gone, lambda observer: observer.fetch(0)))
     denied = fetched(error=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     async with FakeNode(script({ApiKey.FETCH: [denied]})) as node:
-        with pytest.raises(RequestFailed, match="answered Fetch with CLUSTER_AUTHORIZATION_FAILED"):
+        with pytest.raises(RequestFailed, match="responded to Fetch with CLUSTER_AUTHORIZATION_FAILED"):
             await asyncio.to_thread(ask(node, lambda observer: observer.fetch(0)))
     broker = {key: versions for key, versions in ALL_APIS.items() if key != ApiKey.FETCH}
     async with FakeNode(script({}), broker) as node:
-        with pytest.raises(RequestFailed, match="does not speak Fetch; check that it is the listener"):
+        with pytest.raises(RequestFailed, match="does not support Fetch; check that it is the listener"):
             await asyncio.to_thread(ask(node, lambda observer: observer.fetch(0)))
 
 
