@@ -134,11 +134,12 @@ class AdminClient(ClusterClient):
     retriable."""
 
     async def describe_quorum(self) -> PartitionData:
-        """The metadata partition as its leader sees it. Raises RequestFailed."""
+        """Return the metadata partition as its leader sees it. Raises RequestFailed."""
         return (await self.describe_replicas())[0]
 
     async def describe_replicas(self) -> tuple[PartitionData, list[DescribedNode]]:
-        """The metadata partition as its leader sees it, and where its voters listen. Raises RequestFailed."""
+        """Return the metadata partition as its leader sees it, and the listeners of its voters. Raises
+        RequestFailed."""
         topic = describe_quorum_request.TopicData(
             METADATA_TOPIC, [describe_quorum_request.PartitionData(METADATA_PARTITION)]
         )
@@ -170,8 +171,8 @@ class AdminClient(ClusterClient):
         request = wire.AlterQuorumRequest("", [wire.TopicData(METADATA_TOPIC, [partition])])
         response = await self.request(request, AlterQuorumResponse, "leader")
         for topic in response.topics:
-            for answer in topic.partitions:
-                raise_on_error(answer.error_code, answer.error_message, "AlterQuorum")
+            for result in topic.partitions:
+                raise_on_error(result.error_code, result.error_message, "AlterQuorum")
 
     async def add_voter(self, voter: ReplicaKey, endpoints: Sequence[Endpoint]) -> None:
         """Add one voter (KIP-853); returns once that is committed. Retries until the deadline while the replica is
@@ -233,9 +234,9 @@ class AdminClient(ClusterClient):
             [AlterConfigsResource(resource_type, name, configs)], validate_only
         )
         response = await self.request(request, IncrementalAlterConfigsResponse, "leader")
-        for answer in response.responses:
+        for result in response.responses:
             raise_on_error(
-                answer.error_code, answer.error_message, f"configs of {_resource(resource_type, name)}"
+                result.error_code, result.error_message, f"configs of {_resource(resource_type, name)}"
             )
 
     async def create_topic(
@@ -347,11 +348,11 @@ class AdminClient(ClusterClient):
         )
         raise_on_error(response.error_code, response.error_message, "AlterPartitionReassignments")
         refused: dict[TopicPartition, ItemError] = {}
-        for answer in response.responses:
-            for item in answer.partitions:
+        for result in response.responses:
+            for item in result.partitions:
                 was_before = item.error_code == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS and attempts > 1
                 if item.error_code and not was_before:
-                    refused[TopicPartition(answer.name, item.partition_index)] = _item_error(item)
+                    refused[TopicPartition(result.name, item.partition_index)] = _item_error(item)
         return refused
 
     async def list_reassignments(

@@ -24,10 +24,10 @@ def _reason(error: OSError) -> str:
 
 
 class NodeConnection(asyncio.Protocol):
-    """Made by `open`, ready to use. What is sent in one turn of the loop leaves in one write.
+    """A connection to one node, created by `open`. Requests sent in one tick of the event loop share one write.
 
-    A request fails with RequestFailed when the connection is lost before its answer came: whether it had an
-    effect is not known then. There are no retries and no time-outs here; `AdminClient` has both.
+    If the connection is lost before its response, a request fails with RequestFailed, and may or may not have
+    taken effect. There are no retries or timeouts here; `AdminClient` has both.
     """
 
     def __init__(self, host: str, port: int, client_id: str) -> None:
@@ -46,7 +46,7 @@ class NodeConnection(asyncio.Protocol):
     async def open(cls, host: str, port: int, client_id: str = "quorumd") -> NodeConnection:
         """Connect and negotiate API versions.
 
-        Raises RequestFailed when the node cannot be reached or does not speak Kafka's protocol.
+        Raises RequestFailed if the node cannot be reached or does not support Kafka's protocol.
         """
         loop = asyncio.get_running_loop()
         try:
@@ -70,7 +70,7 @@ class NodeConnection(asyncio.Protocol):
 
     @property
     def peer_ranges(self) -> VersionRanges:
-        """The version range of each API key that the node speaks."""
+        """The supported version range of each API of the node."""
         return self._handshake.peer_ranges
 
     def __repr__(self) -> str:
@@ -78,7 +78,7 @@ class NodeConnection(asyncio.Protocol):
         return f"<connection to {self.host}:{self.port}, {state}>"
 
     def best_version(self, api_key: int) -> int:
-        """The highest version of an API that both sides speak. Raises UnsupportedVersion if there is none."""
+        """Return the highest common version of an API. Raises UnsupportedVersion if there is none."""
         version = choose_version(api_key, self.peer_ranges)
         if version is None:
             spoken = self.peer_ranges.get(api_key)
@@ -105,22 +105,22 @@ class NodeConnection(asyncio.Protocol):
         self._write(data)
 
     async def send(self, message: Message, version: int | None = None) -> Message:
-        """The response to a request. Raises as `submit`, and RequestFailed when the connection is lost."""
-        answered: asyncio.Future[Message] = self._loop.create_future()
+        """Send a request and return its response. Raises like `submit`, and RequestFailed on a lost connection."""
+        response: asyncio.Future[Message] = self._loop.create_future()
 
         def done(outcome: Outcome) -> None:
-            if answered.done():
+            if response.done():
                 return
             if isinstance(outcome, Message):
-                answered.set_result(outcome)
+                response.set_result(outcome)
             else:
-                answered.set_exception(outcome)
+                response.set_exception(outcome)
 
         self.submit(message, done, version)
-        return await answered
+        return await response
 
     def close(self) -> None:
-        """Close; what is in flight fails."""
+        """Close the connection; pending requests fail."""
         self._fail("closed by this client")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -1,16 +1,16 @@
-"""A load of config writes on the leader: what it commits in a second, how long a write waits, how long none succeeds.
+"""Generates a load of config writes on the leader, and measures throughput, latency and pauses.
 
     load = Load(leader, in_flight=64, seconds=5, written=names)     # `leader` finds the address of the leader
     await load.run()
     load.report().writes_per_second, .percentile_ms(99), .longest_pause_ms
     await remove_written(admin, names)
 
-Every write is one IncrementalAlterConfigs request with one value; it is answered after commit, so a write
-counts once a majority has it on disk. `in_flight` writes are kept going, spread evenly over `connections`
-pipelined connections; whenever one is answered, the next leaves. Where the leader goes, the writes in flight
-count as failed and the load goes on at the next one. The generator shares the machine with what it measures,
-so it does the least: request bytes are made once, only the correlation id is filled in, and of an answer only
-the correlation id and the error code are read.
+Every write is one IncrementalAlterConfigs request with one value. The response follows the commit, so a write
+counts once a majority has it on disk. `in_flight` writes are kept in progress, spread evenly over `connections`
+pipelined connections; each response triggers the next write. If the leader changes, pending writes count as failed
+and the load continues at the new one. The generator shares the machine with the nodes, so it does little work:
+requests are encoded once and get only a new correlation id, and only the correlation id and the error code of a
+response are decoded.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from quorumd.protocol.messages.incremental_alter_configs_response import Increme
 CLIENT_METRICS = 16
 RESOURCE_NAME = "quorumd-load"
 CONFIG = "metrics"
-"""A list of any text, so a value of any size."""
+"""A config that accepts any text, so values can have any size."""
 FILL_CHARACTERS = "xy"
-"""In turn: a stock controller commits nothing for a value that is there already."""
+"""Used alternately: a stock controller commits nothing if the value is unchanged."""
 CLIENT_ID = b"quorumd-load"
 API_VERSION = 1
 WARM_UP_S = 0.5
@@ -51,24 +51,27 @@ RETRY_BACKOFF_S = 0.05
 REMOVED_AT_ONCE = 500
 """Resources per request."""
 REMOVALS = 3
-"""A write that was under way when its connection was closed may be carried out after a removal."""
+"""A write in flight when its connection was closed may take effect after a removal."""
 _SET, _DELETE = 0, 1
 _OF_RESOURCE = 7
-"""DescribeConfigs' source of what a client-metrics resource itself has."""
+"""The DescribeConfigs source of configs of a client-metrics resource itself."""
 
 _REQUEST_START = Struct(">ihhi")
-"""Size of the rest, API key, version, correlation id."""
+"""Remaining size, API key, version, correlation id."""
 _CORRELATION_ID = Struct(">i")
 _CORRELATION_AT = 8
 _RESPONSE = Struct(">ii5xBh")
-"""Size of the rest, correlation id, (no tags, throttle time), number of results + 1, error code of the first."""
+"""Remaining size, correlation id, (no tags, throttle time), number of results + 1, error code of the first result."""
 _MIN_RESPONSE_SIZE = _RESPONSE.size
 
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """One run. `latencies_ms` are those of the counted writes, sorted ascending; `failed` are writes that were
-    refused or not answered; `longest_pause_ms` is the longest time in which none succeeded."""
+    """The measurements of a run.
+
+    `latencies_ms` are the latencies of the counted writes, ascending; `failed` counts rejected writes and those
+    without a response; `longest_pause_ms` is the longest time without a successful write.
+    """
 
     in_flight: int
     connections: int
@@ -88,14 +91,14 @@ class LoadReport:
         return self.writes / self.seconds
 
     def percentile_ms(self, percent: float) -> float:
-        """The latency that `percent` of the writes did not exceed (nearest rank)."""
+        """Return the latency that `percent` of the writes did not exceed (nearest rank)."""
         rank = -(-len(self.latencies_ms) * percent // 100)
         return self.latencies_ms[max(0, int(rank) - 1)]
 
 
 @dataclass(slots=True)
 class _Totals:
-    """What the connections of a run count together, from `start` to `deadline`."""
+    """The totals of all connections of a run, from `start` to `deadline`."""
 
     start: float
     deadline: float
@@ -106,7 +109,7 @@ class _Totals:
     _last: float = 0.0
 
     def record_success(self, now: float) -> None:
-        """Some writes succeeded at this time."""
+        """Record successful writes at this time."""
         if self.start <= now <= self.deadline:
             self.longest_pause_s = max(self.longest_pause_s, self.pause_s(now))
             self._last = now
@@ -116,8 +119,8 @@ class _Totals:
 
 
 class Load:
-    """One run against whichever node leads. `report` may be called at any time, also after a run was cancelled. The
-    names of resources that may have been written are added to `written`, for `remove_written`."""
+    """A run against the current leader. `report` may be called at any time, also after the run was cancelled.
+    Resources that may have been written are added to `written`, for `remove_written`."""
 
     def __init__(
         self,
@@ -142,7 +145,7 @@ class Load:
     async def run(self) -> None:
         """Write until the time is over, at one leader after the other.
 
-        Raises RequestFailed for a write that no leader would accept, and where nothing was written at all.
+        Raises RequestFailed if a leader rejects a write for good, or if nothing was written.
         """
         failure: Exception | None = None
         while (left_s := self._totals.deadline - perf_counter()) > 0:
@@ -161,7 +164,7 @@ class Load:
             raise failure or RequestFailed("no write succeeded in time; use a longer --duration")
 
     def report(self) -> LoadReport:
-        """The measurements so far."""
+        """Return the measurements so far."""
         totals, now = self._totals, perf_counter()
         return LoadReport(
             self._in_flight,
@@ -175,8 +178,7 @@ class Load:
         )
 
     async def _write_to(self, address: Address) -> None:
-        """Keep the writes going at one node until the time is over. Raises RequestFailed when the node does not take
-        them any more."""
+        """Write at one node until the time is over. Raises RequestFailed if the node stops accepting writes."""
         loop = asyncio.get_running_loop()
         writers = []
         transports: list[asyncio.Transport] = []
@@ -203,7 +205,7 @@ class Load:
                 transport.abort()
 
     def _requests(self, resource: str) -> tuple[bytes, bytes]:
-        """Two frames, sent in turn, each of which changes what the other wrote."""
+        """Return two frames with different values, to be sent alternately."""
         first, second = (
             write_request(resource, self._value_bytes, fill_character) for fill_character in FILL_CHARACTERS
         )
@@ -221,12 +223,12 @@ class Load:
 
 
 def resource_name(connection: int, slot: int) -> str:
-    """The resource that one of the writes kept in flight belongs to."""
+    """Return the resource written by one of the concurrent writes."""
     return f"{RESOURCE_NAME}-{connection}-{slot}"
 
 
 def write_request(resource: str, value_bytes: int, fill_character: str = FILL_CHARACTERS[0]) -> bytes:
-    """The frame that sets the config of one of the load's own resources, with correlation id 0."""
+    """Return the frame that sets the config of one of the load's resources, with correlation id 0."""
     change = AlterableConfig(CONFIG, _SET, fill_character * value_bytes)
     message = IncrementalAlterConfigsRequest([AlterConfigsResource(CLIENT_METRICS, resource, [change])])
     body = Struct(">h").pack(len(CLIENT_ID)) + CLIENT_ID + b"\0" + encode(message, API_VERSION)
@@ -235,7 +237,7 @@ def write_request(resource: str, value_bytes: int, fill_character: str = FILL_CH
 
 
 async def remove_written(client: ClusterClient, names: Iterable[str]) -> None:
-    """Delete the config of these resources, which is all they have. Raises RequestFailed."""
+    """Delete the config of these resources, which have no other. Raises RequestFailed."""
     left = sorted(names)
     for _ in range(REMOVALS):
         left = [
@@ -255,12 +257,12 @@ async def _removed(client: ClusterClient, names: Sequence[str]) -> list[str]:
         [AlterConfigsResource(CLIENT_METRICS, name, [change]) for name in names]
     )
     altered = await client.request(request, IncrementalAlterConfigsResponse, "leader")
-    for answer in altered.responses:
-        raise_on_error(answer.error_code, answer.error_message, answer.resource_name)
-    asked = DescribeConfigsRequest(
+    for result in altered.responses:
+        raise_on_error(result.error_code, result.error_message, result.resource_name)
+    query = DescribeConfigsRequest(
         [DescribeConfigsResource(CLIENT_METRICS, name, [CONFIG]) for name in names]
     )
-    described = await client.request(asked, DescribeConfigsResponse, "leader")
+    described = await client.request(query, DescribeConfigsResponse, "leader")
     return [
         result.resource_name
         for result in described.results
@@ -274,7 +276,7 @@ async def _connect(writer: _Writer, host: str, port: int) -> asyncio.Transport:
 
 
 class _Writer(asyncio.Protocol):
-    """One connection that keeps as many writes going as it was given requests."""
+    """A connection that keeps one write per given request in progress."""
 
     def __init__(
         self,
@@ -289,7 +291,7 @@ class _Writer(asyncio.Protocol):
         ]
         self._totals = totals
         self._sent: deque[tuple[int, float]] = deque()
-        """Slot and time of each write that waits for its answer, oldest first: answers come in order."""
+        """Slot and start time of each pending write, oldest first: responses arrive in order."""
         self._correlation_id = 0
         self._completed = 0
         self._buffer = b""
@@ -342,7 +344,7 @@ class _Writer(asyncio.Protocol):
         if not self.finished.done():
             self.finished.cancel()
         elif not self.finished.cancelled():
-            self.finished.exception()  # another connection's failure may have been raised already
+            self.finished.exception()  # another connection's failure may already have been raised
 
     def _send(self, slots: range | list[int], now: float) -> None:
         frames = bytearray()

@@ -1,17 +1,17 @@
-"""The properties file of one node: read, checked, explained.
+"""The properties file of one node: parsing, validation and documentation.
 
-    load(path, environment) -> Settings     every problem in one ConfigError, each with file, line and key; no
-                                            value of a key that is not quorumd's
-    Settings                        the frozen pydantic model; `.node_settings()` is what a Node takes
-    documentation()                 one row a setting: its keys, type, default and meaning
+    load(path, environment) -> Settings     all problems in one ConfigError, each with file, line and key; only
+                                            values of quorumd's own keys are shown
+    Settings                        the frozen pydantic model; `.node_settings()` are the settings of a Node
+    documentation()                 one row per setting: its keys, type, default and meaning
 
     properties      Java's properties format, with line numbers
-    environment     QUORUMD_NODE_ID and the like, which win over the file
+    environment     QUORUMD_NODE_ID and the like, which override the file
     references      ${file:/path:key}, ${dir:/path:name}, ${env:NAME}
-    kafka_keys      keys of Kafka that are no settings here: without effect, or refused
-    values          kinds of values: durations, sizes, listeners, voters; what each allows
-    settings        the settings themselves, in one list, and how they depend on each other
-    loading         keys -> settings; problems -> text
+    kafka_keys      Kafka's keys that are not settings here: ignored or rejected
+    values          kinds of values, such as durations, sizes, listeners and voters, and their allowed values
+    settings        the list of settings, and their dependencies
+    loader          converts keys to settings, and problems to text
 
 A setting has one meaning and often two names: the key of the KIP-595 draft and the key that Kafka shipped.
 """

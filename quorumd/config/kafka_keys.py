@@ -1,11 +1,11 @@
-"""Kafka's keys that are no settings of quorumd: which have no effect here, and which must not be ignored.
+"""Kafka's keys that are not settings of quorumd: ignored, or rejected because ignoring them is unsafe.
 
-The names are in kafka_keys.txt beside this file; what a key stands for decides its class:
+The names are in kafka_keys.txt beside this file. The class of a key depends on its meaning:
 
     a setting of quorumd                                   read (settings.py), never in that file
-    Kafka's, and does nothing here                         accepted with a warning
-    Kafka's, and a cluster is less safe when it is ignored refused, unless its value asks for nothing
-    known to neither                                       a warning; refused where it resembles a key of quorumd
+    Kafka's, without effect here                           accepted with a warning
+    Kafka's, and unsafe to ignore                          rejected, unless the value is harmless
+    unknown to both                                        a warning; rejected if it resembles a key of quorumd
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ _OF_LISTENER = re.compile(r"listener\.name\.[^.]+\.(.+)")
 
 
 class KafkaKey(NamedTuple):
-    """What the list says of a key; `harmless` are values with which a refused key asks for nothing."""
+    """An entry of the list; a rejected key is accepted with one of the `harmless` values."""
 
     is_refused: bool
     reason: str
     harmless: tuple[str, ...] = ()
 
     def refuses(self, value: str) -> bool:
-        """Whether a node must not start with this value."""
+        """Return True if a node must not start with this value."""
         return self.is_refused and value.strip() not in ("", *self.harmless)
 
 
 def find(key: str) -> KafkaKey | None:
-    """The entry of a key, also of one for a single listener (`listener.name.external.ssl.keystore.location`, with a
-    mechanism before `sasl.` where there is one); None if Kafka does not know it."""
+    """Return the entry of a key, also of a key for a single listener
+    (`listener.name.external.ssl.keystore.location`, with a mechanism before `sasl.` if there is one); None if
+    Kafka does not know it."""
     of_listener = _OF_LISTENER.fullmatch(key)
     if of_listener is None:
         return _find_plain(key)
@@ -50,7 +51,7 @@ def _find_plain(key: str) -> KafkaKey | None:
 
 @cache
 def entries() -> tuple[dict[str, KafkaKey], dict[str, KafkaKey]]:
-    """All entries of the list: of keys, and of what keys begin with."""
+    """Return all entries: by key, and by prefix of keys."""
     keys: dict[str, KafkaKey] = {}
     prefixes: dict[str, KafkaKey] = {}
     section = KafkaKey(False, "")

@@ -1,5 +1,7 @@
-"""From a properties file and the environment to Settings: which key is which setting, what the others are, and every
-problem with its place. A value is shown only where its key is one of quorumd's and cannot hold a secret."""
+"""Loads Settings from a properties file and the environment, and reports every problem with its place.
+
+Values are shown only for quorumd's own keys that cannot hold secrets.
+"""
 
 from __future__ import annotations
 

@@ -16,9 +16,12 @@ ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 class Property(NamedTuple):
-    """One `key=value`; `line` counts from 1. `fault` says why the text cannot be read, "" if it can, and never quotes
-    the value. `origin` is the variable of the environment that it comes from, "" for the file; `reference` is the
-    value as it was given, where that refers to another place."""
+    """One `key=value`; `line` counts from 1.
+
+    `fault` is the reason why the text cannot be parsed, "" if there is none, and never contains the value.
+    `origin` is the environment variable it comes from, "" for the file; `reference` is the original value if it
+    contains references.
+    """
 
     key: str
     value: str
@@ -29,14 +32,14 @@ class Property(NamedTuple):
 
 
 def parse_properties(text: str) -> list[Property]:
-    """All properties in the order of the file, also those that are given twice."""
+    """Parse all properties in order, including duplicates."""
     return [_parse_property(logical_line, number) for number, logical_line in _logical_lines(text)]
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     pending = ""
     start = 0
-    # Not splitlines(): it also splits at characters that Java takes for ordinary ones.
+    # Not splitlines(), which also splits at characters that Java treats as ordinary.
     for number, raw in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), start=1):
         line = raw.lstrip(WHITE_SPACE)
         if not start:
@@ -91,7 +94,7 @@ def _unescape(raw: str) -> str:
 
 
 def _joined_surrogates(text: str) -> str:
-    """Java writes a character beyond 16 bits as two escapes."""
+    """Join surrogate pairs: Java writes a character above U+FFFF as two escapes."""
     try:
         return text.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:

@@ -1,12 +1,12 @@
-"""`${provider:path:key}` in values: Kafka's config providers, so that a properties file need not hold a secret.
+"""`${provider:path:key}` in values: Kafka's config providers, which keep secrets out of properties files.
 
     ${file:/run/secrets/node.properties:key}    a key of another properties file
     ${dir:/run/secrets:name}                    the content of a file in a folder
-    ${env:NAME}                                 a variable of the environment
+    ${env:NAME}                                 an environment variable
 
 These three names need no declaration. `config.providers=vault` and `config.providers.vault.class=...` give one of
-Kafka's three classes another name; `param.allowed.paths` and `param.allowlist.pattern` restrict what they read. What
-goes wrong is told with the reference, never with what it stands for.
+Kafka's three classes another name; `param.allowed.paths` and `param.allowlist.pattern` restrict what they read.
+Errors contain the reference, never its value.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Provider:
 
 @dataclass(slots=True)
 class Providers:
-    """The providers that a file may refer to."""
+    """The providers available to a file."""
 
     environment: Mapping[str, str]
     _by_name: dict[str, _Provider] = field(
@@ -48,7 +48,8 @@ class Providers:
     )
 
     def declare(self, properties: Iterable[Property]) -> list[tuple[Property, str, str]]:
-        """Take what a file says of providers; returns each property that is wrong, why, and what is allowed."""
+        """Process the declarations of providers; return each invalid property with the problem and the allowed
+        values."""
         faults = []
         by_key = {given.key: given for given in properties}
         names = by_key.get(PROVIDERS_KEY)
@@ -84,7 +85,7 @@ class Providers:
         return []
 
     def resolve(self, value: str) -> str:
-        """The value with what its references stand for. Raises ValueError, which names the reference and says why."""
+        """Replace the references in a value. Raises ValueError with the reference and the reason."""
         return _REFERENCE.sub(
             lambda match: self._look_up(match[0], match[1], match[2] or "", match[3]), value
         )
@@ -117,12 +118,12 @@ class Providers:
 
 
 def is_reference(value: str) -> bool:
-    """Whether a value holds at least one reference."""
+    """Return True if a value contains a reference."""
     return _REFERENCE.search(value) is not None
 
 
 def _content(provider: _Provider, path: str, key: str) -> str:
-    """A key of a properties file, or a file of a folder. Raises LookupError with what is wrong."""
+    """Return a key of a properties file, or the content of a file in a folder. Raises LookupError with the reason."""
     file = Path(path)
     if provider.kind == "dir":
         if "/" in key or key in ("", ".", ".."):

@@ -51,7 +51,7 @@ CONTROLLER_METRICS: Final[tuple[NodeMetric, ...]] = (
     NodeMetric(
         "quorumd_broker_registration_state",
         "gauge",
-        "Of each registered broker: 10 fenced, 20 in controlled shutdown, 30 active.",
+        "State of each registered broker: 10 fenced, 20 in controlled shutdown, 30 active.",
         lambda node, sampled: [((str(id),), state) for id, state in sampled.image.broker_states],
         ("broker",),
         ("BrokerRegistrationState",),
@@ -67,7 +67,7 @@ CONTROLLER_METRICS: Final[tuple[NodeMetric, ...]] = (
     NodeMetric(
         "quorumd_controller_leader_changes",
         "counter",
-        "Leaders that this node came to know, one per epoch, itself included.",
+        "Leaders that this node learned of, one per epoch, including itself.",
         single(lambda node: node.watch.leaders_elected),
         kip=("NewActiveControllersCount",),
     ),
@@ -163,14 +163,14 @@ CONTROLLER_METRICS: Final[tuple[NodeMetric, ...]] = (
     NodeMetric(
         "quorumd_metadata_applied_lag_seconds",
         "gauge",
-        "How old the last record in the image is; 0 on the leader.",
+        "Age of the last record in the image; 0 on the leader.",
         lambda node, sampled: [((), sampled.applied_lag_s)],
         kip=("LastAppliedRecordLagMs",),
     ),
     NodeMetric(
         "quorumd_metadata_errors",
         "counter",
-        "Snapshots that could not be built or were found damaged; at any other error with metadata the node stops.",
+        "Snapshots that could not be built or were found damaged; at any other metadata error the node stops.",
         single(lambda node: node.statistics.snapshots_failed + node.log.snapshots.set_aside_count),
         kip=("MetadataErrorCount",),
     ),

@@ -28,9 +28,9 @@ class ImageStatistics(NamedTuple):
     metadata_version: int
     applied_timestamp_ms: int = 0
     broker_states: tuple[tuple[int, int], ...] = ()
-    """Ids of registered brokers, each with its state."""
+    """The ids and states of registered brokers."""
     heartbeat_ages_s: tuple[tuple[int, float], ...] = ()
-    """Where this node decides: how long ago it received a heartbeat of each, at most the session timeout."""
+    """On the leader: the time since the last heartbeat of each broker, at most the session timeout."""
 
 
 EMPTY_STATISTICS: Final = ImageStatistics(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
@@ -63,7 +63,7 @@ def collect_image_statistics(node: Node, before: ImageStatistics) -> ImageStatis
 
 
 def state_of(broker: Broker) -> int:
-    """The state of a registered broker as a number of Kafka's controllers."""
+    """Return the state of a registered broker as numbered by Kafka's controller."""
     if broker.is_fenced:
         return FENCED
     return CONTROLLED_SHUTDOWN if broker.in_controlled_shutdown else ACTIVE

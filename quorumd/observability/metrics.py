@@ -270,14 +270,14 @@ METRICS: tuple[NodeMetric, ...] = (
     NodeMetric(
         "quorumd_event_loop_delay_seconds",
         "histogram",
-        "How late the event thread came to what was due, looked at once a second.",
+        "Delay of scheduled work on the event thread, sampled once per second.",
         lambda node, sampled: [((), sampled.loop_delay_ms)],
         kip=("EventQueueTimeMs",),
     ),
     NodeMetric(
         "quorumd_event_processing_seconds",
         "histogram",
-        "Time in which the event thread handled what one connection brought, or the end of a flush.",
+        "Time that the event thread took to handle the data of one connection or the end of a flush.",
         single(lambda node: node.statistics.event_processing_ms),
         kip=("EventQueueProcessingTimeMs",),
     ),

@@ -28,9 +28,9 @@ class SampledState:
     """Share of the last second in which the event thread used no CPU. Waiting for a disk counts as idle."""
     image: ImageStatistics = EMPTY_STATISTICS
     applied_lag_s: float = 0.0
-    """How old the last record in the image is, 0 where this node decides, or nothing is applied."""
+    """The age of the last record in the image; 0 on the leader, or if no record is applied."""
     loop_delay_ms: Histogram = field(default_factory=Histogram)
-    """How late the event thread came to what was due, looked at once a second."""
+    """The delay of scheduled work on the event thread, sampled once per second."""
 
 
 Sample = tuple[tuple[str, ...], float | Histogram]

@@ -1,1 +1,1 @@
-"""The commands of `quorumd pipeline`, a file each; `group` puts them together."""
+"""The commands of `quorumd pipeline`, one file per command; `group` assembles them."""

@@ -1,4 +1,4 @@
-"""`quorumd pipeline history build`: a log to tables."""
+"""`quorumd pipeline history build`: convert a log to tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quorumd.cli.pipeline.options import SparkOptions
 from quorumd.cli.pipeline.output import print_rows
 
 TIMEOUT_S = 30.0
-"""A longer limit than that of other commands: an interrupted build has to be started again."""
+"""Longer than for other commands, because a failed build has to be started again."""
 
 
 @click.command()

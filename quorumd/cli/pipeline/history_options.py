@@ -1,4 +1,4 @@
-"""What the commands of `quorumd pipeline history` share: `--history` and times."""
+"""The options shared by the commands of `quorumd pipeline history`: `--history` and times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of the pipeline on stdout: as a table for people, as JSON, JSON lines or CSV for scripts."""
+"""Prints rows of the pipeline on stdout: as a table for people; as JSON, JSON lines or CSV for scripts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol, TypeAlias, cast
 
 import click
 
@@ -15,18 +15,37 @@ from quorumd.cli.output import columns, json_array
 from quorumd.cli.pipeline.progress import finish
 from quorumd.ids import id_or_hex
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
+Row: TypeAlias = Mapping[str, object]
 
-    Rows: TypeAlias = DataFrame | pa.Table | Iterable[Mapping[str, object]]
+
+class _RecordBatch(Protocol):
+    def to_pylist(self) -> Iterable[Row]: ...
+
+
+class _ArrowTable(Protocol):
+    """A pyarrow.Table: this package must not import pyarrow."""
+
+    @property
+    def column_names(self) -> Sequence[str]: ...
+
+    def to_batches(self, max_chunksize: int) -> Iterable[_RecordBatch]: ...
+
+
+class _DataFrame(Protocol):
+    """A DataFrame of Spark, which must not be imported here either."""
+
+    def toArrow(self) -> _ArrowTable: ...
+
+
+Rows: TypeAlias = _DataFrame | _ArrowTable | Iterable[Row]
 
 
 def print_rows(rows: Rows, output: str, names: Sequence[str] | None = None) -> None:
-    """Print rows in the order they come in.
+    """Print rows in their order.
 
-    `rows` is a Spark DataFrame, a pyarrow.Table, or mappings from column to value with the columns in `names` (that
-    of the first row unless given). Times are ISO 8601 in UTC, 16 bytes are an id as Kafka writes it, other bytes hex.
+    `rows` is a Spark DataFrame, a pyarrow.Table, or mappings from column to value with the columns `names` (by
+    default those of the first row). Times are ISO 8601 in UTC, 16 bytes are an id as Kafka writes it, other bytes
+    are hex.
     """
     names, records = _records(rows, names)
     finish()
@@ -46,24 +65,24 @@ def print_rows(rows: Rows, output: str, names: Sequence[str] | None = None) -> N
                 show(_json(names, record))
 
 
-def _records(rows: Rows, names: Sequence[str] | None) -> tuple[Sequence[str], Iterable[Mapping[str, object]]]:
-    """Column names and rows of whatever holds them; neither Spark nor Arrow is imported for that."""
+def _records(rows: Rows, names: Sequence[str] | None) -> tuple[Sequence[str], Iterable[Row]]:
+    """Return column names and rows, without importing Spark or Arrow."""
     if hasattr(rows, "toArrow"):
-        rows = rows.toArrow()
+        rows = cast(_DataFrame, rows).toArrow()
     if hasattr(rows, "to_batches"):
-        table: pa.Table = rows
+        table = cast(_ArrowTable, rows)
         return list(table.column_names), _arrow_rows(table)
     listed = list(rows)
     return names or (list(listed[0]) if listed else []), listed
 
 
-def _arrow_rows(table: pa.Table) -> Iterator[Mapping[str, object]]:
+def _arrow_rows(table: _ArrowTable) -> Iterator[Row]:
     for batch in table.to_batches(max_chunksize=4096):
         yield from batch.to_pylist()
 
 
 def plain(value: object) -> object:
-    """A value as JSON has it."""
+    """Convert a value to JSON types."""
     if isinstance(value, datetime):
         moment = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
         return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""`quorumd pipeline plan apply`: the waves of a plan, one after the other."""
+"""`quorumd pipeline plan apply`: execute the waves of a plan one after the other."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from quorumd.cli.admin_runner import run_admin
 from quorumd.cli.partitions_reassign import check_finished, raise_refused, start_moves, wait_until_done
 from quorumd.cli.pipeline import options as pipeline_options
 from quorumd.cli.pipeline.output import print_rows
-from quorumd.cli.pipeline.plan_state import ask_cluster, bootstrap, check_wave
+from quorumd.cli.pipeline.plan_state import bootstrap, check_wave, request_cluster
 from quorumd.cli.reassignment_progress import PartitionProgress, State, progress_of
 from quorumd.errors import ConfigError, InputIncomplete, QuorumdError
 
@@ -111,7 +111,7 @@ def _assignment(file: Path) -> Assignment:
 
 
 def _progress(servers: Addresses, wave: Wave) -> list[PartitionProgress]:
-    return ask_cluster(servers, lambda admin: progress_of(admin, wave.target))
+    return request_cluster(servers, lambda admin: progress_of(admin, wave.target))
 
 
 def _row(wave: Wave, progress: list[PartitionProgress]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""`quorumd pipeline plan make`: a state and changes to a plan."""
+"""`quorumd pipeline plan make`: make a plan from a state and changes."""
 
 from __future__ import annotations
 

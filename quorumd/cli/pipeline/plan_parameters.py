@@ -43,7 +43,7 @@ def factor(text: str) -> tuple[str, int]:
 
 
 def is_broker_id(text: str) -> bool:
-    """Whether this is the id of a broker."""
+    """Return True if the text is the id of a broker."""
     return text.isascii() and text.isdecimal() and int(text) < 2**31
 
 

@@ -1,4 +1,4 @@
-"""`quorumd pipeline plan rollback`: the waves of a plan, undone in reverse order."""
+"""`quorumd pipeline plan rollback`: undo the waves of a plan in reverse order."""
 
 from __future__ import annotations
 
@@ -24,12 +24,10 @@ def rollback(
     force: bool,
     output: str,
 ) -> None:
-    """Roll a plan back, the last wave first: every partition as it was before.
+    """Undo a plan, the last wave first: all partitions get their previous replicas.
 
-    \b
-    Examples:
-      quorumd pipeline plan rollback plan --bootstrap-server 127.0.0.1:9192
-      quorumd pipeline plan rollback plan --bootstrap-server 127.0.0.1:9192 --execute
+    \b Examples: quorumd pipeline plan rollback plan --bootstrap-server 127.0.0.1:9192 quorumd pipeline plan
+    rollback plan --bootstrap-server 127.0.0.1:9192 --execute
     """
     from quorumd.pipeline.plan.files import rollback_file, wave_file
 

@@ -1,4 +1,4 @@
-"""The state of a cluster that the commands of `quorumd pipeline plan` start from."""
+"""The cluster state from which the commands of `quorumd pipeline plan` start."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def bootstrap(*, required: bool) -> Callable[[F], F]:
     return lambda command: option(options.timeout(REQUEST_LIMIT)(command))
 
 
-def ask_cluster(servers: Addresses, request: Callable[[AdminClient], Awaitable[T]]) -> T:
-    """Send a request. An unreachable cluster is reported soon, whatever the --timeout."""
+def request_cluster(servers: Addresses, request: Callable[[AdminClient], Awaitable[T]]) -> T:
+    """Send a request. An unreachable cluster is reported early, whatever --timeout is."""
     run_admin(
         servers, lambda admin: admin.describe_cluster(), 1000 * min(options.timeout_s(), options.TIMEOUT_S)
     )
@@ -98,7 +98,7 @@ def chosen_state(where: StateSource) -> tuple[ClusterState, str]:
         return loading.state_of_logs(parse_folders(where["folders"])), f"logs {where['folders']}"
     servers = where["servers"] or ()
     names = ",".join(f"{host}:{port}" for host, port in servers)
-    return ask_cluster(servers, loading.state_of_cluster), f"cluster {names}"
+    return request_cluster(servers, loading.state_of_cluster), f"cluster {names}"
 
 
 def check_wave(plan: Plan, folder: Path, wave: int | None) -> None:

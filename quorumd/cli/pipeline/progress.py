@@ -1,4 +1,4 @@
-"""How far a command of `quorumd pipeline` is: a bar on a terminal, elsewhere a line on stderr now and then."""
+"""Shows the progress of commands of `quorumd pipeline`: a bar on a terminal, otherwise occasional lines on stderr."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from quorumd.pipeline.spark.progress import Progress
 
 LINE_INTERVAL_S = 5.0
-"""So long between two lines where there is no terminal whose line could change."""
+"""The minimum interval between lines if stderr is not a terminal."""
 _BAR_WIDTH = 24
 
 
 class Display(Protocol):
-    """Something that shows how far a command is."""
+    """Shows the progress of a command."""
 
     def __call__(self, text: str, done: int = 0, total: int = 0) -> None:
-        """`done` of `total` tasks; total 0 is work without a measure."""
+        """Show that `done` of `total` tasks are done; total 0 stands for work without a known size."""
 
 
 _ends: list[Callable[[], None]] = []
@@ -32,7 +32,7 @@ _ends: list[Callable[[], None]] = []
 
 @contextmanager
 def display(first: str, wanted: bool = True) -> Iterator[Display]:
-    """A bar or lines that begin with the text `first`, until the block ends or `finish` is called."""
+    """Show a bar or lines, initially `first`, until the block ends or `finish` is called."""
     if not wanted:
         yield lambda text, done=0, total=0: None
         return
@@ -44,13 +44,13 @@ def display(first: str, wanted: bool = True) -> Iterator[Display]:
 
 
 def finish() -> None:
-    """Take the progress away: from here on the terminal belongs to the result."""
+    """Remove the progress display before a result is printed."""
     while _ends:
         _ends.pop()()
 
 
 def tasks_on(show: Display) -> Callable[[Progress], None]:
-    """What `quorumd.pipeline.spark.progress.watch` calls, for a display."""
+    """Return a callback for `quorumd.pipeline.spark.progress.watch` that updates a display."""
     return lambda progress: show(progress.text, progress.done, progress.total)
 
 
@@ -66,7 +66,7 @@ def _bar(first: str) -> Iterator[Display]:
         TextColumn("{task.fields[count]}", markup=False),
         TextColumn("{task.description}", markup=False),
     )
-    # Rich would send what is printed to stdout to stderr instead, away from the pipe that waits for it.
+    # Rich would redirect stdout to stderr, away from a waiting pipe.
     bars = Bars(*shown, console=console(), transient=True, redirect_stdout=False)
     task = bars.add_task(first, total=None, count="")
     bars.start()
@@ -81,7 +81,7 @@ def _bar(first: str) -> Iterator[Display]:
 
 @contextmanager
 def _lines(first: str, now_s: Callable[[], float]) -> Iterator[Display]:
-    """Lines that differ, at most one in LINE_INTERVAL_S."""
+    """Print changed texts, at most one per LINE_INTERVAL_S."""
     last_s = now_s()
     last = ""
     over = False

@@ -200,7 +200,7 @@ def test_a_wave_that_cannot_be_read_is_incomplete_input(
 def test_a_cluster_that_does_not_answer_is_incomplete_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    request = []
+    used = []
 
     def nobody(servers: object, question: object, patience_ms: float = 1.0, **how: object) -> None:
         request.append(patience_ms)
@@ -209,7 +209,7 @@ def test_a_cluster_that_does_not_answer_is_incomplete_input(
     monkeypatch.setattr(pipeline_plan_state, "run_admin", nobody)
     run("make", "--bootstrap-server", "127.0.0.1:1", "--out", tmp_path / "plan", exits=8)
     assert capsys.readouterr().err == "error: no answer\n"
-    assert request == [10_000.0], "as soon as other commands report it"
+    assert used == [10_000.0], "as soon as other commands report it"
 
 
 @pytest.mark.parametrize("command", ["apply", "rollback"])
@@ -227,7 +227,7 @@ def test_timeout_is_that_of_requests_and_wave_timeout_that_of_a_wave(
     requests_s: list[float] = []
     waves_s: list[float] = []
 
-    def ask_cluster(servers: Any, question: Any) -> list[PartitionProgress]:
+    def request_cluster(servers: Any, question: Any) -> list[PartitionProgress]:
         requests_s.append(options.timeout_s())
         return [moving]
 
@@ -235,7 +235,7 @@ def test_timeout_is_that_of_requests_and_wave_timeout_that_of_a_wave(
         waves_s.append(wait_s)
         return [moving._replace(state=State.DONE)]
 
-    monkeypatch.setattr(pipeline_plan_execution, "ask_cluster", ask_cluster)
+    monkeypatch.setattr(pipeline_plan_execution, "request_cluster", request_cluster)
     monkeypatch.setattr(pipeline_plan_execution, "wait_until_done", wait_until_done)
     monkeypatch.setattr(pipeline_plan_execution, "run_admin", lambda *arguments, **others: {})
     live = ("--bootstrap-server", "127.0.0.1:1", "--execute", "--wave", "1")
@@ -269,11 +269,11 @@ def test_the_cluster_of_the_environment_is_asked_where_nothing_else_is_said(
     """By the names that all other commands have for it."""
     request = []
 
-    def ask_cluster(servers: Any, question: Any) -> Any:
-        request.append(servers)
+    def request_cluster(servers: Any, question: Any) -> Any:
+        used.append(servers)
         return STATE
 
-    monkeypatch.setattr(pipeline_plan_state, "ask_cluster", ask_cluster)
+    monkeypatch.setattr(pipeline_plan_state, "request_cluster", request_cluster)
     run("make", "--bootstrap-server", "127.0.0.1:1", "--out", tmp_path / "1")
     monkeypatch.setenv("QUORUMD_BOOTSTRAP_SERVER", "127.0.0.1:2")
     run("make", "--out", tmp_path / "2")
