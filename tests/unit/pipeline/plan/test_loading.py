@@ -158,8 +158,8 @@ def test_a_copy_of_a_newer_epoch_is_more_up_to_date_than_a_longer_one(tmp_path: 
     ("damage", "told"),
     [
         (lambda segments, snapshot: segments[3].unlink(), "GAP: the segment ends at offset"),
-        (lambda segments, snapshot: cut(segments[3], 9), "TORN_TAIL: no whole batch"),
-        (lambda segments, snapshot: cut(snapshot, 9), "TORN_TAIL: no whole batch"),
+        (lambda segments, snapshot: cut(segments[3], 9), "TORN_TAIL: no complete batch"),
+        (lambda segments, snapshot: cut(snapshot, 9), "TORN_TAIL: no complete batch"),
         (
             lambda segments, snapshot: cut(snapshot, footer_of(snapshot)),
             "TORN_TAIL: the snapshot ends without its",

@@ -20,6 +20,7 @@ from quorumd.cli import root
 from quorumd.errors import InputIncomplete, JobFailed
 from quorumd.pipeline.history.tables import Manifest, path_in, write_manifest, write_table
 from quorumd.pipeline.plan.files import Plan, write_plan
+from quorumd.pipeline.report.audit_section import AuditDocument
 from quorumd.pipeline.report.history_sections import about_history
 from quorumd.pipeline.report.report import (
     Inputs,
@@ -45,7 +46,7 @@ DIVERGED = {
     "offset_lo": 700,
     "offset_hi": 740,
 }
-AUDIT = {
+AUDIT_JSON = {
     "clean": False,
     "committedUpTo": 1200,
     "nodes": [NODE | {"endOffset": 1200, "lastEpoch": 4}],
@@ -55,6 +56,7 @@ AUDIT = {
         {"severity": "INFO", "code": "NO_STATE", "node": 1, "detail": "no quorum-state"},
     ],
 }
+AUDIT = AuditDocument.model_validate(AUDIT_JSON)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -148,7 +150,10 @@ def test_hostile_names_are_text() -> None:
         plan, brokers=plan.brokers.set_column(position, plan.brokers.schema.field(position), racks)
     )
     finding = {"severity": name, "code": name, "detail": name}
-    page = render_report(Inputs(history(states), plan, {"findings": [finding], "clean": False}), NOW)
+    page = render_report(
+        Inputs(history(states), plan, AuditDocument.model_validate({"findings": [finding], "clean": False})),
+        NOW,
+    )
     assert name not in page
     found = Reader(page)
     assert len(found.scripts) == 2
@@ -213,7 +218,7 @@ def test_a_log_without_partitions_says_so_once_a_section() -> None:
 
 def test_a_plan_without_moves_and_an_audit_without_findings() -> None:
     page = render_report(
-        Inputs(plan=a_plan(added=0, per_broker=0), audit={"findings": [], "clean": True}), NOW
+        Inputs(plan=a_plan(added=0, per_broker=0), audit=AuditDocument(findings=[], clean=True)), NOW
     )
     assert "No replica moves" in page
     assert "No copy has a fault." in page
@@ -242,7 +247,7 @@ def test_files_become_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     written(tmp_path / "history")
     plan = a_plan()
     write_plan(Plan(plan.moves, plan.brokers, plan.figures, {}), tmp_path / "plan")
-    (tmp_path / "audit.json").write_text(json.dumps(AUDIT))
+    (tmp_path / "audit.json").write_text(json.dumps(AUDIT_JSON))
     out = tmp_path / "report.html"
     options = [
         "--history",
@@ -280,7 +285,7 @@ def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
         read_history(tmp_path)
     with pytest.raises(InputIncomplete, match="is not a plan of"):
         read_plan(tmp_path)
-    for damage in ([], {}, {"findings": 5}, {"findings": [5]}, {**AUDIT, "pairs": [{"nodes": [1, 2]}]}):
+    for damage in ([], {}, {"findings": 5}, {"findings": [5]}, {**AUDIT_JSON, "pairs": [{"nodes": [1, 2]}]}):
         (tmp_path / "audit.json").write_text(json.dumps(damage))
         with pytest.raises(InputIncomplete, match="is not a report of `quorumd pipeline audit --report`: "):
             read_audit(tmp_path / "audit.json")
@@ -295,7 +300,7 @@ def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
 
 
 def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
-    (tmp_path / "audit.json").write_text(json.dumps(AUDIT))
+    (tmp_path / "audit.json").write_text(json.dumps(AUDIT_JSON))
     with pytest.raises(JobFailed, match=r"report\.html cannot be written: No such file"):
         write_report(None, None, tmp_path / "audit.json", tmp_path / "none" / "report.html", NOW)
     assert [path.name for path in tmp_path.iterdir()] == ["audit.json"]
