@@ -200,16 +200,16 @@ def test_a_wave_that_cannot_be_read_is_incomplete_input(
 def test_a_cluster_that_does_not_answer_is_incomplete_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    used = []
+    limits_ms = []
 
     def nobody(servers: object, question: object, patience_ms: float = 1.0, **how: object) -> None:
-        request.append(patience_ms)
+        limits_ms.append(patience_ms)
         raise RequestFailed("no answer")
 
     monkeypatch.setattr(pipeline_plan_state, "run_admin", nobody)
     run("make", "--bootstrap-server", "127.0.0.1:1", "--out", tmp_path / "plan", exits=8)
     assert capsys.readouterr().err == "error: no answer\n"
-    assert used == [10_000.0], "as soon as other commands report it"
+    assert limits_ms == [10_000.0], "as soon as other commands report it"
 
 
 @pytest.mark.parametrize("command", ["apply", "rollback"])
@@ -267,7 +267,7 @@ def test_the_cluster_of_the_environment_is_asked_where_nothing_else_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """By the names that all other commands have for it."""
-    request = []
+    used = []
 
     def request_cluster(servers: Any, question: Any) -> Any:
         used.append(servers)
@@ -278,6 +278,6 @@ def test_the_cluster_of_the_environment_is_asked_where_nothing_else_is_said(
     monkeypatch.setenv("QUORUMD_BOOTSTRAP_SERVER", "127.0.0.1:2")
     run("make", "--out", tmp_path / "2")
     run("make", "--state", history, "--out", tmp_path / "3")
-    assert request == [(("127.0.0.1", 1),), (("127.0.0.1", 2),)]
+    assert used == [(("127.0.0.1", 1),), (("127.0.0.1", 2),)]
     run("make", "--state", history, "--bootstrap-server", "127.0.0.1:3", "--out", tmp_path / "4", exits=2)
     assert "one of --state, --bootstrap-server and --from" in capsys.readouterr().err
