@@ -101,12 +101,7 @@ def reassign(
     """
     if execute + verify + cancel > 1:
         raise click.UsageError("use only one of --execute, --verify and --cancel")
-    if wait and not execute and not verify:
-        raise click.UsageError("--wait requires --execute or --verify")
-    if wait_s is not None and not wait:
-        raise click.UsageError("--wait-timeout requires --wait")
-    if not execute and (save_path is not None or keep_replication_factor):
-        raise click.UsageError("--save and --keep-replication-factor require --execute")
+    _check_dependent_options(execute, verify, wait, wait_s, save_path is not None or keep_replication_factor)
     from quorumd.cli.reassignment_plan import read_plan
 
     plan = read_plan(plan_path)
@@ -117,14 +112,28 @@ def reassign(
         if save_path is not None:
             save_current(servers, plan, save_path)
         raise_refused(plan, start_moves(servers, plan, keep_replication_factor), "cannot be reassigned")
-    progress = (
-        wait_until_done(servers, plan, WAIT_S if wait_s is None else wait_s)
-        if wait
-        else run_admin(servers, lambda admin: progress_of(admin, plan))
-    )
+    progress = _progress(servers, plan, (WAIT_S if wait_s is None else wait_s) if wait else None)
     show(progress, output)
     if wait or verify:
         check_finished(progress)
+
+
+def _check_dependent_options(
+    execute: bool, verify: bool, wait: bool, wait_s: float | None, needs_execute: bool
+) -> None:
+    if wait and not execute and not verify:
+        raise click.UsageError("--wait requires --execute or --verify")
+    if wait_s is not None and not wait:
+        raise click.UsageError("--wait-timeout requires --wait")
+    if needs_execute and not execute:
+        raise click.UsageError("--save and --keep-replication-factor require --execute")
+
+
+def _progress(servers: Addresses, plan: Plan, wait_s: float | None) -> list[PartitionProgress]:
+    """The progress now, or once all partitions are done or `wait_s` have passed."""
+    if wait_s is None:
+        return run_admin(servers, lambda admin: progress_of(admin, plan))
+    return wait_until_done(servers, plan, wait_s)
 
 
 def check_finished(progress: Sequence[PartitionProgress]) -> None:

@@ -166,11 +166,27 @@ def simulate(
         if count != 1:
             raise click.UsageError("--explain and --html cannot be combined with --seeds")
         span_ms = (from_ms or 0.0, inf if to_ms is None else to_ms)
-        report = explain_run(first, change, span_ms, explain, html, output)
-        change.check_drawn(report)
-        raise click.exceptions.Exit(0 if report.ok else 1)
-    if from_ms is not None or to_ms is not None:
+        reports = [explain_run(first, change, span_ms, explain, html, output)]
+        change.check_drawn(reports[0])
+    elif from_ms is not None or to_ms is not None:
         raise click.UsageError("--from and --to require --explain or --html")
+    else:
+        reports = _simulate_seeds(
+            first, count, change, None if no_shrink else shrink_s, jobs, verbose, output
+        )
+    raise click.exceptions.Exit(0 if all(report.ok for report in reports) else 1)
+
+
+def _simulate_seeds(
+    first: int,
+    count: int,
+    change: Overrides,
+    shrink_s: float | None,
+    jobs: int | None,
+    verbose: bool,
+    output: str,
+) -> list[Report]:
+    """Simulate `count` seeds from `first` on and print the reports, with shorter runs unless `shrink_s` is None."""
     begun = time.monotonic()
     reports: list[Report] = []
     shorter: dict[int, str] = {}
@@ -179,14 +195,14 @@ def simulate(
             change.check_drawn(report)
             reports.append(report)
             if not report.ok:
-                _report_violation(report, None if no_shrink else shrink_s, output, show, shorter)
+                _report_violation(report, shrink_s, output, show, shorter)
             failed = sum(not each.ok for each in reports)
             show(f"{len(reports)} of {count} seeds done, {failed} failed; next is seed {report.seed + 1}")
     if output == "json":
         print_json([_as_json(report, shorter) for report in reports])
     else:
         click.echo(summary(reports, time.monotonic() - begun))
-    raise click.exceptions.Exit(0 if all(report.ok for report in reports) else 1)
+    return reports
 
 
 def _report_violation(

@@ -112,13 +112,16 @@ def create(
             "replicationFactor": created.replication_factor,
         }
 
-    topic = run_admin(servers, create_topic)
+    _show_created(run_admin(servers, create_topic), validate_only, output)
+
+
+def _show_created(topic: JsonObject, validate_only: bool, output: str) -> None:
     if output == "json":
         print_json(topic)
         return
     done = "created" if topic["created"] else "can be created" if validate_only else "already exists"
     click.echo(
-        f"{done}: topic {name!r}, {counted(topic['partitions'], 'partition')}, "
+        f"{done}: topic {topic['topic']!r}, {counted(topic['partitions'], 'partition')}, "
         f"replication factor {topic['replicationFactor']}"
     )
 

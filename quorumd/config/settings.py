@@ -329,7 +329,6 @@ class Settings(BaseModel):
 
     def node_settings(self) -> NodeSettings:
         """The settings of a Node. A long poll takes at most half of the fetch or request timeout."""
-        shortest_timeout = min(self.fetch_timeout_ms, self.request_timeout_ms)
         return NodeSettings(
             node_id=self.node_id,
             data_directory=abspath(self.data_directory),
@@ -340,37 +339,9 @@ class Settings(BaseModel):
                 (voter.id, voter.host, voter.port) for voter in self.quorum_voters if voter.port
             ),
             bootstrap_voters=tuple(voter.id for voter in self.quorum_voters),
-            raft=RaftSettings(
-                fetch_timeout_ms=self.fetch_timeout_ms,
-                election_timeout_ms=self.election_timeout_ms,
-                election_backoff_max_ms=self.election_backoff_max_ms,
-                retry_backoff_ms=self.retry_backoff_ms,
-                retry_backoff_max_ms=self.retry_backoff_max_ms,
-                fetch_max_wait_ms=min(FETCH_MAX_WAIT_MS, shortest_timeout // 2),
-                fetch_max_bytes=min(FETCH_MAX_BYTES, self.max_request_bytes // 2),
-                snapshot_max_bytes=min(self.snapshot_max_bytes, self.max_request_bytes // 2),
-            ),
-            log=LogSettings(
-                segment_bytes=self.segment_bytes,
-                segment_ms=self.segment_ms,
-                allocate_bytes=min(LogSettings().allocate_bytes, self.segment_bytes),
-                reserve_bytes=self.reserve_bytes,
-                snapshot_bytes=self.snapshot_bytes,
-                snapshot_ms=self.snapshot_ms,
-                retention_bytes=self.retention_bytes,
-                retention_ms=self.retention_ms,
-            ),
-            controller=ControllerSettings(
-                broker_session_timeout_ms=self.broker_session_timeout_ms,
-                default_replication_factor=self.default_replication_factor,
-                num_partitions=self.num_partitions,
-                min_insync_replicas=self.min_insync_replicas,
-                leader_imbalance_check_interval_ms=self.leader_imbalance_check_interval_s * 1000.0
-                if self.auto_leader_rebalance == "true"
-                else 0.0,
-                max_idle_interval_ms=self.max_idle_interval_ms,
-                remote_storage=self.remote_storage,
-            ),
+            raft=self._raft_settings(),
+            log=self._log_settings(),
+            controller=self._controller_settings(),
             request_timeout_ms=self.request_timeout_ms,
             max_request_bytes=self.max_request_bytes,
             max_connections=self.max_connections,
@@ -379,6 +350,43 @@ class Settings(BaseModel):
             registers=True,
             auto_join=self.auto_join,
             static_configs=self.static_properties(),
+        )
+
+    def _raft_settings(self) -> RaftSettings:
+        shortest_timeout = min(self.fetch_timeout_ms, self.request_timeout_ms)
+        return RaftSettings(
+            fetch_timeout_ms=self.fetch_timeout_ms,
+            election_timeout_ms=self.election_timeout_ms,
+            election_backoff_max_ms=self.election_backoff_max_ms,
+            retry_backoff_ms=self.retry_backoff_ms,
+            retry_backoff_max_ms=self.retry_backoff_max_ms,
+            fetch_max_wait_ms=min(FETCH_MAX_WAIT_MS, shortest_timeout // 2),
+            fetch_max_bytes=min(FETCH_MAX_BYTES, self.max_request_bytes // 2),
+            snapshot_max_bytes=min(self.snapshot_max_bytes, self.max_request_bytes // 2),
+        )
+
+    def _log_settings(self) -> LogSettings:
+        return LogSettings(
+            segment_bytes=self.segment_bytes,
+            segment_ms=self.segment_ms,
+            allocate_bytes=min(LogSettings().allocate_bytes, self.segment_bytes),
+            reserve_bytes=self.reserve_bytes,
+            snapshot_bytes=self.snapshot_bytes,
+            snapshot_ms=self.snapshot_ms,
+            retention_bytes=self.retention_bytes,
+            retention_ms=self.retention_ms,
+        )
+
+    def _controller_settings(self) -> ControllerSettings:
+        rebalances = self.auto_leader_rebalance == "true"
+        return ControllerSettings(
+            broker_session_timeout_ms=self.broker_session_timeout_ms,
+            default_replication_factor=self.default_replication_factor,
+            num_partitions=self.num_partitions,
+            min_insync_replicas=self.min_insync_replicas,
+            leader_imbalance_check_interval_ms=self.leader_imbalance_check_interval_s * 1000.0 * rebalances,
+            max_idle_interval_ms=self.max_idle_interval_ms,
+            remote_storage=self.remote_storage,
         )
 
     def static_properties(self) -> tuple[tuple[str, str], ...]:

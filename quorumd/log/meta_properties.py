@@ -97,11 +97,7 @@ def format_folder(
     cluster id. Raises StorageError for another node or cluster, unless `ignore_formatted` is set: then the folder's
     identity is returned.
     """
-    try:
-        _make_directory_durable(disk, data_folder)
-        disk.make_directory(partition_folder(data_folder))
-    except OSError as cause:
-        raise StorageError(f"{data_folder} cannot be created: {cause}") from cause
+    _create_folders(disk, data_folder)
     found = load_meta_properties(disk, data_folder)
     meta = found
     if meta is None:
@@ -127,6 +123,14 @@ def format_folder(
     # Written last: its presence marks the folder as formatted.
     save_meta_properties(disk, data_folder, meta)
     return meta
+
+
+def _create_folders(disk: Disk, data_folder: str) -> None:
+    try:
+        _make_directory_durable(disk, data_folder)
+        disk.make_directory(partition_folder(data_folder))
+    except OSError as cause:
+        raise StorageError(f"{data_folder} cannot be created: {cause}") from cause
 
 
 def _save_founders(disk: Disk, data_folder: str, meta: MetaProperties, founders: Sequence[Founder]) -> None:

@@ -73,14 +73,7 @@ class NodeContext:
 def add_handlers(router: RequestRouter, context: NodeContext) -> None:
     """Add every API to the router."""
     settings, role = context.settings, context.role
-    forwarder = Forwarder(
-        context.clock,
-        context.call_leader,
-        role,
-        router.route,
-        counted_error_responses(context.statistics),
-        settings.request_timeout_ms,
-    )
+    forwarder = _forwarder(context, router)
     responses = ResponsePurgatory(
         context.statistics,
         context.proposals,
@@ -123,6 +116,17 @@ def add_handlers(router: RequestRouter, context: NodeContext) -> None:
     router.add([(ApiKey.ENVELOPE, _envelopes(context, router, scheduler).envelope)])
     router.add(topics.handlers())
     router.add(_cluster_requests(context, topics, when_committed, router).handlers())
+
+
+def _forwarder(context: NodeContext, router: RequestRouter) -> Forwarder:
+    return Forwarder(
+        context.clock,
+        context.call_leader,
+        context.role,
+        router.route,
+        counted_error_responses(context.statistics),
+        context.settings.request_timeout_ms,
+    )
 
 
 def _envelopes(context: NodeContext, router: RequestRouter, scheduler: SliceScheduler) -> EnvelopeApis:

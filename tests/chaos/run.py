@@ -67,8 +67,7 @@ def run_chaos(
         verdict = Verdict([f"{type(anomaly).__name__}: {anomaly}"])
     finally:
         machine.stop()
-    rounds = chaos.rounds if chaos else []
-    began_ms = chaos.began_ms if chaos else 0.0
+    rounds, began_ms = (chaos.rounds, chaos.began_ms) if chaos else ([], 0.0)
     return Run(
         rounds, histories, verdict, began_ms, time.monotonic() - began, nodes, seed, disk_kind, machine.told(),
         audited.text,

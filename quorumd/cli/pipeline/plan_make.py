@@ -30,6 +30,22 @@ SPARK_FROM = 5_000_000
 """With fewer partitions, planning in this process takes less time than Spark needs to start."""
 
 
+class _StateAndChanges(StateSource):
+    """The options that name the state and the changes of a plan."""
+
+    remove: tuple[int, ...] | None
+    add: dict[int, str | None] | None
+    replace: tuple[tuple[str, str], ...]
+    racks: tuple[tuple[str, str], ...]
+    factors: tuple[tuple[str, int], ...]
+    topics: str | None
+    tolerance: float | None
+    sizes_path: Path | None
+
+
+CHANGE_OPTIONS = ("remove", "add", "replace", "racks", "factors", "topics", "tolerance", "sizes_path")
+
+
 @click.command()
 @state_options
 @click.option(
@@ -106,21 +122,13 @@ SPARK_FROM = 5_000_000
 @pipeline_options.spark
 @pipeline_options.output
 def make(
-    remove: tuple[int, ...] | None,
-    add: dict[int, str | None] | None,
-    replace: tuple[tuple[str, str], ...],
-    racks: tuple[tuple[str, str], ...],
-    factors: tuple[tuple[str, int], ...],
-    topics: str | None,
-    tolerance: float | None,
-    sizes_path: Path | None,
     move_limit: int,
     include_fenced: bool,
     shards: int | None,
     folder: Path,
     spark: SparkOptions,
     output: str,
-    **where: Unpack[StateSource],
+    **given: Unpack[_StateAndChanges],
 ) -> None:
     """Make a plan and write it to a folder; the cluster is not changed.
 
@@ -139,21 +147,10 @@ def make(
 
     need_extra()
     from quorumd.pipeline.plan.files import check_new, write_plan
-    from quorumd.pipeline.plan.loading import sizes_of_file
-    from quorumd.pipeline.plan.planning import Changes
 
     check_new(folder)
-    state, source = chosen_state(where)
-    changes = Changes(
-        frozenset(remove or ()),
-        add or {},
-        broker_pairs(replace, "--replace"),
-        racks_by_broker(racks),
-        dict(factors),
-        frozenset(name.strip() for name in topics.split(",")) if topics else frozenset(),
-        tolerance,
-        sizes_of_file(sizes_path, state) if sizes_path is not None else None,
-    )
+    state, source = chosen_state(given)
+    changes = _changes(state, given)
     _check_brokers(state, changes, include_fenced)
     made_from: dict[str, object] = {"state": source, "options": given_options()}
     made = _make(state, changes, move_limit or None, shards, spark, made_from)
@@ -163,22 +160,30 @@ def make(
         click.echo(f"written to {folder}", err=True)
 
 
+def _changes(state: ClusterState, given: _StateAndChanges) -> Changes:
+    from quorumd.pipeline.plan.loading import sizes_of_file
+    from quorumd.pipeline.plan.planning import Changes
+
+    topics, sizes = given["topics"], given["sizes_path"]
+    return Changes(
+        frozenset(given["remove"] or ()),
+        given["add"] or {},
+        broker_pairs(given["replace"], "--replace"),
+        racks_by_broker(given["racks"]),
+        dict(given["factors"]),
+        frozenset(name.strip() for name in topics.split(",")) if topics else frozenset(),
+        given["tolerance"],
+        sizes_of_file(sizes, state) if sizes is not None else None,
+    )
+
+
 def given_options() -> dict[str, object]:
     """Return the options of the command line that shape the plan, to be stored with it."""
     given = click.get_current_context().params
-    names = (
-        "remove",
-        "add",
-        "replace",
-        "racks",
-        "factors",
-        "topics",
-        "tolerance",
-        "sizes_path",
-        "include_fenced",
-    )
     return {
-        name: str(given[name]) if name == "sizes_path" else given[name] for name in names if given.get(name)
+        name: str(given[name]) if name == "sizes_path" else given[name]
+        for name in (*CHANGE_OPTIONS, "include_fenced")
+        if given.get(name)
     }
 
 

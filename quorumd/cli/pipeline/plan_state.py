@@ -85,7 +85,7 @@ def chosen_state(where: StateSource) -> tuple[ClusterState, str]:
     from quorumd.pipeline.copies.log_files import parse_folders
     from quorumd.pipeline.plan import loading
 
-    given = [name for name, value in where.items() if value]
+    given = [name for name in ("history", "servers", "folders") if where[name]]
     source = click.get_current_context().get_parameter_source("servers")
     if len(given) > 1 and source is ParameterSource.ENVIRONMENT:
         # Options on the command line take precedence over the environment.

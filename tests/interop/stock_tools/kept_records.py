@@ -137,7 +137,7 @@ class StockNode:
 
 
 def write_records(node: StockNode) -> None:
-    """Of every kind some, and of most some less."""
+    """Create items of every kind, and delete some of most kinds."""
     for topic in ("orders", "gone", "audit"):
         node.ask(TOPICS, "--create", "--topic", topic, "--partitions", "3", "--replication-factor", "1")
     node.ask(TOPICS, "--delete", "--topic", "gone")
@@ -182,6 +182,11 @@ def write_records(node: StockNode) -> None:
     node.ask(CONFIGS, *alter, "log.cleaner.threads=2", "--entity-type", "brokers", "--entity-default")
     node.ask(CONFIGS, *alter, "interval.ms=1000,metrics=[org.apache]", "--entity-type", "client-metrics",
              "--entity-name", "sampled")  # fmt: skip
+    _write_tokens(node)
+
+
+def _write_tokens(node: StockNode) -> None:
+    """Create delegation tokens and expire one."""
     for renewer in ("alice", "bob"):
         node.ask(TOKENS, "--create", "--max-life-time-period", "-1", "--renewer-principal", f"User:{renewer}")
     made = node.ask(TOKENS, "--create", "--max-life-time-period", "-1", "--renewer-principal", "User:carol")

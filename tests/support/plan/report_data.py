@@ -85,31 +85,38 @@ def a_day(seed: int = 1, partitions: int = 600, hours: float = 24.0) -> HistoryD
             brokers.append(fenced)
             at = down + length
             for partition in range(broker, partitions, 12):
-                out, back = (
-                    down + timedelta(seconds=random.uniform(0, 20)),
-                    at + timedelta(seconds=random.gauss(60, 15)),
-                )
-                name = {"topic": f"topic-{partition % 40}", "partition": partition // 40}
-                leads = random.random() < 0.4
-                after = (broker % 12) + 1
-                shrunk = {
-                    "leader": after if leads else 3,
-                    "leader_before": broker if leads else 3,
-                    "isr_left": 1,
-                }
-                cause = "leader" if leads else "isr_shrink"
-                if broker == 7 and length > timedelta(hours=1) and random.random() < 0.2:
-                    shrunk |= {"leader": -1, "leader_before": 7, "under_min_isr": True}
-                rows.append(state(out, back, cause, under_replicated=True, **name, **shrunk))
-                grown = {"leader": shrunk["leader"], "leader_before": shrunk["leader"], "isr_joined": 1}
-                if shrunk["leader"] == -1:
-                    grown |= {"leader": 2}
-                    cause = "unclean"
-                rows.append(
-                    state(back, None, "unclean" if grown["leader"] == 2 else "isr_expand", **name, **grown)
-                )
+                rows += _bounce(random, broker, partition, down, length)
     epochs, lag = _epochs(random, end), _lag(random, end)
     return history(rows, epochs=epochs, brokers=table(BROKERS, brokers), topics=_topics(), lag=lag)
+
+
+def _bounce(
+    random: Random, broker: int, partition: int, down: datetime, length: timedelta
+) -> list[dict[str, Any]]:
+    """The rows of a partition whose broker is down for a while."""
+    out, back = (
+        down + timedelta(seconds=random.uniform(0, 20)),
+        down + length + timedelta(seconds=random.gauss(60, 15)),
+    )
+    name = {"topic": f"topic-{partition % 40}", "partition": partition // 40}
+    leads = random.random() < 0.4
+    after = (broker % 12) + 1
+    shrunk = {
+        "leader": after if leads else 3,
+        "leader_before": broker if leads else 3,
+        "isr_left": 1,
+    }
+    cause = "leader" if leads else "isr_shrink"
+    if broker == 7 and length > timedelta(hours=1) and random.random() < 0.2:
+        shrunk |= {"leader": -1, "leader_before": 7, "under_min_isr": True}
+    grown = {"leader": shrunk["leader"], "leader_before": shrunk["leader"], "isr_joined": 1}
+    if shrunk["leader"] == -1:
+        grown |= {"leader": 2}
+    grown_cause = "unclean" if grown["leader"] == 2 else "isr_expand"
+    return [
+        state(out, back, cause, under_replicated=True, **name, **shrunk),
+        state(back, None, grown_cause, **name, **grown),
+    ]
 
 
 def _topics() -> pa.Table:

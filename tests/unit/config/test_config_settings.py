@@ -44,6 +44,30 @@ def test_defaults_are_kafkas_and_those_of_the_packages() -> None:
     assert (raft.retry_backoff_ms, raft.retry_backoff_max_ms) == (20, 1000)
 
 
+def expected_engine_settings() -> tuple[RaftSettings, LogSettings]:
+    raft = RaftSettings(
+        fetch_timeout_ms=3000,
+        election_timeout_ms=1100,
+        election_backoff_max_ms=1200,
+        retry_backoff_ms=14,
+        retry_backoff_max_ms=1500,
+        fetch_max_wait_ms=500,
+        fetch_max_bytes=5 << 20,
+        snapshot_max_bytes=64 << 10,
+    )
+    log = LogSettings(
+        segment_bytes=1 << 20,
+        segment_ms=3_600_000,
+        allocate_bytes=1 << 20,
+        reserve_bytes=1 << 20,
+        snapshot_bytes=2 << 20,
+        snapshot_ms=1_800_000,
+        retention_bytes=-1,
+        retention_ms=86_400_000,
+    )
+    return raft, log
+
+
 def test_every_setting_reaches_the_node() -> None:
     node = make(
         listener="CONTROLLER://0.0.0.0:0",
@@ -69,6 +93,7 @@ def test_every_setting_reaches_the_node() -> None:
         max_connections_per_host="12",
         connections_max_idle_ms="1m",
     ).node_settings()
+    raft, log = expected_engine_settings()
     assert node == NodeSettings(
         node_id=1,
         data_directory="/data",
@@ -77,26 +102,8 @@ def test_every_setting_reaches_the_node() -> None:
         bootstrap_servers=(("a", 1), ("b", 2)),
         voter_addresses=((2, "b", 2), (3, "c", 3)),
         bootstrap_voters=(1, 2, 3),
-        raft=RaftSettings(
-            fetch_timeout_ms=3000,
-            election_timeout_ms=1100,
-            election_backoff_max_ms=1200,
-            retry_backoff_ms=14,
-            retry_backoff_max_ms=1500,
-            fetch_max_wait_ms=500,
-            fetch_max_bytes=5 << 20,
-            snapshot_max_bytes=64 << 10,
-        ),
-        log=LogSettings(
-            segment_bytes=1 << 20,
-            segment_ms=3_600_000,
-            allocate_bytes=1 << 20,
-            reserve_bytes=1 << 20,
-            snapshot_bytes=2 << 20,
-            snapshot_ms=1_800_000,
-            retention_bytes=-1,
-            retention_ms=86_400_000,
-        ),
+        raft=raft,
+        log=log,
         request_timeout_ms=1300,
         max_request_bytes=10 << 20,
         max_connections=11,

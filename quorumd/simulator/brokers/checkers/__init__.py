@@ -1,68 +1,72 @@
-"""Promises about brokers and their records, one class each; see `base` for what they can look at.
+"""Invariants of brokers and their records, one class each; `base` shows what they can inspect.
 
-rows       what is committed of partitions and brokers, and every step of it
-placement  where new topics go
-replicas   logs, high watermarks, what leaders take for the ISR
-answers    what the controller may answer
-liveness   what must come to be once nothing goes wrong any more
+metadata   committed partitions and brokers, and every change of them
+placement  replicas of new topics
+replicas   logs, high watermarks and ISRs of brokers
+responses  responses of the controller
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from quorumd.simulator.brokers.checkers import metadata, placement, replicas, responses
 from quorumd.simulator.brokers.checkers.base import BrokerChecker
 
+_CHECKERS: Final[tuple[type[BrokerChecker], ...]] = (
+    metadata.PartitionEpochsIncrease,
+    metadata.DroppedReplicasBumpLeaderEpoch,
+    metadata.IsrAndElrAreValid,
+    metadata.FencedBrokersAreNotInSync,
+    metadata.LeadersAreInSync,
+    metadata.ReassignmentsAreValid,
+    metadata.ReassignmentsKeepInSyncReplicas,
+    metadata.ReassignmentsEndAtTargetOrOriginal,
+    metadata.OnlyLeadersExpandIsr,
+    metadata.UncleanBrokersAreNotEligible,
+    metadata.NewIncarnationsLeadNothing,
+    metadata.AddedReplicasAreInSync,
+    metadata.ReassignmentsKeepMinIsr,
+    metadata.BrokerEpochsIncrease,
+    metadata.BrokerEpochsAreOffsets,
+    metadata.RecoveringLeaderIsOnlyIsrMember,
+    metadata.UncleanElectionsAreReported,
+    metadata.LastKnownLeaderIsRecorded,
+    metadata.LastKnownLeaderIsLastResort,
+    metadata.ReassignmentsComplete,
+    metadata.MinIsrDefaultIsSet,
+    placement.FirstLeadersAreSpread,
+    placement.CordonedBrokersGetNoReplicas,
+    replicas.AppliedMetadataIsCommitted,
+    replicas.IsrJoinersHaveCommittedRecords,
+    replicas.OneLeaderPerEpoch,
+    replicas.ReplicasAreValid,
+    replicas.KnownEpochsIncrease,
+    replicas.HighWatermarksAreValid,
+    replicas.CommitsNeedMinIsr,
+    replicas.LeadersKnowTheirIsr,
+    replicas.LeadersWaitForEligibleReplicas,
+    replicas.LeadersHaveCommittedRecords,
+    replicas.EligibleReplicasHaveCommittedRecords,
+    replicas.NewestLeadersAreConsistent,
+    replicas.CommittedRecordsAgree,
+    replicas.AcknowledgedRecordsSurvive,
+    replicas.ConsumersSeeOneLog,
+    replicas.RejectedRecordsAreDropped,
+    replicas.RemovedReplicasHaveNoLog,
+    replicas.FollowersFetch,
+    responses.ResponsesAreCommitted,
+    responses.RunningBrokersKeepTheirEpoch,
+    responses.ShutdownBrokersLeadNothing,
+    responses.ControlledShutdownProgresses,
+    responses.MetadataResponsesAreCommitted,
+    responses.ProducerIdsAreUnique,
+    responses.LiveBrokersAreNotFenced,
+    responses.ReassignmentsCanBeReverted,
+)
+"""Committed metadata first: every other invariant builds on it."""
+
 
 def all_checkers() -> list[BrokerChecker]:
-    """One of each, for one simulation. What is committed comes first: nothing of a broker is right if that is not."""
-    return [
-        metadata.PartitionEpochsIncrease(),
-        metadata.DroppedReplicasBumpLeaderEpoch(),
-        metadata.IsrAndElrAreValid(),
-        metadata.FencedBrokersAreNotInSync(),
-        metadata.LeadersAreInSync(),
-        metadata.ReassignmentsAreValid(),
-        metadata.ReassignmentsKeepInSyncReplicas(),
-        metadata.ReassignmentsEndAtTargetOrOriginal(),
-        metadata.OnlyLeadersExpandIsr(),
-        metadata.UncleanBrokersAreNotEligible(),
-        metadata.NewIncarnationsLeadNothing(),
-        metadata.AddedReplicasAreInSync(),
-        metadata.ReassignmentsKeepMinIsr(),
-        metadata.BrokerEpochsIncrease(),
-        metadata.BrokerEpochsAreOffsets(),
-        metadata.RecoveringLeaderIsOnlyIsrMember(),
-        metadata.UncleanElectionsAreReported(),
-        metadata.LastKnownLeaderIsRecorded(),
-        metadata.LastKnownLeaderIsLastResort(),
-        metadata.ReassignmentsComplete(),
-        metadata.MinIsrDefaultIsSet(),
-        placement.FirstLeadersAreSpread(),
-        placement.CordonedBrokersGetNoReplicas(),
-        replicas.AppliedMetadataIsCommitted(),
-        replicas.IsrJoinersHaveCommittedRecords(),
-        replicas.OneLeaderPerEpoch(),
-        replicas.ReplicasAreValid(),
-        replicas.KnownEpochsIncrease(),
-        replicas.HighWatermarksAreValid(),
-        replicas.CommitsNeedMinIsr(),
-        replicas.LeadersKnowTheirIsr(),
-        replicas.LeadersWaitForEligibleReplicas(),
-        replicas.LeadersHaveCommittedRecords(),
-        replicas.EligibleReplicasHaveCommittedRecords(),
-        replicas.NewestLeadersAreConsistent(),
-        replicas.CommittedRecordsAgree(),
-        replicas.AcknowledgedRecordsSurvive(),
-        replicas.ConsumersSeeOneLog(),
-        replicas.RejectedRecordsAreDropped(),
-        replicas.RemovedReplicasHaveNoLog(),
-        replicas.FollowersFetch(),
-        responses.ResponsesAreCommitted(),
-        responses.RunningBrokersKeepTheirEpoch(),
-        responses.ShutdownBrokersLeadNothing(),
-        responses.ControlledShutdownProgresses(),
-        responses.MetadataResponsesAreCommitted(),
-        responses.ProducerIdsAreUnique(),
-        responses.LiveBrokersAreNotFenced(),
-        responses.ReassignmentsCanBeReverted(),
-    ]
+    """Create one checker per invariant for one simulation."""
+    return [checker() for checker in _CHECKERS]
