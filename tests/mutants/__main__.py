@@ -1,8 +1,8 @@
-"""`make mutants`: bugs planted into the code that ships, and which promise catches each, after how many seeds.
+"""`make mutants`: plants bugs into the code that ships; prints which invariant catches each, after how many seeds.
 
-    python -m tests.mutants [--seeds 2000] [--jobs 2] [NAME ...]
+    python -m tests.mutants [--seeds 2000] [--jobs 2] [--table-only] [NAME ...]
 
-Prints a table, and writes its rows into the one of tests/README.md. Exit code 1 if a mutant is not caught.
+Records the results and rewrites the table in tests/README.md. Exit code 1 if a mutant is not caught.
 """
 
 from __future__ import annotations
@@ -12,50 +12,75 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import click
 
 from tests.mutants.catalogue import Mutant, load_mutants
 from tests.mutants.hunt import Catch, HuntFailed, hunt
-from tests.mutants.table import HEADER, replace_rows, row
+from tests.mutants.table import (
+    HEADER,
+    README,
+    HuntResult,
+    load_results,
+    replace_table,
+    row,
+    save_results,
+)
 
-README = Path(__file__).resolve().parent.parent / "README.md"
-TOLD_EVERY = 200
-"""Seeds between two signs of life of a mutant that is not caught yet."""
+PROGRESS_SEEDS = 200
+"""Seeds between two lines of progress of a mutant that is not caught yet."""
 
 
 @click.command()
-@click.option("--seeds", default=2000, show_default=True, help="Within so many a mutant must be caught.")
-@click.option("--jobs", default=min(2, os.cpu_count() or 1), show_default=True, help="Mutants side by side.")
+@click.option(
+    "--seeds", default=2000, show_default=True, help="Fail if this many seeds do not catch a mutant."
+)
+@click.option(
+    "--jobs", default=min(2, os.cpu_count() or 1), show_default=True, help="Hunt this many at once."
+)
+@click.option("--table-only", is_flag=True, help="Write the table of the recorded results without hunting.")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-def main(seeds: int, jobs: int, names: tuple[str, ...]) -> None:
-    """Hunt all mutants, or those named, and print who caught them."""
-    mutants = load_mutants()
+def main(seeds: int, jobs: int, table_only: bool, names: tuple[str, ...]) -> None:
+    """Hunt all mutants, or those named, and print which invariant catches each."""
+    mutants, results = load_mutants(), load_results()
     unknown = set(names) - {mutant.name for mutant in mutants}
     if unknown:
-        there = ", ".join(mutant.name for mutant in mutants)
-        raise click.UsageError(f"no mutant {', '.join(sorted(unknown))}; there are: {there}")
-    chosen = [mutant for mutant in mutants if not names or mutant.name in names]
-    began = time.monotonic()
-    with ThreadPoolExecutor(jobs) as pool:
-        catches = list(pool.map(lambda mutant: hunted(mutant, seeds), chosen))
-    rows = {mutant.name: row(mutant, catch, seeds) for mutant, catch in zip(chosen, catches, strict=True)}
-    click.echo("\n" + HEADER + "".join(rows.values()))
-    README.write_text(replace_rows(README.read_text(), mutants, rows))
-    escaped = [mutant.name for mutant, catch in zip(chosen, catches, strict=True) if catch is None]
-    caught = len(chosen) - len(escaped)
-    click.echo(f"{caught} of {len(chosen)} caught in {time.monotonic() - began:.0f} s")
+        known = ", ".join(mutant.name for mutant in mutants)
+        raise click.UsageError(f"unknown mutant {', '.join(sorted(unknown))}; choose from {known}")
+    escaped: list[str] = []
+    if not table_only:
+        chosen = [mutant for mutant in mutants if not names or mutant.name in names]
+        found = hunt_all(chosen, seeds, jobs)
+        click.echo("\n" + HEADER + "".join(row(mutant, found[mutant.name]) for mutant in chosen))
+        results |= found
+        save_results(mutants, results)
+        escaped = [name for name, result in found.items() if not result.invariant]
+    README.write_text(replace_table(README.read_text(), mutants, results))
     if escaped:
         click.echo(f"not caught within {seeds} seeds: {', '.join(escaped)}")
         sys.exit(1)
 
 
-def hunted(mutant: Mutant, seeds: int) -> Catch | None:
-    """The catch, None for a mutant that got away."""
+def hunt_all(mutants: Sequence[Mutant], seeds: int, jobs: int) -> dict[str, HuntResult]:
+    """The results by name of the mutant."""
+    begun = time.monotonic()
+    with ThreadPoolExecutor(jobs) as pool:
+        catches = list(pool.map(lambda mutant: hunt_one(mutant, seeds), mutants))
+    caught = sum(catch is not None for catch in catches)
+    click.echo(f"{caught} of {len(mutants)} caught in {time.monotonic() - begun:.0f} s")
+    return {
+        mutant.name: HuntResult(mutant.profile, catch.seed, catch.invariant)
+        if catch is not None
+        else HuntResult(mutant.profile, seeds, "")
+        for mutant, catch in zip(mutants, catches, strict=True)
+    }
+
+
+def hunt_one(mutant: Mutant, seeds: int) -> Catch | None:
+    """The first seed that violates an invariant with the mutant and not without it; None if there is none."""
 
     def progress(seed: int) -> None:
-        if seed % TOLD_EVERY == 0:
+        if seed % PROGRESS_SEEDS == 0:
             click.echo(f"{mutant.name}: {seed} seeds hold", err=True)
 
     first = 1
@@ -63,13 +88,14 @@ def hunted(mutant: Mutant, seeds: int) -> Catch | None:
         catch = hunt(mutant, mutant.profile, range(first, seeds + 1), progress)
         if catch is None:
             break
-        # A promise that does not hold without the bug either has not caught it.
-        innocent = hunt(None, mutant.profile, range(catch.seed, catch.seed + 1), lambda seed: None)
-        if innocent is None:
+        # An invariant that is violated without the bug too has not caught it.
+        unplanted = hunt(None, mutant.profile, range(catch.seed, catch.seed + 1), lambda seed: None)
+        if unplanted is None:
             click.echo(f"{mutant.name}: seed {catch.seed}: {first_line(catch)}")
             return catch
         click.echo(
-            f"{mutant.name}: seed {catch.seed} breaks without it, too: {first_line(innocent)}", err=True
+            f"{mutant.name}: seed {catch.seed} fails without the mutant, too: {first_line(unplanted)}",
+            err=True,
         )
         first = catch.seed + 1
     click.echo(f"{mutant.name}: NOT CAUGHT by {seeds} seeds")

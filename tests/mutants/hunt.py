@@ -1,9 +1,9 @@
-"""Simulates seed after seed with one bug planted until a promise is broken; a process of its own for each bug.
+"""Simulates seed after seed with one bug planted until an invariant is violated, in a process per bug.
 
     python -m tests.mutants.hunt NAME FIRST_SEED LAST_SEED [PROFILE]
 
-NAME "-" plants nothing: what a seed says about the code as it is. Prints a JSON object a line: {"done": seed}
-after every seed that held, at last {"seed", "invariant", "text"} of the one that did not.
+NAME "-" plants nothing. Prints one JSON object per line: {"done": seed} after every seed that holds, and
+{"seed", "invariant", "text"} for the first one that does not.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NOTHING = "-"
 
 @dataclass(frozen=True, slots=True)
 class Catch:
-    """The first seed whose simulation broke a promise."""
+    """The first seed whose simulation violated an invariant."""
 
     seed: int
     invariant: str
@@ -31,11 +31,11 @@ class Catch:
 
 
 class HuntFailed(Exception):
-    """The process that simulated came to an end it should not have; the text is what it said."""
+    """The simulating process failed; the text is its error output."""
 
 
 def hunt(mutant: Mutant | None, profile: str, seeds: range, progress: Callable[[int], None]) -> Catch | None:
-    """Simulate `seeds` in a new process; None if all of them hold. `progress` is told each seed that does."""
+    """Simulate `seeds` in a new process; None if all of them hold. `progress` is called with each seed that holds."""
     name = mutant.name if mutant is not None else NOTHING
     command = [sys.executable, "-m", "tests.mutants.hunt", name, str(seeds[0]), str(seeds[-1]), profile]
     with Popen(command, stdout=PIPE, stderr=PIPE, text=True) as process:
@@ -43,11 +43,11 @@ def hunt(mutant: Mutant | None, profile: str, seeds: range, progress: Callable[[
         assert process.stderr is not None
         catch = None
         for line in process.stdout:
-            told = json.loads(line)
-            if "done" in told:
-                progress(told["done"])
+            report = json.loads(line)
+            if "done" in report:
+                progress(report["done"])
             else:
-                catch = Catch(**told)
+                catch = Catch(**report)
         errors = process.stderr.read()
     if process.returncode:
         raise HuntFailed(f"{name}: exit code {process.returncode}\n{errors}")
@@ -55,18 +55,18 @@ def hunt(mutant: Mutant | None, profile: str, seeds: range, progress: Callable[[
 
 
 def main(name: str, first: str, last: str, profile: str) -> None:
-    """The process that simulates."""
+    """Simulate in this process."""
     if name != NOTHING:
         (mutant,) = (mutant for mutant in load_mutants() if mutant.name == name)
         plant(mutant)
-    # Nodes of a simulation complain about the faults that they are given.
+    # Simulated nodes log warnings about the injected faults.
     logging.disable(logging.CRITICAL)
-    for told in simulated(range(int(first), int(last) + 1), profile):
-        print(json.dumps(told), flush=True)
+    for report in simulate(range(int(first), int(last) + 1), profile):
+        print(json.dumps(report), flush=True)
 
 
-def simulated(seeds: range, profile: str) -> Iterator[dict[str, object]]:
-    # Imported here and not above: first the bug is planted.
+def simulate(seeds: range, profile: str) -> Iterator[dict[str, object]]:
+    # Imported here because the bug is planted first.
     from quorumd.simulator.profiles.draw import draw_options
     from quorumd.simulator.profiles.registry import DEFAULT
     from quorumd.simulator.simulation import Simulation

@@ -9,12 +9,22 @@ from pathlib import Path
 import pytest
 
 from tests.mutants.catalogue import DoesNotApply, Edit, Mutant, load_mutants
-from tests.mutants.hunt import Catch
 from tests.mutants.planting import plant
-from tests.mutants.table import BEGIN, END, HEADER, NOT_CAUGHT, replace_rows, row
+from tests.mutants.table import (
+    BEGIN,
+    END,
+    HEADER,
+    NOT_CAUGHT,
+    NOT_HUNTED,
+    README,
+    HuntResult,
+    load_results,
+    replace_table,
+    row,
+    save_results,
+)
 
 MUTANTS = load_mutants()
-README = Path(__file__).resolve().parent.parent / "README.md"
 EXAMPLE = Mutant("example", "nothing", "nowhere", (Edit("quorumd.ids.Id", "1", "2"),))
 
 
@@ -49,26 +59,34 @@ def test_names_are_unique_and_nothing_is_left_empty() -> None:
     assert all(mutant.breaks and mutant.source and mutant.edits for mutant in MUTANTS)
 
 
-def test_the_rows_of_the_table_are_of_mutants_as_they_are_now_and_all_caught() -> None:
-    table = README.read_text().partition(BEGIN)[2].partition(END)[0]
-    starts = tuple(f"| {mutant.name} | {mutant.breaks} | {mutant.source} | " for mutant in MUTANTS)
-    rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
-    assert len(rows) >= 30
-    assert [each for each in rows if not each.startswith(starts)] == []
-    assert NOT_CAUGHT not in table
+def test_table_is_the_one_of_the_mutants_and_their_recorded_hunts() -> None:
+    readme, results = README.read_text(), load_results()
+    assert replace_table(readme, MUTANTS, results) == readme, "run python -m tests.mutants --table-only"
+    assert NOT_CAUGHT not in readme
+    assert results.keys() <= {mutant.name for mutant in MUTANTS}
 
 
-def test_a_row_says_who_caught_it_and_when() -> None:
-    caught, escaped = row(EXAMPLE, Catch(7, "log matching", "node 1"), 2000), row(EXAMPLE, None, 2000)
-    assert caught == "| example | nothing | nowhere | log matching | 7 |\n"
-    assert escaped == f"| example | nothing | nowhere | {NOT_CAUGHT} | > 2000 |\n"
+def test_row_shows_the_invariant_and_the_seeds() -> None:
+    start = "| example | nothing | nowhere |"
+    assert row(EXAMPLE, HuntResult("", 7, "log matching")) == f"{start} log matching | 7 |\n"
+    assert row(EXAMPLE, HuntResult("", 2000, "")) == f"{start} {NOT_CAUGHT} | > 2000 |\n"
+    assert row(EXAMPLE, None) == f"{start} {NOT_HUNTED} |  |\n"
 
 
-def test_only_the_rows_of_a_run_are_replaced() -> None:
-    readme = f"before\n{BEGIN}\n\n{HEADER}| gone | x |\n| b | old |\n| example | old |\n\n{END}\nafter\n"
-    other = replace(EXAMPLE, name="b")
-    after = replace_rows(readme, [EXAMPLE, other], {"example": "| example | new |\n"})
-    assert after == f"before\n{BEGIN}\n\n{HEADER}| example | new |\n| b | old |\n\n{END}\nafter\n"
-    assert replace_rows(after, [EXAMPLE, other], {}) == after
+def test_hunt_with_another_profile_does_not_count() -> None:
+    mutant = replace(EXAMPLE, profile="disk")
+    assert row(mutant, HuntResult("disk", 7, "log matching")).endswith("| log matching | 7 (disk) |\n")
+    assert row(mutant, HuntResult("reads", 7, "log matching")).endswith(f"| {NOT_HUNTED} | (disk) |\n")
+
+
+def test_results_are_kept_for_the_mutants_that_there_are(tmp_path: Path) -> None:
+    results = {"example": HuntResult("", 7, "log matching"), "gone": HuntResult("", 1, "log matching")}
+    save_results([EXAMPLE, replace(EXAMPLE, name="new")], results, tmp_path / "hunts.json")
+    assert load_results(tmp_path / "hunts.json") == {"example": results["example"]}
+
+
+def test_table_needs_its_markers() -> None:
+    readme = f"before\n{BEGIN}\n\n{HEADER}| gone | x |\n\n{END}\nafter\n"
+    assert replace_table(readme, [EXAMPLE], {}) == readme.replace("| gone | x |\n", row(EXAMPLE, None))
     with pytest.raises(ValueError):
-        replace_rows("no markers", [], {})
+        replace_table("no markers", [], {})
