@@ -20,7 +20,7 @@ def test_advice_names_the_vote_and_existing_commands() -> None:
 
 def test_every_error_uses_the_common_advice() -> None:
     own_words = re.compile(
-        r"format(ted)?\s+(it|this|the (data )?folder|another folder)\b(?![^\n]*without a vote)"
+        r"format(ted)?\s+(it|this|the (data )?folder|another folder)\b(?![^\n]*(?:without a|no) vote)"
     )
     found = [
         str(path)
