@@ -39,7 +39,6 @@ from quorumd.node.state.proposals import CommitCallback, Proposals
 from quorumd.node.state.state_machine import StateMachine
 from quorumd.node.statistics import NodeStatistics
 from quorumd.ports import Clock, Entropy
-from quorumd.protocol.apis import ApiKey
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import Event, ReadRequested
 
@@ -107,15 +106,15 @@ def add_handlers(router: RequestRouter, context: NodeContext) -> None:
     )
     when_committed = CommittedImage(context.state_machine, context.proposals).when_committed
     topics = TopicApis(context.state_machine, when_committed, scheduler)
-    router.add(_quorum_requests(context, forwarder).handlers())
-    router.add(configs.handlers())
-    router.add(controller.handlers())
-    router.add(_voter_requests(context, forwarder).handlers())
-    router.add(context.discovery.handlers())
-    router.add(NodeApis(context).handlers())
-    router.add([(ApiKey.ENVELOPE, _envelopes(context, router, scheduler).envelope)])
-    router.add(topics.handlers())
-    router.add(_cluster_requests(context, topics, when_committed, router).handlers())
+    router.add(_quorum_requests(context, forwarder).routes())
+    router.add(configs.routes())
+    router.add(controller.routes())
+    router.add(_voter_requests(context, forwarder).routes())
+    router.add(context.discovery.routes())
+    router.add(NodeApis(context).routes())
+    router.add(_envelopes(context, router, scheduler).routes())
+    router.add(topics.routes())
+    router.add(_cluster_requests(context, topics, when_committed, router).routes())
 
 
 def _forwarder(context: NodeContext, router: RequestRouter) -> Forwarder:

@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Generator, Mapping
 from functools import cache
 from struct import Struct, error
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from quorumd.errors import ErrorCode, MalformedMessage, MessageTooLarge, UnsupportedVersion
 from quorumd.protocol.apis import (
@@ -48,6 +48,8 @@ from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
 from quorumd.protocol.primitives import skip_tagged_fields
 from quorumd.protocol.wire import Message
+
+M_co = TypeVar("M_co", bound=Message, covariant=True)
 
 VersionRanges = Mapping[int, tuple[int, int]]
 """API key -> (lowest, highest) version that somebody speaks."""
@@ -73,7 +75,7 @@ _MAX_RESPONSE_BYTES = 100 * 1024 * 1024
 _RESPONSE_LIMIT = "the ceiling of responses"
 
 
-class Request:
+class Request(Generic[M_co]):
     """One request as it came in.
 
     `frame` holds header and message as they came, without the size before them, and the message begins at
@@ -101,7 +103,7 @@ class Request:
         api_version: int,
         correlation_id: int,
         client_id: str | None,
-        message: Message,
+        message: M_co,
         frame: bytes,
         body_offset: int,
     ) -> None:
@@ -152,7 +154,7 @@ def _response_route(api_key: int, version: int) -> tuple[type[Message], bool]:
     return response_class(api_key), response_header_version(api_key, version) == 1
 
 
-def read_request(frame: bytes, spoken: VersionRanges, max_whole_bytes: int = ALL) -> Request:
+def read_request(frame: bytes, spoken: VersionRanges, max_whole_bytes: int = ALL) -> Request[Message]:
     """The request in a frame, or in the `request_data` of an Envelope: above `most` bytes it may not be whole.
 
     Raises UnsupportedVersion for an API or version that is not in `spoken`, MalformedMessage for bytes that
@@ -195,7 +197,7 @@ def _unsupported_message(api_key: int, version: int, versions: tuple[int, int] |
     return f"{name} v{version} is not spoken here, versions {versions[0]} to {versions[1]} are"
 
 
-def encode_response(request: Request, response: Message) -> bytes:
+def encode_response(request: Request[Message], response: Message) -> bytes:
     """Response header and message without the size before them: the `response_data` of an Envelope.
 
     Raises as `codec.encode`.
@@ -205,7 +207,7 @@ def encode_response(request: Request, response: Message) -> bytes:
     return bytes(out[SIZE.size :])
 
 
-def encode_response_in_steps(request: Request, response: Message) -> Generator[None, None, bytes]:
+def encode_response_in_steps(request: Request[Message], response: Message) -> Generator[None, None, bytes]:
     """As `encode_response`, with a step for each element of an array, of a response with ENCODE_IN_STEPS."""
     out = bytearray(_CORRELATION_ID.pack(request.correlation_id))
     if _response_route(request.api_key, request.api_version)[1]:
@@ -214,7 +216,7 @@ def encode_response_in_steps(request: Request, response: Message) -> Generator[N
     return bytes(out)
 
 
-def _write_response(request: Request, response: Message, out: bytearray) -> None:
+def _write_response(request: Request[Message], response: Message, out: bytearray) -> None:
     """Append a response frame to `out`, which is as it was if this raises."""
     start = len(out)
     out += _RESPONSE_START.pack(0, request.correlation_id)
@@ -239,7 +241,7 @@ class ServerConnection:
         self._frames = FrameReader(max_request_bytes)
         self._max_whole_bytes = max_whole_bytes
         self._spoken = spoken
-        self._pending: deque[Request] = deque()
+        self._pending: deque[Request[Message]] = deque()
         self._output = bytearray()
         self.fault: MalformedMessage | None = None
         """Why no request can be read after those that were returned."""
@@ -257,7 +259,7 @@ class ServerConnection:
     def __repr__(self) -> str:
         return f"<server connection: {len(self._pending)} unanswered, {len(self._output)} bytes to send>"
 
-    def receive(self, data: bytes) -> list[Request]:
+    def receive(self, data: bytes) -> list[Request[Message]]:
         """The requests that `data` completes.
 
         Raises MalformedMessage, upon which the connection must be closed, for what is no request, and for an
@@ -268,7 +270,7 @@ class ServerConnection:
         """
         if self.fault is not None:
             raise self.fault
-        requests: list[Request] = []
+        requests: list[Request[Message]] = []
         try:
             for frame in self._frames.feed(data):
                 request = self._read(frame)
@@ -281,7 +283,7 @@ class ServerConnection:
             self.fault = fault
         return requests
 
-    def _read(self, frame: bytes) -> Request | None:
+    def _read(self, frame: bytes) -> Request[Message] | None:
         """The request in a frame, None if it has its answer already."""
         try:
             request = read_request(frame, self._spoken, self._max_whole_bytes)
@@ -295,7 +297,7 @@ class ServerConnection:
         self._pending.append(request)
         return request
 
-    def continue_decoding(self, request: Request, steps: int) -> int:
+    def continue_decoding(self, request: Request[Message], steps: int) -> int:
         """As `Request.continue_decoding`. What is malformed sets `fault`: this request and those behind it get no
         answer. What takes too much memory is refused here (`awaits_response`)."""
         try:
@@ -310,11 +312,11 @@ class ServerConnection:
         request.decoding = None
         return steps
 
-    def awaits_response(self, request: Request) -> bool:
+    def awaits_response(self, request: Request[Message]) -> bool:
         """Whether the request came here and has no answer yet."""
         return request in self._pending and request.response_frame is None
 
-    def answer(self, request: Request, response: Message) -> None:
+    def answer(self, request: Request[Message], response: Message) -> None:
         """Queue the answer to a request of this connection, once.
 
         Raises as `codec.encode`, with nothing queued, and ValueError for a request that has its answer.
@@ -327,7 +329,7 @@ class ServerConnection:
             _write_response(request, response, response_frame)
             request.response_frame = response_frame
 
-    def answer_encoded(self, request: Request, answer: bytes) -> None:
+    def answer_encoded(self, request: Request[Message], answer: bytes) -> None:
         """As `answer`, with header and message encoded by another node for a forwarded request.
 
         The correlation id in it must be the request's, which it is if the `frame` was forwarded.
@@ -345,7 +347,7 @@ class ServerConnection:
         self._output.clear()
         return output
 
-    def _is_next(self, request: Request) -> bool:
+    def _is_next(self, request: Request[Message]) -> bool:
         if self._pending and self._pending[0] is request:
             return True
         if request.response_frame is not None or request not in self._pending:

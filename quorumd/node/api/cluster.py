@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 from quorumd.controller.cluster_image import KRAFT_VERSION
 from quorumd.controller.features import KRAFT_VERSION_LEVEL
@@ -15,19 +14,20 @@ from quorumd.node.api.topic_listing import TopicEntry
 from quorumd.node.api.topics import TopicApis
 from quorumd.node.identity.cluster_identity import ClusterIdentity
 from quorumd.node.peers.discovery import Discovery
-from quorumd.node.sessions.router import Handler
+from quorumd.node.sessions.router import Route
 from quorumd.node.sessions.server_session import Session
 from quorumd.node.state.proposals import CommitCallback
 from quorumd.node.state.state_machine import StateMachine
-from quorumd.protocol.apis import APIS, ApiKey
+from quorumd.protocol.apis import APIS
 from quorumd.protocol.connection import CLIENT_SOFTWARE_NAME, Request, VersionRanges
 from quorumd.protocol.messages import (
     api_versions_response,
     describe_cluster_response,
     metadata_response,
 )
+from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
-from quorumd.protocol.messages.metadata_request import MetadataRequestTopic
+from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from quorumd.protocol.wire import Message
 from quorumd.raft.engine import RaftEngine
 
@@ -68,20 +68,20 @@ class ClusterApis:
         self._spoken = spoken
         self._listener_name = listener_name
 
-    def handlers(self) -> Iterable[tuple[int, Handler]]:
+    def routes(self) -> Iterable[Route]:
         return (
-            (ApiKey.API_VERSIONS, self.api_versions),
-            (ApiKey.METADATA, self.metadata),
-            (ApiKey.DESCRIBE_CLUSTER, self.describe_cluster),
+            Route(ApiVersionsRequest, self.api_versions),
+            Route(MetadataRequest, self.metadata),
+            Route(DescribeClusterRequest, self.describe_cluster),
         )
 
-    def api_versions(self, session: Session, request: Request) -> None:
+    def api_versions(self, session: Session, request: Request[ApiVersionsRequest]) -> None:
         """Private APIs are told to quorumd only: kafka-python's `api_versions()` fails on a key it does not know.
 
         A client that means another cluster or node (KIP-1242) is answered all the same, as Kafka's controllers do:
         only brokers send clients back to their bootstrap servers (REBOOTSTRAP_REQUIRED).
         """
-        message: Any = request.message
+        message = request.message
         wire = api_versions_response
         if (message.cluster_id is None) != (message.node_id == NO_NODE):
             session.respond(request, wire.ApiVersionsResponse(int(ErrorCode.INVALID_REQUEST)))
@@ -110,11 +110,10 @@ class ClusterApis:
             ]
         session.respond(request, response)
 
-    def metadata(self, session: Session, request: Request) -> None:
+    def metadata(self, session: Session, request: Request[MetadataRequest]) -> None:
         """Brokers are the nodes of the quorum and the registered brokers that are not fenced. The metadata log is a
         topic only for those who name it. Nothing is created."""
-        message: Any = request.message
-        requested: list[MetadataRequestTopic] | None = message.topics
+        requested = request.message.topics
         if requested is None or (not requested and request.api_version == 0):
             self._topics.respond_with_topics(session, request, self._topics.all_topics, self._metadata)
         elif all(_is_metadata_log(topic) for topic in requested):
@@ -151,11 +150,11 @@ class ClusterApis:
             topics,
         )
 
-    def describe_cluster(self, session: Session, request: Request) -> None:
+    def describe_cluster(self, session: Session, request: Request[DescribeClusterRequest]) -> None:
         """Endpoint type 1: all nodes and registered brokers, as brokers (KIP-1073: fenced ones if asked for), once
         that is committed. Type 2: the registered controllers, and voters that have not registered yet; the leader is
         active."""
-        message: Any = request.message
+        message = request.message
         wire = describe_cluster_response
         if message.endpoint_type not in (BROKERS, CONTROLLERS):
             error = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE

@@ -26,24 +26,27 @@ from quorumd.errors import ErrorCode
 from quorumd.node.api.large_requests import LargeRequests
 from quorumd.node.api.purgatory import ResponseHook, ResponsePurgatory
 from quorumd.node.consensus.leader_role import LeaderRole
-from quorumd.node.sessions.router import Handler
+from quorumd.node.sessions.router import Route
 from quorumd.node.sessions.server_session import Session
 from quorumd.node.state.metadata_writer import MetadataWriter
 from quorumd.node.state.state_machine import StateMachine
 from quorumd.node.statistics import NodeStatistics
-from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import (
     alter_configs_response,
     describe_configs_response,
     incremental_alter_configs_response,
 )
+from quorumd.protocol.messages.alter_configs_request import AlterConfigsRequest
 from quorumd.protocol.messages.config_record import ConfigRecord
+from quorumd.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from quorumd.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
 
 _OTHER_RESOURCES = {
     ResourceType.CLIENT_METRICS: (ConfigSource.CLIENT_METRICS, CLIENT_METRICS_CONFIGS),
     ResourceType.GROUP: (ConfigSource.GROUP, GROUP_CONFIGS),
 }
+AlterConfigs = IncrementalAlterConfigsRequest | AlterConfigsRequest
 _ALTERED = (int(ErrorCode.NONE), None)
 
 
@@ -72,14 +75,16 @@ class ConfigApis:
         self._purgatory = purgatory
         self._large = large
 
-    def handlers(self) -> Iterable[tuple[int, Handler]]:
+    def routes(self) -> Iterable[Route]:
         return (
-            (ApiKey.DESCRIBE_CONFIGS, self.describe_configs),
-            (ApiKey.INCREMENTAL_ALTER_CONFIGS, self.incremental_alter_configs),
-            (ApiKey.ALTER_CONFIGS, self.alter_configs),
+            Route(DescribeConfigsRequest, self.describe_configs),
+            Route(IncrementalAlterConfigsRequest, self.incremental_alter_configs),
+            Route(AlterConfigsRequest, self.alter_configs),
         )
 
-    def incremental_alter_configs(self, session: Session, request: Request) -> None:
+    def incremental_alter_configs(
+        self, session: Session, request: Request[IncrementalAlterConfigsRequest]
+    ) -> None:
         wire = incremental_alter_configs_response
         self._alter(
             session,
@@ -89,7 +94,7 @@ class ConfigApis:
             wire.AlterConfigsResourceResponse,
         )
 
-    def alter_configs(self, session: Session, request: Request) -> None:
+    def alter_configs(self, session: Session, request: Request[AlterConfigsRequest]) -> None:
         """The older form: what is not named is deleted."""
         wire = alter_configs_response
         self._alter(
@@ -103,12 +108,12 @@ class ConfigApis:
     def _alter(
         self,
         session: Session,
-        request: Request,
+        request: Request[AlterConfigs],
         plan: Callable[[Any, Resource, Any, bool, bool], list[ConfigRecord] | ApiError],
         response_class: Callable[[int, list[Any]], Any],
         resource_class: Callable[..., Any],
     ) -> None:
-        def execute(session: Session, request: Request, options: dict[str, Any]) -> None:
+        def execute(session: Session, request: Request[AlterConfigs], options: dict[str, Any]) -> None:
             del options
             self._execute(session, request, plan, response_class, resource_class)
 
@@ -120,7 +125,7 @@ class ConfigApis:
     def _execute(
         self,
         session: Session,
-        request: Request,
+        request: Request[AlterConfigs],
         plan: Callable[[Any, Resource, Any, bool, bool], list[ConfigRecord] | ApiError],
         response_class: Callable[[int, list[Any]], Any],
         resource_class: Callable[..., Any],
@@ -129,7 +134,7 @@ class ConfigApis:
         if not self._role.is_active_controller:
             purgatory.not_leader(session, request)
             return
-        message: Any = request.message
+        message = request.message
         if not self._writer.has_room():
             purgatory.refuse(session, request, ErrorCode.KAFKA_STORAGE_ERROR)
             return
@@ -167,11 +172,13 @@ class ConfigApis:
         if not self._writer.write_batch(records, purgatory.on_commit_respond(session, request, response)):
             purgatory.refuse(session, request, ErrorCode.MESSAGE_TOO_LARGE)
 
-    def describe_configs(self, session: Session, request: Request) -> None:
+    def describe_configs(self, session: Session, request: Request[DescribeConfigsRequest]) -> None:
         purgatory = self._purgatory
         hook: ResponseHook | None = None if session.is_controller_client else self._add_static_configs
 
-        def execute(session: Session, request: Request, options: dict[str, Any]) -> None:
+        def execute(
+            session: Session, request: Request[DescribeConfigsRequest], options: dict[str, Any]
+        ) -> None:
             del options
             self._execute_describe(session, request, hook)
 
@@ -180,14 +187,16 @@ class ConfigApis:
         else:
             purgatory.not_leader(session, request, hook)
 
-    def _execute_describe(self, session: Session, request: Request, hook: ResponseHook | None) -> None:
+    def _execute_describe(
+        self, session: Session, request: Request[DescribeConfigsRequest], hook: ResponseHook | None
+    ) -> None:
         purgatory = self._purgatory
 
         def on_read_confirmed(confirmed: bool) -> None:
             if not confirmed:
                 purgatory.not_leader(session, request, hook)
                 return
-            message: Any = request.message
+            message = request.message
             wire = describe_configs_response
             response = wire.DescribeConfigsResponse(
                 0, [self._describe(message, r) for r in message.resources]
@@ -196,7 +205,9 @@ class ConfigApis:
 
         purgatory.confirm_read(on_read_confirmed)
 
-    def _describe(self, message: Any, requested: Any) -> describe_configs_response.DescribeConfigsResult:
+    def _describe(
+        self, message: DescribeConfigsRequest, requested: DescribeConfigsResource
+    ) -> describe_configs_response.DescribeConfigsResult:
         wire = describe_configs_response
         resource: Resource = (requested.resource_type, requested.resource_name)
         refused = check_resource(self._state_machine.image, resource)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 from quorumd.controller.controller import Controller
 from quorumd.controller.controller_result import ControllerResult
@@ -17,38 +17,56 @@ from quorumd.node.api.purgatory import ResponsePurgatory
 from quorumd.node.api.response_errors import errors_in
 from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.controller.alter_partition_order import AlterPartitionOrder, ConnectionOrder
-from quorumd.node.sessions.router import Handler
+from quorumd.node.sessions.router import Route
 from quorumd.node.sessions.server_session import Session
 from quorumd.node.state.metadata_writer import MetadataWriter
 from quorumd.node.statistics import NodeStatistics
 from quorumd.protocol.connection import Request
+from quorumd.protocol.messages.alter_partition_request import AlterPartitionRequest
+from quorumd.protocol.wire import Message
 
 logger = logging.getLogger("quorumd.controller")
+
+M = TypeVar("M", bound=Message)
 
 Planner = Callable[..., ControllerResult]
 """(controller, request message, its version) -> what is to be done and answered. That of a request which is divided
 also takes the options of its parts."""
 
 
-class ControllerApi(NamedTuple):
+class ControllerApi:
     """How one API is handled.
 
-    `is_authorized(session)`: whether it is allowed. `too_large_error`: the error where the records are more than one
-    batch takes, None where they may be appended in several (see `MetadataWriter.write_batches`). `on_request`: what
-    the leader notes of every request, whatever comes of it. `needs_read_confirmation`: whether an answer without
-    records is a read, for which this node makes sure that it still leads. `is_connection_ordered`: whether requests
-    count in the order in which their broker sent them (see `alter_partition_order`). `records_offset`: whether the
-    records tell at which offset they are, so that nothing may come before them that was not seen when they were
-    planned.
+    `plan` and `on_request` take messages of `request_class`. `is_authorized(session)`: whether the client is allowed.
+    `too_large_error`: the error where the records are more than one batch takes, None where they may be appended in
+    several (see `MetadataWriter.write_batches`). `on_request`: called by the leader for every request, whatever its
+    result. `needs_read_confirmation`: whether a response without records is a read, for which this node makes sure
+    that it still leads. `is_connection_ordered`: whether requests count in the order in which their broker sent them
+    (see `alter_partition_order`). `records_offset`: whether the records contain the offset at which they are, so that
+    no record may come before them that was not known when they were planned.
     """
 
-    plan: Planner
-    is_authorized: Callable[[Session], bool]
-    too_large_error: ErrorCode | None = ErrorCode.POLICY_VIOLATION
-    on_request: Callable[[Controller, Any], None] | None = None
-    needs_read_confirmation: bool = True
-    is_connection_ordered: bool = False
-    records_offset: bool = False
+    def __init__(
+        self,
+        request_class: type[M],
+        plan: Callable[[Controller, M, int], ControllerResult],
+        is_authorized: Callable[[Session], bool],
+        too_large_error: ErrorCode | None = ErrorCode.POLICY_VIOLATION,
+        on_request: Callable[[Controller, M], None] | None = None,
+        needs_read_confirmation: bool = True,
+        is_connection_ordered: bool = False,
+        records_offset: bool = False,
+    ) -> None:
+        assert request_class.API_KEY is not None
+        self.api_key: int = request_class.API_KEY
+        self.request_class: type[Message] = request_class
+        self.plan: Planner = plan
+        self.is_authorized = is_authorized
+        self.too_large_error = too_large_error
+        self.on_request: Callable[..., None] | None = on_request
+        self.needs_read_confirmation = needs_read_confirmation
+        self.is_connection_ordered = is_connection_ordered
+        self.records_offset = records_offset
 
 
 class ControllerApis:
@@ -75,17 +93,17 @@ class ControllerApis:
         self._statistics = statistics
         self._large = large
 
-    def handlers(self) -> Iterable[tuple[int, Handler]]:
-        return [(api_key, self.handle) for api_key in self._apis]
+    def routes(self) -> Iterable[Route]:
+        return [Route(api.request_class, self.handle) for api in self._apis.values()]
 
-    def handle(self, session: Session, request: Request) -> None:
+    def handle(self, session: Session, request: Request[Message]) -> None:
         """Carry the request out, a large one in parts."""
         if self._role.is_active_controller:
             self._large.handle(session, request, self._execute)
         else:
             self._purgatory.not_leader(session, request)
 
-    def _execute(self, session: Session, request: Request, options: dict[str, Any]) -> None:
+    def _execute(self, session: Session, request: Request[Message], options: dict[str, Any]) -> None:
         api, writer, purgatory = self._apis[request.api_key], self._writer, self._purgatory
         if not self._role.is_active_controller:
             purgatory.not_leader(session, request)
@@ -117,10 +135,11 @@ class ControllerApis:
         ):
             purgatory.refuse(session, request, api.too_large_error)
 
-    def _is_in_order(self, session: Session, request: Request) -> bool:
+    def _is_in_order(self, session: Session, request: Request[Message]) -> bool:
         """Whether the request of a broker counts. One of a start that is not registered is no matter: its planner
         refuses it."""
-        message: Any = request.message
+        message = request.message
+        assert isinstance(message, AlterPartitionRequest)
         broker = self._controller.image.brokers.get(message.broker_id)
         if broker is None or broker.epoch != message.broker_epoch:
             return True

@@ -28,40 +28,54 @@ from quorumd.controller.topic_creation import plan_create_topics
 from quorumd.controller.topic_deletion import plan_delete_topics
 from quorumd.node.api.authorization import may_act_for_cluster, may_alter_cluster, may_describe_cluster
 from quorumd.node.api.controller import ControllerApi
-from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
+from quorumd.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
+from quorumd.protocol.messages.alter_partition_request import AlterPartitionRequest
+from quorumd.protocol.messages.assign_replicas_to_dirs_request import AssignReplicasToDirsRequest
+from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from quorumd.protocol.messages.broker_registration_request import BrokerRegistrationRequest
+from quorumd.protocol.messages.controller_registration_request import ControllerRegistrationRequest
+from quorumd.protocol.messages.create_partitions_request import CreatePartitionsRequest
+from quorumd.protocol.messages.create_topics_request import CreateTopicsRequest
+from quorumd.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from quorumd.protocol.messages.elect_leaders_request import ElectLeadersRequest
+from quorumd.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
+from quorumd.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
+from quorumd.protocol.messages.unregister_controller_request import UnregisterControllerRequest
+from quorumd.protocol.messages.update_features_request import UpdateFeaturesRequest
 
-CONTROLLER_APIS: Final[dict[int, ControllerApi]] = {
-    ApiKey.BROKER_REGISTRATION: ControllerApi(
+_APIS = (
+    ControllerApi(
+        BrokerRegistrationRequest,
         plan_broker_registration,
         may_act_for_cluster,
         too_large_error=None,
         on_request=renew_session,
         records_offset=True,
     ),
-    ApiKey.BROKER_HEARTBEAT: ControllerApi(
+    ControllerApi(
+        BrokerHeartbeatRequest,
         plan_broker_heartbeat,
         may_act_for_cluster,
         too_large_error=None,
         on_request=record_heartbeat,
         needs_read_confirmation=False,
     ),
-    ApiKey.UNREGISTER_BROKER: ControllerApi(plan_unregister_broker, may_alter_cluster, too_large_error=None),
-    ApiKey.CONTROLLER_REGISTRATION: ControllerApi(plan_controller_registration, may_act_for_cluster),
-    ApiKey.UNREGISTER_CONTROLLER: ControllerApi(plan_unregister_controller, may_alter_cluster),
-    ApiKey.ALTER_PARTITION: ControllerApi(
-        plan_alter_partition, may_act_for_cluster, is_connection_ordered=True
+    ControllerApi(UnregisterBrokerRequest, plan_unregister_broker, may_alter_cluster, too_large_error=None),
+    ControllerApi(ControllerRegistrationRequest, plan_controller_registration, may_act_for_cluster),
+    ControllerApi(UnregisterControllerRequest, plan_unregister_controller, may_alter_cluster),
+    ControllerApi(
+        AlterPartitionRequest, plan_alter_partition, may_act_for_cluster, is_connection_ordered=True
     ),
-    ApiKey.ASSIGN_REPLICAS_TO_DIRS: ControllerApi(plan_assign_replicas_to_dirs, may_act_for_cluster),
-    ApiKey.ALLOCATE_PRODUCER_IDS: ControllerApi(plan_allocate_producer_ids, may_act_for_cluster),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: ControllerApi(
-        plan_alter_partition_reassignments, may_alter_cluster
-    ),
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: ControllerApi(
-        plan_list_partition_reassignments, may_describe_cluster
-    ),
-    ApiKey.CREATE_TOPICS: ControllerApi(plan_create_topics, may_alter_cluster),
-    ApiKey.DELETE_TOPICS: ControllerApi(plan_delete_topics, may_alter_cluster),
-    ApiKey.CREATE_PARTITIONS: ControllerApi(plan_create_partitions, may_alter_cluster),
-    ApiKey.ELECT_LEADERS: ControllerApi(plan_elect_leaders, may_alter_cluster),
-    ApiKey.UPDATE_FEATURES: ControllerApi(plan_update_features, may_alter_cluster),
-}
+    ControllerApi(AssignReplicasToDirsRequest, plan_assign_replicas_to_dirs, may_act_for_cluster),
+    ControllerApi(AllocateProducerIdsRequest, plan_allocate_producer_ids, may_act_for_cluster),
+    ControllerApi(AlterPartitionReassignmentsRequest, plan_alter_partition_reassignments, may_alter_cluster),
+    ControllerApi(ListPartitionReassignmentsRequest, plan_list_partition_reassignments, may_describe_cluster),
+    ControllerApi(CreateTopicsRequest, plan_create_topics, may_alter_cluster),
+    ControllerApi(DeleteTopicsRequest, plan_delete_topics, may_alter_cluster),
+    ControllerApi(CreatePartitionsRequest, plan_create_partitions, may_alter_cluster),
+    ControllerApi(ElectLeadersRequest, plan_elect_leaders, may_alter_cluster),
+    ControllerApi(UpdateFeaturesRequest, plan_update_features, may_alter_cluster),
+)
+
+CONTROLLER_APIS: Final = {api.api_key: api for api in _APIS}

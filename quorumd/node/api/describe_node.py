@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from quorumd.ids import NO_NODE
 from quorumd.node.readiness import readiness
-from quorumd.node.sessions.router import Handler
+from quorumd.node.sessions.router import Route
 from quorumd.node.sessions.server_session import Session
-from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import describe_node_response as wire
+from quorumd.protocol.messages.describe_node_request import DescribeNodeRequest
 
 if TYPE_CHECKING:
     from quorumd.node.request_handlers import NodeContext
@@ -24,10 +24,10 @@ class NodeApis:
     def __init__(self, context: NodeContext) -> None:
         self._context = context
 
-    def handlers(self) -> Iterable[tuple[int, Handler]]:
-        return ((ApiKey.DESCRIBE_NODE, self.describe_node),)
+    def routes(self) -> Iterable[Route]:
+        return (Route(DescribeNodeRequest, self.describe_node),)
 
-    def describe_node(self, session: Session, request: Request) -> None:
+    def describe_node(self, session: Session, request: Request[DescribeNodeRequest]) -> None:
         context = self._context
         engine, log, node_status = context.engine, context.log, context.watch.node_status()
         decision = readiness(node_status)

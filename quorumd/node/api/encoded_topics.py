@@ -80,7 +80,7 @@ class EncodedTopics:
         if not self._partitions_left:
             self._slices.append(self._tail)
 
-    def encode_response(self, request: Request, envelope: Message) -> bytes:
+    def encode_response(self, request: Request[Message], envelope: Message) -> bytes:
         """The answer to a request of this version as `Session.respond_encoded` takes it: `around`, which has no
         topics, with these. Raises as `codec.encode`."""
         encoded = encode_response(request, envelope)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID
@@ -24,7 +24,23 @@ from quorumd.protocol.messages import (
     incremental_alter_configs_response,
     update_features_response,
 )
+from quorumd.protocol.messages.add_raft_voter_request import AddRaftVoterRequest
+from quorumd.protocol.messages.alter_configs_request import AlterConfigsRequest
+from quorumd.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
+from quorumd.protocol.messages.alter_quorum_request import AlterQuorumRequest
+from quorumd.protocol.messages.create_partitions_request import CreatePartitionsRequest
+from quorumd.protocol.messages.create_topics_request import CreateTopicsRequest
+from quorumd.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from quorumd.protocol.messages.describe_configs_request import DescribeConfigsRequest
+from quorumd.protocol.messages.describe_quorum_request import DescribeQuorumRequest
+from quorumd.protocol.messages.elect_leaders_request import ElectLeadersRequest
+from quorumd.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
+from quorumd.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
+from quorumd.protocol.messages.update_features_request import UpdateFeaturesRequest
 from quorumd.protocol.wire import Message
+
+M = TypeVar("M", bound=Message)
+Builder = Callable[[Request[Message], ErrorCode], Message]
 
 MESSAGES = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: "This node is not the leader of the quorum, or is not any longer: try again.",
@@ -39,15 +55,15 @@ MESSAGES = {
 }
 
 
-def error_response(request: Request, error: ErrorCode) -> Message:
+def error_response(request: Request[Message], error: ErrorCode) -> Message:
     """The answer that says `error` in every place where this request's API has one."""
     return _BUILDERS[request.api_key](request, error)
 
 
-def counted_error_responses(statistics: NodeStatistics) -> Callable[[Request, ErrorCode], Message]:
+def counted_error_responses(statistics: NodeStatistics) -> Callable[[Request[Message], ErrorCode], Message]:
     """`error_response` that counts what it makes."""
 
-    def respond(request: Request, error: ErrorCode) -> Message:
+    def respond(request: Request[Message], error: ErrorCode) -> Message:
         statistics.count_error(request.api_key, int(error))
         return error_response(request, error)
 
@@ -59,14 +75,14 @@ def message_of(error: ErrorCode) -> str:
     return MESSAGES.get(error, ErrorCode.describe(error))
 
 
-def _describe_quorum(request: Request, error: ErrorCode) -> Message:
-    message: Any = request.message
+def _describe_quorum(request: Request[DescribeQuorumRequest], error: ErrorCode) -> Message:
+    message = request.message
     wire = describe_quorum_response
     return wire.DescribeQuorumResponse(int(error), None, error_topics(wire, message.topics, error))
 
 
-def _describe_configs(request: Request, error: ErrorCode) -> Message:
-    message: Any = request.message
+def _describe_configs(request: Request[DescribeConfigsRequest], error: ErrorCode) -> Message:
+    message = request.message
     wire = describe_configs_response
     return wire.DescribeConfigsResponse(
         0,
@@ -77,34 +93,34 @@ def _describe_configs(request: Request, error: ErrorCode) -> Message:
     )
 
 
-def _incremental_alter_configs(request: Request, error: ErrorCode) -> Message:
+def _incremental_alter_configs(request: Request[IncrementalAlterConfigsRequest], error: ErrorCode) -> Message:
     wire = incremental_alter_configs_response
     return wire.IncrementalAlterConfigsResponse(
         0, _resources(request, error, wire.AlterConfigsResourceResponse)
     )
 
 
-def _alter_configs(request: Request, error: ErrorCode) -> Message:
+def _alter_configs(request: Request[AlterConfigsRequest], error: ErrorCode) -> Message:
     wire = alter_configs_response
     return wire.AlterConfigsResponse(0, _resources(request, error, wire.AlterConfigsResourceResponse))
 
 
-def _alter_quorum(request: Request, error: ErrorCode) -> Message:
-    message: Any = request.message
+def _alter_quorum(request: Request[AlterQuorumRequest], error: ErrorCode) -> Message:
+    message = request.message
     return voter_messages.alter_quorum_response_of(message, error, message_of(error))
 
 
-def _add_raft_voter(request: Request, error: ErrorCode) -> Message:
+def _add_raft_voter(request: Request[AddRaftVoterRequest], error: ErrorCode) -> Message:
     del request
     return voter_messages.add_voter_response(error, message_of(error))
 
 
-def _remove_raft_voter(request: Request, error: ErrorCode) -> Message:
+def _remove_raft_voter(request: Request[RemoveRaftVoterRequest], error: ErrorCode) -> Message:
     del request
     return voter_messages.remove_voter_response(error, message_of(error))
 
 
-def _top_level_error(request: Request, error: ErrorCode) -> Message:
+def _top_level_error(request: Request[Message], error: ErrorCode) -> Message:
     """APIs whose answer has one error for the whole request."""
     response: Any = response_class(request.api_key)()
     response.error_code = int(error)
@@ -114,8 +130,8 @@ def _top_level_error(request: Request, error: ErrorCode) -> Message:
     return made
 
 
-def _create_topics(request: Request, error: ErrorCode) -> Message:
-    message: Any = request.message
+def _create_topics(request: Request[CreateTopicsRequest], error: ErrorCode) -> Message:
+    message = request.message
     wire = create_topics_response
     return wire.CreateTopicsResponse(
         0,
@@ -126,8 +142,8 @@ def _create_topics(request: Request, error: ErrorCode) -> Message:
     )
 
 
-def _delete_topics(request: Request, error: ErrorCode) -> Message:
-    message: Any = request.message
+def _delete_topics(request: Request[DeleteTopicsRequest], error: ErrorCode) -> Message:
+    message = request.message
     named = [(topic.name, topic.topic_id) for topic in message.topics]
     named += [(name, ZERO_UUID) for name in message.topic_names]
     wire = delete_topics_response
@@ -140,8 +156,8 @@ def _delete_topics(request: Request, error: ErrorCode) -> Message:
     )
 
 
-def _create_partitions(request: Request, error: ErrorCode) -> Message:
-    message: Any = request.message
+def _create_partitions(request: Request[CreatePartitionsRequest], error: ErrorCode) -> Message:
+    message = request.message
     wire = create_partitions_response
     return wire.CreatePartitionsResponse(
         0,
@@ -152,9 +168,9 @@ def _create_partitions(request: Request, error: ErrorCode) -> Message:
     )
 
 
-def _elect_leaders(request: Request, error: ErrorCode) -> Message:
+def _elect_leaders(request: Request[ElectLeadersRequest], error: ErrorCode) -> Message:
     """Version 0 has no place but the partitions."""
-    message: Any = request.message
+    message = request.message
     wire = elect_leaders_response
     results = [
         wire.ReplicaElectionResult(
@@ -166,8 +182,10 @@ def _elect_leaders(request: Request, error: ErrorCode) -> Message:
     return wire.ElectLeadersResponse(0, int(error) if request.api_version else 0, results)
 
 
-def _alter_partition_reassignments(request: Request, error: ErrorCode) -> Message:
-    message: Any = request.message
+def _alter_partition_reassignments(
+    request: Request[AlterPartitionReassignmentsRequest], error: ErrorCode
+) -> Message:
+    message = request.message
     wire = alter_partition_reassignments_response
     responses = [
         wire.ReassignableTopicResponse(
@@ -182,8 +200,8 @@ def _alter_partition_reassignments(request: Request, error: ErrorCode) -> Messag
     return wire.AlterPartitionReassignmentsResponse(0, True, int(error), message_of(error), responses)
 
 
-def _update_features(request: Request, error: ErrorCode) -> Message:
-    message: Any = request.message
+def _update_features(request: Request[UpdateFeaturesRequest], error: ErrorCode) -> Message:
+    message = request.message
     wire = update_features_response
     results = [
         wire.UpdatableFeatureResult(update.feature, int(error), message_of(error))
@@ -192,37 +210,53 @@ def _update_features(request: Request, error: ErrorCode) -> Message:
     return wire.UpdateFeaturesResponse(0, int(error), message_of(error), results)
 
 
-def _resources(request: Request, error: ErrorCode, response: Callable[..., Any]) -> list[Any]:
-    message: Any = request.message
+def _resources(
+    request: Request[IncrementalAlterConfigsRequest | AlterConfigsRequest],
+    error: ErrorCode,
+    response: Callable[..., Any],
+) -> list[Any]:
+    message = request.message
     return [
         response(int(error), message_of(error), r.resource_type, r.resource_name) for r in message.resources
     ]
 
 
-_BUILDERS: dict[int, Callable[[Request, ErrorCode], Message]] = {
-    ApiKey.DESCRIBE_QUORUM: _describe_quorum,
-    ApiKey.DESCRIBE_CONFIGS: _describe_configs,
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: _incremental_alter_configs,
-    ApiKey.ALTER_CONFIGS: _alter_configs,
-    ApiKey.ALTER_QUORUM: _alter_quorum,
-    ApiKey.ADD_RAFT_VOTER: _add_raft_voter,
-    ApiKey.REMOVE_RAFT_VOTER: _remove_raft_voter,
-    ApiKey.CREATE_TOPICS: _create_topics,
-    ApiKey.DELETE_TOPICS: _delete_topics,
-    ApiKey.CREATE_PARTITIONS: _create_partitions,
-    ApiKey.ELECT_LEADERS: _elect_leaders,
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _alter_partition_reassignments,
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: _top_level_error,
-    ApiKey.ALTER_PARTITION: _top_level_error,
-    ApiKey.UPDATE_FEATURES: _update_features,
-    ApiKey.BROKER_REGISTRATION: _top_level_error,
-    ApiKey.BROKER_HEARTBEAT: _top_level_error,
-    ApiKey.UNREGISTER_BROKER: _top_level_error,
-    ApiKey.CONTROLLER_REGISTRATION: _top_level_error,
-    ApiKey.UNREGISTER_CONTROLLER: _top_level_error,
-    ApiKey.ALLOCATE_PRODUCER_IDS: _top_level_error,
-    ApiKey.ASSIGN_REPLICAS_TO_DIRS: _top_level_error,
-}
+def _builder(
+    request_class: type[M], build: Callable[[Request[M], ErrorCode], Message]
+) -> tuple[int, Builder]:
+    assert request_class.API_KEY is not None
+    return request_class.API_KEY, cast("Builder", build)
+
+
+_TOP_LEVEL_APIS = (
+    ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    ApiKey.ALTER_PARTITION,
+    ApiKey.BROKER_REGISTRATION,
+    ApiKey.BROKER_HEARTBEAT,
+    ApiKey.UNREGISTER_BROKER,
+    ApiKey.CONTROLLER_REGISTRATION,
+    ApiKey.UNREGISTER_CONTROLLER,
+    ApiKey.ALLOCATE_PRODUCER_IDS,
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+)
+_BUILDERS = dict(
+    (
+        _builder(DescribeQuorumRequest, _describe_quorum),
+        _builder(DescribeConfigsRequest, _describe_configs),
+        _builder(IncrementalAlterConfigsRequest, _incremental_alter_configs),
+        _builder(AlterConfigsRequest, _alter_configs),
+        _builder(AlterQuorumRequest, _alter_quorum),
+        _builder(AddRaftVoterRequest, _add_raft_voter),
+        _builder(RemoveRaftVoterRequest, _remove_raft_voter),
+        _builder(CreateTopicsRequest, _create_topics),
+        _builder(DeleteTopicsRequest, _delete_topics),
+        _builder(CreatePartitionsRequest, _create_partitions),
+        _builder(ElectLeadersRequest, _elect_leaders),
+        _builder(AlterPartitionReassignmentsRequest, _alter_partition_reassignments),
+        _builder(UpdateFeaturesRequest, _update_features),
+        *((key, _top_level_error) for key in _TOP_LEVEL_APIS),
+    )
+)
 
 SUPPORTED = frozenset(_BUILDERS)
 """API keys of requests that `error_response` has an answer for."""

@@ -7,7 +7,7 @@ never left, when the envelope itself came back with NOT_CONTROLLER, or when it o
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from ipaddress import ip_address
 from typing import Any
 
@@ -15,7 +15,7 @@ from quorumd.errors import ErrorCode, MalformedMessage, UnsupportedVersion
 from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.peers.connection import Call, Failure
 from quorumd.node.sessions.decoding_task import DecodingTask
-from quorumd.node.sessions.router import Handler
+from quorumd.node.sessions.router import Handler, Route
 from quorumd.node.sessions.server_session import Session
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.ports import Clock
@@ -68,8 +68,8 @@ class Forwarder:
         clock: Clock,
         call_leader: Callable[[Call], bool],
         role: LeaderRole,
-        route: Handler,
-        error_response: Callable[[Request, ErrorCode], Message],
+        route: Handler[Message],
+        error_response: Callable[[Request[Message], ErrorCode], Message],
         request_timeout_ms: float,
     ) -> None:
         self._clock = clock
@@ -81,12 +81,12 @@ class Forwarder:
         principal = encode(DefaultPrincipalData("User", "ANONYMOUS", False), 0)
         self._principal = (0).to_bytes(2, "big") + principal
 
-    def forward(self, session: Session, request: Request, hook: ResponseHook | None = None) -> None:
+    def forward(self, session: Session, request: Request[Message], hook: ResponseHook | None = None) -> None:
         """Have the leader answer; at the latest after LEADER_WAIT_MS without one the client gets an error."""
         self._attempt(session, request, hook, self._clock.now_ms() + LEADER_WAIT_MS)
 
     def _attempt(
-        self, session: Session, request: Request, hook: ResponseHook | None, deadline_ms: float
+        self, session: Session, request: Request[Message], hook: ResponseHook | None, deadline_ms: float
     ) -> None:
         if self._role.is_active_controller:
             self._route(session, request)
@@ -108,15 +108,16 @@ class Forwarder:
             else:
                 self._fail(session, request, ErrorCode.REQUEST_TIMED_OUT)
 
-        def on_response(message: Any) -> None:
+        def on_response(message: EnvelopeResponse) -> None:
+            data = message.response_data or b""
             if message.error_code == ErrorCode.NOT_CONTROLLER:
                 retry()
             elif message.error_code in UNSUPPORTED_ENVELOPE_ERRORS:
                 self._send_directly(session, request, hook, on_failure)
-            elif message.error_code or not is_response_to(request, message.response_data):
+            elif message.error_code or not is_response_to(request, data):
                 self._fail(session, request, ErrorCode.UNKNOWN_SERVER_ERROR)
             else:
-                self._return_response(session, request, hook, message.response_data)
+                self._return_response(session, request, hook, data)
 
         deadline = self._clock.now_ms() + self._request_timeout_ms
         call = Call(ApiKey.ENVELOPE, lambda version: envelope, on_response, on_failure, deadline)
@@ -126,7 +127,7 @@ class Forwarder:
     def _send_directly(
         self,
         session: Session,
-        request: Request,
+        request: Request[Message],
         hook: ResponseHook | None,
         on_failure: Callable[[Failure], None],
     ) -> None:
@@ -148,7 +149,7 @@ class Forwarder:
             on_failure(Failure("there is no leader any more", unsent=True))
 
     def _return_response(
-        self, session: Session, request: Request, hook: ResponseHook | None, data: bytes
+        self, session: Session, request: Request[Message], hook: ResponseHook | None, data: bytes
     ) -> None:
         if hook is None:
             session.respond_encoded(request, data)
@@ -161,7 +162,7 @@ class Forwarder:
         hook(response)
         session.respond(request, response)
 
-    def _fail(self, session: Session, request: Request, error: ErrorCode) -> None:
+    def _fail(self, session: Session, request: Request[Message], error: ErrorCode) -> None:
         session.respond(request, self._error_response(request, error))
 
 
@@ -170,7 +171,7 @@ class EnvelopeSession:
 
     is_controller_client = True
 
-    def __init__(self, outer: Session, envelope: Request, peer: str) -> None:
+    def __init__(self, outer: Session, envelope: Request[Message], peer: str) -> None:
         self.peer = peer
         self.number = outer.number
         # Other nodes of the quorum pass on what clients ask of them, and check nothing.
@@ -178,7 +179,7 @@ class EnvelopeSession:
         self._outer = outer
         self._envelope = envelope
 
-    def respond(self, request: Request, message: Message) -> None:
+    def respond(self, request: Request[Message], message: Message) -> None:
         try:
             response = encode_response(request, message)
         except (UnsupportedVersion, ValueError) as error:
@@ -187,22 +188,22 @@ class EnvelopeSession:
             return
         self.respond_encoded(request, response)
 
-    def block(self, request: Request) -> None:
+    def block(self, request: Request[Message]) -> None:
         del request
         self._outer.block(self._envelope)
 
     def close(self) -> None:
         self._outer.close()
 
-    def respond_not_leader(self, request: Request, message: Message) -> None:
+    def respond_not_leader(self, request: Request[Message], message: Message) -> None:
         """In the envelope's own field: that is where whoever forwarded it looks for a reason to send it again."""
         del request, message
         self._outer.respond(self._envelope, EnvelopeResponse(None, int(ErrorCode.NOT_CONTROLLER)))
 
-    def respond_immediately(self, request: Request, message: Message) -> None:
+    def respond_immediately(self, request: Request[Message], message: Message) -> None:
         self.respond(request, message)
 
-    def respond_encoded(self, request: Request, response: bytes) -> None:
+    def respond_encoded(self, request: Request[Message], response: bytes) -> None:
         del request
         self._outer.respond(self._envelope, EnvelopeResponse(response))
 
@@ -213,7 +214,7 @@ class EnvelopeApis:
     def __init__(
         self,
         role: LeaderRole,
-        route: Callable[[Session, Request], None],
+        route: Handler[Message],
         forwardable: frozenset[int],
         spoken: VersionRanges,
         scheduler: SliceScheduler,
@@ -226,13 +227,15 @@ class EnvelopeApis:
         self._scheduler = scheduler
         self._large_request_bytes = large_request_bytes
 
-    def envelope(self, session: Session, request: Request) -> None:
-        message: Any = request.message
+    def routes(self) -> Iterable[Route]:
+        return (Route(EnvelopeRequest, self.envelope),)
+
+    def envelope(self, session: Session, request: Request[EnvelopeRequest]) -> None:
         if not self._role.is_active_controller:
             session.respond(request, EnvelopeResponse(None, int(ErrorCode.NOT_CONTROLLER)))
             return
         try:
-            inner = read_request(message.request_data, self._spoken, self._large_request_bytes)
+            inner = read_request(request.message.request_data, self._spoken, self._large_request_bytes)
         except (MalformedMessage, UnsupportedVersion):
             session.respond(request, EnvelopeResponse(None, int(ErrorCode.UNSUPPORTED_VERSION)))
             return
@@ -246,7 +249,7 @@ class EnvelopeApis:
         inner_session.block(inner)
         faults: list[MalformedMessage] = []
 
-        def continue_decoding(inner: Request, steps: int) -> int:
+        def continue_decoding(inner: Request[Message], steps: int) -> int:
             try:
                 return inner.continue_decoding(steps)
             except MalformedMessage as fault:
@@ -265,12 +268,12 @@ class EnvelopeApis:
         self._scheduler.begin(DecodingTask(inner, continue_decoding, decoded))
 
 
-def is_response_to(request: Request, data: bytes | None) -> bool:
+def is_response_to(request: Request[Message], data: bytes) -> bool:
     """Whether `data` begins as the answer to `request` does, with its correlation id."""
-    return data is not None and data[:4] == request.correlation_id.to_bytes(4, "big", signed=True)
+    return data[:4] == request.correlation_id.to_bytes(4, "big", signed=True)
 
 
-def decode_response(request: Request, data: bytes) -> Message:
+def decode_response(request: Request[Message], data: bytes) -> Message:
     """The response to `request` in `data`, which begins with the response header. Raises MalformedMessage."""
     position = 4
     if response_header_version(request.api_key, request.api_version) == 1:

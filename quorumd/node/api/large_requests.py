@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from quorumd.controller.controller import Controller
 from quorumd.controller.preparation import Preparation
@@ -23,7 +23,8 @@ from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.protocol.connection import Request
 from quorumd.protocol.wire import Message
 
-ExecutePart = Callable[[Session, Request, dict[str, Any]], None]
+M = TypeVar("M", bound=Message)
+ExecutePart = Callable[[Session, Request[M], dict[str, Any]], None]
 """(session, request, options for its planner)"""
 
 
@@ -43,7 +44,11 @@ class LargeRequests:
         self._purgatory = purgatory
 
     def handle(
-        self, session: Session, request: Request, execute: ExecutePart, hook: ResponseHook | None = None
+        self,
+        session: Session,
+        request: Request[M],
+        execute: ExecutePart[M],
+        hook: ResponseHook | None = None,
     ) -> None:
         """Carry the request out: at once, or a large one in parts, while what comes behind it waits. `hook`: of a
         request that only reads."""
@@ -60,8 +65,10 @@ class LargeRequests:
                 purgatory.refuse(session, request, ErrorCode.NOT_CONTROLLER)
 
         session.block(request)
+        # The parts are messages of the same class.
+        execute_part = cast("ExecutePart[Message]", execute)
         self.scheduler.begin(
-            SplitRequestTask(session, request, parts, self, self._controller, execute, not_leader)
+            SplitRequestTask(session, request, parts, self, self._controller, execute_part, not_leader)
         )
 
 
@@ -75,11 +82,11 @@ class SplitRequestTask:
     def __init__(
         self,
         session: Session,
-        request: Request,
+        request: Request[Message],
         parts: Iterator[RequestPart | None],
         requests: LargeRequests,
         controller: Controller,
-        execute: ExecutePart,
+        execute: ExecutePart[Message],
         not_leader: Callable[[bool], None],
     ) -> None:
         self.is_done = False
@@ -166,21 +173,21 @@ class _PartSession:
         self._whole = whole
         self._part = number
 
-    def respond(self, request: Request, message: Message) -> None:
+    def respond(self, request: Request[Message], message: Message) -> None:
         del request
         self._whole.part_responded(self._part, message)
 
-    def respond_immediately(self, request: Request, message: Message) -> None:
+    def respond_immediately(self, request: Request[Message], message: Message) -> None:
         self.respond(request, message)
 
-    def respond_encoded(self, request: Request, response: bytes) -> None:
+    def respond_encoded(self, request: Request[Message], response: bytes) -> None:
         raise AssertionError(f"{request!r} is a part, which is never forwarded")
 
-    def respond_not_leader(self, request: Request, message: Message) -> None:
+    def respond_not_leader(self, request: Request[Message], message: Message) -> None:
         del request, message
         self._whole.part_refused()
 
-    def block(self, request: Request) -> None:
+    def block(self, request: Request[Message]) -> None:
         del request
 
     def close(self) -> None:

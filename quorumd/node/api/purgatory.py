@@ -34,7 +34,9 @@ class ResponsePurgatory:
         self._proposals = proposals
         self._forward = forward
 
-    def on_commit_respond(self, session: Session, request: Request, response: Message) -> CommitCallback:
+    def on_commit_respond(
+        self, session: Session, request: Request[Message], response: Message
+    ) -> CommitCallback:
         """Gives the answer once what was written is committed; if that is lost, nobody knows whether it will be."""
 
         def outcome(committed: bool) -> None:
@@ -45,7 +47,7 @@ class ResponsePurgatory:
 
         return outcome
 
-    def respond_after_read(self, session: Session, request: Request, response: Message) -> None:
+    def respond_after_read(self, session: Session, request: Request[Message], response: Message) -> None:
         """Nothing is to be done, which is as much of a statement about the image as a read is: a leader that was
         replaced and does not know it yet must not make it."""
 
@@ -58,18 +60,18 @@ class ResponsePurgatory:
         self.confirm_read(on_read_confirmed)
 
     def respond_on_commit(
-        self, session: Session, request: Request, response: Message, hook: ResponseHook | None = None
+        self, session: Session, request: Request[Message], response: Message, hook: ResponseHook | None = None
     ) -> None:
         """What the image holds may be uncommitted: nobody may see that before it is, or if it never will be."""
         self._proposals.on_commit(self._respond_or_redirect(session, request, response, hook))
 
-    def respond_deferred(self, session: Session, request: Request, response: Message) -> None:
+    def respond_deferred(self, session: Session, request: Request[Message], response: Message) -> None:
         """As `respond_on_commit`, for answers that nobody is in a hurry for and that many wait for: what gathers
         for the next batch goes on gathering."""
         self._proposals.on_commit_deferred(self._respond_or_redirect(session, request, response, None))
 
     def _respond_or_redirect(
-        self, session: Session, request: Request, response: Message, hook: ResponseHook | None
+        self, session: Session, request: Request[Message], response: Message, hook: ResponseHook | None
     ) -> CommitCallback:
         def on_commit(committed: bool) -> None:
             if committed:
@@ -79,7 +81,9 @@ class ResponsePurgatory:
 
         return on_commit
 
-    def not_leader(self, session: Session, request: Request, hook: ResponseHook | None = None) -> None:
+    def not_leader(
+        self, session: Session, request: Request[Message], hook: ResponseHook | None = None
+    ) -> None:
         """The request had no effect here, so another node may be asked: by whoever finds the leader without help, or
         by this one for it."""
         if session.is_controller_client or request.api_key not in FORWARDABLE:
@@ -87,6 +91,6 @@ class ResponsePurgatory:
         else:
             self._forward(session, request, hook)
 
-    def refuse(self, session: Session, request: Request, error: ErrorCode) -> None:
+    def refuse(self, session: Session, request: Request[Message], error: ErrorCode) -> None:
         """Tell the error in every place where this request's API has one."""
         session.respond(request, self._error_response(request, error))

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from math import inf
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeVar
 
 from quorumd.errors import ErrorCode, StorageError
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, ZERO_UUID, Endpoint
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.identity.cluster_identity import ClusterIdentity
-from quorumd.node.sessions.router import Handler
+from quorumd.node.sessions.router import Handler, Route
 from quorumd.node.sessions.server_session import Session
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.wire import fetch_messages, quorum_messages, snapshot_messages
 from quorumd.ports import Clock
-from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import (
-    begin_quorum_epoch_request,
     begin_quorum_epoch_response,
     describe_quorum_response,
     end_quorum_epoch_response,
@@ -29,13 +28,23 @@ from quorumd.protocol.messages import (
     fetch_snapshot_response,
     vote_response,
 )
+from quorumd.protocol.messages.begin_quorum_epoch_request import BeginQuorumEpochRequest
+from quorumd.protocol.messages.describe_quorum_request import DescribeQuorumRequest
+from quorumd.protocol.messages.end_quorum_epoch_request import EndQuorumEpochRequest
+from quorumd.protocol.messages.fetch_quorum_records_request import FetchQuorumRecordsRequest
+from quorumd.protocol.messages.fetch_request import FetchRequest
+from quorumd.protocol.messages.fetch_snapshot_request import FetchSnapshotRequest
+from quorumd.protocol.messages.vote_request import VoteRequest
+from quorumd.protocol.wire import Message
 from quorumd.raft.description import ReplicaDescription
 from quorumd.raft.effects import Respond
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import Event, RequestReceived
-from quorumd.raft.messages import BeginEpochRequest, Response, SnapshotResponse
+from quorumd.raft.messages import BeginEpochRequest, LeaderResponse, Response, SnapshotResponse
 
 logger = logging.getLogger("quorumd.node")
+
+P = TypeVar("P", bound=quorum_messages.Partition)
 
 DIRECTORY_ID_VERSION = 2
 """DescribeQuorum tells directory ids, error messages and endpoints from here on."""
@@ -46,7 +55,7 @@ class PendingResponse:
 
     __slots__ = ("request", "session", "to_wire")
 
-    def __init__(self, session: Session, request: Request, to_wire: Callable[[Any], Any]) -> None:
+    def __init__(self, session: Session, request: Request[Message], to_wire: Callable[[Any], Any]) -> None:
         self.session = session
         self.request = request
         self.to_wire = to_wire
@@ -86,7 +95,7 @@ class QuorumApis:
         leader_endpoint: Callable[[int], Endpoint | None],
         learn_leader: Callable[[BeginEpochRequest, int], None],
         role: LeaderRole,
-        forward: Handler,
+        forward: Handler[Message],
     ) -> None:
         self._engine = engine
         self._log = log
@@ -99,28 +108,23 @@ class QuorumApis:
         self._role = role
         self._forward = forward
 
-    def handlers(self) -> Iterable[tuple[int, Handler]]:
+    def routes(self) -> Iterable[Route]:
         return (
-            (ApiKey.VOTE, self.vote),
-            (ApiKey.BEGIN_QUORUM_EPOCH, self.begin_quorum_epoch),
-            (ApiKey.END_QUORUM_EPOCH, self.end_quorum_epoch),
-            (ApiKey.FETCH_QUORUM_RECORDS, self.fetch_quorum_records),
-            (ApiKey.FETCH, self.fetch),
-            (ApiKey.FETCH_SNAPSHOT, self.fetch_snapshot),
-            (ApiKey.DESCRIBE_QUORUM, self.describe_quorum),
+            Route(VoteRequest, self.vote),
+            Route(BeginQuorumEpochRequest, self.begin_quorum_epoch),
+            Route(EndQuorumEpochRequest, self.end_quorum_epoch),
+            Route(FetchQuorumRecordsRequest, self.fetch_quorum_records),
+            Route(FetchRequest, self.fetch),
+            Route(FetchSnapshotRequest, self.fetch_snapshot),
+            Route(DescribeQuorumRequest, self.describe_quorum),
         )
 
-    def vote(self, session: Session, request: Request) -> None:
-        message: Any = request.message
-        if not self._identity.accepts(message.cluster_id):
-            self._refuse_cluster(session, request, vote_response.VoteResponse)
-            return
-        partition = quorum_messages.only_partition(message.topics)
+    def vote(self, session: Session, request: Request[VoteRequest]) -> None:
+        message, wire = request.message, vote_response
+        partition = self._accepted_partition(
+            session, request, message.cluster_id, message.topics, wire, wire.VoteResponse
+        )
         if partition is None:
-            topics = quorum_messages.error_topics(
-                vote_response, message.topics, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            )
-            session.respond(request, vote_response.VoteResponse(0, topics))
             return
         self._step_engine(
             session,
@@ -131,37 +135,30 @@ class QuorumApis:
             ),
         )
 
-    def begin_quorum_epoch(self, session: Session, request: Request) -> None:
-        self._leader_request(
-            session,
-            request,
-            begin_quorum_epoch_response,
-            begin_quorum_epoch_response.BeginQuorumEpochResponse,
-            self._begin_request,
+    def begin_quorum_epoch(self, session: Session, request: Request[BeginQuorumEpochRequest]) -> None:
+        message, wire = request.message, begin_quorum_epoch_response
+        partition = self._accepted_partition(
+            session, request, message.cluster_id, message.topics, wire, wire.BeginQuorumEpochResponse
         )
-
-    def _begin_request(
-        self,
-        message: begin_quorum_epoch_request.BeginQuorumEpochRequest,
-        partition: begin_quorum_epoch_request.PartitionData,
-    ) -> BeginEpochRequest:
-        """What a leader says of itself. Where it is counts before the engine fetches from it."""
+        if partition is None:
+            return
         announced = quorum_messages.begin_from_wire(message, partition)
         if self._engine.accepts_leader(announced):
+            # The engine's first fetch needs the endpoint of the leader.
             self._learn_leader(announced, self._log.end_offset)
-        return announced
+        self._step_engine(session, request, announced, self._leader_response_to_wire(request, wire))
 
-    def end_quorum_epoch(self, session: Session, request: Request) -> None:
-        self._leader_request(
-            session,
-            request,
-            end_quorum_epoch_response,
-            end_quorum_epoch_response.EndQuorumEpochResponse,
-            quorum_messages.end_from_wire,
+    def end_quorum_epoch(self, session: Session, request: Request[EndQuorumEpochRequest]) -> None:
+        message, wire = request.message, end_quorum_epoch_response
+        partition = self._accepted_partition(
+            session, request, message.cluster_id, message.topics, wire, wire.EndQuorumEpochResponse
         )
+        if partition is not None:
+            engine_request = quorum_messages.end_from_wire(message, partition)
+            self._step_engine(session, request, engine_request, self._leader_response_to_wire(request, wire))
 
-    def fetch_quorum_records(self, session: Session, request: Request) -> None:
-        message: Any = request.message
+    def fetch_quorum_records(self, session: Session, request: Request[FetchQuorumRecordsRequest]) -> None:
+        message = request.message
         if not self._identity.accepts(message.cluster_id):
             response = fetch_quorum_records_response.FetchQuorumRecordsResponse
             self._refuse_cluster(session, request, response)
@@ -175,10 +172,9 @@ class QuorumApis:
             ),
         )
 
-    def fetch(self, session: Session, request: Request) -> None:
+    def fetch(self, session: Session, request: Request[FetchRequest]) -> None:
         """Stock Fetch of the metadata log: what observers and consumers of stock Kafka speak."""
-        message: Any = request.message
-        version = request.api_version
+        message, version = request.message, request.api_version
         if not self._identity.accepts(message.cluster_id):
             self._refuse_cluster(session, request, _fetch_error)
             return
@@ -195,9 +191,9 @@ class QuorumApis:
             ),
         )
 
-    def fetch_snapshot(self, session: Session, request: Request) -> None:
+    def fetch_snapshot(self, session: Session, request: Request[FetchSnapshotRequest]) -> None:
         """A piece of a snapshot (KIP-630): of a quorumd follower or a stock observer."""
-        message: Any = request.message
+        message = request.message
         if not self._identity.accepts(message.cluster_id):
             self._refuse_cluster(session, request, _fetch_snapshot_error)
             return
@@ -209,7 +205,7 @@ class QuorumApis:
             session, request, engine_request, lambda response: self._snapshot_chunk(request, response)
         )
 
-    def describe_quorum(self, session: Session, request: Request) -> None:
+    def describe_quorum(self, session: Session, request: Request[DescribeQuorumRequest]) -> None:
         """Only the leader knows: a broker-type client is forwarded there, others are told who leads.
 
         A leader on its way out does not lead here: stock tools fail where the leader is none of the voters.
@@ -218,7 +214,7 @@ class QuorumApis:
         if not is_leader and not session.is_controller_client:
             self._forward(session, request)
             return
-        message: Any = request.message
+        message = request.message
         wire = describe_quorum_response
         if quorum_messages.only_partition(message.topics) is None:
             topics = quorum_messages.error_topics(wire, message.topics, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -271,37 +267,34 @@ class QuorumApis:
             for voter in self._engine.voters.current.voters
         ]
 
-    def _leader_request(
+    def _accepted_partition(
         self,
         session: Session,
-        request: Request,
-        module: Any,
-        response_class: Callable[..., Any],
-        from_wire: Callable[[Any, Any], Any],
-    ) -> None:
-        """BeginQuorumEpoch and EndQuorumEpoch differ only in what the engine makes of them."""
-        message: Any = request.message
-        if not self._identity.accepts(message.cluster_id):
+        request: Request[Message],
+        cluster_id: str | None,
+        topics: Sequence[quorum_messages.Topic[P]],
+        wire: ModuleType,
+        response_class: Callable[..., Message],
+    ) -> P | None:
+        """The partition of the metadata log; None after an error response, for another cluster or partition."""
+        if not self._identity.accepts(cluster_id):
             self._refuse_cluster(session, request, response_class)
-            return
-        partition = quorum_messages.only_partition(message.topics)
+            return None
+        partition = quorum_messages.only_partition(topics)
         if partition is None:
-            topics = quorum_messages.error_topics(
-                module, message.topics, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            )
-            session.respond(request, response_class(0, topics))
-            return
-        self._step_engine(
-            session,
-            request,
-            from_wire(message, partition),
-            lambda response: quorum_messages.leader_response_to_wire(
-                module, response, self._endpoint(request, response, 1), request.api_version
-            ),
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            session.respond(request, response_class(0, quorum_messages.error_topics(wire, topics, error)))
+        return partition
+
+    def _leader_response_to_wire(
+        self, request: Request[Message], wire: ModuleType
+    ) -> Callable[[LeaderResponse], Message]:
+        return lambda response: quorum_messages.leader_response_to_wire(
+            wire, response, self._endpoint(request, response, 1), request.api_version
         )
 
     def _step_engine(
-        self, session: Session, request: Request, engine_request: Any, to_wire: Callable[[Any], Any]
+        self, session: Session, request: Request[Message], engine_request: Any, to_wire: Callable[[Any], Any]
     ) -> None:
         self._step(RequestReceived(PendingResponse(session, request, to_wire), engine_request))
 
@@ -313,7 +306,7 @@ class QuorumApis:
         return self._log.read(response.read_start_offset, response.read_limit, max_offset=max_offset)
 
     def _snapshot_chunk(
-        self, request: Request, response: SnapshotResponse
+        self, request: Request[Message], response: SnapshotResponse
     ) -> fetch_snapshot_response.FetchSnapshotResponse:
         """The answer of the engine with what the files say, read just before it leaves."""
         error, size, data = response.error, 0, b""
@@ -335,12 +328,14 @@ class QuorumApis:
             response, error, size, data, leader, request.api_version
         )
 
-    def _endpoint(self, request: Request, response: Response, min_version: int) -> Endpoint | None:
+    def _endpoint(self, request: Request[Message], response: Response, min_version: int) -> Endpoint | None:
         if request.api_version < min_version:
             return None
         return self._leader_endpoint(response.leader_id)
 
-    def _refuse_cluster(self, session: Session, request: Request, response: Callable[..., Any]) -> None:
+    def _refuse_cluster(
+        self, session: Session, request: Request[Message], response: Callable[..., Any]
+    ) -> None:
         self._statistics.count_error(request.api_key, int(ErrorCode.INCONSISTENT_CLUSTER_ID))
         session.respond(request, response(error_code=int(ErrorCode.INCONSISTENT_CLUSTER_ID)))
 

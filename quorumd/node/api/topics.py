@@ -7,7 +7,6 @@ answers wait until what they tell is committed, or taken back.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.errors import ErrorCode
@@ -20,12 +19,11 @@ from quorumd.node.api.topic_messages import (
     metadata_head,
     missing_topic_error,
 )
-from quorumd.node.sessions.router import Handler
+from quorumd.node.sessions.router import Route
 from quorumd.node.sessions.server_session import Session
 from quorumd.node.sessions.slice_scheduler import SlicedTask, SliceScheduler
 from quorumd.node.state.proposals import CommitCallback
 from quorumd.node.state.state_machine import StateMachine
-from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
 from quorumd.protocol.messages.describe_topic_partitions_response import (
@@ -55,13 +53,13 @@ class TopicApis:
         self._when_committed = when_committed
         self._scheduler = scheduler
 
-    def handlers(self) -> Iterable[tuple[int, Handler]]:
-        return ((ApiKey.DESCRIBE_TOPIC_PARTITIONS, self.describe_topic_partitions),)
+    def routes(self) -> Iterable[Route]:
+        return (Route(DescribeTopicPartitionsRequest, self.describe_topic_partitions),)
 
     def respond_with_topics(
         self,
         session: Session,
-        request: Request,
+        request: Request[Message],
         topics: Callable[[], Iterator[TopicEntry]],
         build: Callable[[list[MetadataResponseTopic]], Message],
     ) -> None:
@@ -109,9 +107,11 @@ class TopicApis:
             return TopicEntry(MetadataResponseTopic(int(error), requested.name or "", requested.topic_id), {})
         return TopicEntry(metadata_head(topic), topic.partitions)
 
-    def describe_topic_partitions(self, session: Session, request: Request) -> None:
+    def describe_topic_partitions(
+        self, session: Session, request: Request[DescribeTopicPartitionsRequest]
+    ) -> None:
         """Topics by name, and as many partitions as the answer may have; a cursor says where to go on (KIP-966)."""
-        message: Any = request.message
+        message = request.message
         if _is_invalid(message):
             session.respond(request, _invalid_cursor(message))
         else:
@@ -123,9 +123,9 @@ class TopicApis:
         else:
             self._state_machine.when_readable(lambda: self._scheduler.begin(work))
 
-    def respond_with_page(self, session: Session, request: Request) -> int:
+    def respond_with_page(self, session: Session, request: Request[DescribeTopicPartitionsRequest]) -> int:
         """Returns how many partitions there are in the page."""
-        message: Any = request.message
+        message = request.message
         response = _page(self._state_machine.image, message)
 
         def on_commit(committed: bool) -> None:
@@ -141,7 +141,9 @@ class TopicApis:
 class _PageTask:
     """A page of DescribeTopicPartitions as work: one slice, but many may be asked for at once."""
 
-    def __init__(self, requests: TopicApis, session: Session, request: Request) -> None:
+    def __init__(
+        self, requests: TopicApis, session: Session, request: Request[DescribeTopicPartitionsRequest]
+    ) -> None:
         self.is_done = False
         self._requests = requests
         self._session = session

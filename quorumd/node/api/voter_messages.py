@@ -6,7 +6,6 @@ An answer that a stock client parses never holds a private error code; `text` is
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, ZERO_UUID, Endpoint, ReplicaKey
@@ -15,8 +14,12 @@ from quorumd.node.wire.fetch_messages import REPLICA_DIRECTORY_VERSION
 from quorumd.node.wire.quorum_messages import public_error
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages import alter_quorum_request, alter_quorum_response
+from quorumd.protocol.messages.add_raft_voter_request import AddRaftVoterRequest
 from quorumd.protocol.messages.add_raft_voter_response import AddRaftVoterResponse
+from quorumd.protocol.messages.api_versions_response import ApiVersion, SupportedFeatureKey
+from quorumd.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 from quorumd.protocol.messages.remove_raft_voter_response import RemoveRaftVoterResponse
+from quorumd.protocol.messages.update_raft_voter_request import UpdateRaftVoterRequest
 from quorumd.protocol.messages.update_raft_voter_response import CurrentLeader, UpdateRaftVoterResponse
 from quorumd.raft.events import SetTargetVoters
 
@@ -31,14 +34,16 @@ def target_from_wire(partition: alter_quorum_request.PartitionData) -> SetTarget
     return SetTargetVoters(None if requested is None else tuple(target.voter_id for target in requested))
 
 
-def key_from_wire(message: Any) -> ReplicaKey | None:
+def key_from_wire(
+    message: AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest,
+) -> ReplicaKey | None:
     """The voter that a request names; None where it does not say which (KIP-853: both parts are needed)."""
     if message.voter_id < 0 or message.voter_directory_id == ZERO_UUID:
         return None
     return ReplicaKey(message.voter_id, message.voter_directory_id)
 
 
-def endpoints_from_wire(message: Any) -> tuple[Endpoint, ...] | None:
+def endpoints_from_wire(message: AddRaftVoterRequest | UpdateRaftVoterRequest) -> tuple[Endpoint, ...] | None:
     """The listeners of a request; None if one of them cannot be: what they say goes into the log."""
     listeners = message.listeners
     names = {listener.name.upper() for listener in listeners}
@@ -53,12 +58,12 @@ def _is_valid_listener_name(text: str) -> bool:
     return 0 < len(text) <= MAX_LISTENER_NAME_LENGTH and text.isascii() and text.isprintable()
 
 
-def supports_feature(features: Sequence[Any], name: str, level: int) -> bool:
+def supports_feature(features: Sequence[SupportedFeatureKey], name: str, level: int) -> bool:
     """Whether an ApiVersions answer lists a feature at that level."""
     return any(f.name == name and f.min_version <= level <= f.max_version for f in features)
 
 
-def is_followable(spoken: Sequence[Any]) -> bool:
+def is_followable(spoken: Sequence[ApiVersion]) -> bool:
     """Whether a node that tells these API keys can lead: others fetch from it, and tell which replica fetches."""
     newest = {api.api_key: api.max_version for api in spoken}
     return ApiKey.FETCH_QUORUM_RECORDS in newest or newest.get(ApiKey.FETCH, -1) >= REPLICA_DIRECTORY_VERSION

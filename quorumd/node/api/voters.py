@@ -7,7 +7,6 @@ is the one to ask, whether a new voter can be reached and speaks kraft.version 1
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from quorumd.controller.cluster_image import KRAFT_VERSION
 from quorumd.errors import ErrorCode
@@ -17,7 +16,7 @@ from quorumd.node.api.error_responses import message_of
 from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.identity.cluster_identity import ClusterIdentity
 from quorumd.node.peers.connection import Call, Failure
-from quorumd.node.sessions.router import Handler
+from quorumd.node.sessions.router import Handler, Route
 from quorumd.node.sessions.server_session import Session
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.wire import quorum_messages
@@ -25,7 +24,12 @@ from quorumd.node.wire.fetch_messages import REPLICA_DIRECTORY_VERSION
 from quorumd.ports import Clock
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import CLIENT_SOFTWARE_NAME, Request
+from quorumd.protocol.messages.add_raft_voter_request import AddRaftVoterRequest
+from quorumd.protocol.messages.alter_quorum_request import AlterQuorumRequest
 from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
+from quorumd.protocol.messages.api_versions_response import ApiVersionsResponse
+from quorumd.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
+from quorumd.protocol.messages.update_raft_voter_request import UpdateRaftVoterRequest
 from quorumd.protocol.wire import Message
 from quorumd.raft.effects import VoterChangeResult
 from quorumd.raft.engine import RaftEngine
@@ -56,7 +60,7 @@ class VoterApis:
         step: Callable[[Event], None],
         call: Callable[[str, int, Call], None],
         leader_endpoint: Callable[[int], Endpoint | None],
-        forward: Handler,
+        forward: Handler[Message],
     ) -> None:
         self._engine = engine
         self._clock = clock
@@ -71,20 +75,20 @@ class VoterApis:
         self._leader_endpoint = leader_endpoint
         self._forward = forward
 
-    def handlers(self) -> Iterable[tuple[int, Handler]]:
+    def routes(self) -> Iterable[Route]:
         return (
-            (ApiKey.ALTER_QUORUM, self.alter_quorum),
-            (ApiKey.ADD_RAFT_VOTER, self.add_raft_voter),
-            (ApiKey.REMOVE_RAFT_VOTER, self.remove_raft_voter),
-            (ApiKey.UPDATE_RAFT_VOTER, self.update_raft_voter),
+            Route(AlterQuorumRequest, self.alter_quorum),
+            Route(AddRaftVoterRequest, self.add_raft_voter),
+            Route(RemoveRaftVoterRequest, self.remove_raft_voter),
+            Route(UpdateRaftVoterRequest, self.update_raft_voter),
         )
 
-    def alter_quorum(self, session: Session, request: Request) -> None:
-        message: Any = request.message
+    def alter_quorum(self, session: Session, request: Request[AlterQuorumRequest]) -> None:
+        message = request.message
         pending = self._pending(
             session, request, self._alter_quorum_response(request), self._request_timeout_ms
         )
-        if not self._is_local(pending):
+        if not self._is_local(pending, message.cluster_id):
             return
         partition = quorum_messages.only_partition(message.topics)
         if partition is None:
@@ -92,11 +96,11 @@ class VoterApis:
         else:
             self._request_change(pending, voter_messages.target_from_wire(partition))
 
-    def add_raft_voter(self, session: Session, request: Request) -> None:
-        message: Any = request.message
+    def add_raft_voter(self, session: Session, request: Request[AddRaftVoterRequest]) -> None:
+        message = request.message
         timeout_ms = message.timeout_ms if message.timeout_ms > 0 else self._request_timeout_ms
         pending = self._pending(session, request, voter_messages.add_voter_response, timeout_ms)
-        if not self._is_local(pending):
+        if not self._is_local(pending, message.cluster_id):
             return
         key = voter_messages.key_from_wire(message)
         endpoints = voter_messages.endpoints_from_wire(message)
@@ -114,12 +118,12 @@ class VoterApis:
         change = AddVoter(Voter(key, endpoints), message.ack_when_committed)
         self._check_new_voter(pending, reached_at, change)
 
-    def remove_raft_voter(self, session: Session, request: Request) -> None:
-        message: Any = request.message
+    def remove_raft_voter(self, session: Session, request: Request[RemoveRaftVoterRequest]) -> None:
+        message = request.message
         pending = self._pending(
             session, request, voter_messages.remove_voter_response, self._request_timeout_ms
         )
-        if not self._is_local(pending):
+        if not self._is_local(pending, message.cluster_id):
             return
         key = voter_messages.key_from_wire(message)
         if key is None:
@@ -129,9 +133,9 @@ class VoterApis:
         else:
             self._request_change(pending, RemoveVoter(key))
 
-    def update_raft_voter(self, session: Session, request: Request) -> None:
+    def update_raft_voter(self, session: Session, request: Request[UpdateRaftVoterRequest]) -> None:
         """Between voters, as Vote is: it is not forwarded, and the engine compares the epochs before all else."""
-        message: Any = request.message
+        message = request.message
         pending = self._pending(session, request, self._update_voter_response, self._request_timeout_ms)
         if not self._identity.accepts(message.cluster_id):
             pending.finish(ErrorCode.INCONSISTENT_CLUSTER_ID)
@@ -147,12 +151,11 @@ class VoterApis:
         else:
             self._request_change(pending, UpdateVoter(Voter(key, endpoints), message.current_leader_epoch))
 
-    def _is_local(self, pending: _PendingRequest) -> bool:
-        """Whether what an administrator asks for goes on here; if not, it is answered or forwarded."""
-        message: Any = pending.request.message
+    def _is_local(self, pending: _PendingRequest, cluster_id: str | None) -> bool:
+        """Whether this node handles an administrator's request; if not, it is refused or forwarded here."""
         if not self._may_alter(pending.session):
             pending.finish(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Changing voters needs ALTER on CLUSTER.")
-        elif not self._identity.accepts(message.cluster_id):
+        elif not self._identity.accepts(cluster_id):
             text = f"This is cluster {self._identity.cluster_id}, another one was meant."
             pending.finish(ErrorCode.INCONSISTENT_CLUSTER_ID, text)
         elif self._role.is_leader:
@@ -168,7 +171,7 @@ class VoterApis:
         """A voter that nobody can reach, or that does not know of changing voters, would only cost a majority."""
         where = f"Node {change.voter.key.id} at {reached_at.host}:{reached_at.port}"
 
-        def on_response(response: Any) -> None:
+        def on_response(response: ApiVersionsResponse) -> None:
             features = response.supported_features
             if response.error_code != ErrorCode.NONE or not voter_messages.supports_feature(
                 features, KRAFT_VERSION, KRAFT_VERSION_OF_VOTERS
@@ -201,14 +204,16 @@ class VoterApis:
     def _pending(
         self,
         session: Session,
-        request: Request,
+        request: Request[Message],
         to_wire: Callable[[ErrorCode, str], Message],
         timeout_ms: float,
     ) -> _PendingRequest:
         return _PendingRequest(session, request, to_wire, self._clock, timeout_ms, self._statistics)
 
-    def _alter_quorum_response(self, request: Request) -> Callable[[ErrorCode, str], Message]:
-        message: Any = request.message
+    def _alter_quorum_response(
+        self, request: Request[AlterQuorumRequest]
+    ) -> Callable[[ErrorCode, str], Message]:
+        message = request.message
         engine = self._engine
         return lambda error, text: voter_messages.alter_quorum_response_of(
             message, error, text, engine.leader_id, engine.epoch
@@ -232,7 +237,7 @@ class _PendingRequest:
     def __init__(
         self,
         session: Session,
-        request: Request,
+        request: Request[Message],
         to_wire: Callable[[ErrorCode, str], Message],
         clock: Clock,
         timeout_ms: float,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import inf
 from typing import Any
 
@@ -20,6 +20,14 @@ from quorumd.node.statistics import NodeStatistics
 from quorumd.node.wire import fetch_messages, quorum_messages, snapshot_messages
 from quorumd.ports import Clock, Network
 from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.messages import (
+    begin_quorum_epoch_response,
+    end_quorum_epoch_response,
+    fetch_quorum_records_response,
+    fetch_response,
+    fetch_snapshot_response,
+    vote_response,
+)
 from quorumd.protocol.messages.describe_node_request import DescribeNodeRequest
 from quorumd.protocol.record_batch import validate
 from quorumd.raft.effects import Send
@@ -38,6 +46,14 @@ from quorumd.raft.messages import (
 
 logger = logging.getLogger("quorumd.peers")
 
+QuorumResponse = (
+    vote_response.VoteResponse
+    | begin_quorum_epoch_response.BeginQuorumEpochResponse
+    | end_quorum_epoch_response.EndQuorumEpochResponse
+    | fetch_response.FetchResponse
+    | fetch_quorum_records_response.FetchQuorumRecordsResponse
+    | fetch_snapshot_response.FetchSnapshotResponse
+)
 RequestPlan = tuple[int, Callable[[int], Any], Callable[[Any], Response | ErrorCode]]
 """API key, builder of the request for a version, and parser of the response."""
 
@@ -155,11 +171,11 @@ class PeerClient:
     ) -> Call:
         api_key, build, from_wire = plan
 
-        def on_response(message: Any) -> None:
+        def on_response(message: QuorumResponse) -> None:
             self._record_contact(peer, None)
             response = from_wire(message)
             if message.node_endpoints and not isinstance(response, ErrorCode):
-                self._learn_endpoints(message.node_endpoints)
+                self._learn_endpoints(message)
             if isinstance(response, ErrorCode):
                 self._report_refusal(peer, request, response)
                 self._step(PeerRequestFailed(peer, request))
@@ -177,10 +193,10 @@ class PeerClient:
         # `send` sets the deadline.
         return Call(api_key, build, on_response, failed, inf, fallback)
 
-    def _learn_endpoints(self, endpoints: Sequence[Any]) -> None:
-        """Record the leader's endpoint in a response; gossip may not have brought it yet."""
+    def _learn_endpoints(self, message: QuorumResponse) -> None:
+        """Where the leader is that the answer names, for those whom gossip has not told yet."""
         assert self._discovery is not None
-        for endpoint in endpoints:
+        for endpoint in message.node_endpoints:
             self._discovery.learn(endpoint.node_id, Address(endpoint.host, endpoint.port))
 
     def _deadline(self, request: Request) -> float:

@@ -7,7 +7,7 @@ missing, at long ones otherwise.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from typing import Any
 
@@ -17,7 +17,7 @@ from quorumd.node.identity.cluster_identity import ClusterIdentity
 from quorumd.node.identity.founding import Founding
 from quorumd.node.peers.address_book import Address, AddressBook
 from quorumd.node.peers.connection import Call, Failure
-from quorumd.node.sessions.router import Handler
+from quorumd.node.sessions.router import Route
 from quorumd.node.sessions.server_session import Session
 from quorumd.ports import Clock, Entropy, Timer
 from quorumd.protocol.apis import ApiKey
@@ -188,12 +188,12 @@ class Discovery:
         """Voters without a known address: the KIP's number-unknown-voter-connections."""
         return [node_id for node_id in self._voter_ids() if self._book.get(node_id) is None]
 
-    def handlers(self) -> Sequence[tuple[int, Handler]]:
-        return ((ApiKey.DISCOVER_BROKERS, self.discover_brokers),)
+    def routes(self) -> Iterable[Route]:
+        return (Route(DiscoverBrokersRequest, self.discover_brokers),)
 
-    def discover_brokers(self, session: Session, request: Request) -> None:
-        """Handle DiscoverBrokers. Requests announce the sender's address, except from admin clients (ids below 0)."""
-        message: Any = request.message
+    def discover_brokers(self, session: Session, request: Request[DiscoverBrokersRequest]) -> None:
+        """Anybody may ask; a node tells its own address by asking (ids below 0 are admin clients)."""
+        message = request.message
         self.learn(
             message.replica_id,
             Address(message.host, message.port, message.boot_timestamp, message.replica_directory_id),

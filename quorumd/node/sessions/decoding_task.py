@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from quorumd.protocol.connection import Request
+from quorumd.protocol.wire import Message
 
 STEPS_PER_UNIT = 4
 """Elements of a request that take as long to decode as a unit of other sliced work."""
@@ -15,7 +16,10 @@ class DecodingTask:
     called once the request is whole, or cannot be."""
 
     def __init__(
-        self, request: Request, continue_decoding: Callable[[Request, int], int], on_done: Callable[[], None]
+        self,
+        request: Request[Message],
+        continue_decoding: Callable[[Request[Message], int], int],
+        on_done: Callable[[], None],
     ) -> None:
         self._request = request
         self._decode_on = continue_decoding

@@ -14,7 +14,7 @@ STEPS_PER_UNIT = 8
 class EncodingTask:
     """Satisfies `SlicedTask`. The session waits for this answer (`Session.block`)."""
 
-    def __init__(self, session: Session, request: Request, message: Message) -> None:
+    def __init__(self, session: Session, request: Request[Message], message: Message) -> None:
         self.is_done = False
         self._session = session
         self._request = request

@@ -75,7 +75,7 @@ class RequestPart(NamedTuple):
 
 
 def parts_of(
-    controller: Controller, request: Request, max_partitions: int
+    controller: Controller, request: Request[Message], max_partitions: int
 ) -> Iterator[RequestPart | None] | None:
     """The parts of a request, each with about `max_partitions`; None for a request that is not large.
 
@@ -84,7 +84,7 @@ def parts_of(
     division = DIVISIONS.get(request.api_key)
     if division is None:
         return None
-    message: Any = request.message
+    message = request.message
     name = division.request_path[0]
     items = getattr(message, name)
     if items is None:

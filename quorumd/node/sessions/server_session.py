@@ -37,22 +37,22 @@ class Session(Protocol):
     comes_from_broker: bool
     """Whether a broker passed the request on, which checked what only brokers can."""
 
-    def respond(self, request: Request, message: Message) -> None: ...
+    def respond(self, request: Request[Message], message: Message) -> None: ...
 
-    def respond_immediately(self, request: Request, message: Message) -> None:
+    def respond_immediately(self, request: Request[Message], message: Message) -> None:
         """As `answer`, without waiting for others to leave with it: peers wait for this one alone."""
 
-    def respond_encoded(self, request: Request, answer: bytes) -> None:
+    def respond_encoded(self, request: Request[Message], answer: bytes) -> None:
         """As `answer`, with response header and message encoded already: by the node that a request was forwarded to,
         or in slices."""
 
-    def block(self, request: Request) -> None:
+    def block(self, request: Request[Message]) -> None:
         """What else comes from here waits until this request is answered: one large answer at a time."""
 
     def close(self) -> None:
         """Close the connection: no answer is given, nor waited for."""
 
-    def respond_not_leader(self, request: Request, message: Message) -> None:
+    def respond_not_leader(self, request: Request[Message], message: Message) -> None:
         """As `answer`, where this node does not lead and the request had no effect: it may go to another node."""
 
 
@@ -63,7 +63,7 @@ class ServerSession:
 
     def __init__(
         self,
-        route: Callable[[Session, Request], None],
+        route: Callable[[Session, Request[Message]], None],
         spoken: VersionRanges,
         max_request_bytes: int,
         clock: Clock,
@@ -91,8 +91,8 @@ class ServerSession:
         self._is_closing = False
         """Whether the connection is closed once every request that came has its answer."""
         self._largest_write = 0
-        self._blocking_request: Request | None = None
-        self._queued: deque[Request] = deque()
+        self._blocking_request: Request[Message] | None = None
+        self._queued: deque[Request[Message]] = deque()
         """What came behind the request that all wait for."""
 
     def connected(self, transport: Transport) -> None:
@@ -175,7 +175,7 @@ class ServerSession:
             self._report_malformed(fault)
             self._is_closing = True
 
-    def block(self, request: Request) -> None:
+    def block(self, request: Request[Message]) -> None:
         self._blocking_request = request
 
     def _unblock(self) -> None:
@@ -207,20 +207,20 @@ class ServerSession:
             self._transport.close()
             self._transport = None
 
-    def respond(self, request: Request, message: Message) -> None:
+    def respond(self, request: Request[Message], message: Message) -> None:
         """Queue the answer; it leaves at the end of this turn, in order, together with the others."""
         if self._encode(request, message):
             self._schedule_flush(request)
 
-    def respond_not_leader(self, request: Request, message: Message) -> None:
+    def respond_not_leader(self, request: Request[Message], message: Message) -> None:
         self.respond(request, message)
 
-    def respond_immediately(self, request: Request, message: Message) -> None:
+    def respond_immediately(self, request: Request[Message], message: Message) -> None:
         if self._encode(request, message):
             self._complete(request)
             self.flush()
 
-    def _encode(self, request: Request, message: Message) -> bool:
+    def _encode(self, request: Request[Message], message: Message) -> bool:
         """Queue the answer. False where there is nobody for it, or it cannot be encoded."""
         if self._transport is None:
             return False
@@ -235,18 +235,18 @@ class ServerSession:
             return False
         return True
 
-    def respond_encoded(self, request: Request, answer: bytes) -> None:
+    def respond_encoded(self, request: Request[Message], answer: bytes) -> None:
         if self._transport is not None:
             self._connection.answer_encoded(request, answer)
             self._schedule_flush(request)
 
-    def _schedule_flush(self, request: Request) -> None:
+    def _schedule_flush(self, request: Request[Message]) -> None:
         self._complete(request)
         if not self._is_flush_scheduled:
             self._is_flush_scheduled = True
             self._tick.defer(self.flush)
 
-    def _complete(self, request: Request) -> None:
+    def _complete(self, request: Request[Message]) -> None:
         if request is self._blocking_request:
             self._clock.call_soon(self._unblock)
         received_at = self._received_at.pop(request.correlation_id, None)

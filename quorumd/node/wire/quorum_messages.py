@@ -7,7 +7,7 @@ partition of one topic is expected and written (hole 42).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from quorumd.errors import ErrorCode, UnsupportedVersion
 from quorumd.ids import (
@@ -39,16 +39,36 @@ PRE_VOTE_VERSION = 2
 ERRORS_BY_CODE = {int(code): code for code in ErrorCode}
 
 
-def only_partition(topics: Sequence[Any]) -> Any | None:
-    """The partition of the metadata log, None if the request names any other."""
+class Partition(Protocol):
+    """A partition of a request."""
+
+    @property
+    def partition_index(self) -> int: ...
+
+
+P_co = TypeVar("P_co", bound=Partition, covariant=True)
+
+
+class Topic(Protocol[P_co]):
+    """A topic of a request."""
+
+    @property
+    def topic_name(self) -> str: ...
+
+    @property
+    def partitions(self) -> Sequence[P_co]: ...
+
+
+def only_partition(topics: Sequence[Topic[P_co]]) -> P_co | None:
+    """The partition of the metadata log, if the request names it and nothing else."""
     if len(topics) != 1 or topics[0].topic_name != METADATA_TOPIC or len(topics[0].partitions) != 1:
         return None
     partition = topics[0].partitions[0]
     return partition if partition.partition_index == METADATA_PARTITION else None
 
 
-def error_topics(module: Any, topics: Sequence[Any], error: ErrorCode) -> list[Any]:
-    """The topics of a request with an error in every partition, in the response classes of `module`."""
+def error_topics(module: Any, topics: Sequence[Topic[Partition]], error: ErrorCode) -> list[Any]:
+    """The topics of a request with an error in every partition's slot, of `module`'s response classes."""
     return [
         module.TopicData(
             topic.topic_name,
@@ -203,7 +223,10 @@ def leader_response_from_wire(
     message: begin_quorum_epoch_response.BeginQuorumEpochResponse
     | end_quorum_epoch_response.EndQuorumEpochResponse,
 ) -> LeaderResponse | ErrorCode:
-    partition = only_partition(message.topics)
+    topics: Sequence[
+        Topic[begin_quorum_epoch_response.PartitionData | end_quorum_epoch_response.PartitionData]
+    ] = message.topics
+    partition = only_partition(topics)
     if message.error_code or partition is None:
         return known_error(message.error_code or ErrorCode.UNKNOWN_SERVER_ERROR)
     return LeaderResponse(known_error(partition.error_code), partition.leader_id, partition.leader_epoch)

@@ -11,6 +11,7 @@ from quorumd.ports import Transport
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request, ServerConnection
 from quorumd.protocol.messages.fetch_request import FetchRequest
+from quorumd.protocol.wire import Message
 from quorumd.simulator.brokers.fetch_codec import (
     VERSION,
     FetchedPartitions,
@@ -30,7 +31,7 @@ class _DelayedFetch:
 
     __slots__ = ("asked", "request", "session", "timer")
 
-    def __init__(self, session: DataSession, request: Request, asked: FetchPartitions) -> None:
+    def __init__(self, session: DataSession, request: Request[Message], asked: FetchPartitions) -> None:
         self.session = session
         self.request = request
         self.asked = asked
@@ -51,7 +52,7 @@ class FetchServer:
     def accept(self) -> DataSession:
         return DataSession(self)
 
-    def serve(self, session: DataSession, request: Request) -> None:
+    def serve(self, session: DataSession, request: Request[Message]) -> None:
         """Answer a fetch, now or when there is something to tell."""
         message = request.message
         assert isinstance(message, FetchRequest)
@@ -115,7 +116,7 @@ class DataSession:
     def closed(self, reason: str, refused: bool) -> None:
         self._transport = None
 
-    def answer(self, request: Request, answered: FetchedPartitions) -> None:
+    def answer(self, request: Request[Message], answered: FetchedPartitions) -> None:
         self._connection.answer(request, response_of(answered))
         if self._transport is not None:
             self._transport.write(self._connection.take_output())

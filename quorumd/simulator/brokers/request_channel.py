@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from quorumd.errors import ErrorCode
 from quorumd.ports import Network
@@ -72,7 +72,7 @@ class Channel:
         done(message)
 
 
-def errors_in(message: Any) -> list[int]:
+def errors_in(message: object) -> list[int]:
     """All error codes of an answer, of the whole and of its parts."""
     if isinstance(message, list):
         return [code for part in message for code in errors_in(part)]

@@ -146,7 +146,7 @@ class WireTap:
         return body, None
 
 
-def _api(request: Request) -> Asked:
+def _api(request: Request[WireMessage]) -> Asked:
     return request.api_key, request.api_version
 
 

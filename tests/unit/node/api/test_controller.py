@@ -42,9 +42,15 @@ class Api:
 
     def table(self) -> dict[int, ControllerApi]:
         return {
-            ApiKey.CREATE_PARTITIONS: ControllerApi(self.plan, self.is_authorized, on_request=self.note),
+            ApiKey.CREATE_PARTITIONS: ControllerApi(
+                CreatePartitionsRequest, self.plan, self.is_authorized, on_request=self.note
+            ),
             ApiKey.UNREGISTER_BROKER: ControllerApi(
-                self.plan_other, self.is_authorized, None, needs_read_confirmation=False
+                UnregisterBrokerRequest,
+                self.plan_other,
+                self.is_authorized,
+                None,
+                needs_read_confirmation=False,
             ),
         }
 

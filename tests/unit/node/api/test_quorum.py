@@ -111,7 +111,7 @@ class World:
             ScriptedRole(lambda: self.leads and self.engine.is_leader),
             self._forward,
         )
-        self.handlers = dict(self.requests.handlers())
+        self.handlers = {route.api_key: route.handler for route in self.requests.routes()}
 
     def _step(self, event: Event) -> None:
         self.events.append(event)

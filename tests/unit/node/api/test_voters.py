@@ -83,7 +83,7 @@ class World:
             lambda node_id: LEADER if node_id == Engine.leader_id else None,
             self._forward,
         )
-        self.handlers = dict(requests.handlers())
+        self.handlers = {route.api_key: route.handler for route in requests.routes()}
 
     def ask(self, message: Any, version: int = 0) -> Any:
         """The answer, None while there is none."""

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from quorumd.node.sessions.router import RequestRouter
-from quorumd.protocol.apis import APIS, ApiKey
+from quorumd.node.sessions.router import RequestRouter, Route
+from quorumd.protocol.apis import APIS, ApiKey, request_class
 from quorumd.protocol.messages.metadata_request import MetadataRequest
 from quorumd.protocol.messages.vote_request import VoteRequest
 from tests.support.node.recording_session import RecordingSession, request_of
@@ -11,7 +11,7 @@ from tests.support.node.recording_session import RecordingSession, request_of
 
 def test_private_apis_can_be_left_out() -> None:
     router = RequestRouter(private_apis=False)
-    router.add([(key, lambda session, request: None) for key in APIS])
+    router.add(Route(request_class(key), lambda session, request: None) for key in APIS)
     assert set(router.spoken) == {key for key, api in APIS.items() if not api.private}
 
 
@@ -19,8 +19,8 @@ def test_each_api_has_its_handler_and_no_others_are_advertised() -> None:
     routed: list[tuple[str, Any]] = []
     router = RequestRouter()
     spoken = router.spoken
-    router.add([(ApiKey.METADATA, lambda session, request: routed.append(("metadata", request)))])
-    router.add([(ApiKey.VOTE, lambda session, request: routed.append(("vote", request)))])
+    router.add([Route(MetadataRequest, lambda session, request: routed.append(("metadata", request)))])
+    router.add([Route(VoteRequest, lambda session, request: routed.append(("vote", request)))])
     metadata, vote = request_of(MetadataRequest([]), 12), request_of(VoteRequest(), 2)
     router.route(RecordingSession(), vote)
     router.route(RecordingSession(), metadata)
