@@ -8,7 +8,9 @@ from functools import partial
 from quorumd.errors import ConfigError
 from quorumd.ids import Endpoint, ReplicaKey
 from quorumd.log.folder_lock import lock_folder
-from quorumd.node.api.forwarding import OF_NODES
+from quorumd.node.api.context import create_api_context
+from quorumd.node.api.envelopes import CLIENT_ID_PREFIX
+from quorumd.node.api.families import add_routes
 from quorumd.node.api.quorum import ResponseSender
 from quorumd.node.consensus.commit_listeners import CommitListeners
 from quorumd.node.consensus.high_watermark_checkpointer import HighWatermarkCheckpointer
@@ -24,11 +26,11 @@ from quorumd.node.identity.cluster_identity import ClusterIdentity
 from quorumd.node.identity.founding import Founding
 from quorumd.node.identity.identity_files import next_boot_timestamp
 from quorumd.node.lifecycle import Lifecycle
+from quorumd.node.membership.manager import create_membership_manager
 from quorumd.node.peers.address_book import Address
 from quorumd.node.peers.client import PeerClient
 from quorumd.node.peers.discovery import Discovery
 from quorumd.node.recovered_data import recover_data
-from quorumd.node.request_handlers import NodeContext, add_handlers, membership
 from quorumd.node.sessions.connections import IncomingConnections
 from quorumd.node.sessions.router import RequestRouter
 from quorumd.node.settings import NodeSettings
@@ -187,7 +189,7 @@ class Node:
     def _wire_peers(self) -> None:
         settings, clock = self.settings, self._clock
         self._peers = PeerClient(
-            f"{OF_NODES}{settings.node_id}",
+            f"{CLIENT_ID_PREFIX}{settings.node_id}",
             self._network,
             clock,
             self.log,
@@ -286,7 +288,7 @@ class Node:
 
     def _add_handlers(self) -> None:
         router = RequestRouter(self.settings.private_apis)
-        context = NodeContext(
+        context = create_api_context(
             self.settings,
             self._clock,
             self.engine,
@@ -299,11 +301,17 @@ class Node:
             self.discovery,
             self._peers,
             self.watch,
-            self._runner.step,
             self._role,
+            router,
+            self._runner.step,
         )
-        add_handlers(router, context)
-        self.membership = membership(context, self._own, self._entropy, self._own_endpoint)
+        add_routes(context)
+        if self.settings.registers:
+            engine, own_id = self.engine, self._own.id
+            self.controller.controller.other_voters = lambda: [
+                voter for voter in engine.voters.current.ids if voter != own_id
+            ]
+        self.membership = create_membership_manager(context, self._own, self._entropy, self._own_endpoint)
         self._incoming = IncomingConnections(router, self.settings, self._clock, self.statistics, self._tick)
 
     def _make_runner(self) -> RaftRunner:

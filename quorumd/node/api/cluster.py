@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from quorumd.controller.cluster_image import KRAFT_VERSION
 from quorumd.controller.features import KRAFT_VERSION_LEVEL
@@ -10,16 +10,12 @@ from quorumd.controller.metadata_versions import SUPPORTED_FEATURES
 from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, METADATA_TOPIC_ID, NO_NODE
 from quorumd.node.api.broker_messages import add_registered_brokers, endpoint_for_clients
-from quorumd.node.api.topic_listing import TopicEntry
-from quorumd.node.api.topics import TopicApis
-from quorumd.node.identity.cluster_identity import ClusterIdentity
-from quorumd.node.peers.discovery import Discovery
+from quorumd.node.api.context import ApiContext
+from quorumd.node.api.topic_listing import TopicEntry, TopicListings
 from quorumd.node.sessions.router import Route
 from quorumd.node.sessions.server_session import Session
-from quorumd.node.state.proposals import CommitCallback
-from quorumd.node.state.state_machine import StateMachine
 from quorumd.protocol.apis import APIS
-from quorumd.protocol.connection import CLIENT_SOFTWARE_NAME, Request, VersionRanges
+from quorumd.protocol.connection import CLIENT_SOFTWARE_NAME, Request
 from quorumd.protocol.messages import (
     api_versions_response,
     describe_cluster_response,
@@ -29,7 +25,6 @@ from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from quorumd.protocol.wire import Message
-from quorumd.raft.engine import RaftEngine
 
 Node = tuple[int, str, int]
 """Id, host and port."""
@@ -41,32 +36,22 @@ MIN_ZERO_FEATURES_VERSION = 4
 
 
 class ClusterApis:
-    """Answers from what this node knows. What is told of topics may wait, see `TopicApis`, and so may
-    DescribeCluster; whoever looks for the leader does not.
+    """Describes the cluster as this node knows it.
 
-    `when_committed`: as that of `TopicApis`. `listener_name`: of the listener that clients ask at; they are told
-    the listeners of brokers that have its name.
+    Responses about topics and brokers wait until their content is committed; those about the metadata log and the
+    controllers do not, since clients look for the leader with them. Clients get the listeners of brokers that have
+    the name of this node's listener.
     """
 
-    def __init__(
-        self,
-        engine: RaftEngine,
-        identity: ClusterIdentity,
-        discovery: Discovery,
-        state_machine: StateMachine,
-        topics: TopicApis,
-        when_committed: Callable[[CommitCallback], None],
-        spoken: VersionRanges,
-        listener_name: str,
-    ) -> None:
-        self._engine = engine
-        self._identity = identity
-        self._discovery = discovery
-        self._state_machine = state_machine
-        self._topics = topics
-        self._when_committed = when_committed
-        self._spoken = spoken
-        self._listener_name = listener_name
+    def __init__(self, context: ApiContext) -> None:
+        self._engine = context.engine
+        self._identity = context.identity
+        self._discovery = context.discovery
+        self._state_machine = context.state_machine
+        self._committed_image = context.committed_image
+        self._topics = TopicListings(context)
+        self._router = context.router
+        self._listener_name = context.settings.advertised.name
 
     def routes(self) -> Iterable[Route]:
         return (
@@ -92,7 +77,7 @@ class ClusterApis:
             0,
             [
                 wire.ApiVersion(key, low, high)
-                for key, (low, high) in sorted(self._spoken.items())
+                for key, (low, high) in sorted(self._router.spoken.items())
                 if is_ours or not APIS[key].private
             ],
         )
@@ -173,7 +158,7 @@ class ClusterApis:
             else:
                 self.describe_cluster(session, request)
 
-        self._when_committed(on_commit)
+        self._committed_image.when_committed(on_commit)
 
     def _brokers(self, message: DescribeClusterRequest) -> Message:
         nodes = self._nodes()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from quorumd.controller.cluster_image import ALL_BROKERS, Resource, ResourceType
@@ -15,7 +15,6 @@ from quorumd.controller.configs import (
     plan_incremental,
     plan_replacement,
 )
-from quorumd.controller.controller import Controller
 from quorumd.controller.effective_configs import (
     ConfigSource,
     EffectiveConfig,
@@ -23,14 +22,10 @@ from quorumd.controller.effective_configs import (
     merge_layers,
 )
 from quorumd.errors import ErrorCode
-from quorumd.node.api.large_requests import LargeRequests
-from quorumd.node.api.purgatory import ResponseHook, ResponsePurgatory
-from quorumd.node.consensus.leader_role import LeaderRole
+from quorumd.node.api.context import ApiContext
+from quorumd.node.api.purgatory import ResponseHook
 from quorumd.node.sessions.router import Route
 from quorumd.node.sessions.server_session import Session
-from quorumd.node.state.metadata_writer import MetadataWriter
-from quorumd.node.state.state_machine import StateMachine
-from quorumd.node.statistics import NodeStatistics
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import (
     alter_configs_response,
@@ -53,27 +48,16 @@ _ALTERED = (int(ErrorCode.NONE), None)
 class ConfigApis:
     """Plans changes against the image, proposes their records, and reads the image linearizably."""
 
-    def __init__(
-        self,
-        node_id: int,
-        static_configs: Sequence[tuple[str, str]],
-        role: LeaderRole,
-        state_machine: StateMachine,
-        controller: Controller,
-        statistics: NodeStatistics,
-        writer: MetadataWriter,
-        purgatory: ResponsePurgatory,
-        large: LargeRequests,
-    ) -> None:
-        self._own_name = str(node_id)
-        self._static_configs = static_configs
-        self._role = role
-        self._state_machine = state_machine
-        self._controller = controller
-        self._statistics = statistics
-        self._writer = writer
-        self._purgatory = purgatory
-        self._large = large
+    def __init__(self, context: ApiContext) -> None:
+        self._own_name = str(context.settings.node_id)
+        self._static_configs = context.settings.static_configs
+        self._role = context.role
+        self._state_machine = context.state_machine
+        self._controller = context.controller
+        self._statistics = context.statistics
+        self._writer = context.writer
+        self._purgatory = context.purgatory
+        self._large = context.large_requests
 
     def routes(self) -> Iterable[Route]:
         return (

@@ -6,92 +6,36 @@ All such APIs are alike from here: `controller_apis` says what each of them plan
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from quorumd.controller.controller import Controller
-from quorumd.controller.controller_result import ControllerResult
 from quorumd.errors import ErrorCode
-from quorumd.node.api.large_requests import LargeRequests
-from quorumd.node.api.purgatory import ResponsePurgatory
+from quorumd.node.api.context import ApiContext
+from quorumd.node.api.controller_table import CONTROLLER_APIS, ControllerApi
 from quorumd.node.api.response_errors import errors_in
-from quorumd.node.consensus.leader_role import LeaderRole
-from quorumd.node.controller.alter_partition_order import AlterPartitionOrder, ConnectionOrder
+from quorumd.node.controller.alter_partition_order import ConnectionOrder
 from quorumd.node.sessions.router import Route
 from quorumd.node.sessions.server_session import Session
-from quorumd.node.state.metadata_writer import MetadataWriter
-from quorumd.node.statistics import NodeStatistics
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.alter_partition_request import AlterPartitionRequest
 from quorumd.protocol.wire import Message
 
 logger = logging.getLogger("quorumd.controller")
 
-M = TypeVar("M", bound=Message)
-
-Planner = Callable[..., ControllerResult]
-"""(controller, request message, its version) -> what is to be done and answered. That of a request which is divided
-also takes the options of its parts."""
-
-
-class ControllerApi:
-    """How one API is handled.
-
-    `plan` and `on_request` take messages of `request_class`. `is_authorized(session)`: whether the client is allowed.
-    `too_large_error`: the error where the records are more than one batch takes, None where they may be appended in
-    several (see `MetadataWriter.write_batches`). `on_request`: called by the leader for every request, whatever its
-    result. `needs_read_confirmation`: whether a response without records is a read, for which this node makes sure
-    that it still leads. `is_connection_ordered`: whether requests count in the order in which their broker sent them
-    (see `alter_partition_order`). `records_offset`: whether the records contain the offset at which they are, so that
-    no record may come before them that was not known when they were planned.
-    """
-
-    def __init__(
-        self,
-        request_class: type[M],
-        plan: Callable[[Controller, M, int], ControllerResult],
-        is_authorized: Callable[[Session], bool],
-        too_large_error: ErrorCode | None = ErrorCode.POLICY_VIOLATION,
-        on_request: Callable[[Controller, M], None] | None = None,
-        needs_read_confirmation: bool = True,
-        is_connection_ordered: bool = False,
-        records_offset: bool = False,
-    ) -> None:
-        assert request_class.API_KEY is not None
-        self.api_key: int = request_class.API_KEY
-        self.request_class: type[Message] = request_class
-        self.plan: Planner = plan
-        self.is_authorized = is_authorized
-        self.too_large_error = too_large_error
-        self.on_request: Callable[..., None] | None = on_request
-        self.needs_read_confirmation = needs_read_confirmation
-        self.is_connection_ordered = is_connection_ordered
-        self.records_offset = records_offset
-
 
 class ControllerApis:
     """Answers every API of a table while this node leads; otherwise the leader does, for whom brokers look by
     themselves and clients need not."""
 
-    def __init__(
-        self,
-        apis: Mapping[int, ControllerApi],
-        controller: Controller,
-        order: AlterPartitionOrder,
-        role: LeaderRole,
-        writer: MetadataWriter,
-        purgatory: ResponsePurgatory,
-        statistics: NodeStatistics,
-        large: LargeRequests,
-    ) -> None:
+    def __init__(self, context: ApiContext, apis: Mapping[int, ControllerApi] = CONTROLLER_APIS) -> None:
         self._apis = apis
-        self._controller = controller
-        self._order = order
-        self._role = role
-        self._writer = writer
-        self._purgatory = purgatory
-        self._statistics = statistics
-        self._large = large
+        self._controller = context.controller
+        self._order = context.alter_partition_order
+        self._role = context.role
+        self._writer = context.writer
+        self._purgatory = context.purgatory
+        self._statistics = context.statistics
+        self._large = context.large_requests
 
     def routes(self) -> Iterable[Route]:
         return [Route(api.request_class, self.handle) for api in self._apis.values()]

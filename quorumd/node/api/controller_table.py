@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from quorumd.controller.alter_partition import plan_alter_partition
 from quorumd.controller.broker_heartbeat import plan_broker_heartbeat, record_heartbeat
@@ -11,10 +12,12 @@ from quorumd.controller.broker_registration import (
     plan_unregister_broker,
     renew_session,
 )
+from quorumd.controller.controller import Controller
 from quorumd.controller.controller_registration import (
     plan_controller_registration,
     plan_unregister_controller,
 )
+from quorumd.controller.controller_result import ControllerResult
 from quorumd.controller.directories import plan_assign_replicas_to_dirs
 from quorumd.controller.elections import plan_elect_leaders
 from quorumd.controller.features import plan_update_features
@@ -26,8 +29,9 @@ from quorumd.controller.reassignments import (
 )
 from quorumd.controller.topic_creation import plan_create_topics
 from quorumd.controller.topic_deletion import plan_delete_topics
+from quorumd.errors import ErrorCode
 from quorumd.node.api.authorization import may_act_for_cluster, may_alter_cluster, may_describe_cluster
-from quorumd.node.api.controller import ControllerApi
+from quorumd.node.sessions.server_session import Session
 from quorumd.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from quorumd.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
 from quorumd.protocol.messages.alter_partition_request import AlterPartitionRequest
@@ -43,6 +47,48 @@ from quorumd.protocol.messages.list_partition_reassignments_request import ListP
 from quorumd.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from quorumd.protocol.messages.unregister_controller_request import UnregisterControllerRequest
 from quorumd.protocol.messages.update_features_request import UpdateFeaturesRequest
+from quorumd.protocol.wire import Message
+
+M = TypeVar("M", bound=Message)
+Planner = Callable[..., ControllerResult]
+"""(controller, request message, its version) -> what is to be done and answered. That of a request which is divided
+also takes the options of its parts."""
+
+
+class ControllerApi:
+    """How one API is handled.
+
+    `plan` and `on_request` take messages of `request_class`. `is_authorized(session)`: whether the client is allowed.
+    `too_large_error`: the error where the records are more than one batch takes, None where they may be appended in
+    several (see `MetadataWriter.write_batches`). `on_request`: called by the leader for every request, whatever its
+    result. `needs_read_confirmation`: whether a response without records is a read, for which this node makes sure
+    that it still leads. `is_connection_ordered`: whether requests count in the order in which their broker sent them
+    (see `alter_partition_order`). `records_offset`: whether the records contain the offset at which they are, so that
+    no record may come before them that was not known when they were planned.
+    """
+
+    def __init__(
+        self,
+        request_class: type[M],
+        plan: Callable[[Controller, M, int], ControllerResult],
+        is_authorized: Callable[[Session], bool],
+        too_large_error: ErrorCode | None = ErrorCode.POLICY_VIOLATION,
+        on_request: Callable[[Controller, M], None] | None = None,
+        needs_read_confirmation: bool = True,
+        is_connection_ordered: bool = False,
+        records_offset: bool = False,
+    ) -> None:
+        assert request_class.API_KEY is not None
+        self.api_key: int = request_class.API_KEY
+        self.request_class: type[Message] = request_class
+        self.plan: Planner = plan
+        self.is_authorized = is_authorized
+        self.too_large_error = too_large_error
+        self.on_request: Callable[..., None] | None = on_request
+        self.needs_read_confirmation = needs_read_confirmation
+        self.is_connection_ordered = is_connection_ordered
+        self.records_offset = records_offset
+
 
 _APIS = (
     ControllerApi(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import inf
-from typing import TYPE_CHECKING
 
 from quorumd.ids import NO_NODE
+from quorumd.node.api.context import ApiContext
 from quorumd.node.readiness import readiness
 from quorumd.node.sessions.router import Route
 from quorumd.node.sessions.server_session import Session
@@ -14,14 +14,11 @@ from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import describe_node_response as wire
 from quorumd.protocol.messages.describe_node_request import DescribeNodeRequest
 
-if TYPE_CHECKING:
-    from quorumd.node.request_handlers import NodeContext
-
 
 class NodeApis:
     """Responds from what the parts of the node know."""
 
-    def __init__(self, context: NodeContext) -> None:
+    def __init__(self, context: ApiContext) -> None:
         self._context = context
 
     def routes(self) -> Iterable[Route]:
@@ -29,7 +26,7 @@ class NodeApis:
 
     def describe_node(self, session: Session, request: Request[DescribeNodeRequest]) -> None:
         context = self._context
-        engine, log, node_status = context.engine, context.log, context.watch.node_status()
+        engine, log, node_status = context.engine, context.log, context.monitor.node_status()
         decision = readiness(node_status)
         voted = engine.voted
         session.respond(
@@ -37,7 +34,7 @@ class NodeApis:
             wire.DescribeNodeResponse(
                 0,
                 node_status.node_id,
-                context.watch.own.directory_id,
+                context.monitor.own.directory_id,
                 context.identity.cluster_id or "",
                 node_status.role,
                 node_status.epoch,

@@ -7,26 +7,20 @@ never left, when the envelope itself came back with NOT_CONTROLLER, or when it o
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Any
 
-from quorumd.errors import ErrorCode, MalformedMessage, UnsupportedVersion
+from quorumd.errors import ErrorCode, MalformedMessage
 from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.peers.connection import Call, Failure
-from quorumd.node.sessions.decoding_task import DecodingTask
-from quorumd.node.sessions.router import Handler, Route
+from quorumd.node.sessions.router import Handler
 from quorumd.node.sessions.server_session import Session
-from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.ports import Clock
 from quorumd.protocol.apis import ApiKey, response_class, response_header_version
 from quorumd.protocol.codec import decode, encode
 from quorumd.protocol.connection import (
-    LARGE_REQUEST,
     Request,
-    VersionRanges,
-    encode_response,
-    read_request,
 )
 from quorumd.protocol.messages.default_principal_data import DefaultPrincipalData
 from quorumd.protocol.messages.envelope_request import EnvelopeRequest
@@ -47,9 +41,6 @@ READ_ONLY_APIS = frozenset(
 
 UNSUPPORTED_ENVELOPE_ERRORS = (ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION)
 """What a leader says of an envelope with a request that it takes out of none."""
-
-OF_NODES = "quorumd-"
-"""What the client ids of nodes of the quorum begin with; those of brokers are their node ids."""
 
 ResponseHook = Callable[[Any], None]
 """May add to the leader's answer before the client gets it."""
@@ -164,108 +155,6 @@ class Forwarder:
 
     def _fail(self, session: Session, request: Request[Message], error: ErrorCode) -> None:
         session.respond(request, self._error_response(request, error))
-
-
-class EnvelopeSession:
-    """Where the request inside an Envelope gets its answer: around it goes an EnvelopeResponse."""
-
-    is_controller_client = True
-
-    def __init__(self, outer: Session, envelope: Request[Message], peer: str) -> None:
-        self.peer = peer
-        self.number = outer.number
-        # Other nodes of the quorum pass on what clients ask of them, and check nothing.
-        self.comes_from_broker = not (envelope.client_id or "").startswith(OF_NODES)
-        self._outer = outer
-        self._envelope = envelope
-
-    def respond(self, request: Request[Message], message: Message) -> None:
-        try:
-            response = encode_response(request, message)
-        except (UnsupportedVersion, ValueError) as error:
-            logger.error("%r of %s cannot be answered: %s", request, self.peer, error)
-            self._outer.respond(self._envelope, EnvelopeResponse(None, int(ErrorCode.UNKNOWN_SERVER_ERROR)))
-            return
-        self.respond_encoded(request, response)
-
-    def block(self, request: Request[Message]) -> None:
-        del request
-        self._outer.block(self._envelope)
-
-    def close(self) -> None:
-        self._outer.close()
-
-    def respond_not_leader(self, request: Request[Message], message: Message) -> None:
-        """In the envelope's own field: that is where whoever forwarded it looks for a reason to send it again."""
-        del request, message
-        self._outer.respond(self._envelope, EnvelopeResponse(None, int(ErrorCode.NOT_CONTROLLER)))
-
-    def respond_immediately(self, request: Request[Message], message: Message) -> None:
-        self.respond(request, message)
-
-    def respond_encoded(self, request: Request[Message], response: bytes) -> None:
-        del request
-        self._outer.respond(self._envelope, EnvelopeResponse(response))
-
-
-class EnvelopeApis:
-    """The leader's side: takes requests out of their envelopes."""
-
-    def __init__(
-        self,
-        role: LeaderRole,
-        route: Handler[Message],
-        forwardable: frozenset[int],
-        spoken: VersionRanges,
-        scheduler: SliceScheduler,
-        large_request_bytes: int = LARGE_REQUEST,
-    ) -> None:
-        self._role = role
-        self._route = route
-        self._forwardable = forwardable
-        self._spoken = spoken
-        self._scheduler = scheduler
-        self._large_request_bytes = large_request_bytes
-
-    def routes(self) -> Iterable[Route]:
-        return (Route(EnvelopeRequest, self.envelope),)
-
-    def envelope(self, session: Session, request: Request[EnvelopeRequest]) -> None:
-        if not self._role.is_active_controller:
-            session.respond(request, EnvelopeResponse(None, int(ErrorCode.NOT_CONTROLLER)))
-            return
-        try:
-            inner = read_request(request.message.request_data, self._spoken, self._large_request_bytes)
-        except (MalformedMessage, UnsupportedVersion):
-            session.respond(request, EnvelopeResponse(None, int(ErrorCode.UNSUPPORTED_VERSION)))
-            return
-        if inner.api_key not in self._forwardable:
-            session.respond(request, EnvelopeResponse(None, int(ErrorCode.INVALID_REQUEST)))
-            return
-        inner_session = EnvelopeSession(session, request, session.peer)
-        if inner.is_whole:
-            self._route(inner_session, inner)
-            return
-        inner_session.block(inner)
-        faults: list[MalformedMessage] = []
-
-        def continue_decoding(inner: Request[Message], steps: int) -> int:
-            try:
-                return inner.continue_decoding(steps)
-            except MalformedMessage as fault:
-                faults.append(fault)
-                inner.decoding = None
-                return steps
-
-        def decoded() -> None:
-            if faults:
-                session.respond(request, EnvelopeResponse(None, int(ErrorCode.UNSUPPORTED_VERSION)))
-            elif self._role.is_active_controller:
-                self._route(inner_session, inner)
-            else:
-                session.respond(request, EnvelopeResponse(None, int(ErrorCode.NOT_CONTROLLER)))
-
-        self._scheduler.begin(DecodingTask(inner, continue_decoding, decoded))
 
 
 def is_response_to(request: Request[Message], data: bytes) -> bool:

@@ -10,14 +10,11 @@ from typing import Any, TypeVar
 
 from quorumd.errors import ErrorCode, StorageError
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, ZERO_UUID, Endpoint
-from quorumd.log.segmented_log import SegmentedLog
-from quorumd.node.consensus.leader_role import LeaderRole
-from quorumd.node.identity.cluster_identity import ClusterIdentity
-from quorumd.node.sessions.router import Handler, Route
+from quorumd.node.api.context import ApiContext
+from quorumd.node.sessions.router import Route
 from quorumd.node.sessions.server_session import Session
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.wire import fetch_messages, quorum_messages, snapshot_messages
-from quorumd.ports import Clock
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import (
     begin_quorum_epoch_response,
@@ -38,9 +35,8 @@ from quorumd.protocol.messages.vote_request import VoteRequest
 from quorumd.protocol.wire import Message
 from quorumd.raft.description import ReplicaDescription
 from quorumd.raft.effects import Respond
-from quorumd.raft.engine import RaftEngine
-from quorumd.raft.events import Event, RequestReceived
-from quorumd.raft.messages import BeginEpochRequest, LeaderResponse, Response, SnapshotResponse
+from quorumd.raft.events import RequestReceived
+from quorumd.raft.messages import LeaderResponse, Response, SnapshotResponse
 
 logger = logging.getLogger("quorumd.node")
 
@@ -84,29 +80,16 @@ class ResponseSender:
 class QuorumApis:
     """Checks the cluster id and the partition, and passes requests to the engine; see `ResponseSender`."""
 
-    def __init__(
-        self,
-        engine: RaftEngine,
-        log: SegmentedLog,
-        clock: Clock,
-        identity: ClusterIdentity,
-        statistics: NodeStatistics,
-        step: Callable[[Event], None],
-        leader_endpoint: Callable[[int], Endpoint | None],
-        learn_leader: Callable[[BeginEpochRequest, int], None],
-        role: LeaderRole,
-        forward: Handler[Message],
-    ) -> None:
-        self._engine = engine
-        self._log = log
-        self._clock = clock
-        self._identity = identity
-        self._statistics = statistics
-        self._step = step
-        self._leader_endpoint = leader_endpoint
-        self._learn_leader = learn_leader
-        self._role = role
-        self._forward = forward
+    def __init__(self, context: ApiContext) -> None:
+        self._engine = context.engine
+        self._log = context.log
+        self._clock = context.clock
+        self._identity = context.identity
+        self._statistics = context.statistics
+        self._discovery = context.discovery
+        self._role = context.role
+        self._step = context.step
+        self._forward = context.forwarder.forward
 
     def routes(self) -> Iterable[Route]:
         return (
@@ -145,7 +128,7 @@ class QuorumApis:
         announced = quorum_messages.begin_from_wire(message, partition)
         if self._engine.accepts_leader(announced):
             # The engine's first fetch needs the endpoint of the leader.
-            self._learn_leader(announced, self._log.end_offset)
+            self._discovery.learn_leader(announced, self._log.end_offset)
         self._step_engine(session, request, announced, self._leader_response_to_wire(request, wire))
 
     def end_quorum_epoch(self, session: Session, request: Request[EndQuorumEpochRequest]) -> None:
@@ -323,7 +306,7 @@ class QuorumApis:
                 error = ErrorCode.POSITION_OUT_OF_RANGE
             else:
                 size, data = found, chunk
-        leader = self._leader_endpoint(response.leader_id)
+        leader = self._discovery.endpoint_of(response.leader_id)
         return snapshot_messages.snapshot_response_to_wire(
             response, error, size, data, leader, request.api_version
         )
@@ -331,7 +314,7 @@ class QuorumApis:
     def _endpoint(self, request: Request[Message], response: Response, min_version: int) -> Endpoint | None:
         if request.api_version < min_version:
             return None
-        return self._leader_endpoint(response.leader_id)
+        return self._discovery.endpoint_of(response.leader_id)
 
     def _refuse_cluster(
         self, session: Session, request: Request[Message], response: Callable[..., Any]

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.partition import Partition
+from quorumd.errors import ErrorCode
+from quorumd.ids import ZERO_UUID
+from quorumd.node.api.context import ApiContext
 from quorumd.node.api.encoded_topics import EncodedTopics
-from quorumd.node.api.topic_messages import SharedLists, metadata_partitions
+from quorumd.node.api.topic_messages import (
+    SharedLists,
+    metadata_head,
+    metadata_partitions,
+    missing_topic_error,
+)
+from quorumd.node.sessions.server_session import Session
+from quorumd.node.sessions.slice_scheduler import SlicedTask, SliceScheduler
 from quorumd.node.state.proposals import CommitCallback
+from quorumd.node.state.state_machine import StateMachine
+from quorumd.protocol.connection import Request
+from quorumd.protocol.messages.metadata_request import MetadataRequestTopic
 from quorumd.protocol.messages.metadata_response import MetadataResponseTopic
 from quorumd.protocol.wire import Message
 
@@ -110,3 +123,77 @@ class TopicListingTask:
             self._on_lost()
         else:
             self._on_complete(self._answer)
+
+
+class TopicListings:
+    """Lists topics in responses to Metadata."""
+
+    def __init__(self, context: ApiContext) -> None:
+        self._state_machine = context.state_machine
+        self._committed_image = context.committed_image
+        self._scheduler = context.scheduler
+
+    def respond_with_topics(
+        self,
+        session: Session,
+        request: Request[Message],
+        topics: Callable[[], Iterator[TopicEntry]],
+        build: Callable[[list[MetadataResponseTopic]], Message],
+    ) -> None:
+        """Gather what `topics()` yields, in slices, and answer with what `make` makes of it. What else this session
+        asks waits for an answer that takes several."""
+        encoded = EncodedTopics(request.api_version)
+
+        def on_complete(response: Message) -> None:
+            if len(encoded):
+                session.respond_encoded(request, encoded.encode_response(request, response))
+            else:
+                session.respond(request, response)
+
+        def retry() -> None:
+            self.respond_with_topics(session, request, topics, build)
+
+        machine = self._state_machine
+        work = TopicListingTask(
+            topics(),
+            lambda: machine.image,
+            encoded,
+            build,
+            self._committed_image.when_committed,
+            on_complete,
+            retry,
+        )
+        begin_when_readable(machine, self._scheduler, work)
+        if not work.is_done:
+            session.block(request)
+
+    def requested_topics(self, requested: Iterable[MetadataRequestTopic]) -> Iterator[TopicEntry]:
+        """What Metadata tells of these topics."""
+        return map(self._topic_entry, requested)
+
+    def all_topics(self) -> Iterator[TopicEntry]:
+        """What Metadata tells of all topics. One that goes meanwhile may or may not be among them."""
+        for name in sorted(self._state_machine.image.topic_ids):
+            topic = self._state_machine.image.topic_by_name(name)
+            if topic is not None:
+                yield TopicEntry(metadata_head(topic), topic.partitions)
+
+    def _topic_entry(self, requested: MetadataRequestTopic) -> TopicEntry:
+        image = self._state_machine.image
+        if requested.topic_id != ZERO_UUID:
+            topic = image.topics.get(requested.topic_id)
+            error = ErrorCode.UNKNOWN_TOPIC_ID
+        else:
+            topic = image.topic_by_name(requested.name or "")
+            error = missing_topic_error(requested.name or "")
+        if topic is None:
+            return TopicEntry(MetadataResponseTopic(int(error), requested.name or "", requested.topic_id), {})
+        return TopicEntry(metadata_head(topic), topic.partitions)
+
+
+def begin_when_readable(state_machine: StateMachine, scheduler: SliceScheduler, task: SlicedTask) -> None:
+    """Begin a task in this tick if the image is readable, else in the first tick in which it is."""
+    if state_machine.is_readable:
+        scheduler.begin(task)
+    else:
+        state_machine.when_readable(lambda: scheduler.begin(task))

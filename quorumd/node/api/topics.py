@@ -6,24 +6,19 @@ answers wait until what they tell is committed, or taken back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.errors import ErrorCode
-from quorumd.ids import ZERO_UUID
-from quorumd.node.api.encoded_topics import EncodedTopics
-from quorumd.node.api.topic_listing import TopicEntry, TopicListingTask
+from quorumd.node.api.context import ApiContext
+from quorumd.node.api.topic_listing import begin_when_readable
 from quorumd.node.api.topic_messages import (
     INTERNAL_TOPICS,
     described_partitions,
-    metadata_head,
     missing_topic_error,
 )
 from quorumd.node.sessions.router import Route
 from quorumd.node.sessions.server_session import Session
-from quorumd.node.sessions.slice_scheduler import SlicedTask, SliceScheduler
-from quorumd.node.state.proposals import CommitCallback
-from quorumd.node.state.state_machine import StateMachine
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
 from quorumd.protocol.messages.describe_topic_partitions_response import (
@@ -31,81 +26,21 @@ from quorumd.protocol.messages.describe_topic_partitions_response import (
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponseTopic,
 )
-from quorumd.protocol.messages.metadata_request import MetadataRequestTopic
-from quorumd.protocol.messages.metadata_response import MetadataResponseTopic
-from quorumd.protocol.wire import Message
 
 MAX_PARTITIONS = 2000
 """In one answer to DescribeTopicPartitions (Kafka's max.request.partition.size.limit)."""
 
 
 class TopicApis:
-    """`when_committed(outcome)`: that of `CommittedImage`.
-    `sliced`: what does long work, of all requests together, in turns in which the image is readable."""
+    """DescribeTopicPartitions."""
 
-    def __init__(
-        self,
-        state_machine: StateMachine,
-        when_committed: Callable[[CommitCallback], None],
-        scheduler: SliceScheduler,
-    ) -> None:
-        self._state_machine = state_machine
-        self._when_committed = when_committed
-        self._scheduler = scheduler
+    def __init__(self, context: ApiContext) -> None:
+        self._state_machine = context.state_machine
+        self._committed_image = context.committed_image
+        self._scheduler = context.scheduler
 
     def routes(self) -> Iterable[Route]:
         return (Route(DescribeTopicPartitionsRequest, self.describe_topic_partitions),)
-
-    def respond_with_topics(
-        self,
-        session: Session,
-        request: Request[Message],
-        topics: Callable[[], Iterator[TopicEntry]],
-        build: Callable[[list[MetadataResponseTopic]], Message],
-    ) -> None:
-        """Gather what `topics()` yields, in slices, and answer with what `make` makes of it. What else this session
-        asks waits for an answer that takes several."""
-        encoded = EncodedTopics(request.api_version)
-
-        def on_complete(response: Message) -> None:
-            if len(encoded):
-                session.respond_encoded(request, encoded.encode_response(request, response))
-            else:
-                session.respond(request, response)
-
-        def retry() -> None:
-            self.respond_with_topics(session, request, topics, build)
-
-        machine = self._state_machine
-        work = TopicListingTask(
-            topics(), lambda: machine.image, encoded, build, self._when_committed, on_complete, retry
-        )
-        self._begin(work)
-        if not work.is_done:
-            session.block(request)
-
-    def requested_topics(self, requested: Iterable[MetadataRequestTopic]) -> Iterator[TopicEntry]:
-        """What Metadata tells of these topics."""
-        return map(self._topic_entry, requested)
-
-    def all_topics(self) -> Iterator[TopicEntry]:
-        """What Metadata tells of all topics. One that goes meanwhile may or may not be among them."""
-        for name in sorted(self._state_machine.image.topic_ids):
-            topic = self._state_machine.image.topic_by_name(name)
-            if topic is not None:
-                yield TopicEntry(metadata_head(topic), topic.partitions)
-
-    def _topic_entry(self, requested: MetadataRequestTopic) -> TopicEntry:
-        image = self._state_machine.image
-        if requested.topic_id != ZERO_UUID:
-            topic = image.topics.get(requested.topic_id)
-            error = ErrorCode.UNKNOWN_TOPIC_ID
-        else:
-            topic = image.topic_by_name(requested.name or "")
-            error = missing_topic_error(requested.name or "")
-        if topic is None:
-            return TopicEntry(MetadataResponseTopic(int(error), requested.name or "", requested.topic_id), {})
-        return TopicEntry(metadata_head(topic), topic.partitions)
 
     def describe_topic_partitions(
         self, session: Session, request: Request[DescribeTopicPartitionsRequest]
@@ -115,13 +50,7 @@ class TopicApis:
         if _is_invalid(message):
             session.respond(request, _invalid_cursor(message))
         else:
-            self._begin(_PageTask(self, session, request))
-
-    def _begin(self, work: SlicedTask) -> None:
-        if self._state_machine.is_readable:
-            self._scheduler.begin(work)
-        else:
-            self._state_machine.when_readable(lambda: self._scheduler.begin(work))
+            begin_when_readable(self._state_machine, self._scheduler, _PageTask(self, session, request))
 
     def respond_with_page(self, session: Session, request: Request[DescribeTopicPartitionsRequest]) -> int:
         """Returns how many partitions there are in the page."""
@@ -134,7 +63,7 @@ class TopicApis:
             else:
                 self.describe_topic_partitions(session, request)
 
-        self._when_committed(on_commit)
+        self._committed_image.when_committed(on_commit)
         return sum(len(topic.partitions) for topic in response.topics)
 
 

@@ -12,11 +12,11 @@ from quorumd.controller.cluster_image import KRAFT_VERSION
 from quorumd.errors import ErrorCode
 from quorumd.ids import Endpoint
 from quorumd.node.api import voter_messages
+from quorumd.node.api.authorization import may_alter_cluster
+from quorumd.node.api.context import ApiContext
 from quorumd.node.api.error_responses import message_of
-from quorumd.node.consensus.leader_role import LeaderRole
-from quorumd.node.identity.cluster_identity import ClusterIdentity
 from quorumd.node.peers.connection import Call, Failure
-from quorumd.node.sessions.router import Handler, Route
+from quorumd.node.sessions.router import Route
 from quorumd.node.sessions.server_session import Session
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.wire import quorum_messages
@@ -32,8 +32,7 @@ from quorumd.protocol.messages.remove_raft_voter_request import RemoveRaftVoterR
 from quorumd.protocol.messages.update_raft_voter_request import UpdateRaftVoterRequest
 from quorumd.protocol.wire import Message
 from quorumd.raft.effects import VoterChangeResult
-from quorumd.raft.engine import RaftEngine
-from quorumd.raft.events import AddVoter, Event, RemoveVoter, UpdateVoter, VoterChange, VoterChangeRequested
+from quorumd.raft.events import AddVoter, RemoveVoter, UpdateVoter, VoterChange, VoterChangeRequested
 from quorumd.raft.voters import Voter
 
 KRAFT_VERSION_OF_VOTERS = 1
@@ -41,39 +40,20 @@ KRAFT_VERSION_OF_VOTERS = 1
 
 
 class VoterApis:
-    """`may_alter(session)` says whether a client may change voters.
+    """AlterQuorum, AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter."""
 
-    `call(host, port, call)` sends to any address, `forward` to the leader. `listener_name` is the listener by
-    which voters reach each other.
-    """
-
-    def __init__(
-        self,
-        engine: RaftEngine,
-        clock: Clock,
-        identity: ClusterIdentity,
-        statistics: NodeStatistics,
-        listener_name: str,
-        request_timeout_ms: float,
-        role: LeaderRole,
-        may_alter: Callable[[Session], bool],
-        step: Callable[[Event], None],
-        call: Callable[[str, int, Call], None],
-        leader_endpoint: Callable[[int], Endpoint | None],
-        forward: Handler[Message],
-    ) -> None:
-        self._engine = engine
-        self._clock = clock
-        self._identity = identity
-        self._statistics = statistics
-        self._listener_name = listener_name
-        self._request_timeout_ms = request_timeout_ms
-        self._role = role
-        self._may_alter = may_alter
-        self._step = step
-        self._call = call
-        self._leader_endpoint = leader_endpoint
-        self._forward = forward
+    def __init__(self, context: ApiContext) -> None:
+        self._engine = context.engine
+        self._clock = context.clock
+        self._identity = context.identity
+        self._statistics = context.statistics
+        self._listener_name = context.settings.advertised.name
+        self._request_timeout_ms = context.settings.request_timeout_ms
+        self._role = context.role
+        self._discovery = context.discovery
+        self._step = context.step
+        self._call = context.peers.call
+        self._forward = context.forwarder.forward
 
     def routes(self) -> Iterable[Route]:
         return (
@@ -153,7 +133,7 @@ class VoterApis:
 
     def _is_local(self, pending: _PendingRequest, cluster_id: str | None) -> bool:
         """Whether this node handles an administrator's request; if not, it is refused or forwarded here."""
-        if not self._may_alter(pending.session):
+        if not may_alter_cluster(pending.session):
             pending.finish(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Changing voters needs ALTER on CLUSTER.")
         elif not self._identity.accepts(cluster_id):
             text = f"This is cluster {self._identity.cluster_id}, another one was meant."
@@ -223,7 +203,7 @@ class VoterApis:
         del text
         leader_id = self._engine.leader_id
         return voter_messages.update_voter_response(
-            error, leader_id, self._engine.epoch, self._leader_endpoint(leader_id)
+            error, leader_id, self._engine.epoch, self._discovery.endpoint_of(leader_id)
         )
 
 

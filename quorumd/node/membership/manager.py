@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from quorumd.ids import Endpoint
+from quorumd.ids import Endpoint, ReplicaKey
+from quorumd.node.api.context import ApiContext
 from quorumd.node.membership.auto_join import AutoJoin
 from quorumd.node.membership.controller_registration import ControllerRegistration
 from quorumd.node.membership.voter_endpoint_update import VoterEndpointUpdate
-from quorumd.ports import Clock, Timer
+from quorumd.ports import Clock, Entropy, Timer
 
 INTERVAL_MS = 250.0
 
@@ -52,3 +53,35 @@ class MembershipManager:
         for update in self._periodic:
             update(self._own_endpoint())
         self._schedule()
+
+
+def create_membership_manager(
+    context: ApiContext, own: ReplicaKey, entropy: Entropy, own_endpoint: Callable[[], Endpoint]
+) -> MembershipManager:
+    """The manager for the parts of a node, with the tasks that its settings enable."""
+    clock, settings = context.clock, context.settings
+    leader = (context.call_leader, settings.request_timeout_ms)
+    voter = VoterEndpointUpdate(context.engine, clock, context.identity, own, *leader)
+    registration = auto_join = None
+    if settings.registers:
+        registration = ControllerRegistration(
+            own.id,
+            entropy.uuid(),
+            clock,
+            context.state_machine,
+            context.controller,
+            context.writer,
+            context.role,
+            *leader,
+        )
+    if settings.auto_join:
+        auto_join = AutoJoin(
+            context.engine,
+            clock,
+            context.identity,
+            own,
+            context.call_leader,
+            settings.raft.fetch_timeout_ms,
+            settings.request_timeout_ms,
+        )
+    return MembershipManager(clock, own_endpoint, voter, registration, auto_join)

@@ -5,8 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from quorumd.node.peers.connection import Call, Failure
+from quorumd.node.peers.client import PeerClient
+from quorumd.node.peers.connection import Call, Failure, Purpose
 from quorumd.ports import Clock
+from quorumd.raft.engine import RaftEngine
+
+
+class LeaderCaller:
+    """Sends calls to the current leader."""
+
+    def __init__(self, engine: RaftEngine, peers: PeerClient, own_id: int) -> None:
+        self._engine = engine
+        self._peers = peers
+        self._own_id = own_id
+
+    def call(self, call: Call) -> bool:
+        """Returns False, with nothing sent, if no leader or only this node itself is known as one."""
+        leader_id = self._engine.leader_id
+        if leader_id < 0 or leader_id == self._own_id:
+            return False
+        return self._peers.call_node(leader_id, call, Purpose.FORWARD)
 
 
 class LeaderRequest:

@@ -1,25 +1,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from random import Random
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from quorumd.controller.broker import Broker, BrokerEndpoint
-from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.partition import Partition, PartitionId, partition_record
 from quorumd.errors import ErrorCode
-from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID, NO_NODE, ZERO_UUID, KafkaUuid, ReplicaKey
+from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID, NO_NODE, ZERO_UUID, KafkaUuid
 from quorumd.node.api.cluster import ClusterApis
 from quorumd.node.api.forwarding import decode_response
-from quorumd.node.api.topics import TopicApis
-from quorumd.node.identity.cluster_identity import ClusterIdentity
-from quorumd.node.peers.address_book import Address
-from quorumd.node.peers.discovery import Discovery
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
-from quorumd.node.state.state_machine import StateMachine
 from quorumd.protocol.connection import encode_response
 from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
@@ -28,136 +20,80 @@ from quorumd.protocol.messages.metadata_request import MetadataRequest, Metadata
 from quorumd.protocol.messages.register_controller_record import ControllerEndpoint, RegisterControllerRecord
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
-from quorumd.raft.engine import RaftEngine
-from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
-from quorumd.simulator.environment.entropy import SimulatedEntropy
-from tests.support.controller.topic_harness import a_broker
-from tests.support.node.recording_session import RecordingSession, request_of
-
-CLUSTER = "c" * 22
+from tests.support.api_harness import CLUSTER_ID, ApiHarness, ScriptedCommits, ScriptedImage
+from tests.support.recording_session import request_of
+from tests.support.topic_harness import a_broker
 
 
-@dataclass
-class Engine:
-    """What is told of the engine."""
+class ClusterApiHarness(ApiHarness):
+    """Slices run at once, one after the other; responses wait while `is_behind`."""
 
-    leader_id: int = 1
-    epoch: int = 4
-    voters: VoterAssignment = field(
-        default_factory=lambda: VoterAssignment(
-            VoterSet(tuple(Voter(ReplicaKey(node_id), ()) for node_id in (1, 2, 3)))
-        )
-    )
-
-
-@dataclass
-class Addresses:
-    """What is told of discovery: nodes 1 to 4, of which node 4 is no voter."""
-
-    known: dict[int, Address] = field(
-        default_factory=lambda: {node_id: Address(f"host-{node_id}", 9092) for node_id in (1, 2, 3, 4)}
-    )
-    unreachable: tuple[int, ...] = ()
-    own_id: int = 2
-
-    def addresses(self) -> list[tuple[int, Address]]:
-        return sorted(self.known.items())
-
-    def is_reachable(self, node_id: int) -> bool:
-        return node_id not in self.unreachable
-
-
-@dataclass
-class Image:
-    image: ClusterImage = field(default_factory=ClusterImage)
-    committed_offset: int = 17
-    applied_offset: int = 20
-    is_readable: bool = True
-
-
-class World:
-    def __init__(self, cluster_id: str | None = CLUSTER, slice_partitions: int = 1000) -> None:
-        self.engine = Engine()
-        self.addresses = Addresses()
-        self.state = Image()
-        self.session = RecordingSession()
-        self.is_behind = False
-        self.waiting: list[Callable[[bool], None]] = []
-        self._turns: list[Callable[[], None]] = []
+    def __init__(self, cluster_id: str | None = CLUSTER_ID, slice_partitions: int = 1000) -> None:
+        self.state = ScriptedImage()
+        self.commits = ScriptedCommits()
         self._is_in_turn = False
-        self.requests = ClusterApis(
-            cast(RaftEngine, self.engine),
-            ClusterIdentity(cluster_id, SimulatedEntropy(Random(1))),
-            cast(Discovery, self.addresses),
-            cast(StateMachine, self.state),
-            TopicApis(
-                cast(StateMachine, self.state),
-                self._when_committed,
-                SliceScheduler(self._soon, slice_partitions),
-            ),
-            self._when_committed,
-            {18: (0, 5), 3: (0, 13)},
-            "CLIENTS",
+        super().__init__(
+            cluster_id=cluster_id,
+            listener="CLIENTS",
+            state_machine=self.state,
+            committed_image=self.commits,
+            scheduler=SliceScheduler(self._soon, slice_partitions),
         )
+        self.context.router.spoken.update({18: (0, 5), 3: (0, 13)})
+        self.apis = ClusterApis(self.context)
 
     def _soon(self, turn: Callable[[], None]) -> None:
-        self._turns.append(turn)
-        while self._turns and not self._is_in_turn:
+        self.turns.append(turn)
+        while self.turns and not self._is_in_turn:
             self._is_in_turn = True
-            self._turns.pop()()
+            self.turns.pop()()
             self._is_in_turn = False
-
-    def _when_committed(self, outcome: Callable[[bool], None]) -> None:
-        if self.is_behind:
-            self.waiting.append(outcome)
-        else:
-            outcome(True)
 
     def all_topics(self, version: int = 12) -> list[Any]:
         request = MetadataRequest(None if version else [])
-        self.requests.metadata(self.session, request_of(request, version))
+        self.apis.metadata(self.session, request_of(request, version))
         topics: list[Any] = self.session.answers[-1].topics
         return topics
 
     def metadata(self, *topics: MetadataRequestTopic, version: int = 13) -> Any:
-        self.requests.metadata(self.session, request_of(MetadataRequest(list(topics)), version))
+        self.apis.metadata(self.session, request_of(MetadataRequest(list(topics)), version))
         return self.session.answers[-1]
 
     def describe(self, endpoint_type: int, version: int = 1, include_registrations: bool = False) -> Any:
         message = DescribeClusterRequest(False, endpoint_type, True, include_registrations)
-        self.requests.describe_cluster(self.session, request_of(message, version))
+        self.apis.describe_cluster(self.session, request_of(message, version))
         return self.session.answers[-1]
 
     def api_versions(self, version: int) -> Any:
-        self.requests.api_versions(self.session, request_of(ApiVersionsRequest(), version))
+        self.apis.api_versions(self.session, request_of(ApiVersionsRequest(), version))
         return self.session.answers[-1]
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def world() -> ClusterApiHarness:
+    return ClusterApiHarness()
 
 
-def test_metadata_names_all_nodes_as_brokers_and_the_leader_as_controller(world: World) -> None:
+def test_metadata_names_all_nodes_as_brokers_and_the_leader_as_controller(world: ClusterApiHarness) -> None:
     answer = world.metadata()
     assert [(b.node_id, b.host, b.port) for b in answer.brokers] == [
         (n, f"host-{n}", 9092) for n in (1, 2, 3, 4)
     ]
-    assert (answer.controller_id, answer.cluster_id, answer.topics) == (1, CLUSTER, [])
+    assert (answer.controller_id, answer.cluster_id, answer.topics) == (1, CLUSTER_ID, [])
 
 
-def test_endpoint_type_1_is_all_nodes_and_type_2_the_voters(world: World) -> None:
+def test_endpoint_type_1_is_all_nodes_and_type_2_the_voters(world: ClusterApiHarness) -> None:
     brokers, controllers = world.describe(1), world.describe(2)
     assert [node.broker_id for node in brokers.brokers] == [1, 2, 3, 4]
     assert [node.broker_id for node in controllers.brokers] == [1, 2, 3]
     for answer, endpoint_type in ((brokers, 1), (controllers, 2)):
         assert (answer.error_code, answer.endpoint_type) == (0, endpoint_type)
-        assert (answer.cluster_id, answer.controller_id) == (CLUSTER, 1)
+        assert (answer.cluster_id, answer.controller_id) == (CLUSTER_ID, 1)
 
 
-def test_type_2_is_also_every_registered_controller_with_this_listener(world: World) -> None:
+def test_type_2_is_also_every_registered_controller_with_this_listener(world: ClusterApiHarness) -> None:
     """An observer, one that is gone for good, and a voter at the address that it registered."""
-    world.addresses.unreachable = (3,)
+    world.discovery.unreachable = (3,)
     for number, name in ((3, "CLIENTS"), (4, "CLIENTS"), (9, "CLIENTS"), (8, "OTHER")):
         endpoint = ControllerEndpoint(name, f"registered-{number}", 9093)
         record = RegisterControllerRecord(number, KafkaUuid(b"some incarnation"), False, [endpoint])
@@ -167,7 +103,7 @@ def test_type_2_is_also_every_registered_controller_with_this_listener(world: Wo
     assert told[2:] == [(number, f"registered-{number}", 9093) for number in (3, 4, 9)]
 
 
-def test_who_asks_for_controllers_is_told_later_that_this_is_not_the_leader(world: World) -> None:
+def test_who_asks_for_controllers_is_told_later_that_this_is_not_the_leader(world: ClusterApiHarness) -> None:
     world.describe(1)
     assert not world.session.is_controller_client
     world.describe(2)
@@ -175,47 +111,51 @@ def test_who_asks_for_controllers_is_told_later_that_this_is_not_the_leader(worl
 
 
 @pytest.mark.parametrize("endpoint_type", [0, 3, -1])
-def test_another_endpoint_type_is_refused(world: World, endpoint_type: int) -> None:
+def test_another_endpoint_type_is_refused(world: ClusterApiHarness, endpoint_type: int) -> None:
     answer = world.describe(endpoint_type)
     assert answer.error_code == ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
     assert answer.error_message
 
 
-def test_nodes_that_cannot_be_reached_are_left_out_but_for_the_leader(world: World) -> None:
-    world.addresses.unreachable = (1, 2)
+def test_nodes_that_cannot_be_reached_are_left_out_but_for_the_leader(world: ClusterApiHarness) -> None:
+    world.discovery.unreachable = (1, 2)
     assert [node.broker_id for node in world.describe(2).brokers] == [1, 3]
     assert [node.node_id for node in world.metadata().brokers] == [1, 3, 4]
 
 
-def test_a_leader_without_address_is_named_nowhere(world: World) -> None:
+def test_a_leader_without_address_is_named_nowhere(world: ClusterApiHarness) -> None:
     """Stock clients look the controller up in the list of brokers and fail if it is not there."""
-    del world.addresses.known[1]
+    del world.discovery.known[1]
     metadata = world.metadata(MetadataRequestTopic(name=METADATA_TOPIC))
     assert metadata.topics[0].partitions[0].leader_id == NO_NODE
     assert world.describe(2).controller_id == NO_NODE
 
 
 @pytest.mark.parametrize("why", ["not known", "without address"])
-def test_without_a_leader_clients_of_brokers_are_told_to_ask_this_node(world: World, why: str) -> None:
+def test_without_a_leader_clients_of_brokers_are_told_to_ask_this_node(
+    world: ClusterApiHarness, why: str
+) -> None:
     """It forwards. librdkafka waits in vain when it is told that nobody is the controller."""
     if why == "not known":
         world.engine.leader_id = NO_NODE
     else:
-        del world.addresses.known[1]
+        del world.discovery.known[1]
     assert world.metadata().controller_id == 2
     assert world.describe(1).controller_id == 2
     assert world.describe(2).controller_id == NO_NODE
 
 
-def test_a_leader_whose_connection_just_broke_is_no_controller_for_clients_of_brokers(world: World) -> None:
+def test_a_leader_whose_connection_just_broke_is_no_controller_for_clients_of_brokers(
+    world: ClusterApiHarness,
+) -> None:
     """librdkafka would wait for it; this node forwards to the next leader."""
-    world.addresses.unreachable = (1,)
+    world.discovery.unreachable = (1,)
     assert world.metadata().controller_id == 2
     assert world.describe(1).controller_id == 2
     assert world.describe(2).controller_id == 1
 
 
-def test_a_leader_that_is_no_voter_any_more_is_still_among_the_controllers(world: World) -> None:
+def test_a_leader_that_is_no_voter_any_more_is_still_among_the_controllers(world: ClusterApiHarness) -> None:
     world.engine.leader_id = 4
     answer = world.describe(2)
     assert answer.controller_id == 4
@@ -226,7 +166,7 @@ def test_a_leader_that_is_no_voter_any_more_is_still_among_the_controllers(world
     "asked", [MetadataRequestTopic(name=METADATA_TOPIC), MetadataRequestTopic(METADATA_TOPIC_ID, None)]
 )
 def test_the_metadata_log_is_a_topic_whose_leader_is_that_of_the_quorum(
-    world: World, asked: MetadataRequestTopic
+    world: ClusterApiHarness, asked: MetadataRequestTopic
 ) -> None:
     (topic,) = world.metadata(asked).topics
     assert (topic.error_code, topic.name, topic.topic_id) == (0, METADATA_TOPIC, METADATA_TOPIC_ID)
@@ -237,14 +177,14 @@ def test_the_metadata_log_is_a_topic_whose_leader_is_that_of_the_quorum(
     assert partition.replica_nodes == partition.isr_nodes == [1, 2, 3]
 
 
-def test_without_a_leader_the_partition_says_so(world: World) -> None:
+def test_without_a_leader_the_partition_says_so(world: ClusterApiHarness) -> None:
     world.engine.leader_id = NO_NODE
     (topic,) = world.metadata(MetadataRequestTopic(name=METADATA_TOPIC)).topics
     assert topic.partitions[0].leader_id == NO_NODE
     assert topic.partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_other_topics_are_not_here(world: World) -> None:
+def test_other_topics_are_not_here(world: ClusterApiHarness) -> None:
     other_id = KafkaUuid(bytes(15) + b"\x99")
     by_name, by_id = world.metadata(
         MetadataRequestTopic(name="another"), MetadataRequestTopic(other_id, None)
@@ -254,12 +194,12 @@ def test_other_topics_are_not_here(world: World) -> None:
 
 
 def test_before_there_is_a_cluster_no_id_is_told() -> None:
-    world = World(cluster_id=None)
+    world = ClusterApiHarness(cluster_id=None)
     assert world.metadata().cluster_id is None
     assert world.describe(1).cluster_id == ""
 
 
-def with_topics(world: World) -> None:
+def with_topics(world: ClusterApiHarness) -> None:
     """Topics "a" and "b" of one partition each, led by broker 10; broker 11 is fenced."""
     image = world.state.image
     image.brokers[10] = a_broker(10)._replace(
@@ -275,20 +215,20 @@ ID_OF_A, ID_OF_B = KafkaUuid(b"a" * 16), KafkaUuid(b"b" * 16)
 
 
 @pytest.mark.parametrize("version", [0, 1, 12])
-def test_all_topics_are_told_but_the_metadata_log(world: World, version: int) -> None:
+def test_all_topics_are_told_but_the_metadata_log(world: ClusterApiHarness, version: int) -> None:
     """It is internal: stock Kafka does not list it either."""
     assert world.all_topics(version) == []
     with_topics(world)
     assert [topic.name for topic in world.all_topics(version)] == ["a", "b"]
 
 
-def test_no_topics_are_none(world: World) -> None:
+def test_no_topics_are_none(world: ClusterApiHarness) -> None:
     with_topics(world)
     assert world.metadata().topics == []
 
 
 @pytest.mark.parametrize("asked", [MetadataRequestTopic(name="b"), MetadataRequestTopic(ID_OF_B, None)])
-def test_a_topic_is_told_with_its_partitions(world: World, asked: MetadataRequestTopic) -> None:
+def test_a_topic_is_told_with_its_partitions(world: ClusterApiHarness, asked: MetadataRequestTopic) -> None:
     with_topics(world)
     (topic,) = world.metadata(asked).topics
     assert (topic.error_code, topic.name, topic.topic_id, topic.is_internal) == (0, "b", ID_OF_B, False)
@@ -299,14 +239,14 @@ def test_a_topic_is_told_with_its_partitions(world: World, asked: MetadataReques
     assert partition.offline_replicas == [11]
 
 
-def test_a_name_that_no_topic_can_have_is_told_so(world: World) -> None:
+def test_a_name_that_no_topic_can_have_is_told_so(world: ClusterApiHarness) -> None:
     """As Kafka does: librdkafka and the Java client stop asking then."""
     (topic,) = world.metadata(MetadataRequestTopic(name="a b")).topics
     assert (topic.error_code, topic.name) == (ErrorCode.INVALID_TOPIC, "a b")
 
 
 def test_registered_brokers_are_told_where_their_listener_of_this_name_is_but_fenced_ones_not(
-    world: World,
+    world: ClusterApiHarness,
 ) -> None:
     with_topics(world)
     brokers = world.metadata().brokers
@@ -316,20 +256,20 @@ def test_registered_brokers_are_told_where_their_listener_of_this_name_is_but_fe
     ]
 
 
-def test_a_broker_with_the_id_of_a_node_of_the_quorum_is_told_as_that(world: World) -> None:
+def test_a_broker_with_the_id_of_a_node_of_the_quorum_is_told_as_that(world: ClusterApiHarness) -> None:
     world.state.image.brokers[3] = a_broker(3)._replace(endpoints=(BrokerEndpoint("X", "three", 1, 0),))
     world.state.image.brokers[5] = a_broker(5)
     brokers = world.metadata().brokers
     assert [(b.node_id, b.host) for b in brokers if b.node_id >= 3] == [(3, "host-3"), (4, "host-4")]
 
 
-def test_what_is_not_committed_yet_is_told_when_it_is(world: World) -> None:
+def test_what_is_not_committed_yet_is_told_when_it_is(world: ClusterApiHarness) -> None:
     with_topics(world)
-    world.is_behind = True
+    world.commits.is_behind = True
     for names in (None, [MetadataRequestTopic(name="a")]):
-        world.requests.metadata(world.session, request_of(MetadataRequest(names), 13))
+        world.apis.metadata(world.session, request_of(MetadataRequest(names), 13))
     assert world.session.answers == []
-    for outcome in world.waiting:
+    for outcome in world.commits.waiting:
         outcome(True)
     assert [len(answer.topics) for answer in world.session.answers] == [2, 1]
 
@@ -338,7 +278,7 @@ def test_what_is_not_committed_yet_is_told_when_it_is(world: World) -> None:
 @pytest.mark.parametrize("slice_partitions", [1, 5, 400])
 def test_a_large_answer_in_slices_is_the_same_answer(version: int, slice_partitions: int) -> None:
     request = request_of(MetadataRequest(None if version else []), version)
-    worlds = World(), World(slice_partitions=slice_partitions)
+    worlds = ClusterApiHarness(), ClusterApiHarness(slice_partitions=slice_partitions)
     for world in worlds:
         with_topics(world)
         for number in range(300):
@@ -347,38 +287,38 @@ def test_a_large_answer_in_slices_is_the_same_answer(version: int, slice_partiti
             for partition in range(number % 3):
                 where = PartitionId(topic_id, partition)
                 world.state.image.apply(partition_record(where, Partition((11, 10), (10,), 10, 7, 9)), [])
-        world.requests.metadata(world.session, request)
+        world.apis.metadata(world.session, request)
     ((whole,), (in_slices,)) = (world.session.answers for world in worlds)
     assert len(whole.topics) == 302
     assert in_slices == encode_response(request, whole)
 
 
 def test_a_large_answer_that_was_taken_back_is_made_again() -> None:
-    world = World(slice_partitions=1)
+    world = ClusterApiHarness(slice_partitions=1)
     with_topics(world)
-    world.is_behind = True
+    world.commits.is_behind = True
     request = request_of(MetadataRequest(None), 12)
-    world.requests.metadata(world.session, request)
+    world.apis.metadata(world.session, request)
     world.state.image.apply(RemoveTopicRecord(ID_OF_A), [])
-    world.is_behind = False
-    for outcome in world.waiting:
+    world.commits.is_behind = False
+    for outcome in world.commits.waiting:
         outcome(False)
     told: Any = decode_response(request, world.session.answers[0])
     assert [topic.name for topic in told.topics] == ["b"]
 
 
-def test_what_is_taken_back_was_never_told(world: World) -> None:
+def test_what_is_taken_back_was_never_told(world: ClusterApiHarness) -> None:
     with_topics(world)
-    world.is_behind = True
-    world.requests.metadata(world.session, request_of(MetadataRequest([MetadataRequestTopic(name="a")]), 13))
+    world.commits.is_behind = True
+    world.apis.metadata(world.session, request_of(MetadataRequest([MetadataRequestTopic(name="a")]), 13))
     world.state.image.apply(RemoveTopicRecord(ID_OF_A), [])
-    world.is_behind = False
-    world.waiting[0](False)
+    world.commits.is_behind = False
+    world.commits.waiting[0](False)
     assert world.session.answers[0].topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_who_looks_for_the_leader_of_the_quorum_never_waits(world: World) -> None:
-    world.is_behind = True
+def test_who_looks_for_the_leader_of_the_quorum_never_waits(world: ClusterApiHarness) -> None:
+    world.commits.is_behind = True
     assert world.metadata().controller_id == 1
     assert world.metadata(MetadataRequestTopic(name=METADATA_TOPIC)).topics[0].name == METADATA_TOPIC
 
@@ -401,7 +341,9 @@ def test_who_looks_for_the_leader_of_the_quorum_never_waits(world: World) -> Non
         ),
     ],
 )
-def test_features_with_minimum_0_are_told_from_v4_on(world: World, version: int, features: list[str]) -> None:
+def test_features_with_minimum_0_are_told_from_v4_on(
+    world: ClusterApiHarness, version: int, features: list[str]
+) -> None:
     """KAFKA-17492: older clients cannot parse them."""
     world.state.image.apply(FeatureLevelRecord("metadata.version", 25), [])
     answer = world.api_versions(version)
@@ -411,7 +353,7 @@ def test_features_with_minimum_0_are_told_from_v4_on(world: World, version: int,
     assert answer.finalized_features_epoch == 17
 
 
-def test_features_that_are_off_are_not_finalized_and_none_is_told_twice(world: World) -> None:
+def test_features_that_are_off_are_not_finalized_and_none_is_told_twice(world: ClusterApiHarness) -> None:
     """Clients keep them in a map and fail on doubles; kraft.version in a feature record means nothing."""
     for name, level in (("metadata.version", 25), ("group.version", 0), ("kraft.version", 0)):
         world.state.image.apply(FeatureLevelRecord(name, level), [])
@@ -421,7 +363,7 @@ def test_features_that_are_off_are_not_finalized_and_none_is_told_twice(world: W
     assert [f.name for f in world.api_versions(4).finalized_features] == ["kraft.version", "metadata.version"]
 
 
-def test_api_versions_tells_exactly_what_is_spoken(world: World) -> None:
+def test_api_versions_tells_exactly_what_is_spoken(world: ClusterApiHarness) -> None:
     for version in range(6):
         answer = world.api_versions(version)
         assert [(k.api_key, k.min_version, k.max_version) for k in answer.api_keys] == [
@@ -434,23 +376,23 @@ def test_api_versions_tells_exactly_what_is_spoken(world: World) -> None:
     ("cluster_id", "node_id", "error"),
     [
         (None, -1, ErrorCode.NONE),
-        (CLUSTER, 1, ErrorCode.NONE),
+        (CLUSTER_ID, 1, ErrorCode.NONE),
         ("another", 7, ErrorCode.NONE),
-        (CLUSTER, -1, ErrorCode.INVALID_REQUEST),
+        (CLUSTER_ID, -1, ErrorCode.INVALID_REQUEST),
         (None, 1, ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_a_client_may_name_cluster_and_node_that_it_means(
-    world: World, cluster_id: str | None, node_id: int, error: ErrorCode
+    world: ClusterApiHarness, cluster_id: str | None, node_id: int, error: ErrorCode
 ) -> None:
     """Both or neither; which they are matters to brokers only (KIP-1242)."""
     message = ApiVersionsRequest("a", "1", cluster_id, node_id)
-    world.requests.api_versions(world.session, request_of(message, 5))
+    world.apis.api_versions(world.session, request_of(message, 5))
     assert world.session.answers[-1].error_code == error
     assert bool(world.session.answers[-1].api_keys) == (error is ErrorCode.NONE)
 
 
-def test_registered_brokers_are_brokers_and_no_controllers(world: World) -> None:
+def test_registered_brokers_are_brokers_and_no_controllers(world: ClusterApiHarness) -> None:
     broker = Broker(10, 7, ZERO_UUID, (BrokerEndpoint("B", "ten", 9092, 0),), (), None, False, False, ())
     world.state.image.brokers[10] = broker
     assert [node.broker_id for node in world.describe(1).brokers] == [1, 2, 3, 4, 10]
@@ -459,39 +401,39 @@ def test_registered_brokers_are_brokers_and_no_controllers(world: World) -> None
     assert world.describe(1, include_registrations=True).brokers[-1].broker_epoch == 7
 
 
-def test_brokers_are_told_of_once_they_are_committed_and_the_leader_at_once(world: World) -> None:
+def test_brokers_are_told_of_once_they_are_committed_and_the_leader_at_once(world: ClusterApiHarness) -> None:
     broker = Broker(10, 7, ZERO_UUID, (BrokerEndpoint("B", "ten", 9092, 0),), (), None, False, False, ())
-    world.is_behind = True
+    world.commits.is_behind = True
     world.state.image.brokers[10] = broker
-    world.requests.describe_cluster(world.session, request_of(DescribeClusterRequest(), 1))
+    world.apis.describe_cluster(world.session, request_of(DescribeClusterRequest(), 1))
     assert world.session.answers == []
     assert world.describe(2).controller_id == 1
     del world.state.image.brokers[10]
-    world.is_behind = False
-    world.waiting.pop()(False)
+    world.commits.is_behind = False
+    world.commits.waiting.pop()(False)
     told = world.session.answers[-1]
     assert [node.broker_id for node in told.brokers] == [1, 2, 3, 4], "what was taken back is not told"
 
 
 @pytest.mark.parametrize("slice_partitions", [1, 1000])
 def test_brokers_that_came_after_the_last_slice_are_not_told(slice_partitions: int) -> None:
-    world = World(slice_partitions=slice_partitions)
+    world = ClusterApiHarness(slice_partitions=slice_partitions)
     with_topics(world)
-    world.is_behind = True
+    world.commits.is_behind = True
     request = request_of(MetadataRequest(None), 12)
-    world.requests.metadata(world.session, request)
+    world.apis.metadata(world.session, request)
     world.state.image.brokers[99] = a_broker(99)._replace(endpoints=(BrokerEndpoint("CLIENTS", "x", 1, 0),))
-    for outcome in world.waiting:
+    for outcome in world.commits.waiting:
         outcome(True)
     (answer,) = world.session.answers
     told: Any = decode_response(request, answer) if isinstance(answer, bytes) else answer
     assert 99 not in [broker.node_id for broker in told.brokers]
 
 
-def test_what_was_asked_before_it_changed_is_told_as_it_was(world: World) -> None:
-    world.is_behind = True
-    world.requests.describe_cluster(world.session, request_of(DescribeClusterRequest(), 1))
+def test_what_was_asked_before_it_changed_is_told_as_it_was(world: ClusterApiHarness) -> None:
+    world.commits.is_behind = True
+    world.apis.describe_cluster(world.session, request_of(DescribeClusterRequest(), 1))
     broker = Broker(10, 7, ZERO_UUID, (BrokerEndpoint("B", "ten", 9092, 0),), (), None, False, False, ())
     world.state.image.brokers[10] = broker
-    world.waiting.pop()(True)
+    world.commits.waiting.pop()(True)
     assert [node.broker_id for node in world.session.answers[-1].brokers] == [1, 2, 3, 4]

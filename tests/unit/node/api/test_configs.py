@@ -1,27 +1,16 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from quorumd.controller.cluster_image import ELR_VERSION, METADATA_VERSION, ClusterImage, ResourceType
-from quorumd.controller.controller import Controller, ControllerSettings
+from quorumd.controller.cluster_image import ELR_VERSION, METADATA_VERSION, ResourceType
 from quorumd.controller.partition import Partition, PartitionId, partition_record
 from quorumd.errors import ErrorCode
-from quorumd.ids import ZERO_UUID, KafkaUuid
+from quorumd.ids import KafkaUuid
 from quorumd.node.api.configs import ConfigApis
-from quorumd.node.api.large_requests import LargeRequests
-from quorumd.node.api.purgatory import ResponsePurgatory
 from quorumd.node.sessions.request_splitting import MAX_PARTITIONS_PER_PART
-from quorumd.node.sessions.server_session import Session
-from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.node.state import metadata_writer
-from quorumd.node.state.metadata_writer import MetadataWriter
-from quorumd.node.state.proposals import Proposals
-from quorumd.node.statistics import NodeStatistics
-from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import (
     alter_configs_request,
     describe_configs_request,
@@ -30,67 +19,20 @@ from quorumd.protocol.messages import (
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
-from quorumd.protocol.metadata_record import decode_record
-from tests.support.node.parts import state_machine_of
-from tests.support.node.recording_session import DecodingSession, RecordingSession, request_of
-from tests.support.node.scripted_role import ScriptedRole
+from tests.support.api_harness import ApiHarness
+from tests.support.recording_session import DecodingSession, RecordingSession, request_of
 
 BROKER, TOPIC = int(ResourceType.BROKER), int(ResourceType.TOPIC)
 SET, DELETE, APPEND = 0, 1, 2
 Alteration = tuple[int, str, list[tuple[str, int, str | None]]]
 
 
-@dataclass
-class Machine:
-    image: ClusterImage = field(default_factory=ClusterImage)
-
-
-class World:
-    """Node 1, which leads until `lose_leadership`. Reads are confirmed when `confirm` says so."""
+class ConfigApiHarness(ApiHarness):
+    """Node 1, which leads until `lose_leadership`."""
 
     def __init__(self) -> None:
-        self.is_leader = True
-        self.has_room = True
-        self.reads: list[Callable[[bool], None]] = []
-        self.forwarded: list[tuple[Request, Callable[[Any], None] | None]] = []
-        self.batches: list[list[Any]] = []
-        self.machine = Machine()
-        self.statistics = NodeStatistics()
-        self.proposals = Proposals(
-            self._append, lambda turn: turn(), lambda: True, lambda: 0.0, lambda ms, count: None
-        )
-        machine = state_machine_of(self.machine.image)
-        self.controller = Controller(
-            ControllerSettings(), lambda: "cluster", lambda: 0.0, lambda: 0, lambda: ZERO_UUID
-        )
-        self.controller.image = self.machine.image
-        answers = ResponsePurgatory(self.statistics, self.proposals, self.reads.append, self._forward)
-        self.turns: list[Callable[[], None]] = []
-        self.configs = ConfigApis(
-            1,
-            (("broker.id", "1"), ("log.dirs", "/data")),
-            ScriptedRole(lambda: self.is_leader),
-            machine,
-            self.controller,
-            self.statistics,
-            MetadataWriter(lambda: self.has_room, machine, self.proposals, lambda elections: None),
-            answers,
-            LargeRequests(self.controller, answers, SliceScheduler(self.turns.append, 400)),
-        )
-
-    def commit(self) -> None:
-        self.proposals.committed(sum(map(len, self.batches)))
-
-    def confirm(self, confirmed: bool = True) -> None:
-        reads, self.reads[:] = list(self.reads), []
-        for outcome in reads:
-            outcome(confirmed)
-
-    def lose_leadership(self) -> None:
-        """In the order of a node: what is proposed first, then the reads."""
-        self.is_leader = False
-        self.proposals.on_leadership_lost()
-        self.confirm(False)
+        super().__init__(node_id=1, static_configs=(("broker.id", "1"), ("log.dirs", "/data")))
+        self.configs = ConfigApis(self.context)
 
     def alter(
         self, *changes: Alteration, session: RecordingSession | None = None, validate_only: bool = False
@@ -125,17 +67,10 @@ class World:
         assert result.error_code == 0
         return [(entry.name, entry.value, entry.config_source) for entry in result.configs]
 
-    def _append(self, values: Sequence[bytes]) -> int:
-        self.batches.append([decode_record(value) for value in values])
-        return sum(map(len, self.batches))
-
-    def _forward(self, session: Session, request: Request, hook: Callable[[Any], None] | None = None) -> None:
-        self.forwarded.append((request, hook))
-
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def world() -> ConfigApiHarness:
+    return ConfigApiHarness()
 
 
 def errors(session: RecordingSession) -> list[int]:
@@ -146,7 +81,7 @@ def errors(session: RecordingSession) -> list[int]:
 # Changes
 
 
-def test_a_change_is_answered_when_it_is_committed_and_not_before(world: World) -> None:
+def test_a_change_is_answered_when_it_is_committed_and_not_before(world: ConfigApiHarness) -> None:
     session = world.alter((BROKER, "7", [("a", SET, "1"), ("b", SET, "2")]))
     ((first, second),) = world.batches
     assert isinstance(first, ConfigRecord)
@@ -157,13 +92,13 @@ def test_a_change_is_answered_when_it_is_committed_and_not_before(world: World) 
     assert errors(session) == [0]
 
 
-def test_a_change_is_planned_on_what_is_proposed_before_it(world: World) -> None:
+def test_a_change_is_planned_on_what_is_proposed_before_it(world: ConfigApiHarness) -> None:
     world.alter((BROKER, "7", [("early.start.listeners", APPEND, "a")]))
     world.alter((BROKER, "7", [("early.start.listeners", APPEND, "b")]))
     assert [record.value for batch in world.batches for record in batch] == ["a", "a,b"]
 
 
-def test_each_resource_has_its_own_error_and_the_others_are_changed(world: World) -> None:
+def test_each_resource_has_its_own_error_and_the_others_are_changed(world: ConfigApiHarness) -> None:
     session = world.alter(
         (TOPIC, "t", [("retention.ms", SET, "1")]),
         (BROKER, "7", [("a", SET, "1")]),
@@ -179,7 +114,9 @@ def test_each_resource_has_its_own_error_and_the_others_are_changed(world: World
 
 
 @pytest.mark.parametrize("times", [2, 3])
-def test_resource_that_is_named_twice_is_not_changed_and_has_one_response(world: World, times: int) -> None:
+def test_resource_that_is_named_twice_is_not_changed_and_has_one_response(
+    world: ConfigApiHarness, times: int
+) -> None:
     """As Kafka's controllers have it."""
     changes = [(BROKER, "7", [("a", SET, str(number))]) for number in range(times)]
     session = world.alter(*changes, (BROKER, "8", [("a", SET, "1")]))
@@ -188,14 +125,14 @@ def test_resource_that_is_named_twice_is_not_changed_and_has_one_response(world:
     assert [record.resource_name for batch in world.batches for record in batch] == ["8"]
 
 
-def test_each_resource_of_a_type_that_is_not_known_has_its_response(world: World) -> None:
+def test_each_resource_of_a_type_that_is_not_known_has_its_response(world: ConfigApiHarness) -> None:
     session = world.alter((99, "7", [("a", SET, "1")]), (99, "7", [("a", SET, "1")]))
     world.confirm()
     assert errors(session) == [ErrorCode.UNSUPPORTED_VERSION] * 2
 
 
-def test_what_comes_from_a_broker_may_cordon_its_directories(world: World) -> None:
-    world.machine.image.apply(FeatureLevelRecord(METADATA_VERSION, 30), [])
+def test_what_comes_from_a_broker_may_cordon_its_directories(world: ConfigApiHarness) -> None:
+    world.image.apply(FeatureLevelRecord(METADATA_VERSION, 30), [])
     change: Alteration = (BROKER, "7", [("cordoned.log.dirs", SET, "/a")])
     direct = world.alter(change)
     world.confirm()
@@ -207,7 +144,7 @@ def test_what_comes_from_a_broker_may_cordon_its_directories(world: World) -> No
     assert errors(passed_on) == [0]
 
 
-def test_the_older_form_deletes_what_it_does_not_name(world: World) -> None:
+def test_the_older_form_deletes_what_it_does_not_name(world: ConfigApiHarness) -> None:
     world.alter((BROKER, "7", [("gone", SET, "1"), ("kept", SET, "1")]))
     world.commit()
     wire = alter_configs_request
@@ -221,35 +158,39 @@ def test_the_older_form_deletes_what_it_does_not_name(world: World) -> None:
     assert [(record.name, record.value) for record in world.batches[-1]] == [("gone", None), ("kept", "2")]
 
 
-def test_losing_leadership_leaves_the_outcome_open_and_sends_nothing_elsewhere(world: World) -> None:
+def test_losing_leadership_leaves_the_outcome_open_and_sends_nothing_elsewhere(
+    world: ConfigApiHarness,
+) -> None:
     """The records may yet be committed: carrying the change out again could have it twice."""
     session = world.alter((BROKER, "7", [("a", SET, "1")]))
     world.lose_leadership()
     assert errors(session) == [ErrorCode.NOT_CONTROLLER]
     assert session.refusals == 0
     assert world.statistics.error_answers == {(44, ErrorCode.NOT_CONTROLLER): 1}
-    assert world.forwarded == []
-    assert world.machine.image.config((BROKER, "7")) == {}
+    assert world.forwarder.forwarded == []
+    assert world.image.config((BROKER, "7")) == {}
 
 
-def test_a_full_disk_refuses_changes_and_serves_reads(world: World) -> None:
+def test_a_full_disk_refuses_changes_and_serves_reads(world: ConfigApiHarness) -> None:
     world.has_room = False
     assert errors(world.alter((BROKER, "7", [("a", SET, "1")]))) == [ErrorCode.KAFKA_STORAGE_ERROR]
     assert world.read(BROKER, "7") == []
 
 
-def test_more_than_a_batch_can_hold_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_than_a_batch_can_hold_is_refused(
+    world: ConfigApiHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(metadata_writer, "MAX_BATCH_BYTES", 100)
     session = world.alter((BROKER, "7", [(f"name-{n}", SET, "value") for n in range(10)]))
     assert errors(session) == [ErrorCode.MESSAGE_TOO_LARGE]
     assert world.batches == []
-    assert world.machine.image.config((BROKER, "7")) == {}
+    assert world.image.config((BROKER, "7")) == {}
 
 
 # Answers that change nothing
 
 
-def test_a_change_of_nothing_is_confirmed_like_a_read(world: World) -> None:
+def test_a_change_of_nothing_is_confirmed_like_a_read(world: ConfigApiHarness) -> None:
     """A leader that was replaced unawares may hold what is long gone: APPEND of a present item is no proof."""
     world.alter((BROKER, "7", [("early.start.listeners", SET, "a")]))
     world.commit()
@@ -260,15 +201,15 @@ def test_a_change_of_nothing_is_confirmed_like_a_read(world: World) -> None:
     assert len(world.batches) == 1
 
 
-def test_a_change_of_nothing_that_is_not_confirmed_goes_to_the_next_leader(world: World) -> None:
+def test_a_change_of_nothing_that_is_not_confirmed_goes_to_the_next_leader(world: ConfigApiHarness) -> None:
     world.alter((BROKER, "7", [("early.start.listeners", SET, "a")]))
     world.commit()
     world.alter((BROKER, "7", [("early.start.listeners", APPEND, "a")]))
     world.lose_leadership()
-    assert len(world.forwarded) == 1
+    assert len(world.forwarder.forwarded) == 1
 
 
-def test_a_change_of_nothing_waits_for_what_it_rests_on(world: World) -> None:
+def test_a_change_of_nothing_waits_for_what_it_rests_on(world: ConfigApiHarness) -> None:
     world.alter((BROKER, "7", [("early.start.listeners", SET, "a")]))
     session = world.alter((BROKER, "7", [("early.start.listeners", APPEND, "a")]))
     world.confirm()
@@ -277,7 +218,7 @@ def test_a_change_of_nothing_waits_for_what_it_rests_on(world: World) -> None:
     assert errors(session) == [0]
 
 
-def test_validate_only_changes_nothing(world: World) -> None:
+def test_validate_only_changes_nothing(world: ConfigApiHarness) -> None:
     session = world.alter((BROKER, "7", [("a", SET, "1")]), (TOPIC, "t", []), validate_only=True)
     world.confirm()
     assert errors(session) == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
@@ -287,14 +228,14 @@ def test_validate_only_changes_nothing(world: World) -> None:
 # Reads
 
 
-def test_a_read_waits_for_its_confirmation(world: World) -> None:
+def test_a_read_waits_for_its_confirmation(world: ConfigApiHarness) -> None:
     session = world.describe((BROKER, "7"))
     assert session.answers == []
     world.confirm()
     assert len(session.answers) == 1
 
 
-def test_a_read_shows_what_was_proposed_before_it_once_that_is_committed(world: World) -> None:
+def test_a_read_shows_what_was_proposed_before_it_once_that_is_committed(world: ConfigApiHarness) -> None:
     world.alter((BROKER, "7", [("a", SET, "1")]))
     session = world.describe((BROKER, "7"))
     world.confirm()
@@ -304,18 +245,20 @@ def test_a_read_shows_what_was_proposed_before_it_once_that_is_committed(world: 
 
 
 @pytest.mark.parametrize("confirmed_before", [True, False])
-def test_a_read_that_loses_its_leader_is_asked_of_the_next_one(world: World, confirmed_before: bool) -> None:
+def test_a_read_that_loses_its_leader_is_asked_of_the_next_one(
+    world: ConfigApiHarness, confirmed_before: bool
+) -> None:
     world.alter((BROKER, "7", [("a", SET, "1")]))
     session = world.describe((BROKER, "1"))
     if confirmed_before:
         world.confirm()
     world.lose_leadership()
     assert session.answers == []
-    ((_, hook),) = world.forwarded
+    ((_, hook),) = world.forwarder.forwarded
     assert hook is not None
 
 
-def test_configs_of_a_broker_come_in_layers_of_which_the_first_wins(world: World) -> None:
+def test_configs_of_a_broker_come_in_layers_of_which_the_first_wins(world: ConfigApiHarness) -> None:
     world.alter((BROKER, "1", [("a", SET, "own")]), (BROKER, "", [("a", SET, "all"), ("b", SET, "all")]))
     world.commit()
     assert world.read(BROKER, "1") == [
@@ -329,7 +272,7 @@ def test_configs_of_a_broker_come_in_layers_of_which_the_first_wins(world: World
     assert world.read(BROKER, "1", keys=["b", "log.dirs"]) == [("b", "all", 3), ("log.dirs", "/data", 4)]
 
 
-def test_synonyms_are_the_layers_of_one_config(world: World) -> None:
+def test_synonyms_are_the_layers_of_one_config(world: ConfigApiHarness) -> None:
     world.alter((BROKER, "1", [("a", SET, "own")]), (BROKER, "", [("a", SET, "all")]))
     world.commit()
     session = world.describe((BROKER, "1"), keys=["a"], include_synonyms=True)
@@ -338,7 +281,7 @@ def test_synonyms_are_the_layers_of_one_config(world: World) -> None:
     assert [(s.value, s.source) for s in entry.synonyms] == [("own", 2), ("all", 3)]
 
 
-def test_what_cannot_be_described_says_why(world: World) -> None:
+def test_what_cannot_be_described_says_why(world: ConfigApiHarness) -> None:
     session = world.describe((TOPIC, "t"), (99, "x"))
     world.confirm()
     assert [result.error_code for result in session.answers[0].results] == [
@@ -351,14 +294,14 @@ def test_what_cannot_be_described_says_why(world: World) -> None:
 # Another node leads
 
 
-def test_what_reaches_another_node_is_forwarded(world: World) -> None:
+def test_what_reaches_another_node_is_forwarded(world: ConfigApiHarness) -> None:
     world.is_leader = False
     world.alter((BROKER, "7", [("a", SET, "1")]))
     world.describe((BROKER, "7"))
-    assert [request.api_key for request, _ in world.forwarded] == [44, 32]
+    assert [request.api_key for request, _ in world.forwarder.forwarded] == [44, 32]
 
 
-def test_a_client_of_controllers_is_told_to_look_for_the_leader(world: World) -> None:
+def test_a_client_of_controllers_is_told_to_look_for_the_leader(world: ConfigApiHarness) -> None:
     world.is_leader = False
     for ask in (
         lambda session: world.alter((BROKER, "7", [("a", SET, "1")]), session=session),
@@ -367,15 +310,15 @@ def test_a_client_of_controllers_is_told_to_look_for_the_leader(world: World) ->
         session = RecordingSession(is_controller_client=True)
         ask(session)
         assert session.refusals == 1
-    assert world.forwarded == []
+    assert world.forwarder.forwarded == []
 
 
-def test_the_node_adds_its_own_properties_to_what_the_leader_tells(world: World) -> None:
+def test_the_node_adds_its_own_properties_to_what_the_leader_tells(world: ConfigApiHarness) -> None:
     world.is_leader = False
     world.describe((BROKER, "1"))
-    ((_, hook),) = world.forwarded
+    ((_, hook),) = world.forwarder.forwarded
     assert hook is not None
-    leader = World()
+    leader = ConfigApiHarness()
     leader.configs._own_name = "3"
     leader.alter((BROKER, "1", [("log.dirs", SET, "dynamic")]))
     leader.commit()
@@ -396,18 +339,18 @@ TOPIC_ID = KafkaUuid(b"the topic's id..")
 
 
 @pytest.fixture
-def with_topic(world: World) -> World:
+def with_topic(world: ConfigApiHarness) -> ConfigApiHarness:
     """A topic "t", of whose partition one replica is in sync and the other in the ELR; min.insync.replicas is 2."""
-    world.machine.image.apply(FeatureLevelRecord("metadata.version", 25), [])
-    world.machine.image.apply(FeatureLevelRecord(ELR_VERSION, 1), [])
-    world.machine.image.apply(TopicRecord("t", TOPIC_ID), [])
+    world.image.apply(FeatureLevelRecord("metadata.version", 25), [])
+    world.image.apply(FeatureLevelRecord(ELR_VERSION, 1), [])
+    world.image.apply(TopicRecord("t", TOPIC_ID), [])
     partition = Partition((1, 2), (1,), 1, elr=(2,))
-    world.machine.image.apply(partition_record(PartitionId(TOPIC_ID, 0), partition), [])
-    world.machine.image.set_config((TOPIC, "t"), "min.insync.replicas", "2", [])
+    world.image.apply(partition_record(PartitionId(TOPIC_ID, 0), partition), [])
+    world.image.set_config((TOPIC, "t"), "min.insync.replicas", "2", [])
     return world
 
 
-def test_what_follows_from_a_change_is_in_the_same_batch(with_topic: World) -> None:
+def test_what_follows_from_a_change_is_in_the_same_batch(with_topic: ConfigApiHarness) -> None:
     session = with_topic.alter((TOPIC, "t", [("min.insync.replicas", SET, "1")]))
     (batch,) = with_topic.batches
     assert [record.NAME for record in batch] == ["ConfigRecord", "PartitionChangeRecord"]
@@ -417,7 +360,7 @@ def test_what_follows_from_a_change_is_in_the_same_batch(with_topic: World) -> N
     assert with_topic.machine.image.min_isr("t") == 1
 
 
-def test_leadership_that_is_lost_takes_back_what_followed_too(with_topic: World) -> None:
+def test_leadership_that_is_lost_takes_back_what_followed_too(with_topic: ConfigApiHarness) -> None:
     before = with_topic.machine.image.fingerprint()
     with_topic.alter((TOPIC, "t", [("min.insync.replicas", SET, "1")]))
     assert with_topic.machine.image.fingerprint() != before
@@ -436,7 +379,7 @@ def test_leadership_that_is_lost_takes_back_what_followed_too(with_topic: World)
     ],
 )
 def test_what_no_topic_can_have_is_refused(
-    with_topic: World, resource: tuple[int, str], name: str, operation: int, value: str
+    with_topic: ConfigApiHarness, resource: tuple[int, str], name: str, operation: int, value: str
 ) -> None:
     session = with_topic.alter((*resource, [(name, operation, value)]))
     with_topic.confirm()
@@ -445,12 +388,12 @@ def test_what_no_topic_can_have_is_refused(
     assert with_topic.batches == []
 
 
-def test_a_list_is_appended_to_what_holds_without_a_value(with_topic: World) -> None:
+def test_a_list_is_appended_to_what_holds_without_a_value(with_topic: ConfigApiHarness) -> None:
     with_topic.alter((TOPIC, "t", [("cleanup.policy", APPEND, "compact")]))
     assert [record.value for record in with_topic.batches[0]] == ["delete,compact"]
 
 
-def test_a_topic_is_described_with_all_that_holds_for_it(with_topic: World) -> None:
+def test_a_topic_is_described_with_all_that_holds_for_it(with_topic: ConfigApiHarness) -> None:
     with_topic.machine.image.set_config((BROKER, ""), "log.retention.ms", "7", [])
     session = with_topic.describe((TOPIC, "t"), include_synonyms=True)
     with_topic.confirm()
@@ -472,12 +415,12 @@ def test_a_topic_is_described_with_all_that_holds_for_it(with_topic: World) -> N
     ]
 
 
-def test_only_the_configs_that_are_asked_for_are_described(with_topic: World) -> None:
+def test_only_the_configs_that_are_asked_for_are_described(with_topic: ConfigApiHarness) -> None:
     keys = ["min.insync.replicas", "no.such.config"]
     assert with_topic.read(TOPIC, "t", keys=keys) == [("min.insync.replicas", "2", 1)]
 
 
-def finish(world: World, session: RecordingSession) -> Any:
+def finish(world: ConfigApiHarness, session: RecordingSession) -> Any:
     """The response to a large request."""
     for _ in range(4):
         while world.turns:
@@ -487,7 +430,7 @@ def finish(world: World, session: RecordingSession) -> Any:
     return session.answers[0]
 
 
-def test_many_resources_are_altered_and_described_in_parts(world: World) -> None:
+def test_many_resources_are_altered_and_described_in_parts(world: ConfigApiHarness) -> None:
     names = [f"m{number}" for number in range(2 * MAX_PARTITIONS_PER_PART)]
     changes = [(16, name, [("interval.ms", 0, "1000")]) for name in [*names, names[0]]]
     answer = finish(world, world.alter(*changes, session=DecodingSession()))

@@ -9,8 +9,7 @@ from quorumd.controller.controller import Controller
 from quorumd.controller.controller_result import ControllerResult
 from quorumd.controller.partition import NO_LEADER, Partition
 from quorumd.errors import ErrorCode
-from quorumd.node.api.controller import ControllerApi
-from quorumd.node.api.controller_table import CONTROLLER_APIS
+from quorumd.node.api.controller_table import CONTROLLER_APIS, ControllerApi
 from quorumd.node.api.error_responses import FORWARDABLE
 from quorumd.node.sessions.server_session import Session
 from quorumd.node.state import metadata_writer
@@ -22,10 +21,11 @@ from quorumd.protocol.messages.create_partitions_response import CreatePartition
 from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecord
 from quorumd.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from quorumd.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
-from tests.support.controller.broker_harness import registration
-from tests.support.node.controller_harness import FIRST_OFFSET, ControllerHarness
-from tests.support.node.recording_session import RecordingSession
-from tests.support.node.sample_requests import full_request
+from tests.support.api_harness import FIRST_OFFSET
+from tests.support.broker_harness import registration
+from tests.support.controller_harness import ControllerHarness
+from tests.support.recording_session import RecordingSession
+from tests.support.sample_requests import full_request
 
 GROUP = 32
 ANSWER = CreatePartitionsResponse(7)

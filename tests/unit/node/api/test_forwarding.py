@@ -1,17 +1,17 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from quorumd.errors import ErrorCode
+from quorumd.node.api.envelopes import EnvelopeApis
 from quorumd.node.api.error_responses import FORWARDABLE, error_response
-from quorumd.node.api.forwarding import LEADER_WAIT_MS, RETRY_MS, EnvelopeApis, Forwarder
+from quorumd.node.api.forwarding import LEADER_WAIT_MS, RETRY_MS, Forwarder
 from quorumd.node.peers.connection import Call, Failure
+from quorumd.node.sessions.router import Route
 from quorumd.node.sessions.server_session import Session
-from quorumd.node.sessions.slice_scheduler import SliceScheduler
-from quorumd.protocol.apis import APIS, ApiKey
+from quorumd.protocol.apis import APIS, ApiKey, request_class
 from quorumd.protocol.connection import ClientConnection, Request, encode_response, read_request
 from quorumd.protocol.messages import (
     describe_configs_request,
@@ -26,10 +26,11 @@ from quorumd.protocol.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from quorumd.protocol.wire import Message
-from tests.support.node.recording_session import RecordingSession, request_of
-from tests.support.node.sample_requests import full_request
-from tests.support.node.scripted_role import ScriptedRole
-from tests.support.node.virtual_time import VirtualTime
+from tests.support.api_harness import ApiHarness
+from tests.support.recording_session import RecordingSession, request_of
+from tests.support.sample_requests import full_request
+from tests.support.scripted_role import ScriptedRole
+from tests.support.virtual_time import VirtualTime
 
 TIMEOUT_MS = 2000.0
 SPOKEN = {key: (api.min_version, api.max_version) for key, api in APIS.items()}
@@ -65,7 +66,7 @@ def done(request: Request) -> Message:
     )
 
 
-class World:
+class FollowerHarness:
     """A node that does not lead."""
 
     def __init__(self) -> None:
@@ -101,12 +102,14 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def world() -> FollowerHarness:
+    return FollowerHarness()
 
 
 @pytest.mark.parametrize("request_made", [write(0), write(1), read(1), read(4)], ids=repr)
-def test_the_answer_inside_the_envelope_goes_back_byte_for_byte(world: World, request_made: Request) -> None:
+def test_the_answer_inside_the_envelope_goes_back_byte_for_byte(
+    world: FollowerHarness, request_made: Request
+) -> None:
     world.forwarder.forward(world.session, request_made)
     (call,) = world.calls
     assert call.api_key == ApiKey.ENVELOPE
@@ -122,13 +125,13 @@ def test_the_answer_inside_the_envelope_goes_back_byte_for_byte(world: World, re
     ("peer", "address"),
     [("[2001:db8::7]:80", bytes.fromhex("20010db8000000000000000000000007")), ("unknown:0", bytes(4))],
 )
-def test_the_clients_address_travels(world: World, peer: str, address: bytes) -> None:
+def test_the_clients_address_travels(world: FollowerHarness, peer: str, address: bytes) -> None:
     world.session.peer = peer
     world.forwarder.forward(world.session, write())
     assert world.calls[0].build(0).client_host_address == address
 
 
-def test_waits_for_a_leader_and_no_longer_than_its_patience(world: World) -> None:
+def test_waits_for_a_leader_and_no_longer_than_its_patience(world: FollowerHarness) -> None:
     world.has_leader = False
     world.forwarder.forward(world.session, write())
     world.time.pass_ms(LEADER_WAIT_MS - 1)
@@ -137,7 +140,7 @@ def test_waits_for_a_leader_and_no_longer_than_its_patience(world: World) -> Non
     assert world.error() == ErrorCode.NOT_CONTROLLER
 
 
-def test_a_leader_that_shows_up_gets_the_request_once(world: World) -> None:
+def test_a_leader_that_shows_up_gets_the_request_once(world: FollowerHarness) -> None:
     world.has_leader = False
     world.forwarder.forward(world.session, write())
     world.time.pass_ms(1000)
@@ -146,21 +149,21 @@ def test_a_leader_that_shows_up_gets_the_request_once(world: World) -> None:
     assert len(world.calls) == 1
 
 
-def test_what_never_left_is_sent_again(world: World) -> None:
+def test_what_never_left_is_sent_again(world: FollowerHarness) -> None:
     world.forwarder.forward(world.session, write())
     world.calls[0].on_failure(Failure("refused", refused=True, unsent=True))
     world.time.pass_ms(RETRY_MS)
     assert len(world.calls) == 2
 
 
-def test_an_envelope_that_reached_no_leader_is_sent_again(world: World) -> None:
+def test_an_envelope_that_reached_no_leader_is_sent_again(world: FollowerHarness) -> None:
     world.forwarder.forward(world.session, write())
     world.calls[0].on_response(EnvelopeResponse(None, int(ErrorCode.NOT_CONTROLLER)))
     world.time.pass_ms(RETRY_MS)
     assert len(world.calls) == 2
 
 
-def test_a_write_that_may_have_had_an_effect_is_never_sent_again(world: World) -> None:
+def test_a_write_that_may_have_had_an_effect_is_never_sent_again(world: FollowerHarness) -> None:
     world.forwarder.forward(world.session, write())
     world.calls[0].on_failure(Failure("the connection was closed"))
     world.time.pass_ms(2 * LEADER_WAIT_MS)
@@ -168,7 +171,7 @@ def test_a_write_that_may_have_had_an_effect_is_never_sent_again(world: World) -
     assert world.error() == ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_a_write_whose_leader_lost_its_office_on_the_way_is_never_sent_again(world: World) -> None:
+def test_a_write_whose_leader_lost_its_office_on_the_way_is_never_sent_again(world: FollowerHarness) -> None:
     """The leader took it in and says so inside the envelope."""
     request = write()
     world.forwarder.forward(world.session, request)
@@ -179,7 +182,7 @@ def test_a_write_whose_leader_lost_its_office_on_the_way_is_never_sent_again(wor
     assert world.session.answers == [lost]
 
 
-def test_a_read_is_sent_again_whatever_happened_to_it(world: World) -> None:
+def test_a_read_is_sent_again_whatever_happened_to_it(world: FollowerHarness) -> None:
     world.forwarder.forward(world.session, read())
     world.calls[0].on_failure(Failure("the leader was killed"))
     world.time.pass_ms(RETRY_MS)
@@ -201,7 +204,7 @@ def test_a_read_is_sent_again_whatever_happened_to_it(world: World) -> None:
     ids=["error", "null", "empty", "another correlation id"],
 )
 def test_an_answer_that_is_none_is_an_unknown_error_for_the_client(
-    world: World, answer: EnvelopeResponse
+    world: FollowerHarness, answer: EnvelopeResponse
 ) -> None:
     world.forwarder.forward(world.session, write())
     world.calls[0].on_response(answer)
@@ -210,7 +213,7 @@ def test_an_answer_that_is_none_is_an_unknown_error_for_the_client(
 
 @pytest.mark.parametrize("refusal", [ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION])
 def test_a_read_that_a_stock_leader_takes_out_of_no_envelope_is_asked_of_it_directly(
-    world: World, refusal: ErrorCode
+    world: FollowerHarness, refusal: ErrorCode
 ) -> None:
     request = read(4)
     world.forwarder.forward(world.session, request, lambda answer: answer.results.append(answer.results[0]))
@@ -223,7 +226,7 @@ def test_a_read_that_a_stock_leader_takes_out_of_no_envelope_is_asked_of_it_dire
     assert len(answer.results) == 2
 
 
-def test_a_direct_read_is_tried_again_when_it_fails(world: World) -> None:
+def test_a_direct_read_is_tried_again_when_it_fails(world: FollowerHarness) -> None:
     world.forwarder.forward(world.session, read(4))
     world.calls[0].on_response(EnvelopeResponse(None, int(ErrorCode.INVALID_REQUEST)))
     world.calls[1].on_failure(Failure("connection lost"))
@@ -231,7 +234,9 @@ def test_a_direct_read_is_tried_again_when_it_fails(world: World) -> None:
     assert [call.api_key for call in world.calls[2:]] == [ApiKey.ENVELOPE]
 
 
-def test_a_write_that_a_stock_leader_takes_out_of_no_envelope_says_where_to_send_it(world: World) -> None:
+def test_a_write_that_a_stock_leader_takes_out_of_no_envelope_says_where_to_send_it(
+    world: FollowerHarness,
+) -> None:
     world.forwarder.forward(world.session, write())
     world.calls[0].on_response(EnvelopeResponse(None, int(ErrorCode.INVALID_REQUEST)))
     assert world.error() == ErrorCode.UNSUPPORTED_VERSION
@@ -240,7 +245,7 @@ def test_a_write_that_a_stock_leader_takes_out_of_no_envelope_says_where_to_send
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-def test_a_hook_may_add_to_the_answer(world: World, version: int) -> None:
+def test_a_hook_may_add_to_the_answer(world: FollowerHarness, version: int) -> None:
     request = read(version)
 
     def hook(answer: Any) -> None:
@@ -255,7 +260,9 @@ def test_a_hook_may_add_to_the_answer(world: World, version: int) -> None:
 
 
 @pytest.mark.parametrize("cut", [4, 5, 9, -1])
-def test_an_answer_for_a_hook_that_cannot_be_read_is_an_unknown_error(world: World, cut: int) -> None:
+def test_an_answer_for_a_hook_that_cannot_be_read_is_an_unknown_error(
+    world: FollowerHarness, cut: int
+) -> None:
     request = read()
     world.forwarder.forward(world.session, request, lambda answer: None)
     world.calls[0].on_response(EnvelopeResponse(encode_response(request, done(request))[:cut]))
@@ -265,18 +272,17 @@ def test_an_answer_for_a_hook_that_cannot_be_read_is_an_unknown_error(world: Wor
 # The leader's side
 
 
-class Leader:
+class Leader(ApiHarness):
     def __init__(self, is_leader: bool = True) -> None:
-        self.routed: list[tuple[Session, Request]] = []
-        self.session = RecordingSession()
-        self.turns: list[Callable[[], None]] = []
-        self.envelopes = EnvelopeApis(
-            ScriptedRole(lambda: is_leader),
-            lambda s, r: self.routed.append((s, r)),
-            FORWARDABLE,
-            SPOKEN,
-            SliceScheduler(self.turns.append, 10),
+        super().__init__(slice_partitions=10)
+        self.is_leader = is_leader
+        self.routed: list[tuple[Session, Request[Message]]] = []
+        router = self.context.router
+        router.add(
+            Route(request_class(key), lambda session, request: self.routed.append((session, request)))
+            for key in APIS
         )
+        self.envelopes = EnvelopeApis(self.context)
 
     def receive(self, data: bytes, client_id: str | None = "101") -> None:
         envelope = EnvelopeRequest(data, b"principal", bytes(4))
@@ -358,7 +364,9 @@ def test_every_api_that_may_be_forwarded_can_tell_its_client_an_error(api_key: i
             assert encode_response(request, error_response(request, error))
 
 
-def test_a_request_that_waits_while_this_node_becomes_the_leader_is_handled_here(world: World) -> None:
+def test_a_request_that_waits_while_this_node_becomes_the_leader_is_handled_here(
+    world: FollowerHarness,
+) -> None:
     world.has_leader = False
     asked = write(1)
     world.forwarder.forward(world.session, asked)

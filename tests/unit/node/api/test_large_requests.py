@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from quorumd.controller.broker import Broker
-from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.new_partitions import MAX_PARTITIONS_PER_REQUEST
 from quorumd.controller.partition import Partition
 from quorumd.controller.preparation import ATTEMPTS
@@ -23,14 +22,15 @@ from quorumd.protocol.messages import (
 )
 from quorumd.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from quorumd.protocol.messages.topic_record import TopicRecord
-from tests.support.controller.topic_harness import a_broker
-from tests.support.node.controller_harness import TOPIC_ID, ControllerHarness
-from tests.support.node.recording_session import RecordingSession
+from tests.support.api_harness import TOPIC_ID
+from tests.support.controller_harness import ControllerHarness
+from tests.support.recording_session import RecordingSession
+from tests.support.topic_harness import a_broker
 
 LARGE = 3 * MAX_PARTITIONS_PER_PART + 1
 
 
-class World(ControllerHarness):
+class LargeRequestHarness(ControllerHarness):
     """Three brokers; every topic has an id of its own."""
 
     def __init__(self) -> None:
@@ -46,10 +46,6 @@ class World(ControllerHarness):
 
     def set_broker(self, broker: Broker) -> None:
         self.controller.image.brokers[broker.id] = broker
-
-    @property
-    def image(self) -> ClusterImage:
-        return self.controller.image
 
     def turn(self) -> bool:
         """One turn of the loop. Whether there was one to take."""
@@ -74,8 +70,8 @@ class World(ControllerHarness):
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def world() -> LargeRequestHarness:
+    return LargeRequestHarness()
 
 
 def topics(*names: str, partitions: int = 1) -> CreateTopicsRequest:
@@ -90,7 +86,9 @@ def errors(results: Sequence[Any]) -> dict[str, int]:
     return {result.name: result.error_code for result in results}
 
 
-def test_a_topic_of_many_partitions_comes_in_one_batch_after_several_turns(world: World) -> None:
+def test_a_topic_of_many_partitions_comes_in_one_batch_after_several_turns(
+    world: LargeRequestHarness,
+) -> None:
     session = world.ask(topics("large", partitions=LARGE))
     turns = 0
     while not world.batches:
@@ -106,14 +104,14 @@ def test_a_topic_of_many_partitions_comes_in_one_batch_after_several_turns(world
     assert result.topic_id == world.image.topic_ids["large"]
 
 
-def test_partitions_made_ready_are_those_of_their_records(world: World) -> None:
+def test_partitions_made_ready_are_those_of_their_records(world: LargeRequestHarness) -> None:
     """Of a new topic, and of one that grows."""
     world.do(topics("large", partitions=LARGE))
     wire = create_partitions_request
     answer = world.do(wire.CreatePartitionsRequest([wire.CreatePartitionsTopic("large", 2 * LARGE, None)]))
     assert [result.error_code for result in answer.results] == [0]
     assert [len(batch) for batch in world.batches] == [1 + LARGE, LARGE]
-    reader = World().image
+    reader = LargeRequestHarness().image
     for batch in world.batches:
         for record in batch:
             reader.apply(record, [])
@@ -129,7 +127,7 @@ def test_partitions_made_ready_are_those_of_their_records(world: World) -> None:
         assert reader.index.leader_count(broker_id) == image.index.leader_count(broker_id)
 
 
-def test_what_a_large_topic_changed_is_taken_back_with_the_leadership(world: World) -> None:
+def test_what_a_large_topic_changed_is_taken_back_with_the_leadership(world: LargeRequestHarness) -> None:
     world.do(topics("small"))
     before = world.image.fingerprint(), world.image.hash, dict(world.image.index.leader_counts)
     session = world.ask(topics("large", partitions=LARGE))
@@ -144,13 +142,13 @@ def test_what_a_large_topic_changed_is_taken_back_with_the_leadership(world: Wor
     assert errors(session.answers[0].topics) == {"large": ErrorCode.NOT_CONTROLLER}
 
 
-def test_a_topic_that_is_removed_leaves_nothing_and_may_be_taken_back(world: World) -> None:
+def test_a_topic_that_is_removed_leaves_nothing_and_may_be_taken_back(world: LargeRequestHarness) -> None:
     world.do(topics("large", partitions=LARGE))
     before = world.image.fingerprint(), world.image.hash
     wire = delete_topics_request
     session = world.ask(wire.DeleteTopicsRequest([wire.DeleteTopicState("large")]))
     assert world.image.topics == {}
-    assert world.image.hash == World().image.hash
+    assert world.image.hash == LargeRequestHarness().image.hash
     assert [world.image.index.count_with_broker(number) for number in (1, 2, 3)] == [0, 0, 0]
     assert world.image.index.partition_count == 0
     world.lose_leadership()
@@ -159,7 +157,7 @@ def test_a_topic_that_is_removed_leaves_nothing_and_may_be_taken_back(world: Wor
     assert world.image.index.partition_count == LARGE
 
 
-def test_brokers_that_fall_while_a_topic_is_made_ready_are_in_no_isr(world: World) -> None:
+def test_brokers_that_fall_while_a_topic_is_made_ready_are_in_no_isr(world: LargeRequestHarness) -> None:
     session = world.ask(topics("large", partitions=LARGE))
     world.turn()
     world.turn()
@@ -171,7 +169,7 @@ def test_brokers_that_fall_while_a_topic_is_made_ready_are_in_no_isr(world: Worl
     assert len(world.batches) == 1
 
 
-def test_a_topic_is_made_in_one_piece_where_brokers_change_all_the_time(world: World) -> None:
+def test_a_topic_is_made_in_one_piece_where_brokers_change_all_the_time(world: LargeRequestHarness) -> None:
     session = world.ask(topics("large", partitions=LARGE))
     for number in range(2 * ATTEMPTS + 2):
         world.set_broker(a_broker(3, fenced=number % 2 == 0))
@@ -180,7 +178,7 @@ def test_a_topic_is_made_in_one_piece_where_brokers_change_all_the_time(world: W
     assert [len(batch) for batch in world.batches] == [1 + LARGE]
 
 
-def test_a_topic_that_another_made_meanwhile_is_there_already(world: World) -> None:
+def test_a_topic_that_another_made_meanwhile_is_there_already(world: LargeRequestHarness) -> None:
     session = world.ask(topics("large", partitions=LARGE))
     world.turn()
     world.ask(topics("large"))
@@ -188,7 +186,7 @@ def test_a_topic_that_another_made_meanwhile_is_there_already(world: World) -> N
     assert [len(batch) for batch in world.batches] == [2]
 
 
-def test_partitions_that_a_topic_got_meanwhile_are_not_made_twice(world: World) -> None:
+def test_partitions_that_a_topic_got_meanwhile_are_not_made_twice(world: LargeRequestHarness) -> None:
     world.do(topics("grows"))
     wire = create_partitions_request
     session = world.ask(wire.CreatePartitionsRequest([wire.CreatePartitionsTopic("grows", LARGE, None)]))
@@ -198,7 +196,7 @@ def test_partitions_that_a_topic_got_meanwhile_are_not_made_twice(world: World) 
     assert [len(batch) for batch in world.batches] == [2, 2, LARGE - 3]
 
 
-def test_the_limit_of_new_partitions_is_that_of_the_whole_request(world: World) -> None:
+def test_the_limit_of_new_partitions_is_that_of_the_whole_request(world: LargeRequestHarness) -> None:
     names = many(11)
     answer = world.do(topics(*names, partitions=MAX_PARTITIONS_PER_REQUEST // 10))
     assert errors(answer.topics) == dict.fromkeys(names, int(ErrorCode.POLICY_VIOLATION))
@@ -217,7 +215,9 @@ def test_the_limit_of_new_partitions_is_that_of_the_whole_request(world: World) 
     }
 
 
-def test_topics_that_a_large_request_names_twice_are_refused_and_the_others_made(world: World) -> None:
+def test_topics_that_a_large_request_names_twice_are_refused_and_the_others_made(
+    world: LargeRequestHarness,
+) -> None:
     names = many(LARGE)
     answer = world.do(topics(*names, names[0]))
     assert errors(answer.topics) == dict.fromkeys(names, 0) | {names[0]: ErrorCode.INVALID_REQUEST}
@@ -229,7 +229,7 @@ def test_topics_that_a_large_request_names_twice_are_refused_and_the_others_made
 
 
 @pytest.mark.parametrize("version", [5, 6])
-def test_topics_are_deleted_once_however_they_are_named(world: World, version: int) -> None:
+def test_topics_are_deleted_once_however_they_are_named(world: LargeRequestHarness, version: int) -> None:
     names = many(LARGE)
     world.do(topics(*names))
     wire = delete_topics_request
@@ -247,21 +247,21 @@ def test_topics_are_deleted_once_however_they_are_named(world: World, version: i
     assert list(world.image.topic_ids) == [names[0]]
 
 
-def test_a_large_answer_is_that_of_many_small_requests(world: World) -> None:
+def test_a_large_answer_is_that_of_many_small_requests(world: LargeRequestHarness) -> None:
     names = many(LARGE)
     large = world.do(topics(*names))
-    small = World()
+    small = LargeRequestHarness()
     for result, name in zip(large.topics, names, strict=True):
         (alone,) = small.do(topics(name)).topics
         assert result == alone
 
 
-def leaders(world: World) -> list[int]:
+def leaders(world: LargeRequestHarness) -> list[int]:
     partitions = world.image.topics[TOPIC_ID].partitions
     return [partitions[number].leader for number in sorted(partitions)]
 
 
-def test_an_election_of_all_tells_only_those_that_needed_one(world: World) -> None:
+def test_an_election_of_all_tells_only_those_that_needed_one(world: LargeRequestHarness) -> None:
     """Every third one needs it, of these one in two can have it."""
     led = Partition((1, 2), (1, 2), 1)
     misled, without = Partition((2, 1), (1, 2), 1), Partition((3, 1), (1,), 1)
@@ -280,7 +280,7 @@ def test_an_election_of_all_tells_only_those_that_needed_one(world: World) -> No
     assert world.do(elect_leaders_request.ElectLeadersRequest(1, None)).replica_election_results == []
 
 
-def test_an_unclean_election_of_all_elects_where_nobody_leads(world: World) -> None:
+def test_an_unclean_election_of_all_elects_where_nobody_leads(world: LargeRequestHarness) -> None:
     led, without = Partition((1, 2), (1, 2), 1), Partition((3, 1), (3,), -1)
     world.begin_with(*[led, without] * LARGE)
     answer = world.do(elect_leaders_request.ElectLeadersRequest(1, None))
@@ -289,7 +289,7 @@ def test_an_unclean_election_of_all_elects_where_nobody_leads(world: World) -> N
     assert leaders(world) == [1, 3] * LARGE
 
 
-def test_all_reassignments_are_listed_in_order_whatever_ends_meanwhile(world: World) -> None:
+def test_all_reassignments_are_listed_in_order_whatever_ends_meanwhile(world: LargeRequestHarness) -> None:
     moving = Partition((1, 2, 3), (1, 2), 1, adding=(3,), removing=(2,), original=(1, 2))
     settled = Partition((1, 2), (1, 2), 1)
     world.begin_with(*[moving, settled] * LARGE)
@@ -306,7 +306,9 @@ def test_all_reassignments_are_listed_in_order_whatever_ends_meanwhile(world: Wo
     assert [each.partition_index for each in topic.partitions] == list(range(0, 2 * LARGE - 2, 2))
 
 
-def test_a_leader_that_is_replaced_before_the_first_part_passes_a_large_read_on_whole(world: World) -> None:
+def test_a_leader_that_is_replaced_before_the_first_part_passes_a_large_read_on_whole(
+    world: LargeRequestHarness,
+) -> None:
     moving = Partition((1, 2, 3), (1, 2), 1, adding=(3,), removing=(2,), original=(1, 2))
     world.begin_with(*[moving] * LARGE)
     request = list_partition_reassignments_request.ListPartitionReassignmentsRequest(topics=None)

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf
-from random import Random
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from quorumd.errors import ErrorCode, StorageError
 from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID, Endpoint, KafkaUuid, OffsetAndEpoch, ReplicaKey
-from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node.api.quorum import QuorumApis, ResponseSender
-from quorumd.node.identity.cluster_identity import ClusterIdentity
-from quorumd.node.sessions.server_session import Session
-from quorumd.node.statistics import NodeStatistics
+from quorumd.node.peers.address_book import Address
 from quorumd.protocol.apis import APIS, ApiKey
-from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import (
     begin_quorum_epoch_request,
     describe_quorum_request,
@@ -29,39 +24,35 @@ from quorumd.protocol.messages import (
 )
 from quorumd.raft.description import QuorumDescription, ReplicaDescription
 from quorumd.raft.effects import Respond
-from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import Event, RequestReceived
 from quorumd.raft.messages import (
-    BeginEpochRequest,
     FetchResponse,
     LeaderResponse,
     SnapshotResponse,
     VoteResponse,
 )
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
-from quorumd.simulator.environment.entropy import SimulatedEntropy
-from tests.support.node.recording_session import RecordingSession, request_of
-from tests.support.node.scripted_role import ScriptedRole
-from tests.support.node.virtual_time import VirtualTime
+from tests.support.api_harness import (
+    CLUSTER_ID,
+    OTHER_CLUSTER_ID,
+    ApiHarness,
+    ScriptedDiscovery,
+    ScriptedEngine,
+)
+from tests.support.recording_session import request_of
 
-OURS, THEIRS = "o" * 22, "t" * 22
 DIRECTORY = KafkaUuid(bytes(15) + b"\x42")
 LEADER = Endpoint("CONTROLLER", "host-2", 9092)
 VOTER = Voter(ReplicaKey(2, DIRECTORY), (LEADER,))
 
 
 @dataclass
-class Engine:
-    """What is told of the engine: node 2 leads and describes itself."""
+class DescribedEngine(ScriptedEngine):
+    """Node 2 leads and describes itself."""
 
-    is_leader: bool = True
     leader_id: int = 2
     epoch: int = 5
-    high_watermark: int = 9
     voters: VoterAssignment = field(default_factory=lambda: VoterAssignment(VoterSet((VOTER,)), (2, 3)))
-
-    def accepts_leader(self, announced: BeginEpochRequest) -> bool:
-        return announced.epoch >= self.epoch
 
     def describe(self, now: float) -> QuorumDescription:
         return QuorumDescription(
@@ -85,37 +76,25 @@ class Log:
         return f"{offset} {limit} {max_offset}".encode()
 
 
-class World:
+class QuorumApiHarness(ApiHarness):
+    """Requests that pass the checks are in `events`."""
+
     def __init__(self) -> None:
-        self.time = VirtualTime()
-        self.engine = Engine()
-        self.endpoint: Endpoint | None = LEADER
-        self.events: list[Event] = []
-        self.forwarded: list[Request] = []
-        self.learned: list[tuple[BeginEpochRequest, int]] = []
+        super().__init__(
+            engine=DescribedEngine(),
+            discovery=ScriptedDiscovery({2: Address("host-2", 9092)}),
+            log=Log(),
+            step=self._step,
+        )
         self.learned_when_stepped: list[int] = []
-        self.session = RecordingSession()
-        self.leads = True
-        self.statistics = NodeStatistics()
         self.fatal_errors: list[StorageError] = []
         self.responses = ResponseSender(self.statistics, self.fatal_errors.append)
-        self.requests = QuorumApis(
-            cast(RaftEngine, self.engine),
-            cast(SegmentedLog, Log()),
-            self.time.clock,
-            ClusterIdentity(OURS, SimulatedEntropy(Random(1))),
-            self.statistics,
-            self._step,
-            lambda node_id: self.endpoint,
-            lambda announced, end_offset: self.learned.append((announced, end_offset)),
-            ScriptedRole(lambda: self.leads and self.engine.is_leader),
-            self._forward,
-        )
-        self.handlers = {route.api_key: route.handler for route in self.requests.routes()}
+        self.apis = QuorumApis(self.context)
+        self.handlers = {route.api_key: route.handler for route in self.apis.routes()}
 
     def _step(self, event: Event) -> None:
         self.events.append(event)
-        self.learned_when_stepped.append(len(self.learned))
+        self.learned_when_stepped.append(len(self.discovery.learned))
 
     def ask(self, message: Any, version: int) -> Any:
         """The answer, None while the engine has it."""
@@ -129,17 +108,14 @@ class World:
         self.responses.respond(Respond(event.reply, response))
         return self.session.answers[-1]
 
-    def _forward(self, session: Session, request: Request) -> None:
-        self.forwarded.append(request)
-
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def world() -> QuorumApiHarness:
+    return QuorumApiHarness()
 
 
 def request_for(
-    api_key: int, version: int, cluster_id: str | None = OURS, topic: str = METADATA_TOPIC
+    api_key: int, version: int, cluster_id: str | None = CLUSTER_ID, topic: str = METADATA_TOPIC
 ) -> Any:
     if api_key == ApiKey.FETCH:
         by_id = version >= 13
@@ -188,13 +164,13 @@ ASKED_OF_THE_ENGINE = [
 
 @pytest.mark.parametrize(("api_key", "version"), ASKED_OF_THE_ENGINE, ids=str)
 def test_hole_23_another_cluster_is_refused_at_the_top_and_nobody_is_not(
-    world: World, api_key: int, version: int
+    world: QuorumApiHarness, api_key: int, version: int
 ) -> None:
-    answer = world.ask(request_for(api_key, version, THEIRS), version)
+    answer = world.ask(request_for(api_key, version, OTHER_CLUSTER_ID), version)
     assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
     assert world.statistics.error_answers == {(api_key, ErrorCode.INCONSISTENT_CLUSTER_ID): 1}
     assert world.events == []
-    for cluster_id in (OURS, None):
+    for cluster_id in (CLUSTER_ID, None):
         assert world.ask(request_for(api_key, version, cluster_id), version) is None
     assert len(world.events) == 2
 
@@ -212,7 +188,9 @@ def partition_of(api_key: int, answer: Any) -> Any:
 
 
 @pytest.mark.parametrize(("api_key", "version"), NESTED, ids=str)
-def test_hole_42_another_topic_is_refused_in_its_slot(world: World, api_key: int, version: int) -> None:
+def test_hole_42_another_topic_is_refused_in_its_slot(
+    world: QuorumApiHarness, api_key: int, version: int
+) -> None:
     answer = world.ask(request_for(api_key, version, topic="another"), version)
     assert answer.error_code == 0
     assert partition_of(api_key, answer).error_code in (
@@ -223,7 +201,9 @@ def test_hole_42_another_topic_is_refused_in_its_slot(world: World, api_key: int
 
 
 @pytest.mark.parametrize(("api_key", "version"), ASKED_OF_THE_ENGINE, ids=str)
-def test_every_answer_of_the_engine_says_who_leads(world: World, api_key: int, version: int) -> None:
+def test_every_answer_of_the_engine_says_who_leads(
+    world: QuorumApiHarness, api_key: int, version: int
+) -> None:
     world.ask(request_for(api_key, version), version)
     response: Any
     if api_key == ApiKey.VOTE:
@@ -250,23 +230,23 @@ def test_every_answer_of_the_engine_says_who_leads(world: World, api_key: int, v
 
 @pytest.mark.parametrize(("epoch", "learned"), [(4, 0), (5, 1)])
 def test_address_of_an_accepted_leader_is_learned_before_the_engine_fetches(
-    world: World, epoch: int, learned: int
+    world: QuorumApiHarness, epoch: int, learned: int
 ) -> None:
     wire = begin_quorum_epoch_request
     message = wire.BeginQuorumEpochRequest(
-        OURS,
+        CLUSTER_ID,
         topics=[wire.TopicData(METADATA_TOPIC, [wire.PartitionData(0, leader_id=2, leader_epoch=epoch)])],
         leader_endpoints=[wire.LeaderEndpoint(*LEADER)],
         boot_timestamp=77,
     )
     world.ask(message, 1)
-    assert (len(world.learned), world.learned_when_stepped) == (learned, [learned])
-    for announced, end_offset in world.learned:
+    assert (len(world.discovery.learned), world.learned_when_stepped) == (learned, [learned])
+    for announced, end_offset in world.discovery.learned:
         assert (announced.endpoints, announced.boot_timestamp, end_offset) == ((LEADER,), 77, 12)
 
 
 @pytest.mark.parametrize("api_key", [ApiKey.FETCH, ApiKey.FETCH_QUORUM_RECORDS])
-def test_records_are_read_just_before_they_leave(world: World, api_key: int) -> None:
+def test_records_are_read_just_before_they_leave(world: QuorumApiHarness, api_key: int) -> None:
     version = APIS[api_key].max_version
     world.ask(request_for(api_key, version), version)
     response = FetchResponse(ErrorCode.NONE, 2, 5, 9)
@@ -288,7 +268,7 @@ def describe(topic: str = METADATA_TOPIC, partition: int = 0) -> Any:
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_the_leader_describes_the_quorum(world: World, version: int) -> None:
+def test_the_leader_describes_the_quorum(world: QuorumApiHarness, version: int) -> None:
     answer = world.ask(describe(), version)
     (partition,) = answer.topics[0].partitions
     assert (answer.error_code, partition.error_code) == (0, 0)
@@ -309,7 +289,9 @@ def test_the_leader_describes_the_quorum(world: World, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_who_does_not_lead_tells_clients_of_controllers_who_does(world: World, version: int) -> None:
+def test_who_does_not_lead_tells_clients_of_controllers_who_does(
+    world: QuorumApiHarness, version: int
+) -> None:
     world.engine.is_leader = False
     world.session.is_controller_client = True
     (partition,) = world.ask(describe(), version).topics[0].partitions
@@ -319,9 +301,9 @@ def test_who_does_not_lead_tells_clients_of_controllers_who_does(world: World, v
     assert world.forwarded == []
 
 
-def test_a_leader_on_its_way_out_describes_nothing(world: World) -> None:
+def test_a_leader_on_its_way_out_describes_nothing(world: QuorumApiHarness) -> None:
     """Stock tools fail where the leader is none of the voters."""
-    world.leads, world.session.is_controller_client = False, True
+    world.is_leader, world.session.is_controller_client = False, True
     (partition,) = world.ask(describe(), 2).topics[0].partitions
     assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     world.session.is_controller_client = False
@@ -329,13 +311,13 @@ def test_a_leader_on_its_way_out_describes_nothing(world: World) -> None:
     assert len(world.forwarded) == 1
 
 
-def test_clients_of_brokers_get_it_from_the_leader(world: World) -> None:
+def test_clients_of_brokers_get_it_from_the_leader(world: QuorumApiHarness) -> None:
     world.engine.is_leader = False
     assert world.ask(describe(), 2) is None
     assert len(world.forwarded) == 1
 
 
 @pytest.mark.parametrize("engine_request", [describe("another"), describe(partition=1)])
-def test_another_partition_is_not_here(world: World, engine_request: Any) -> None:
+def test_another_partition_is_not_here(world: QuorumApiHarness, engine_request: Any) -> None:
     (partition,) = world.ask(engine_request, 2).topics[0].partitions
     assert partition.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

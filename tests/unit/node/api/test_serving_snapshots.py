@@ -3,35 +3,29 @@
 from __future__ import annotations
 
 import logging
-from random import Random
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from quorumd.errors import ErrorCode, StorageError
 from quorumd.ids import Endpoint, OffsetAndEpoch, ReplicaKey
 from quorumd.node.api.quorum import PendingResponse, QuorumApis, ResponseSender
-from quorumd.node.identity.cluster_identity import ClusterIdentity
-from quorumd.node.statistics import NodeStatistics
+from quorumd.node.peers.address_book import Address
 from quorumd.node.wire import snapshot_messages
 from quorumd.protocol.messages.vote_request import VoteRequest
 from quorumd.raft.effects import Respond
-from quorumd.raft.engine import RaftEngine
-from quorumd.raft.events import Event, RequestReceived
+from quorumd.raft.events import RequestReceived
 from quorumd.raft.messages import LeaderResponse, SnapshotRequest, SnapshotResponse
-from quorumd.simulator.environment.entropy import SimulatedEntropy
-from tests.support.log.small_logs import fresh_disk, open_log
-from tests.support.log.snapshots import write_snapshot
-from tests.support.node.recording_session import RecordingSession, request_of
-from tests.support.node.scripted_role import ScriptedRole
-from tests.support.node.virtual_time import VirtualTime
+from tests.support.api_harness import CLUSTER_ID, ApiHarness, ScriptedDiscovery, ScriptedEngine
+from tests.support.log_fixtures import fresh_disk, open_log
+from tests.support.recording_session import request_of
+from tests.support.snapshots import write_snapshot
 
-CLUSTER = "c" * 22
 LEADER = Endpoint("CONTROLLER", "host-2", 9092)
 SNAPSHOT, NEWER = OffsetAndEpoch(100, 3), OffsetAndEpoch(200, 3)
 
 
-class World:
+class SnapshotHarness(ApiHarness):
     """Node 2 leads epoch 5 and has SNAPSHOT."""
 
     def __init__(self) -> None:
@@ -41,22 +35,14 @@ class World:
         self.path = self.log.snapshots.path(SNAPSHOT)
         file = self.disk.open(self.path)
         self.whole = file.read_at(0, file.size())
-        self.session = RecordingSession()
-        self.events: list[Event] = []
-        self.fatal_errors: list[StorageError] = []
-        self.responses = ResponseSender(NodeStatistics(), self.fatal_errors.append)
-        self.requests = QuorumApis(
-            cast(RaftEngine, None),
-            self.log,
-            VirtualTime().clock,
-            ClusterIdentity(CLUSTER, SimulatedEntropy(Random(1))),
-            NodeStatistics(),
-            self.events.append,
-            lambda node_id: LEADER,
-            lambda announced, end_offset: None,
-            ScriptedRole(lambda: True),
-            lambda session, request: None,
+        super().__init__(
+            engine=ScriptedEngine(leader_id=2, epoch=5),
+            discovery=ScriptedDiscovery({2: Address("host-2", 9092)}),
+            log=self.log,
         )
+        self.fatal_errors: list[StorageError] = []
+        self.responses = ResponseSender(self.statistics, self.fatal_errors.append)
+        self.apis = QuorumApis(self.context)
 
     def piece(
         self,
@@ -67,8 +53,8 @@ class World:
     ) -> Any:
         """The partition of the answer, where the engine lets `limit` bytes be read."""
         asked = SnapshotRequest(ReplicaKey(7), 5, snapshot, position, limit)
-        message = snapshot_messages.snapshot_request_to_wire(asked, CLUSTER, 1)
-        self.requests.fetch_snapshot(self.session, request_of(message, 1))
+        message = snapshot_messages.snapshot_request_to_wire(asked, CLUSTER_ID, 1)
+        self.apis.fetch_snapshot(self.session, request_of(message, 1))
         event = self.events.pop()
         assert isinstance(event, RequestReceived)
         assert event.request == asked
@@ -83,11 +69,11 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def world() -> SnapshotHarness:
+    return SnapshotHarness()
 
 
-def test_pieces_make_up_the_file(world: World) -> None:
+def test_pieces_make_up_the_file(world: SnapshotHarness) -> None:
     size, came = len(world.whole), b""
     while len(came) < size:
         piece = world.piece(len(came), 77)
@@ -98,24 +84,24 @@ def test_pieces_make_up_the_file(world: World) -> None:
 
 
 @pytest.mark.parametrize("beyond", [0, 1, 1 << 40])
-def test_there_is_nothing_at_the_end_and_behind_it(world: World, beyond: int) -> None:
+def test_there_is_nothing_at_the_end_and_behind_it(world: SnapshotHarness, beyond: int) -> None:
     piece = world.piece(len(world.whole) + beyond)
     assert (piece.error_code, piece.unaligned_records) == (ErrorCode.POSITION_OUT_OF_RANGE, b"")
 
 
-def test_one_that_is_not_here_is_not_found(world: World) -> None:
+def test_one_that_is_not_here_is_not_found(world: SnapshotHarness) -> None:
     piece = world.piece(snapshot=NEWER)
     assert (piece.error_code, piece.unaligned_records) == (ErrorCode.SNAPSHOT_NOT_FOUND, b"")
 
 
-def test_one_that_a_newer_one_has_replaced_meanwhile_is_not_found(world: World) -> None:
+def test_one_that_a_newer_one_has_replaced_meanwhile_is_not_found(world: SnapshotHarness) -> None:
     world.piece()
     world.disk.remove(world.path)
     assert world.piece(1).error_code == ErrorCode.SNAPSHOT_NOT_FOUND
 
 
 def test_a_disk_that_cannot_read_it_costs_no_more_than_the_snapshot(
-    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    world: SnapshotHarness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def failing(file: Any, position: int, length: int) -> bytes:
         raise OSError(5, "Input/output error")
@@ -126,12 +112,12 @@ def test_a_disk_that_cannot_read_it_costs_no_more_than_the_snapshot(
     assert world.path in caplog.text
 
 
-def test_what_the_engine_refuses_is_not_read(world: World) -> None:
+def test_what_the_engine_refuses_is_not_read(world: SnapshotHarness) -> None:
     piece = world.piece(error=ErrorCode.FENCED_LEADER_EPOCH)
     assert (piece.error_code, piece.size, piece.unaligned_records) == (74, 0, b"")
 
 
-def test_log_that_cannot_be_read_is_a_fatal_error_and_not_a_response(world: World) -> None:
+def test_log_that_cannot_be_read_is_a_fatal_error_and_not_a_response(world: SnapshotHarness) -> None:
     def unreadable(response: Any) -> Any:
         raise StorageError("input/output error")
 

@@ -1,0 +1,125 @@
+"""The parts of a node that its API handlers share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from quorumd.controller.controller import Controller
+from quorumd.log.segmented_log import SegmentedLog
+from quorumd.node.api.error_responses import counted_error_responses
+from quorumd.node.api.forwarding import Forwarder
+from quorumd.node.api.large_requests import LargeRequests
+from quorumd.node.api.purgatory import ResponsePurgatory
+from quorumd.node.consensus.leader_role import LeaderRole
+from quorumd.node.controller.alter_partition_order import AlterPartitionOrder
+from quorumd.node.controller.runner import ControllerRunner
+from quorumd.node.health.quorum_monitor import QuorumMonitor
+from quorumd.node.identity.cluster_identity import ClusterIdentity
+from quorumd.node.peers.client import PeerClient
+from quorumd.node.peers.connection import Call
+from quorumd.node.peers.discovery import Discovery
+from quorumd.node.peers.leader_request import LeaderCaller
+from quorumd.node.sessions.router import RequestRouter
+from quorumd.node.sessions.slice_scheduler import SliceScheduler
+from quorumd.node.settings import NodeSettings
+from quorumd.node.state.committed_image import CommittedImage
+from quorumd.node.state.metadata_writer import MetadataWriter
+from quorumd.node.state.proposals import Proposals
+from quorumd.node.state.state_machine import StateMachine
+from quorumd.node.statistics import NodeStatistics
+from quorumd.ports import Clock
+from quorumd.raft.engine import RaftEngine
+from quorumd.raft.events import Event, ReadRequested
+
+
+@dataclass(frozen=True, slots=True)
+class ApiContext:
+    """Every family of APIs is built from one of these.
+
+    `step` passes an event to the engine. `call_leader` returns False if no other node is known to lead.
+    `scheduler` runs long tasks in ticks in which the image is readable.
+    """
+
+    settings: NodeSettings
+    clock: Clock
+    engine: RaftEngine
+    log: SegmentedLog
+    identity: ClusterIdentity
+    statistics: NodeStatistics
+    state_machine: StateMachine
+    controller: Controller
+    writer: MetadataWriter
+    alter_partition_order: AlterPartitionOrder
+    discovery: Discovery
+    peers: PeerClient
+    monitor: QuorumMonitor
+    role: LeaderRole
+    router: RequestRouter
+    step: Callable[[Event], None]
+    call_leader: Callable[[Call], bool]
+    committed_image: CommittedImage
+    scheduler: SliceScheduler
+    forwarder: Forwarder
+    purgatory: ResponsePurgatory
+    large_requests: LargeRequests
+
+
+def create_api_context(
+    settings: NodeSettings,
+    clock: Clock,
+    engine: RaftEngine,
+    log: SegmentedLog,
+    identity: ClusterIdentity,
+    statistics: NodeStatistics,
+    state_machine: StateMachine,
+    proposals: Proposals,
+    controller: ControllerRunner,
+    discovery: Discovery,
+    peers: PeerClient,
+    monitor: QuorumMonitor,
+    role: LeaderRole,
+    router: RequestRouter,
+    step: Callable[[Event], None],
+) -> ApiContext:
+    """Build the parts that handlers share but the rest of the node does not know."""
+    call_leader = LeaderCaller(engine, peers, settings.node_id).call
+    forwarder = Forwarder(
+        clock,
+        call_leader,
+        role,
+        router.route,
+        counted_error_responses(statistics),
+        settings.request_timeout_ms,
+    )
+    purgatory = ResponsePurgatory(
+        statistics, proposals, lambda outcome: step(ReadRequested(outcome)), forwarder.forward
+    )
+    scheduler = SliceScheduler(state_machine.when_readable, settings.slice_partitions)
+    large_requests = LargeRequests(
+        controller.controller, purgatory, scheduler, settings.max_partitions_per_part
+    )
+    return ApiContext(
+        settings,
+        clock,
+        engine,
+        log,
+        identity,
+        statistics,
+        state_machine,
+        controller.controller,
+        controller.writer,
+        controller.order,
+        discovery,
+        peers,
+        monitor,
+        role,
+        router,
+        step,
+        call_leader,
+        CommittedImage(state_machine, proposals),
+        scheduler,
+        forwarder,
+        purgatory,
+        large_requests,
+    )

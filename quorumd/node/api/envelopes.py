@@ -1,0 +1,114 @@
+"""Envelope (KIP-590): the leader's side of forwarding."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from quorumd.errors import ErrorCode, MalformedMessage, UnsupportedVersion
+from quorumd.node.api.context import ApiContext
+from quorumd.node.api.error_responses import FORWARDABLE
+from quorumd.node.sessions.decoding_task import DecodingTask
+from quorumd.node.sessions.router import Route
+from quorumd.node.sessions.server_session import Session
+from quorumd.protocol.connection import Request, encode_response, read_request
+from quorumd.protocol.messages.envelope_request import EnvelopeRequest
+from quorumd.protocol.messages.envelope_response import EnvelopeResponse
+from quorumd.protocol.wire import Message
+
+logger = logging.getLogger("quorumd.forwarding")
+
+CLIENT_ID_PREFIX = "quorumd-"
+"""What the client ids of nodes of the quorum begin with; those of brokers are their node ids."""
+
+
+class EnvelopeSession:
+    """Where the request inside an Envelope gets its answer: around it goes an EnvelopeResponse."""
+
+    is_controller_client = True
+
+    def __init__(self, outer: Session, envelope: Request[Message], peer: str) -> None:
+        self.peer = peer
+        self.number = outer.number
+        # Other nodes of the quorum pass on what clients ask of them, and check nothing.
+        self.comes_from_broker = not (envelope.client_id or "").startswith(CLIENT_ID_PREFIX)
+        self._outer = outer
+        self._envelope = envelope
+
+    def respond(self, request: Request[Message], message: Message) -> None:
+        try:
+            response = encode_response(request, message)
+        except (UnsupportedVersion, ValueError) as error:
+            logger.error("%r of %s cannot be answered: %s", request, self.peer, error)
+            self._outer.respond(self._envelope, EnvelopeResponse(None, int(ErrorCode.UNKNOWN_SERVER_ERROR)))
+            return
+        self.respond_encoded(request, response)
+
+    def block(self, request: Request[Message]) -> None:
+        del request
+        self._outer.block(self._envelope)
+
+    def close(self) -> None:
+        self._outer.close()
+
+    def respond_not_leader(self, request: Request[Message], message: Message) -> None:
+        """In the envelope's own field: that is where whoever forwarded it looks for a reason to send it again."""
+        del request, message
+        self._outer.respond(self._envelope, EnvelopeResponse(None, int(ErrorCode.NOT_CONTROLLER)))
+
+    def respond_immediately(self, request: Request[Message], message: Message) -> None:
+        self.respond(request, message)
+
+    def respond_encoded(self, request: Request[Message], response: bytes) -> None:
+        del request
+        self._outer.respond(self._envelope, EnvelopeResponse(response))
+
+
+class EnvelopeApis:
+    """The leader's side: takes requests out of their envelopes."""
+
+    def __init__(self, context: ApiContext) -> None:
+        self._role = context.role
+        self._router = context.router
+        self._scheduler = context.scheduler
+        self._large_request_bytes = context.settings.large_request_bytes
+
+    def routes(self) -> Iterable[Route]:
+        return (Route(EnvelopeRequest, self.envelope),)
+
+    def envelope(self, session: Session, request: Request[EnvelopeRequest]) -> None:
+        if not self._role.is_active_controller:
+            session.respond(request, EnvelopeResponse(None, int(ErrorCode.NOT_CONTROLLER)))
+            return
+        try:
+            inner = read_request(request.message.request_data, self._router.spoken, self._large_request_bytes)
+        except (MalformedMessage, UnsupportedVersion):
+            session.respond(request, EnvelopeResponse(None, int(ErrorCode.UNSUPPORTED_VERSION)))
+            return
+        if inner.api_key not in FORWARDABLE:
+            session.respond(request, EnvelopeResponse(None, int(ErrorCode.INVALID_REQUEST)))
+            return
+        inner_session = EnvelopeSession(session, request, session.peer)
+        if inner.is_whole:
+            self._router.route(inner_session, inner)
+            return
+        inner_session.block(inner)
+        faults: list[MalformedMessage] = []
+
+        def continue_decoding(inner: Request[Message], steps: int) -> int:
+            try:
+                return inner.continue_decoding(steps)
+            except MalformedMessage as fault:
+                faults.append(fault)
+                inner.decoding = None
+                return steps
+
+        def decoded() -> None:
+            if faults:
+                session.respond(request, EnvelopeResponse(None, int(ErrorCode.UNSUPPORTED_VERSION)))
+            elif self._role.is_active_controller:
+                self._router.route(inner_session, inner)
+            else:
+                session.respond(request, EnvelopeResponse(None, int(ErrorCode.NOT_CONTROLLER)))
+
+        self._scheduler.begin(DecodingTask(inner, continue_decoding, decoded))
