@@ -1,4 +1,4 @@
-"""Who may do what, in one place. There are no ACLs: whoever reaches the listener may do everything."""
+"""Authorization, in one place. There are no ACLs: every client of the listener may do everything."""
 
 from __future__ import annotations
 
@@ -6,18 +6,30 @@ from quorumd.node.sessions.server_session import Session
 
 
 def may_alter_cluster(session: Session) -> bool:
-    """Whether whoever asks may change the cluster: who votes, topics, where replicas are (ALTER on CLUSTER)."""
+    """Whether the client may change voters, topics, replica assignments and features (ALTER on CLUSTER)."""
     del session
     return True
 
 
 def may_describe_cluster(session: Session) -> bool:
-    """Whether whoever asks may see how the cluster is (DESCRIBE on CLUSTER)."""
+    """Whether the client may see the state of the cluster (DESCRIBE on CLUSTER)."""
     del session
     return True
 
 
 def may_act_for_cluster(session: Session) -> bool:
-    """Whether whoever asks is a broker (CLUSTER_ACTION on CLUSTER)."""
+    """Whether the client is a broker or controller of the cluster (CLUSTER_ACTION on CLUSTER)."""
+    del session
+    return True
+
+
+def may_alter_configs(session: Session) -> bool:
+    """Whether the client may change the configs of every resource (ALTER_CONFIGS)."""
+    del session
+    return True
+
+
+def may_describe_configs(session: Session) -> bool:
+    """Whether the client may read the configs of every resource (DESCRIBE_CONFIGS)."""
     del session
     return True

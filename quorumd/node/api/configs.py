@@ -1,19 +1,14 @@
-"""DescribeConfigs, IncrementalAlterConfigs and AlterConfigs: linearizable, answered once committed."""
+"""DescribeConfigs: a linearizable read; the APIs that change configs are in `controller_table`."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from quorumd.controller.cluster_image import ALL_BROKERS, Resource, ResourceType
-from quorumd.controller.config_effects import plan_effects
 from quorumd.controller.config_table import BROKER_CONFIGS, CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
 from quorumd.controller.configs import (
-    ApiError,
     check_resource,
-    plan_incremental,
-    plan_replacement,
 )
 from quorumd.controller.effective_configs import (
     ConfigSource,
@@ -22,139 +17,36 @@ from quorumd.controller.effective_configs import (
     merge_layers,
 )
 from quorumd.errors import ErrorCode
+from quorumd.node.api.authorization import may_describe_configs
 from quorumd.node.api.context import ApiContext
 from quorumd.node.api.purgatory import ResponseHook
 from quorumd.node.sessions.router import Route
 from quorumd.node.sessions.server_session import Session
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import (
-    alter_configs_response,
     describe_configs_response,
-    incremental_alter_configs_response,
 )
-from quorumd.protocol.messages.alter_configs_request import AlterConfigsRequest
-from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
-from quorumd.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
 
 _OTHER_RESOURCES = {
     ResourceType.CLIENT_METRICS: (ConfigSource.CLIENT_METRICS, CLIENT_METRICS_CONFIGS),
     ResourceType.GROUP: (ConfigSource.GROUP, GROUP_CONFIGS),
 }
-AlterConfigs = IncrementalAlterConfigsRequest | AlterConfigsRequest
-_ALTERED = (int(ErrorCode.NONE), None)
 
 
 class ConfigApis:
-    """Plans changes against the image, proposes their records, and reads the image linearizably."""
+    """Merges the configs of the image with defaults and, for this node, its properties file."""
 
     def __init__(self, context: ApiContext) -> None:
         self._own_name = str(context.settings.node_id)
         self._static_configs = context.settings.static_configs
         self._role = context.role
         self._state_machine = context.state_machine
-        self._controller = context.controller
-        self._statistics = context.statistics
-        self._writer = context.writer
         self._purgatory = context.purgatory
         self._large = context.large_requests
 
     def routes(self) -> Iterable[Route]:
-        return (
-            Route(DescribeConfigsRequest, self.describe_configs),
-            Route(IncrementalAlterConfigsRequest, self.incremental_alter_configs),
-            Route(AlterConfigsRequest, self.alter_configs),
-        )
-
-    def incremental_alter_configs(
-        self, session: Session, request: Request[IncrementalAlterConfigsRequest]
-    ) -> None:
-        wire = incremental_alter_configs_response
-        self._alter(
-            session,
-            request,
-            _plan_incremental,
-            wire.IncrementalAlterConfigsResponse,
-            wire.AlterConfigsResourceResponse,
-        )
-
-    def alter_configs(self, session: Session, request: Request[AlterConfigsRequest]) -> None:
-        """The older form: what is not named is deleted."""
-        wire = alter_configs_response
-        self._alter(
-            session,
-            request,
-            _plan_replacement,
-            wire.AlterConfigsResponse,
-            wire.AlterConfigsResourceResponse,
-        )
-
-    def _alter(
-        self,
-        session: Session,
-        request: Request[AlterConfigs],
-        plan: Callable[[Any, Resource, Any, bool, bool], list[ConfigRecord] | ApiError],
-        response_class: Callable[[int, list[Any]], Any],
-        resource_class: Callable[..., Any],
-    ) -> None:
-        def execute(session: Session, request: Request[AlterConfigs], options: dict[str, Any]) -> None:
-            del options
-            self._execute(session, request, plan, response_class, resource_class)
-
-        if self._role.is_active_controller:
-            self._large.handle(session, request, execute)
-        else:
-            self._purgatory.not_leader(session, request)
-
-    def _execute(
-        self,
-        session: Session,
-        request: Request[AlterConfigs],
-        plan: Callable[[Any, Resource, Any, bool, bool], list[ConfigRecord] | ApiError],
-        response_class: Callable[[int, list[Any]], Any],
-        resource_class: Callable[..., Any],
-    ) -> None:
-        purgatory = self._purgatory
-        if not self._role.is_active_controller:
-            purgatory.not_leader(session, request)
-            return
-        message = request.message
-        if not self._writer.has_room():
-            purgatory.refuse(session, request, ErrorCode.KAFKA_STORAGE_ERROR)
-            return
-        image = self._state_machine.image
-        has_remote_storage = self._controller.settings.remote_storage
-        responses: list[Any] = []
-        planned: list[ConfigRecord] = []
-        times = Counter((requested.resource_type, requested.resource_name) for requested in message.resources)
-        repeated: set[Resource] = set()
-        for requested in message.resources:
-            resource = (requested.resource_type, requested.resource_name)
-            is_repeated = times[resource] > 1 and requested.resource_type in _KEPT
-            if is_repeated and resource in repeated:
-                continue
-            outcome: list[ConfigRecord] | ApiError
-            if is_repeated:
-                repeated.add(resource)
-                outcome = _DUPLICATE
-            else:
-                outcome = plan(
-                    image, resource, requested.configs, has_remote_storage, session.comes_from_broker
-                )
-            error, text = _ALTERED
-            if isinstance(outcome, ApiError):
-                error, text = int(outcome.error), outcome.message
-                self._statistics.count_error(request.api_key, error)
-            else:
-                planned += outcome
-            responses.append(resource_class(error, text, requested.resource_type, requested.resource_name))
-        response = response_class(0, responses)
-        if not planned or message.validate_only:
-            purgatory.respond_after_read(session, request, response)
-            return
-        records = [*planned, *plan_effects(self._controller, planned)]
-        if not self._writer.write_batch(records, purgatory.on_commit_respond(session, request, response)):
-            purgatory.refuse(session, request, ErrorCode.MESSAGE_TOO_LARGE)
+        return (Route(DescribeConfigsRequest, self.describe_configs),)
 
     def describe_configs(self, session: Session, request: Request[DescribeConfigsRequest]) -> None:
         purgatory = self._purgatory
@@ -175,6 +67,9 @@ class ConfigApis:
         self, session: Session, request: Request[DescribeConfigsRequest], hook: ResponseHook | None
     ) -> None:
         purgatory = self._purgatory
+        if not may_describe_configs(session):
+            purgatory.refuse(session, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            return
 
         def on_read_confirmed(confirmed: bool) -> None:
             if not confirmed:
@@ -229,27 +124,6 @@ class ConfigApis:
             layer = (ConfigSource.PROPERTIES_FILE, dict(self._static_configs))
             static = merge_layers(BROKER_CONFIGS, layer)
             result.configs += [_entry(config, False) for config in static if config.name not in returned]
-
-
-_KEPT = frozenset({ResourceType.TOPIC, ResourceType.BROKER, *_OTHER_RESOURCES})
-_DUPLICATE = ApiError(
-    ErrorCode.INVALID_REQUEST, "The same resource is named twice in one request: none of that is done."
-)
-"""One response for all of them, as Kafka's controllers give it."""
-
-
-def _plan_incremental(
-    image: Any, resource: Resource, configs: Any, has_remote_storage: bool, comes_from_broker: bool
-) -> list[ConfigRecord] | ApiError:
-    operations = [(c.name, c.config_operation, c.value) for c in configs]
-    return plan_incremental(image, resource, operations, has_remote_storage, comes_from_broker)
-
-
-def _plan_replacement(
-    image: Any, resource: Resource, configs: Any, has_remote_storage: bool, comes_from_broker: bool
-) -> list[ConfigRecord] | ApiError:
-    values = [(c.name, c.value) for c in configs]
-    return plan_replacement(image, resource, values, has_remote_storage, comes_from_broker)
 
 
 def _entry(

@@ -59,6 +59,8 @@ class ControllerApis:
             return
         if api.on_request is not None:
             api.on_request(self._controller, request.message)
+        if api.passes_origin:
+            options = {**options, "comes_from_broker": session.comes_from_broker}
         plan = api.plan(self._controller, request.message, request.api_version, **options)
         response = plan.response
         for error in errors_in(response):

@@ -12,6 +12,7 @@ from quorumd.controller.broker_registration import (
     plan_unregister_broker,
     renew_session,
 )
+from quorumd.controller.config_requests import plan_alter_configs, plan_incremental_alter_configs
 from quorumd.controller.controller import Controller
 from quorumd.controller.controller_registration import (
     plan_controller_registration,
@@ -30,9 +31,15 @@ from quorumd.controller.reassignments import (
 from quorumd.controller.topic_creation import plan_create_topics
 from quorumd.controller.topic_deletion import plan_delete_topics
 from quorumd.errors import ErrorCode
-from quorumd.node.api.authorization import may_act_for_cluster, may_alter_cluster, may_describe_cluster
+from quorumd.node.api.authorization import (
+    may_act_for_cluster,
+    may_alter_cluster,
+    may_alter_configs,
+    may_describe_cluster,
+)
 from quorumd.node.sessions.server_session import Session
 from quorumd.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
+from quorumd.protocol.messages.alter_configs_request import AlterConfigsRequest
 from quorumd.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
 from quorumd.protocol.messages.alter_partition_request import AlterPartitionRequest
 from quorumd.protocol.messages.assign_replicas_to_dirs_request import AssignReplicasToDirsRequest
@@ -43,6 +50,7 @@ from quorumd.protocol.messages.create_partitions_request import CreatePartitions
 from quorumd.protocol.messages.create_topics_request import CreateTopicsRequest
 from quorumd.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from quorumd.protocol.messages.elect_leaders_request import ElectLeadersRequest
+from quorumd.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
 from quorumd.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
 from quorumd.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from quorumd.protocol.messages.unregister_controller_request import UnregisterControllerRequest
@@ -64,7 +72,8 @@ class ControllerApi:
     result. `needs_read_confirmation`: whether a response without records is a read, for which this node makes sure
     that it still leads. `is_connection_ordered`: whether requests count in the order in which their broker sent them
     (see `alter_partition_order`). `records_offset`: whether the records contain the offset at which they are, so that
-    no record may come before them that was not known when they were planned.
+    no record may come before them that was not known when they were planned. `passes_origin`: whether the planner
+    takes `comes_from_broker` (see `Session`).
     """
 
     def __init__(
@@ -77,6 +86,7 @@ class ControllerApi:
         needs_read_confirmation: bool = True,
         is_connection_ordered: bool = False,
         records_offset: bool = False,
+        passes_origin: bool = False,
     ) -> None:
         assert request_class.API_KEY is not None
         self.api_key: int = request_class.API_KEY
@@ -88,6 +98,7 @@ class ControllerApi:
         self.needs_read_confirmation = needs_read_confirmation
         self.is_connection_ordered = is_connection_ordered
         self.records_offset = records_offset
+        self.passes_origin = passes_origin
 
 
 _APIS = (
@@ -117,6 +128,20 @@ _APIS = (
     ControllerApi(AllocateProducerIdsRequest, plan_allocate_producer_ids, may_act_for_cluster),
     ControllerApi(AlterPartitionReassignmentsRequest, plan_alter_partition_reassignments, may_alter_cluster),
     ControllerApi(ListPartitionReassignmentsRequest, plan_list_partition_reassignments, may_describe_cluster),
+    ControllerApi(
+        IncrementalAlterConfigsRequest,
+        plan_incremental_alter_configs,
+        may_alter_configs,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        passes_origin=True,
+    ),
+    ControllerApi(
+        AlterConfigsRequest,
+        plan_alter_configs,
+        may_alter_configs,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        passes_origin=True,
+    ),
     ControllerApi(CreateTopicsRequest, plan_create_topics, may_alter_cluster),
     ControllerApi(DeleteTopicsRequest, plan_delete_topics, may_alter_cluster),
     ControllerApi(CreatePartitionsRequest, plan_create_partitions, may_alter_cluster),

@@ -9,6 +9,7 @@ from quorumd.controller.partition import Partition, PartitionId, partition_recor
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.node.api.configs import ConfigApis
+from quorumd.node.api.controller import ControllerApis
 from quorumd.node.sessions.request_splitting import MAX_PARTITIONS_PER_PART
 from quorumd.node.state import metadata_writer
 from quorumd.protocol.messages import (
@@ -33,6 +34,7 @@ class ConfigApiHarness(ApiHarness):
     def __init__(self) -> None:
         super().__init__(node_id=1, static_configs=(("broker.id", "1"), ("log.dirs", "/data")))
         self.configs = ConfigApis(self.context)
+        self.controller_apis = ControllerApis(self.context)
 
     def alter(
         self, *changes: Alteration, session: RecordingSession | None = None, validate_only: bool = False
@@ -44,7 +46,7 @@ class ConfigApiHarness(ApiHarness):
         ]
         session = session or RecordingSession()
         message = wire.IncrementalAlterConfigsRequest(resources, validate_only)
-        self.configs.incremental_alter_configs(session, request_of(message, 1))
+        self.controller_apis.handle(session, request_of(message, 1))
         return session
 
     def describe(
@@ -152,7 +154,7 @@ def test_the_older_form_deletes_what_it_does_not_name(world: ConfigApiHarness) -
         [wire.AlterConfigsResource(BROKER, "7", [wire.AlterableConfig("kept", "2")])]
     )
     session = RecordingSession()
-    world.configs.alter_configs(session, request_of(message, 2))
+    world.controller_apis.handle(session, request_of(message, 2))
     world.commit()
     assert errors(session) == [0]
     assert [(record.name, record.value) for record in world.batches[-1]] == [("gone", None), ("kept", "2")]
@@ -441,3 +443,12 @@ def test_many_resources_are_altered_and_described_in_parts(world: ConfigApiHarne
     session = world.describe(*((16, name) for name in names), session=DecodingSession())
     assert len(world.reads) == 1, "others come between"
     assert [each.resource_name for each in finish(world, session).results] == names
+
+
+def test_configs_are_described_to_authorized_clients_only(
+    world: ConfigApiHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quorumd.node.api.configs.may_describe_configs", lambda session: False)
+    session = world.describe((BROKER, "7"))
+    assert session.answers[0].results[0].error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert world.reads == []
