@@ -16,6 +16,7 @@ import uvloop
 from quorumd import __version__, build
 from quorumd.config import Settings
 from quorumd.errors import ConfigError, ExitCode, FlushFailed, StorageError
+from quorumd.node.builder import NodePorts, start_node
 from quorumd.node.node import Node
 from quorumd.observability.logs import configure_logging
 from quorumd.observability.metrics import build_registry
@@ -96,6 +97,9 @@ def with_remedy(exit_code: int, text: str) -> str:
 class Daemon:
     """One node, its ports, its HTTP endpoint, and the signals."""
 
+    node: Node
+    """Set by `run` before the event loop runs, so before any callback."""
+
     def __init__(self, settings: Settings, loop: asyncio.AbstractEventLoop) -> None:
         self._settings = settings
         self._loop = loop
@@ -114,10 +118,8 @@ class Daemon:
                 settings.fail_flush_after, loop.call_soon_threadsafe, loop.call_soon
             )
         clock = SkewedClock(loop, settings.clock_offset_ms) if settings.clock_offset_ms else LoopClock(loop)
-        self.node = Node(
-            node_settings, clock, SystemEntropy(), self._disk, self._network, self._on_node_stopped
-        )
-        self._monitor = Monitor(loop, self.node, watchdog_interval_s())
+        self._node_settings = node_settings
+        self._ports = NodePorts(clock, SystemEntropy(), self._disk, self._network)
         self._http: HttpEndpoint | None = None
         self._stop_requested = False
 
@@ -128,14 +130,18 @@ class Daemon:
         exit_code = self._start()
         if exit_code is not None:
             return exit_code
+        monitor = Monitor(self._loop, self.node, watchdog_interval_s())
+        if self._http is not None:
+            registry = build_registry(self.node, monitor.sampled)
+            self._http.start(registry, monitor.health, monitor.readiness)
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._stop)
         signals.attach(self._loop, lambda: signals.describe_state(self.node))
         self._log_start()
-        self._monitor.start()
+        monitor.start()
         exit_code = self._loop.run_until_complete(self._exit_future)
         notify("STOPPING=1")
-        self._monitor.stop()
+        monitor.stop()
         self._loop.run_until_complete(self._network.close(0 if exit_code else CLOSE_TIMEOUT_S))
         if self._http is not None:
             self._http.close()
@@ -148,27 +154,20 @@ class Daemon:
         listener = settings.listener
         try:
             if settings.metrics_listener is not None:
-                self._http = HttpEndpoint(
-                    settings.metrics_listener,
-                    build_registry(self.node, self._monitor.sampled),
-                    self._monitor.health,
-                    self._monitor.readiness,
-                )
+                self._http = HttpEndpoint(settings.metrics_listener)
         except OSError as error:
             return self._start_failed(
                 error, "metrics.listener={}:{}".format(*settings.metrics_listener or ())
             )
         try:
             self._check_data_folder()
-            self.node.start()
+            self.node = start_node(self._node_settings, self._ports, self._on_node_stopped)
         except Exception as error:
             return self._start_failed(error, f"listeners={listener.name}://{listener.host}:{listener.port}")
-        if self._http is not None:
-            self._http.start()
         return None
 
     def _check_data_folder(self) -> None:
-        folder = self.node.settings.data_directory
+        folder = self._node_settings.data_directory
         if not os.path.isdir(folder):
             raise StorageError(
                 f"there is no folder {folder}: run `quorumd format` with this file, "

@@ -33,13 +33,21 @@ class ProbeResult(NamedTuple):
 class HttpEndpoint:
     """Binds when created, raising OSError if the address is in use; serves from `start` to `close`."""
 
-    def __init__(
+    def __init__(self, address: tuple[str, int]) -> None:
+        self._server = _Server(address, BaseHTTPRequestHandler)
+
+    @property
+    def port(self) -> int:
+        """The port it is bound to."""
+        return int(self._server.server_address[1])
+
+    def start(
         self,
-        address: tuple[str, int],
         registry: CollectorRegistry,
         health: Callable[[], ProbeResult],
         readiness: Callable[[], ProbeResult],
     ) -> None:
+        """Start serving the metrics of the registry and the probes."""
         reports = {"/healthz": health, "/readyz": readiness}
 
         class Handler(BaseHTTPRequestHandler):
@@ -68,15 +76,7 @@ class HttpEndpoint:
                 self.end_headers()
                 self.wfile.write(body)
 
-        self._server = _Server(address, Handler)
-
-    @property
-    def port(self) -> int:
-        """The port it is bound to."""
-        return int(self._server.server_address[1])
-
-    def start(self) -> None:
-        """Start serving requests."""
+        self._server.RequestHandlerClass = Handler
         Thread(target=self._server.serve_forever, args=(POLL_INTERVAL_S,), name="http", daemon=True).start()
 
     def close(self) -> None:

@@ -18,6 +18,7 @@ from quorumd.ids import Endpoint, KafkaUuid
 from quorumd.log import LogSettings
 from quorumd.log.meta_properties import partition_folder
 from quorumd.log.quorum_state_file import Founder
+from quorumd.node.builder import NodePorts, start_node
 from quorumd.node.node import Node
 from quorumd.node.settings import NodeSettings
 from quorumd.raft.settings import RaftSettings
@@ -155,10 +156,9 @@ class Cluster:
         self.network.power_on(machine.host)
         self.heap.touched = process
         self.counters["starts"] += 1
-        machine.node = node = self.make_node(machine, process)
         machine.mirror = LogMirror()
         try:
-            node.start()
+            machine.node = self.start_node(machine, process)
         except (StorageError, OSError) as error:
             if not self._is_disk_failure(machine):
                 raise InvariantViolation(
@@ -170,16 +170,15 @@ class Cluster:
         if machine.disk.is_corrupted:
             raise InvariantViolation("damaged files are detected at startup", f"node {node_id} runs on them")
 
-    def make_node(self, machine: Machine, process: Process) -> Node:
-        """What a process on a machine runs."""
-        return Node(
-            self._settings(machine),
+    def start_node(self, machine: Machine, process: Process) -> Node:
+        """Start a node in a process on a machine."""
+        ports = NodePorts(
             SimulatedClock(self.heap, process, machine.time, self.options.record_ms),
             SimulatedEntropy(self.streams.stream("node", process.node_id, process.incarnation)),
             machine.disk,
             self.network.host(machine.host, process),
-            partial(self._node_stopped, machine, process),
         )
+        return start_node(self._settings(machine), ports, partial(self._node_stopped, machine, process))
 
     def kill(self, node_id: int) -> None:
         """kill -9: the process is gone, what it had written is the kernel's now."""

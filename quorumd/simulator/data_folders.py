@@ -168,7 +168,7 @@ def expect_refusal(
         edit()
     before = machine.disk.contents()
     try:
-        cluster.make_node(machine, process).start()
+        cluster.start_node(machine, process)
     except StorageError:
         cluster.counters["wrong folders refused"] += 1
     else:

@@ -18,6 +18,7 @@ from quorumd.node.health.quorum_monitor import QuorumMonitor
 from quorumd.node.identity.cluster_identity import ClusterIdentity
 from quorumd.node.peers.client import PeerClient
 from quorumd.node.peers.connection import Call
+from quorumd.node.peers.connections import PeerConnections
 from quorumd.node.peers.discovery import Discovery
 from quorumd.node.peers.leader_request import LeaderCaller
 from quorumd.node.sessions.router import RequestRouter
@@ -52,7 +53,7 @@ class ApiContext:
     writer: MetadataWriter
     alter_partition_order: AlterPartitionOrder
     discovery: Discovery
-    peers: PeerClient
+    connections: PeerConnections
     monitor: QuorumMonitor
     role: LeaderRole
     router: RequestRouter
@@ -76,6 +77,7 @@ def create_api_context(
     proposals: Proposals,
     controller: ControllerRunner,
     discovery: Discovery,
+    connections: PeerConnections,
     peers: PeerClient,
     monitor: QuorumMonitor,
     role: LeaderRole,
@@ -84,14 +86,8 @@ def create_api_context(
 ) -> ApiContext:
     """Build the parts that handlers share but the rest of the node does not know."""
     call_leader = LeaderCaller(engine, peers, settings.node_id).call
-    forwarder = Forwarder(
-        clock,
-        call_leader,
-        role,
-        router.route,
-        counted_error_responses(statistics),
-        settings.request_timeout_ms,
-    )
+    errors = counted_error_responses(statistics)
+    forwarder = Forwarder(clock, call_leader, role, router.route, errors, settings.request_timeout_ms)
     purgatory = ResponsePurgatory(
         statistics, proposals, lambda outcome: step(ReadRequested(outcome)), forwarder.forward
     )
@@ -100,18 +96,12 @@ def create_api_context(
         controller.controller, purgatory, scheduler, settings.max_partitions_per_part
     )
     return ApiContext(
-        settings,
-        clock,
-        engine,
-        log,
-        identity,
-        statistics,
-        state_machine,
+        *(settings, clock, engine, log, identity, statistics, state_machine),
         controller.controller,
         controller.writer,
         controller.order,
         discovery,
-        peers,
+        connections,
         monitor,
         role,
         router,

@@ -52,7 +52,7 @@ class VoterApis:
         self._role = context.role
         self._discovery = context.discovery
         self._step = context.step
-        self._call = context.peers.call
+        self._call = context.connections.call
         self._forward = context.forwarder.forward
 
     def routes(self) -> Iterable[Route]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from quorumd.ids import Endpoint, ReplicaKey
 from quorumd.node.api.context import ApiContext
 from quorumd.node.membership.auto_join import AutoJoin
@@ -20,7 +18,7 @@ class MembershipManager:
     def __init__(
         self,
         clock: Clock,
-        own_endpoint: Callable[[], Endpoint],
+        own_endpoint: Endpoint,
         voter: VoterEndpointUpdate,
         registration: ControllerRegistration | None,
         auto_join: AutoJoin | None,
@@ -44,19 +42,19 @@ class MembershipManager:
 
     def update_voter(self) -> None:
         """Update the voter record if its endpoint is not this node's."""
-        self._voter.update(self._own_endpoint())
+        self._voter.update(self._own_endpoint)
 
     def _schedule(self) -> None:
         self._timer = self._clock.call_at(self._clock.now_ms() + INTERVAL_MS, self._tick)
 
     def _tick(self) -> None:
         for update in self._periodic:
-            update(self._own_endpoint())
+            update(self._own_endpoint)
         self._schedule()
 
 
 def create_membership_manager(
-    context: ApiContext, own: ReplicaKey, entropy: Entropy, own_endpoint: Callable[[], Endpoint]
+    context: ApiContext, own: ReplicaKey, entropy: Entropy, own_endpoint: Endpoint
 ) -> MembershipManager:
     """The manager for the parts of a node, with the tasks that its settings enable."""
     clock, settings = context.clock, context.settings

@@ -13,12 +13,13 @@ from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node.consensus.voter_records import VoterRecord, voter_records
 from quorumd.node.identity.cluster_identity import ClusterIdentity
 from quorumd.node.peers.address_book import Address
-from quorumd.node.peers.connection import Call, Failure, PeerConnection, Purpose
+from quorumd.node.peers.connection import Call, Failure, Purpose
+from quorumd.node.peers.connections import PeerConnections
 from quorumd.node.peers.contacts import PeerContacts
 from quorumd.node.peers.discovery import Discovery
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.wire import fetch_messages, quorum_messages, snapshot_messages
-from quorumd.ports import Clock, Network
+from quorumd.ports import Clock
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages import (
     begin_quorum_epoch_response,
@@ -63,22 +64,20 @@ class PeerClient:
 
     def __init__(
         self,
-        client_id: str,
-        network: Network,
+        connections: PeerConnections,
+        discovery: Discovery,
         clock: Clock,
         log: SegmentedLog,
         identity: ClusterIdentity,
         statistics: NodeStatistics,
         step: Callable[[Event], None],
         on_voter_records: Callable[[list[VoterRecord]], None],
-        own_endpoint: Callable[[], Endpoint],
+        own_endpoint: Endpoint,
         request_timeout_ms: float,
-        private_apis: bool = True,
     ) -> None:
-        self._private_apis = private_apis
         self.contacts = PeerContacts()
-        self._client_id = client_id
-        self._network = network
+        self._connections = connections
+        self._discovery = discovery
         self._clock = clock
         self._log = log
         self._identity = identity
@@ -87,36 +86,17 @@ class PeerClient:
         self._on_voter_records = on_voter_records
         self._own_endpoint = own_endpoint
         self._request_timeout_ms = request_timeout_ms
-        self._connections: dict[tuple[str, int, Purpose], PeerConnection] = {}
         self._reported_refusals: dict[int, ErrorCode] = {}
         """The newest logged error of each peer, so that it is logged only once."""
         self._prepared: tuple[Send, Call] | None = None
         """An encoded request that waits for a flush: at most one, the follower's fetch."""
-        self._discovery: Discovery | None = None
-
-    def set_discovery(self, discovery: Discovery) -> None:
-        """Set the source of addresses; discovery in turn sends through `call`."""
-        self._discovery = discovery
-
-    def call(self, host: str, port: int, call: Call, purpose: Purpose = Purpose.DISCOVERY) -> None:
-        """Send a request to an address."""
-        key = (host, port, purpose)
-        connection = self._connections.get(key)
-        if connection is None:
-            self._drop_idle()
-            connection = PeerConnection(
-                self._network, self._clock, host, port, self._client_id, self._private_apis
-            )
-            self._connections[key] = connection
-        connection.call(call)
 
     def call_node(self, node_id: int, call: Call, purpose: Purpose) -> bool:
         """Send a request to a node by id. Returns False, and calls nothing back, if its address is not known."""
-        assert self._discovery is not None
         address = self._discovery.address_of(node_id)
         if address is None:
             return False
-        self.call(address.host, address.port, call, purpose)
+        self._connections.call(address.host, address.port, call, purpose)
         return True
 
     def send(self, send: Send) -> None:
@@ -148,11 +128,10 @@ class PeerClient:
 
     def prepare(self, send: Send) -> None:
         """Encode a request that will probably be sent soon, if its connection is established."""
-        assert self._discovery is not None
         address = self._discovery.address_of(send.peer)
         if address is None:
             return
-        connection = self._connections.get((address.host, address.port, _purpose(send.request)))
+        connection = self._connections.get(address.host, address.port, _purpose(send.request))
         if connection is not None:
             call = self._raft_call(send)
             connection.prepare(call)
@@ -194,8 +173,7 @@ class PeerClient:
         return Call(api_key, build, on_response, failed, inf, fallback)
 
     def _learn_endpoints(self, message: QuorumResponse) -> None:
-        """Where the leader is that the answer names, for those whom gossip has not told yet."""
-        assert self._discovery is not None
+        """Record the leader's endpoint in a response; gossip may not have brought it yet."""
         for endpoint in message.node_endpoints:
             self._discovery.learn(endpoint.node_id, Address(endpoint.host, endpoint.port))
 
@@ -203,16 +181,6 @@ class PeerClient:
         """The time by which the response must have arrived; the peer may delay a fetch by its `max_wait_ms`."""
         hold_ms = request.max_wait_ms if isinstance(request, FetchRequest) else 0
         return self._clock.now_ms() + self._request_timeout_ms + hold_ms
-
-    def close(self) -> None:
-        """Close all connections; calls in flight get no callback."""
-        for connection in self._connections.values():
-            connection.close()
-
-    def _drop_idle(self) -> None:
-        """Drop connections to addresses that nodes no longer use."""
-        for key in [key for key, connection in self._connections.items() if connection.is_idle]:
-            del self._connections[key]
 
     def _stock_fetch_plan(self, request: FetchRequest) -> RequestPlan:
         cluster_id = self._identity.cluster_id
@@ -244,8 +212,7 @@ class PeerClient:
                 quorum_messages.vote_response_from_wire,
             )
         if isinstance(request, BeginEpochRequest):
-            assert self._discovery is not None
-            request.endpoints = (self._own_endpoint(),)
+            request.endpoints = (self._own_endpoint,)
             request.boot_timestamp = self._discovery.own_boot_timestamp
             return (
                 ApiKey.BEGIN_QUORUM_EPOCH,
@@ -255,9 +222,7 @@ class PeerClient:
         assert isinstance(request, EndEpochRequest)
         return (
             ApiKey.END_QUORUM_EPOCH,
-            lambda version: quorum_messages.end_to_wire(
-                request, cluster_id, version, (self._own_endpoint(),)
-            ),
+            lambda version: quorum_messages.end_to_wire(request, cluster_id, version, (self._own_endpoint,)),
             quorum_messages.leader_response_from_wire,
         )
 
@@ -281,7 +246,6 @@ class PeerClient:
             )
 
     def _record_contact(self, peer: int, failure: str | None) -> None:
-        assert self._discovery is not None
         now, reachable = self._clock.now_ms(), failure is None
         if failure is None:
             self.contacts.responded(peer, now)

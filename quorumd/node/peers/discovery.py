@@ -192,7 +192,7 @@ class Discovery:
         return (Route(DiscoverBrokersRequest, self.discover_brokers),)
 
     def discover_brokers(self, session: Session, request: Request[DiscoverBrokersRequest]) -> None:
-        """Anybody may ask; a node tells its own address by asking (ids below 0 are admin clients)."""
+        """Handle DiscoverBrokers. Requests announce the sender's address, except from admin clients (ids below 0)."""
         message = request.message
         self.learn(
             message.replica_id,

@@ -60,7 +60,7 @@ class Topic(Protocol[P_co]):
 
 
 def only_partition(topics: Sequence[Topic[P_co]]) -> P_co | None:
-    """The partition of the metadata log, if the request names it and nothing else."""
+    """The partition of the metadata log, None if the request names any other."""
     if len(topics) != 1 or topics[0].topic_name != METADATA_TOPIC or len(topics[0].partitions) != 1:
         return None
     partition = topics[0].partitions[0]
@@ -68,7 +68,7 @@ def only_partition(topics: Sequence[Topic[P_co]]) -> P_co | None:
 
 
 def error_topics(module: Any, topics: Sequence[Topic[Partition]], error: ErrorCode) -> list[Any]:
-    """The topics of a request with an error in every partition's slot, of `module`'s response classes."""
+    """The topics of a request with an error in every partition, in the response classes of `module`."""
     return [
         module.TopicData(
             topic.topic_name,
@@ -223,6 +223,7 @@ def leader_response_from_wire(
     message: begin_quorum_epoch_response.BeginQuorumEpochResponse
     | end_quorum_epoch_response.EndQuorumEpochResponse,
 ) -> LeaderResponse | ErrorCode:
+    """The flat response, or its top-level error if it has no partition."""
     topics: Sequence[
         Topic[begin_quorum_epoch_response.PartitionData | end_quorum_epoch_response.PartitionData]
     ] = message.topics

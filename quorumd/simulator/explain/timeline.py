@@ -146,7 +146,7 @@ class Timeline:
             if machine.process is None:
                 self._report_end(seen, lane)
         # A process that ends while it starts never comes to have an engine.
-        node = machine.node if hasattr(machine.node, "engine") else None
+        node = machine.node
         self._observe_disk(machine, node, seen, lane)
         if node is None:
             return

@@ -395,7 +395,7 @@ def _start_node(data: bytes) -> None:
     disk = cluster.disks[1]
     for path, file in unpacked(data).items():
         put(disk, path, file)
-    cluster.make(1).start()
+    cluster.start_node(1)
     cluster.run(3000)
 
 

@@ -11,8 +11,10 @@ from quorumd.node.api.controller_table import CONTROLLER_APIS, ControllerApi
 from quorumd.protocol.apis import APIS
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.wire import Message
-from tests.support.api_harness import TOPIC_ID, ApiHarness
-from tests.support.recording_session import DecodingSession, RecordingSession, request_of
+from tests.support.node.api_harness import FIRST_OFFSET as FIRST_OFFSET
+from tests.support.node.api_harness import TOPIC_ID as TOPIC_ID
+from tests.support.node.api_harness import ApiHarness
+from tests.support.node.recording_session import DecodingSession, RecordingSession, request_of
 
 
 class ControllerHarness(ApiHarness):

@@ -12,6 +12,7 @@ from quorumd.controller.controller import ControllerSettings
 from quorumd.ids import Endpoint, KafkaUuid
 from quorumd.log.meta_properties import format_folder
 from quorumd.log.quorum_state_file import Founder
+from quorumd.node.builder import NodePorts, start_node
 from quorumd.node.node import Node
 from quorumd.node.settings import NodeSettings
 from quorumd.ports import Transport
@@ -76,8 +77,8 @@ class Cluster:
             founders=founders if founds else None,
         )
 
-    def make(self, node_id: int, **settings: Any) -> Node:
-        """A node that is not started yet, on the machine of that id."""
+    def start_node(self, node_id: int, **settings: Any) -> Node:
+        """Start a node on the machine of that id."""
         process = self.processes[node_id] = Process(f"node-{node_id}", node_id)
         self.starts[node_id] += 1
         self.disks[node_id].mount(process)
@@ -90,19 +91,22 @@ class Cluster:
             "voter_addresses": tuple((voter, host_of(voter), PORT) for voter in self.voters),
             "bootstrap_voters": self.voters,
         }
-        self.nodes[node_id] = node = Node(
-            NodeSettings(**(fields | self.settings | settings)),
+        ports = NodePorts(
             SimulatedClock(self.heap, process, record_ms=self.record_ms),
             SimulatedEntropy(Random(node_id + 100 * self.starts[node_id])),
             self.disks[node_id],
             self.network.host(host_of(node_id), process),
+        )
+        self.nodes[node_id] = node = start_node(
+            NodeSettings(**(fields | self.settings | settings)),
+            ports,
             partial(self._stopped, node_id, process),
         )
         return node
 
     def start(self, *node_ids: int) -> Cluster:
         for node_id in node_ids or self.voters:
-            self.make(node_id).start()
+            self.start_node(node_id)
         return self
 
     def kill(self, node_id: int) -> None:

@@ -83,16 +83,15 @@ def test_a_folder_that_a_node_runs_on_is_refused_to_another(monkeypatch: pytest.
     first = cluster.leader()
     monkeypatch.setattr(cluster.disks[1], "mount", lambda process: None)  # the first process lives on
     with pytest.raises(StorageError, match="another process"):
-        cluster.make(1).start()
+        cluster.start_node(1)
     assert first.engine.is_leader
 
 
 def test_a_taken_address_leaves_the_folder_free() -> None:
     cluster = Cluster()
     squatter = cluster.network.host("10.0.0.1").listen("10.0.0.1", 9092, lambda: pytest.fail("nobody comes"))
-    node = cluster.make(1)
     with pytest.raises(OSError, match="taken"):
-        node.start()
+        cluster.start_node(1)
     assert not cluster.disks[1].exists(f"{FOLDER}/boot-timestamp"), "nothing is written before it may run"
     squatter.close()
     cluster.start(1).leader()
@@ -101,12 +100,12 @@ def test_a_taken_address_leaves_the_folder_free() -> None:
 def test_a_node_that_would_know_nobody_is_refused() -> None:
     cluster = Cluster(founds=False)
     nobody: dict[str, Any] = {"voter_addresses": (), "bootstrap_voters": ()}
-    with pytest.raises(ConfigError, match=r"node 1 would know nobody.*set quorum\.voters"):
-        cluster.make(1, **nobody).start()
+    with pytest.raises(ConfigError, match=r"node 1 has no peers.*set quorum\.voters"):
+        cluster.start_node(1, **nobody)
     cluster.format(1, founds=True)
     cluster.start().leader()
     cluster.kill(1)
-    cluster.make(1, **nobody).start()
+    cluster.start_node(1, **nobody)
     assert cluster.leader().engine.voters.current.ids == (1,), "its log knows"
 
 
@@ -114,7 +113,7 @@ def test_a_start_that_fails_late_leaves_neither_address_nor_folder_taken() -> No
     cluster = Cluster()
     cluster.disks[1].make_directory(f"{FOLDER}/boot-timestamp.tmp")
     with pytest.raises(StorageError):
-        cluster.make(1).start()
+        cluster.start_node(1)
     assert cluster.network.listener_at(("10.0.0.1", 9092)) is None
     cluster.disks[1].lock(f"{FOLDER}/.lock")
 
@@ -127,8 +126,7 @@ def test_a_node_starts_and_serves_on_a_full_disk() -> None:
     cluster.run(10)
     disk = cluster.disks[1]
     disk.capacity = disk.used_bytes()
-    node = cluster.make(1)
-    node.start()
+    cluster.start_node(1)
     cluster.run(5000)
     assert cluster.exits == [(1, ExitCode.DONE, "")]
     disk.repair()
@@ -172,8 +170,8 @@ def test_bootstrap_records_come_once() -> None:
 
 def test_hole_24_nodes_with_different_voters_elect_nobody() -> None:
     cluster = Cluster(2, founds=False)
-    cluster.make(1, bootstrap_voters=(1, 2, 3)).start()
-    cluster.make(2, bootstrap_voters=(2, 4, 5)).start()
+    cluster.start_node(1, bootstrap_voters=(1, 2, 3))
+    cluster.start_node(2, bootstrap_voters=(2, 4, 5))
     cluster.run(20_000)
     assert [node.engine.is_leader for node in cluster.nodes.values()] == [False, False]
     assert [node.log.end_offset for node in cluster.nodes.values()] == [0, 0]
@@ -185,10 +183,9 @@ def test_a_cluster_id_that_a_full_disk_kept_out_of_the_log_is_forgotten(
     """The node that was elected first could not write; the cluster is the one of the next leader."""
     cluster = Cluster(3)
     for node_id in (2, 3):
-        cluster.make(node_id).start()
+        cluster.start_node(node_id)
     full = cluster.disks[1]
-    node = cluster.make(1)
-    node.start()
+    node = cluster.start_node(1)
     monkeypatch.setattr(node.log, "append", refuse_once(node.log.append))
     cluster.run_until(lambda: all(n.cluster_id for n in cluster.nodes.values()))
     cluster.run(3000)
@@ -362,9 +359,9 @@ def test_damage_in_a_sealed_segment_is_refused_as_soon_as_all_of_it_is_committed
     path = f"{partition_folder(FOLDER)}/{0:020d}.log"
     cluster.disks[1].corrupt(path, 300, 1)
     with pytest.raises(CorruptLog, match=r"is damaged at position.*known to be committed"):
-        cluster.make(1).start()
+        cluster.start_node(1)
     cluster.disks[1].restore()
-    cluster.make(1).start()
+    cluster.start_node(1)
 
 
 def test_a_leader_that_reads_damaged_batches_ends_and_sends_nothing_of_them() -> None:
@@ -415,11 +412,16 @@ def test_a_stop_does_not_wait_for_room_on_the_disk(monkeypatch: pytest.MonkeyPat
     disk = cluster.disks[node.settings.node_id]
     refused: list[Any] = []
 
-    def full(state: SavedState) -> None:
+    save = QuorumStateFile.save
+
+    def full(file: QuorumStateFile, state: SavedState) -> None:
+        if file._disk is not disk:
+            save(file, state)
+            return
         refused.append(state)
         raise DiskFull("no room for quorum-state")
 
-    monkeypatch.setattr(node._recovered.state_file, "save", full)
+    monkeypatch.setattr(QuorumStateFile, "save", full)
     cluster.kill(cluster.leader().settings.node_id)
     cluster.run_until(lambda: refused)
     node.shut_down()
@@ -444,7 +446,7 @@ def test_a_failed_flush_ends_the_node_at_once() -> None:
 
 def test_a_broken_promise_ends_the_node_with_its_own_code() -> None:
     cluster = Cluster().start()
-    cluster.leader()._lifecycle.fail("two leaders in epoch 3")
+    cluster.leader().lifecycle.fail("two leaders in epoch 3")
     assert cluster.exits == [(1, ExitCode.INVARIANT_VIOLATED, "two leaders in epoch 3")]
 
 
@@ -454,7 +456,7 @@ def test_a_committed_record_that_is_not_understood_ends_the_node_in_order() -> N
     leader = cluster.leader()
     log = leader.log
     batch = encode_batch(log.end_offset, leader.engine.epoch, 1000, [b"\x01\x7f\x00"])
-    assert leader._runner.propose(batch, log.end_offset + 1)
+    assert leader.runner.propose(batch, log.end_offset + 1)
     cluster.run_until(lambda: cluster.exits)
     ((_, exit_code, reason),) = cluster.exits
     assert exit_code == ExitCode.DATA_FOLDER
@@ -465,13 +467,13 @@ def test_sessions_are_forgotten_with_their_connections() -> None:
     cluster = Cluster(3).start()
     node = cluster.leader()
     cluster.run(2000)
-    before = len(node._incoming._sessions)
+    before = len(node.incoming._sessions)
     for _ in range(20):
         client = cluster.client(node.settings.node_id)
         assert set_config(client, "a", "1") == 0
         client.close()
     cluster.run(100)
-    assert len(node._incoming._sessions) == before
+    assert len(node.incoming._sessions) == before
     assert node.statistics.connections_open == before
 
 
@@ -479,14 +481,14 @@ def test_connections_to_addresses_that_nobody_has_any_more_are_forgotten() -> No
     cluster = Cluster().start()
     node = cluster.leader()
     for port in range(1, 50):
-        node._peers.call("10.9.9.9", port, discovery_call(cluster))
+        node.connections.call("10.9.9.9", port, discovery_call(cluster))
         cluster.network.host("10.9.9.9")
         cluster.run(100)
-    assert len(node._peers._connections) < 10
+    assert len(node.connections) < 10
 
 
 def discovery_call(cluster: Cluster) -> Any:
-    now = cluster.nodes[1]._clock.now_ms()
+    now = cluster.nodes[1].clock.now_ms()
     return Call(
         ApiKey.DISCOVER_BROKERS,
         lambda version: DiscoverBrokersRequest(),

@@ -26,8 +26,8 @@ def reports() -> Reports:
 def endpoint(reports: Reports) -> Iterator[HttpEndpoint]:
     registry = CollectorRegistry()
     Counter("things", "Things counted.", registry=registry).inc(3)
-    endpoint = HttpEndpoint(("127.0.0.1", 0), registry, lambda: reports.health, lambda: reports.readiness)
-    endpoint.start()
+    endpoint = HttpEndpoint(("127.0.0.1", 0))
+    endpoint.start(registry, lambda: reports.health, lambda: reports.readiness)
     yield endpoint
     endpoint.close()
 
@@ -70,4 +70,4 @@ def test_silent_client_does_not_block_others(endpoint: HttpEndpoint) -> None:
 
 def test_taken_address_is_an_error(endpoint: HttpEndpoint) -> None:
     with pytest.raises(OSError, match="in use"):
-        HttpEndpoint(("127.0.0.1", endpoint.port), CollectorRegistry(), Reports, Reports)  # type: ignore[arg-type]  # never asked
+        HttpEndpoint(("127.0.0.1", endpoint.port))

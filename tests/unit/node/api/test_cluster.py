@@ -20,9 +20,9 @@ from quorumd.protocol.messages.metadata_request import MetadataRequest, Metadata
 from quorumd.protocol.messages.register_controller_record import ControllerEndpoint, RegisterControllerRecord
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
-from tests.support.api_harness import CLUSTER_ID, ApiHarness, ScriptedCommits, ScriptedImage
-from tests.support.recording_session import request_of
-from tests.support.topic_harness import a_broker
+from tests.support.controller.topic_harness import a_broker
+from tests.support.node.api_harness import CLUSTER_ID, ApiHarness, ScriptedCommits, ScriptedImage
+from tests.support.node.recording_session import request_of
 
 
 class ClusterApiHarness(ApiHarness):

@@ -20,8 +20,8 @@ from quorumd.protocol.messages import (
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
-from tests.support.api_harness import ApiHarness
-from tests.support.recording_session import DecodingSession, RecordingSession, request_of
+from tests.support.node.api_harness import ApiHarness
+from tests.support.node.recording_session import DecodingSession, RecordingSession, request_of
 
 BROKER, TOPIC = int(ResourceType.BROKER), int(ResourceType.TOPIC)
 SET, DELETE, APPEND = 0, 1, 2

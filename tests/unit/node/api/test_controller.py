@@ -21,11 +21,11 @@ from quorumd.protocol.messages.create_partitions_response import CreatePartition
 from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecord
 from quorumd.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from quorumd.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
-from tests.support.api_harness import FIRST_OFFSET
-from tests.support.broker_harness import registration
-from tests.support.controller_harness import ControllerHarness
-from tests.support.recording_session import RecordingSession
-from tests.support.sample_requests import full_request
+from tests.support.controller.broker_harness import registration
+from tests.support.node.api_harness import FIRST_OFFSET
+from tests.support.node.controller_harness import ControllerHarness
+from tests.support.node.recording_session import RecordingSession
+from tests.support.node.sample_requests import full_request
 
 GROUP = 32
 ANSWER = CreatePartitionsResponse(7)

@@ -26,11 +26,11 @@ from quorumd.protocol.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from quorumd.protocol.wire import Message
-from tests.support.api_harness import ApiHarness
-from tests.support.recording_session import RecordingSession, request_of
-from tests.support.sample_requests import full_request
-from tests.support.scripted_role import ScriptedRole
-from tests.support.virtual_time import VirtualTime
+from tests.support.node.api_harness import ApiHarness
+from tests.support.node.recording_session import RecordingSession, request_of
+from tests.support.node.sample_requests import full_request
+from tests.support.node.scripted_role import ScriptedRole
+from tests.support.node.virtual_time import VirtualTime
 
 TIMEOUT_MS = 2000.0
 SPOKEN = {key: (api.min_version, api.max_version) for key, api in APIS.items()}

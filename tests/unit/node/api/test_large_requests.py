@@ -22,10 +22,10 @@ from quorumd.protocol.messages import (
 )
 from quorumd.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from quorumd.protocol.messages.topic_record import TopicRecord
-from tests.support.api_harness import TOPIC_ID
-from tests.support.controller_harness import ControllerHarness
-from tests.support.recording_session import RecordingSession
-from tests.support.topic_harness import a_broker
+from tests.support.controller.topic_harness import a_broker
+from tests.support.node.api_harness import TOPIC_ID
+from tests.support.node.controller_harness import ControllerHarness
+from tests.support.node.recording_session import RecordingSession
 
 LARGE = 3 * MAX_PARTITIONS_PER_PART + 1
 

@@ -32,14 +32,14 @@ from quorumd.raft.messages import (
     VoteResponse,
 )
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
-from tests.support.api_harness import (
+from tests.support.node.api_harness import (
     CLUSTER_ID,
     OTHER_CLUSTER_ID,
     ApiHarness,
     ScriptedDiscovery,
     ScriptedEngine,
 )
-from tests.support.recording_session import request_of
+from tests.support.node.recording_session import request_of
 
 DIRECTORY = KafkaUuid(bytes(15) + b"\x42")
 LEADER = Endpoint("CONTROLLER", "host-2", 9092)

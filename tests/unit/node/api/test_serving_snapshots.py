@@ -16,10 +16,10 @@ from quorumd.protocol.messages.vote_request import VoteRequest
 from quorumd.raft.effects import Respond
 from quorumd.raft.events import RequestReceived
 from quorumd.raft.messages import LeaderResponse, SnapshotRequest, SnapshotResponse
-from tests.support.api_harness import CLUSTER_ID, ApiHarness, ScriptedDiscovery, ScriptedEngine
-from tests.support.log_fixtures import fresh_disk, open_log
-from tests.support.recording_session import request_of
-from tests.support.snapshots import write_snapshot
+from tests.support.log.small_logs import fresh_disk, open_log
+from tests.support.log.snapshots import write_snapshot
+from tests.support.node.api_harness import CLUSTER_ID, ApiHarness, ScriptedDiscovery, ScriptedEngine
+from tests.support.node.recording_session import request_of
 
 LEADER = Endpoint("CONTROLLER", "host-2", 9092)
 SNAPSHOT, NEWER = OffsetAndEpoch(100, 3), OffsetAndEpoch(200, 3)

@@ -21,9 +21,9 @@ from quorumd.protocol.messages.metadata_request import MetadataRequest
 from quorumd.protocol.messages.metadata_response import MetadataResponse
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
-from tests.support.api_harness import ApiHarness, ScriptedCommits, ScriptedImage
-from tests.support.recording_session import request_of
-from tests.support.topic_harness import a_broker, directory_of
+from tests.support.controller.topic_harness import a_broker, directory_of
+from tests.support.node.api_harness import ApiHarness, ScriptedCommits, ScriptedImage
+from tests.support.node.recording_session import request_of
 
 SLICE_PARTITIONS = 10
 

@@ -21,12 +21,12 @@ def grown(cluster: Cluster, *newcomers: int) -> None:
     """Nodes that know the first one and nothing else, once they fetch from the leader."""
     for node_id in newcomers:
         cluster.format(node_id)
-        cluster.make(
+        cluster.start_node(
             node_id,
             voter_addresses=(),
             bootstrap_servers=((host_of(1), PORT),),
             bootstrap_voters=(),
-        ).start()
+        )
     cluster.leader()
     client = cluster.client()
     while not set(newcomers) <= {observer.replica_id for observer in describe(client).observers}:

@@ -33,7 +33,7 @@ from quorumd.raft.events import (
     VoterChangeRequested,
 )
 from quorumd.raft.voters import Voter
-from tests.support.api_harness import (
+from tests.support.node.api_harness import (
     CLUSTER_ID,
     OTHER_CLUSTER_ID,
     TIMEOUT_MS,
@@ -41,7 +41,7 @@ from tests.support.api_harness import (
     ScriptedDiscovery,
     ScriptedEngine,
 )
-from tests.support.recording_session import request_of
+from tests.support.node.recording_session import request_of
 
 DIRECTORY = KafkaUuid(bytes(15) + b"\x42")
 KEY = ReplicaKey(4, DIRECTORY)
@@ -79,7 +79,7 @@ class VoterApiHarness(ApiHarness):
     def new_voter_answers(self, *features: SupportedFeatureKey, error: int = 0, fetch: int = 17) -> None:
         spoken = [ApiVersion(ApiKey.FETCH, 4, fetch)]
         answer = ApiVersionsResponse(error, spoken, supported_features=list(features))
-        self.peers.calls[0][2].on_response(answer)
+        self.connections.calls[0][2].on_response(answer)
 
 
 @pytest.fixture
@@ -189,7 +189,7 @@ class TestAddRaftVoter:
     def test_asks_the_new_voter_first_then_the_engine(self, world: VoterApiHarness) -> None:
         assert world.ask(add_voter()) is None
         assert world.events == []
-        host, port, call = world.peers.calls[0]
+        host, port, call = world.connections.calls[0]
         assert (host, port, call.api_key) == ("host-4", 9092, ApiKey.API_VERSIONS)
         assert call.build(4).NAME == "ApiVersionsRequest"
         world.new_voter_answers(SupportedFeatureKey("metadata.version", 7, 25), KRAFT_VERSION)
@@ -236,14 +236,14 @@ class TestAddRaftVoter:
 
     def test_a_voter_that_cannot_be_reached_is_not_added(self, world: VoterApiHarness) -> None:
         world.ask(add_voter())
-        world.peers.calls[0][2].on_failure(Failure("connection refused", refused=True))
+        world.connections.calls[0][2].on_failure(Failure("connection refused", refused=True))
         assert error_of(world.answer) == ErrorCode.REQUEST_TIMED_OUT
         assert message_of(world.answer) == "Node 4 at host-4:9092 cannot be reached: connection refused."
         assert world.events == []
 
     def test_the_listener_of_the_quorum_is_the_one_that_is_asked(self, world: VoterApiHarness) -> None:
         world.ask(add_voter(listeners=[("BROKER", "host-4", 1), ("controller", "host-4", 2)]))
-        assert world.peers.calls[0][:2] == ("host-4", 2)
+        assert world.connections.calls[0][:2] == ("host-4", 2)
         world.new_voter_answers(KRAFT_VERSION)
         both = (Endpoint("BROKER", "host-4", 1), Endpoint("CONTROLLER", "host-4", 2))
         assert world.pending.change == AddVoter(Voter(KEY, both), True)
@@ -266,7 +266,7 @@ class TestAddRaftVoter:
     def test_a_voter_that_cannot_be_is_refused(self, world: VoterApiHarness, fields: dict[str, Any]) -> None:
         assert error_of(world.ask(add_voter(**fields))) == ErrorCode.INVALID_REQUEST
         assert message_of(world.answer)
-        assert world.peers.calls == []
+        assert world.connections.calls == []
         assert world.events == []
 
     @pytest.mark.parametrize(("asked_ms", "timeout_ms"), [(300, 300), (5000, 5000), (0, TIMEOUT_MS)])
@@ -275,7 +275,7 @@ class TestAddRaftVoter:
     ) -> None:
         world.ask(add_voter(timeout_ms=asked_ms))
         now = world.time.clock.now_ms()
-        assert world.peers.calls[0][2].deadline_ms == now + min(timeout_ms, TIMEOUT_MS)
+        assert world.connections.calls[0][2].deadline_ms == now + min(timeout_ms, TIMEOUT_MS)
         world.new_voter_answers(KRAFT_VERSION)
         world.time.pass_ms(timeout_ms - 1)
         assert world.answer is None
@@ -342,7 +342,7 @@ class TestUpdateRaftVoter:
 def test_another_cluster_is_refused(world: VoterApiHarness, make: Callable[..., Any]) -> None:
     assert error_of(world.ask(make(cluster_id=OTHER_CLUSTER_ID))) == ErrorCode.INCONSISTENT_CLUSTER_ID
     assert world.events == []
-    assert world.peers.calls == []
+    assert world.connections.calls == []
 
 
 @pytest.mark.parametrize("make", [add_voter, remove_voter, update_voter])
@@ -360,7 +360,7 @@ def test_whoever_may_not_alter_the_cluster_changes_no_voters(
     assert error_of(world.ask(make())) == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert world.events == []
     assert world.forwarded == []
-    assert world.peers.calls == []
+    assert world.connections.calls == []
 
 
 def test_there_are_no_acls(world: VoterApiHarness) -> None:
@@ -410,7 +410,7 @@ def test_what_is_not_committed_in_time_times_out(world: VoterApiHarness, make: C
 @pytest.mark.parametrize("make", ALL)
 def test_the_private_code_stays_private(world: VoterApiHarness, make: Callable[..., Any]) -> None:
     world.ask(make())
-    if world.peers.calls:
+    if world.connections.calls:
         world.new_voter_answers(KRAFT_VERSION)
     assert error_of(world.engine_answers(ErrorCode.NOT_FOLLOWER)) == ErrorCode.INVALID_REQUEST
 
@@ -418,7 +418,7 @@ def test_the_private_code_stays_private(world: VoterApiHarness, make: Callable[.
 @pytest.mark.parametrize("make", ALL)
 def test_an_answer_comes_once(world: VoterApiHarness, make: Callable[..., Any]) -> None:
     world.ask(make())
-    if world.peers.calls:
+    if world.connections.calls:
         world.new_voter_answers(KRAFT_VERSION)
     world.engine_answers(ErrorCode.NONE)
     world.engine_answers(ErrorCode.NONE)

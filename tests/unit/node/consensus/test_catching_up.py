@@ -207,7 +207,7 @@ def test_observer_catches_up_from_a_snapshot(cluster: Cluster) -> None:
     for node in cluster.nodes.values():
         snapshot = cut(cluster, node)
     cluster.format(9)
-    cluster.make(9, voter_addresses=tuple((n, host_of(n), 9092) for n in (1, 2, 3))).start()
+    cluster.start_node(9, voter_addresses=tuple((n, host_of(n), 9092) for n in (1, 2, 3)))
     cluster.run_until(lambda: caught_up(cluster, 9))
     assert cluster.nodes[9].log.start_offset == snapshot.offset
     assert_same(cluster, 9, role="observer")

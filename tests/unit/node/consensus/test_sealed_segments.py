@@ -68,10 +68,10 @@ def test_damage_in_a_committed_sealed_segment_is_detected_at_the_next_start(vict
     before = cluster.disks[node_id].contents()
     cluster.disks[node_id].corrupt(FIRST_SEGMENT, 300, 1)
     with pytest.raises(CorruptLog, match=r"is damaged at position.*known to be committed"):
-        cluster.make(node_id).start()
-    assert cluster.disks[node_id].contents() == before, "nothing was truncated"
+        cluster.start_node(node_id)
+    assert cluster.disks[node_id].contents() == before, "nothing was cut"
     cluster.disks[node_id].restore()
-    cluster.make(node_id).start()
+    cluster.start_node(node_id)
 
 
 def test_uncommitted_sealed_segment_may_be_torn() -> None:
@@ -88,5 +88,5 @@ def test_uncommitted_sealed_segment_may_be_torn() -> None:
     cluster.kill(node_id)
     disk = cluster.disks[node_id]
     disk.corrupt(FIRST_SEGMENT, len(disk.contents()[FIRST_SEGMENT]) - 1, 1)
-    cluster.make(node_id).start()
+    cluster.start_node(node_id)
     assert committed <= cluster.nodes[node_id].log.end_offset < leader.log.active_base_offset

@@ -16,13 +16,12 @@ from quorumd.protocol.messages.alter_partition_request import (
     TopicData,
 )
 from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
-from tests.support.api_harness import TOPIC_ID
-from tests.support.broker_harness import registration
-from tests.support.controller_harness import ControllerHarness
-from tests.support.recording_session import RecordingSession
+from tests.support.controller.broker_harness import registration
+from tests.support.node.controller_harness import TOPIC_ID, ControllerHarness
+from tests.support.node.recording_session import RecordingSession
 
 
-class World(ControllerHarness):
+class RejoiningBrokers(ControllerHarness):
     """Brokers 1, 2 and 3 of R25: 1 leads [1, 2] at partition epoch 5, and 3 has caught up."""
 
     def __init__(self) -> None:

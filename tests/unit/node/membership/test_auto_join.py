@@ -22,15 +22,15 @@ def voters(node: Node) -> list[tuple[int, int]]:
 
 def add_observer(cluster: Cluster, node_id: int, **settings: Any) -> None:
     cluster.format(node_id, folder=0)
-    cluster.make(node_id, bootstrap_voters=(), bootstrap_servers=((host_of(1), PORT),), **settings).start()
+    cluster.start_node(node_id, bootstrap_voters=(), bootstrap_servers=((host_of(1), PORT),), **settings)
 
 
 def replace_disk(cluster: Cluster, node_id: int, **settings: Any) -> None:
     cluster.kill(node_id)
     cluster.format(node_id, folder=1)
-    cluster.make(
+    cluster.start_node(
         node_id, bootstrap_voters=(), bootstrap_servers=((host_of(1), PORT), (host_of(2), PORT)), **settings
-    ).start()
+    )
 
 
 def test_observer_becomes_a_voter() -> None:

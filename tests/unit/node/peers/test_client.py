@@ -11,6 +11,7 @@ from quorumd.node.consensus.voter_records import VoterRecord, encode_control_rec
 from quorumd.node.peers.address_book import Address
 from quorumd.node.peers.client import PeerClient
 from quorumd.node.peers.connection import Call, Failure, Purpose
+from quorumd.node.peers.connections import PeerConnections
 from quorumd.node.peers.discovery import Discovery
 from quorumd.node.wire import fetch_messages, quorum_messages, snapshot_messages
 from quorumd.protocol.apis import APIS, ApiKey
@@ -84,20 +85,21 @@ class ClientHarness(NodeParts):
         self.received_log = Log()
         self.takes = 1000
         self.addresses = Addresses()
+        self.connections = PeerConnections(
+            self.network.host("me"), self.time.clock, "quorumd-1", private_apis
+        )
         self.requests = PeerClient(
-            "quorumd-1",
-            self.network.host("me"),
+            self.connections,
+            cast(Discovery, self.addresses),
             self.time.clock,
             cast(SegmentedLog, self.received_log),
             self.identity,
             self.statistics,
             self._step,
             self.voter_records.extend,
-            lambda: OWN,
+            OWN,
             500.0,
-            private_apis,
         )
-        self.requests.set_discovery(cast(Discovery, self.addresses))
 
     def send(self, request: Any, peer: int = 2) -> None:
         self.requests.send(Send(peer, request))
@@ -344,7 +346,7 @@ def test_node_without_private_apis_sends_no_private_request() -> None:
 def test_close_ends_all_connections(harness: ClientHarness) -> None:
     harness.send(fetch())
     harness.send(vote())
-    harness.requests.close()
+    harness.connections.close()
     harness.time.pass_ms(5000)
     assert [link.is_closed for link in harness.peer.links] == [True, True]
     assert harness.events == []
@@ -352,9 +354,9 @@ def test_close_ends_all_connections(harness: ClientHarness) -> None:
 
 def test_connections_to_former_addresses_are_dropped(harness: ClientHarness) -> None:
     for port in range(1, 30):
-        harness.requests.call("gone", port, discovery(harness))
+        harness.connections.call("gone", port, discovery(harness))
         harness.time.pass_ms(100)
-    assert len(harness.requests._connections) == 1
+    assert len(harness.connections) == 1
 
 
 def discovery(harness: ClientHarness) -> Call:

@@ -22,9 +22,8 @@ from quorumd.protocol.messages.create_topics_request import CreatableTopic, Crea
 from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecord
 from quorumd.protocol.messages.unfence_broker_record import UnfenceBrokerRecord
 from quorumd.protocol.wire import Message
-from tests.support.api_harness import TOPIC_ID
-from tests.support.controller_harness import ControllerHarness
-from tests.support.recording_session import RecordingSession, request_of
+from tests.support.node.controller_harness import TOPIC_ID, ControllerHarness
+from tests.support.node.recording_session import RecordingSession, request_of
 
 BROKER = 101
 COUNT = 3 * MAX_PARTITIONS_PER_PART + 1
@@ -135,10 +134,10 @@ def test_duplicate_topics_are_in_one_part() -> None:
 
 
 @pytest.fixture
-def world() -> ControllerHarness:
+def cluster() -> ControllerHarness:
     """Broker 101 leads all of one topic's partitions."""
-    world = ControllerHarness()
-    image = world.controller.image
+    cluster = ControllerHarness()
+    image = cluster.controller.image
     image.apply(RegisterBrokerRecord(BROKER, broker_epoch=7, fenced=True), [])
     image.apply(UnfenceBrokerRecord(BROKER, 7), [])
     one = Partition(replicas=(BROKER, 102), isr=(BROKER, 102), leader=BROKER)
@@ -151,8 +150,8 @@ def shrink() -> AlterPartitionRequest:
     return AlterPartitionRequest(BROKER, 7, [TopicData(topic_id=TOPIC_ID, partitions=partitions)])
 
 
-def take_turns(world: ControllerHarness) -> int:
-    """How many turns the rest takes."""
+def take_turns(cluster: ControllerHarness) -> int:
+    """Run the remaining turns and count them."""
     turns = 0
     while cluster.turns:
         cluster.turns.pop(0)()
@@ -160,9 +159,11 @@ def take_turns(world: ControllerHarness) -> int:
     return turns
 
 
-def test_a_large_request_changes_few_partitions_a_turn_and_has_one_answer(world: ControllerHarness) -> None:
-    session = world.ask(shrink(), version=2)
-    assert session.held, "what comes behind it waits"
+def test_large_request_changes_few_partitions_per_turn_and_gets_one_response(
+    cluster: ControllerHarness,
+) -> None:
+    session = cluster.ask(shrink(), version=2)
+    assert session.held, "later requests wait"
     assert len(cluster.batches[0]) == MAX_PARTITIONS_PER_PART
     take_turns(cluster)
     assert [len(batch) for batch in cluster.batches] == [MAX_PARTITIONS_PER_PART] * 3 + [1]
@@ -175,8 +176,8 @@ def test_a_large_request_changes_few_partitions_a_turn_and_has_one_answer(world:
     assert {(each.error_code, each.partition_epoch) for each in topic.partitions} == {(0, 1)}
 
 
-def test_other_requests_are_planned_between_two_parts(world: ControllerHarness) -> None:
-    session = world.ask(shrink(), version=2)
+def test_other_requests_are_planned_between_two_parts(cluster: ControllerHarness) -> None:
+    session = cluster.ask(shrink(), version=2)
     last = wire.ReassignablePartition(COUNT - 1, [BROKER])
     cluster.ask(wire.AlterPartitionReassignmentsRequest(topics=[wire.ReassignableTopic("topic", [last])]))
     take_turns(cluster)
@@ -194,19 +195,19 @@ def test_other_requests_are_planned_between_two_parts(world: ControllerHarness) 
     assert {each.error_code for each in topic.partitions[:-1]} == {0}
 
 
-def test_a_request_whose_parts_lose_their_leader_is_refused_once(world: ControllerHarness) -> None:
-    session = world.ask(shrink(), version=2)
-    world.lose_leadership()
-    take_turns(world)
-    (answer,) = session.answers
-    assert answer.error_code == ErrorCode.NOT_CONTROLLER
+def test_request_that_loses_its_leader_between_parts_is_rejected_once(cluster: ControllerHarness) -> None:
+    session = cluster.ask(shrink(), version=2)
+    cluster.lose_leadership()
+    take_turns(cluster)
+    (response,) = session.answers
+    assert response.error_code == ErrorCode.NOT_CONTROLLER
     assert len(cluster.batches) == 1
 
 
-def test_a_large_request_that_comes_to_another_node_goes_to_the_leader_whole(
-    world: ControllerHarness,
+def test_large_request_is_forwarded_to_the_leader_unsplit(
+    cluster: ControllerHarness,
 ) -> None:
-    world.is_leader = False
+    cluster.is_leader = False
     message = reassignment(("topic", COUNT))
     session = cluster.ask(message, RecordingSession())
     take_turns(cluster)

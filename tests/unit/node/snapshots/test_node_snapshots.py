@@ -84,8 +84,7 @@ def test_node_starts_from_its_newest_snapshot() -> None:
     image = before.state_machine.image.fingerprint()
     voters = before.engine.voters
     cluster.kill(1)
-    node = cluster.make(1)
-    node.start()
+    node = cluster.start_node(1)
     assert node.log.start_offset > 0
     newest = node.log.latest_snapshot
     assert newest is not None
@@ -103,8 +102,7 @@ def test_node_serves_requests_while_it_loads_its_snapshot_and_campaigns_afterwar
     write_and_wait(cluster, 5)
     cluster.kill(1)
     cluster.record_ms = 5.0
-    node = cluster.make(1)
-    node.start()
+    node = cluster.start_node(1)
     client = cluster.client(1)
     assert client.ask(ApiVersionsRequest(), 0).error_code == 0
     assert node.state_machine.loading is not None
@@ -143,8 +141,8 @@ def test_node_without_snapshot_and_log_start_does_not_start() -> None:
     cluster.kill(1)
     for snapshot in snapshots:
         cluster.disks[1].open(f"{DIRECTORY}/{file_name(snapshot)}").write_at(300, b"???")
-    with pytest.raises(StorageError, match=r"no valid snapshot .* format it again"):
-        cluster.make(1).start()
+    with pytest.raises(StorageError, match=r"no sound snapshot .* format it again"):
+        cluster.start_node(1)
 
 
 def test_replica_behind_the_log_start_fetches_the_snapshot() -> None:
@@ -189,7 +187,7 @@ def test_kill_during_a_snapshot_build_leaves_no_files() -> None:
     cluster = make_cluster(1)
     write(cluster, 40)
     node = cluster.leader()
-    cluster.run_until(lambda: node._snapshots._is_building)
+    cluster.run_until(lambda: node.snapshots._is_building)
     cluster.kill(1)
     cluster.start(1)
     assert cluster.leader().log.snapshots.ids == []

@@ -34,10 +34,10 @@ from quorumd.raft.events import Event
 from quorumd.raft.messages import BeginEpochRequest
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 from quorumd.simulator.environment.entropy import SimulatedEntropy
-from tests.support.recording_session import RecordingSession
-from tests.support.scripted_role import ScriptedRole
-from tests.support.state_machines import state_machine_of
-from tests.support.virtual_time import VirtualTime
+from tests.support.node.parts import state_machine_of
+from tests.support.node.recording_session import RecordingSession
+from tests.support.node.scripted_role import ScriptedRole
+from tests.support.node.virtual_time import VirtualTime
 
 CLUSTER_ID, OTHER_CLUSTER_ID = "o" * 22, "t" * 22
 LISTENER = "CONTROLLER"
@@ -129,7 +129,7 @@ class RecordingForwarder(Forwarder):
         self.forwarded.append((request, hook))
 
 
-class RecordingPeers:
+class RecordingConnections:
     """Keeps the calls to addresses."""
 
     def __init__(self) -> None:
@@ -164,7 +164,7 @@ class ApiHarness:
         self.statistics = NodeStatistics()
         self.engine = parts.pop("engine", None) or ScriptedEngine()
         self.discovery = parts.pop("discovery", None) or ScriptedDiscovery()
-        self.peers = RecordingPeers()
+        self.connections = RecordingConnections()
         self.forwarder = RecordingForwarder()
         self.events: list[Event] = []
         self.reads: list[Callable[[bool], None]] = []
@@ -188,26 +188,32 @@ class ApiHarness:
         )
         machine: Any = parts.pop("state_machine", None) or state_machine_of(self.controller.image)
         self.machine: Any = machine
+        endpoint = Endpoint(listener, "here", 9092)
+        settings = NodeSettings(node_id, "/data", endpoint, endpoint, static_configs=static_configs)
+        scheduler = parts.pop("scheduler", None) or SliceScheduler(self.turns.append, slice_partitions)
+        self.context = ApiContext(
+            **(self._parts(settings, scheduler) | {"identity": self._identity(cluster_id)} | parts)
+        )
+
+    def _parts(self, settings: NodeSettings, scheduler: SliceScheduler) -> dict[str, Any]:
         purgatory = ResponsePurgatory(
             self.statistics, self.proposals, self.reads.append, self.forwarder.forward
         )
-        scheduler = parts.pop("scheduler", None) or SliceScheduler(self.turns.append, slice_partitions)
-        endpoint = Endpoint(listener, "here", 9092)
-        all_parts: dict[str, Any] = {
-            "settings": NodeSettings(node_id, "/data", endpoint, endpoint, static_configs=static_configs),
+        writer = MetadataWriter(
+            lambda: self.has_room, self.machine, self.proposals, self.unclean_elections.extend
+        )
+        return {
+            "settings": settings,
             "clock": self.time.clock,
             "engine": self.engine,
             "log": None,
-            "identity": ClusterIdentity(cluster_id, SimulatedEntropy(Random(1))),
             "statistics": self.statistics,
-            "state_machine": machine,
+            "state_machine": self.machine,
             "controller": self.controller,
-            "writer": MetadataWriter(
-                lambda: self.has_room, machine, self.proposals, self.unclean_elections.extend
-            ),
+            "writer": writer,
             "alter_partition_order": self.order,
             "discovery": self.discovery,
-            "peers": self.peers,
+            "connections": self.connections,
             "monitor": None,
             "role": ScriptedRole(lambda: self.is_leader and self.engine.is_leader),
             "router": RequestRouter(),
@@ -219,7 +225,10 @@ class ApiHarness:
             "purgatory": purgatory,
             "large_requests": LargeRequests(self.controller, purgatory, scheduler),
         }
-        self.context = ApiContext(**(all_parts | parts))
+
+    @staticmethod
+    def _identity(cluster_id: str | None) -> ClusterIdentity:
+        return ClusterIdentity(cluster_id, SimulatedEntropy(Random(1)))
 
     @property
     def forwarded(self) -> list[Request[Message]]:
@@ -248,7 +257,7 @@ class ApiHarness:
     def lose_leadership(self) -> None:
         """In the order of a node: first the proposals, then the reads."""
         self.is_leader = False
-        self.proposals.lost()
+        self.proposals.on_leadership_lost()
         self.confirm(False)
 
     def _append(self, values: Sequence[bytes]) -> int:

@@ -1,0 +1,392 @@
+"""Builds a node from its settings and ports, and starts it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from quorumd.errors import ConfigError
+from quorumd.ids import Endpoint, ReplicaKey
+from quorumd.log.folder_lock import lock_folder
+from quorumd.node.api.context import ApiContext, create_api_context
+from quorumd.node.api.envelopes import CLIENT_ID_PREFIX
+from quorumd.node.api.families import add_routes
+from quorumd.node.api.quorum import ResponseSender
+from quorumd.node.consensus.commit_listeners import CommitListeners
+from quorumd.node.consensus.high_watermark_checkpointer import HighWatermarkCheckpointer
+from quorumd.node.consensus.leader_role import LeaderRole
+from quorumd.node.consensus.quorum_state_store import QuorumStateStore
+from quorumd.node.consensus.raft_runner import RaftRunner, RunnerOutputs
+from quorumd.node.consensus.voter_log import VoterLog
+from quorumd.node.controller.leadership import Leadership
+from quorumd.node.controller.runner import ControllerRunner
+from quorumd.node.graceful_shutdown import GracefulShutdown
+from quorumd.node.health.quorum_monitor import QuorumMonitor
+from quorumd.node.identity.cluster_identity import ClusterIdentity
+from quorumd.node.identity.founding import Founding
+from quorumd.node.identity.identity_files import next_boot_timestamp
+from quorumd.node.lifecycle import Lifecycle
+from quorumd.node.maintenance import Maintenance
+from quorumd.node.membership.manager import MembershipManager, create_membership_manager
+from quorumd.node.node import Node
+from quorumd.node.peers.address_book import Address
+from quorumd.node.peers.client import PeerClient
+from quorumd.node.peers.connections import PeerConnections
+from quorumd.node.peers.discovery import Discovery
+from quorumd.node.recovered_data import RecoveredData, recover_data
+from quorumd.node.sessions.connections import IncomingConnections
+from quorumd.node.sessions.router import RequestRouter
+from quorumd.node.settings import NodeSettings
+from quorumd.node.snapshots.manager import SnapshotManager
+from quorumd.node.state.log_appender import LogAppender
+from quorumd.node.state.proposals import Proposals
+from quorumd.node.state.state_machine import StateMachine
+from quorumd.node.statistics import NodeStatistics
+from quorumd.node.tick import Tick
+from quorumd.ports import Clock, Disk, Entropy, File, Listener, Network
+from quorumd.raft.engine import RaftEngine
+from quorumd.raft.events import ReplayCompleted, ReplayStarted
+
+APPLY_DELAY_MS = 10.0
+
+
+class NodePorts(NamedTuple):
+    """The outside world of one node."""
+
+    clock: Clock
+    entropy: Entropy
+    disk: Disk
+    network: Network
+
+
+def start_node(settings: NodeSettings, ports: NodePorts, on_stop: Callable[[int, str], None]) -> Node:
+    """Lock and recover the data folder, bind the listener, and start the node. Blocks while files are read.
+
+    Raises ConfigError, StorageError or OSError, with the folder unlocked and the address free. Otherwise
+    `on_stop(exit_code, reason)` is called once, possibly before this returns; see `ExitCode`.
+    """
+    lock = lock_folder(ports.disk, settings.data_directory)
+    try:
+        return _Builder(settings, ports, on_stop).start(lock)
+    except BaseException:
+        lock.close()
+        raise
+
+
+class _Builder:
+    """Makes the parts in the order in which they need each other: first those that need no address of this node."""
+
+    def __init__(self, settings: NodeSettings, ports: NodePorts, on_stop: Callable[[int, str], None]) -> None:
+        clock, entropy, disk, _ = ports
+        self.settings = settings
+        self.ports = ports
+        self.statistics = statistics = NodeStatistics()
+        self.tick = Tick(clock.call_soon, clock.now_ms, statistics.event_processing_ms)
+        self.lifecycle = Lifecycle(clock, on_stop)
+        self.recovered = recovered = recover_data(disk, settings)
+        saved, log = recovered.saved, recovered.log
+        self.log = log
+        self.identity = _identity(recovered, entropy)
+        self.own = own = ReplicaKey(settings.node_id, saved.meta.directory_id)
+        self.engine = engine = RaftEngine(
+            settings.raft, own, saved.quorum_state, log, recovered.voter_history(), entropy.randrange
+        )
+        self.founding = Founding(own, settings, engine, self.identity, recovered.founders)
+        self.role = LeaderRole(engine, settings.node_id)
+        call_later = partial(self.lifecycle.call_later, APPLY_DELAY_MS)
+        self.state_machine = StateMachine(log, clock, call_later, self.lifecycle.call_soon)
+        self.runner = self._runner()
+        self.checkpointer = HighWatermarkCheckpointer(
+            disk,
+            settings.data_directory,
+            saved.known_high_watermark,
+            self._durable_high_watermark,
+            self.lifecycle.file_written,
+        )
+        self.snapshots = SnapshotManager(
+            *(disk, clock, log, settings.log, settings.data_directory, statistics),
+            lambda: self.state_machine.needed_offset,
+        )
+        appender = LogAppender(engine, log, clock, self.state_machine, statistics, self.runner.propose)
+        self.proposals = Proposals(
+            appender.append,
+            self.tick.defer,
+            lambda: not self.runner.is_flushing,
+            clock.now_ms,
+            statistics.commit_latency_ms.observe,
+        )
+        self.controller = self._controller()
+        self.shutdown = GracefulShutdown(
+            *(clock, engine, log, self.runner, self.proposals, self.checkpointer, self.role, self.lifecycle)
+        )
+        self.router = RequestRouter(settings.private_apis)
+        self.incoming = IncomingConnections(self.router, settings, clock, statistics, self.tick)
+
+    def start(self, lock: File) -> Node:
+        """Bind the listener, make the parts that need its address, and start them all."""
+        self._require_peers()
+        settings = self.settings
+        listener = self.ports.network.listen(settings.listen.host, settings.listen.port, self.incoming.accept)
+        try:
+            return self._start(listener, lock)
+        except BaseException:
+            listener.close()
+            raise
+
+    def _start(self, listener: Listener, lock: File) -> Node:
+        settings, clock = self.settings, self.ports.clock
+        advertised = settings.advertised
+        endpoint = Endpoint(advertised.name, advertised.host, advertised.port or listener.port)
+        connections = PeerConnections(
+            self.ports.network, clock, f"{CLIENT_ID_PREFIX}{settings.node_id}", settings.private_apis
+        )
+        discovery = self._discovery(connections)
+        voter_log = self._voter_log(discovery)
+        peers = self._peers(connections, discovery, voter_log, endpoint)
+        monitor = self._monitor(peers)
+        context = self._context(connections, discovery, peers, monitor)
+        add_routes(context)
+        membership = create_membership_manager(context, self.own, self.ports.entropy, endpoint)
+        boot_timestamp = next_boot_timestamp(self.ports.disk, settings.data_directory, clock.wall_ms())
+        node = self._node(boot_timestamp, discovery, connections, membership, monitor, listener)
+        self.lifecycle.on_stop(
+            self.runner.stop,
+            membership.stop,
+            self.controller.on_leadership_lost,
+            self.snapshots.stop,
+            self.proposals.on_leadership_lost,
+            discovery.stop,
+            connections.close,
+            listener.close,
+            self.incoming.close,
+            lock.close,
+        )
+        is_replaying = self._begin_replay()
+        self.runner.start(self._outputs(peers, voter_log, discovery, monitor))
+        if self.lifecycle.is_stopped:
+            return node
+        if is_replaying:
+            self.runner.step(ReplayStarted())
+        self.founding.start(endpoint)
+        own_address = Address(endpoint.host, endpoint.port, boot_timestamp, self.own.directory_id)
+        seeds = [seed for seed in settings.voter_addresses if seed[0] != settings.node_id]
+        discovery.start(own_address, seeds + self.founding.seeds())
+        voter_log.update_addresses()
+        monitor.start()
+        membership.start()
+        interval_ms = settings.maintenance_interval_ms
+        Maintenance(clock, interval_ms, self.lifecycle, self.checkpointer, membership, self.snapshots).start()
+        return node
+
+    def _require_peers(self) -> None:
+        """Once the log names the voters, the configuration need not (KIP-595 draft 6.1)."""
+        settings = self.settings
+        if not (self.founding.voter_ids or settings.bootstrap_servers):
+            raise ConfigError(
+                f"node {settings.node_id} has no peers, and its log names no voters yet: set quorum.voters to "
+                "the voters of the first election, for example 1,2,3, or bootstrap.servers to join a quorum"
+            )
+
+    def _begin_replay(self) -> bool:
+        """Begin to load the newest snapshot and to apply the committed log; returns whether that takes longer."""
+        recovered = self.recovered
+        known = min(recovered.saved.known_high_watermark, self.log.end_offset)
+        on_replayed = partial(self.runner.step, ReplayCompleted())
+        snapshot = recovered.start_snapshot.snapshot
+        return self.state_machine.start(snapshot, known, self.ports.disk, on_replayed)
+
+    def _durable_high_watermark(self) -> int:
+        return min(self.engine.high_watermark, self.runner.durable_offset)
+
+    def _runner(self) -> RaftRunner:
+        states = QuorumStateStore(
+            self.settings.node_id,
+            self.recovered.state_file,
+            self.engine,
+            self.identity,
+            self.founding,
+            self.state_machine,
+        )
+        return RaftRunner(
+            self.engine,
+            self.log,
+            self.ports.disk,
+            self.ports.clock,
+            self.statistics,
+            self.tick,
+            states.save,
+            self.lifecycle.fail,
+        )
+
+    def _controller(self) -> ControllerRunner:
+        controller = ControllerRunner(
+            self.settings.controller,
+            self.ports.clock,
+            self.ports.entropy,
+            self.identity,
+            self.log,
+            self.state_machine,
+            self.proposals,
+            self.statistics,
+            self.role,
+        )
+        if self.settings.registers:
+            controller.controller.other_voters = lambda: [
+                voter for voter in self.engine.voters.current.ids if voter != self.own.id
+            ]
+        return controller
+
+    def _discovery(self, connections: PeerConnections) -> Discovery:
+        settings, clock = self.settings, self.ports.clock
+        return Discovery(
+            self.own,
+            settings.advertised.name,
+            settings.bootstrap_servers,
+            clock,
+            self.ports.entropy,
+            self.identity,
+            connections.call,
+            self.runner.step,
+            lambda: self.engine.should_probe_leader(clock.now_ms()),
+            lambda: self.founding.voter_ids,
+            self.founding,
+            settings.request_timeout_ms,
+        )
+
+    def _voter_log(self, discovery: Discovery) -> VoterLog:
+        return VoterLog(
+            self.engine,
+            self.identity,
+            discovery,
+            self.state_machine,
+            self.ports.clock,
+            self.ports.disk,
+            self.settings.data_directory,
+            self.recovered.saved.meta,
+            self.lifecycle,
+        )
+
+    def _peers(
+        self, connections: PeerConnections, discovery: Discovery, voter_log: VoterLog, endpoint: Endpoint
+    ) -> PeerClient:
+        return PeerClient(
+            connections,
+            discovery,
+            self.ports.clock,
+            self.log,
+            self.identity,
+            self.statistics,
+            self.runner.step,
+            voter_log.fetched,
+            endpoint,
+            self.settings.request_timeout_ms,
+        )
+
+    def _monitor(self, peers: PeerClient) -> QuorumMonitor:
+        return QuorumMonitor(
+            self.settings,
+            self.ports.clock,
+            self.own,
+            self.founding,
+            self.engine,
+            self.state_machine,
+            peers,
+            self.shutdown,
+            self.statistics,
+        )
+
+    def _context(
+        self,
+        connections: PeerConnections,
+        discovery: Discovery,
+        peers: PeerClient,
+        monitor: QuorumMonitor,
+    ) -> ApiContext:
+        return create_api_context(
+            self.settings,
+            self.ports.clock,
+            self.engine,
+            self.log,
+            self.identity,
+            self.statistics,
+            self.state_machine,
+            self.proposals,
+            self.controller,
+            discovery,
+            connections,
+            peers,
+            monitor,
+            self.role,
+            self.router,
+            self.runner.step,
+        )
+
+    def _outputs(
+        self, peers: PeerClient, voter_log: VoterLog, discovery: Discovery, monitor: QuorumMonitor
+    ) -> RunnerOutputs:
+        leadership = Leadership(
+            *(self.role, self.engine, self.log, self.state_machine, self.proposals, self.controller),
+            self.recovered.bootstrap,
+            lambda: self.incoming.next_number,
+        )
+        listeners = CommitListeners(
+            self.engine,
+            self.log,
+            monitor,
+            self.state_machine,
+            self.proposals,
+            voter_log,
+            self.checkpointer,
+            leadership,
+            discovery,
+        )
+        return RunnerOutputs(
+            peers,
+            ResponseSender(self.statistics, self.lifecycle.fail).respond,
+            voter_log,
+            listeners,
+            self.controller.writer.write_no_op,
+            monitor.vote_refused,
+        )
+
+    def _node(
+        self,
+        boot_timestamp: int,
+        discovery: Discovery,
+        connections: PeerConnections,
+        membership: MembershipManager,
+        monitor: QuorumMonitor,
+        listener: Listener,
+    ) -> Node:
+        return Node(
+            self.settings,
+            self.statistics,
+            self.engine,
+            self.log,
+            self.recovered.recovery_report,
+            boot_timestamp,
+            self.identity,
+            self.founding,
+            self.state_machine,
+            self.proposals,
+            self.controller,
+            self.snapshots,
+            discovery,
+            connections,
+            self.incoming,
+            membership,
+            monitor,
+            self.runner,
+            self.lifecycle,
+            self.shutdown,
+            listener,
+            self.ports.clock,
+        )
+
+
+def _identity(recovered: RecoveredData, entropy: Entropy) -> ClusterIdentity:
+    identity = ClusterIdentity(recovered.saved.cluster_id, entropy)
+    for record in recovered.voter_records:
+        identity.appended(record.offset, record.cluster_id)
+    return identity

@@ -1,0 +1,46 @@
+"""The open connections of this node to others, one per address and purpose."""
+
+from __future__ import annotations
+
+from quorumd.node.peers.connection import Call, PeerConnection, Purpose
+from quorumd.ports import Clock, Network
+
+
+class PeerConnections:
+    """Opens connections at the first call to an address. `client_id` names this node to its peers."""
+
+    def __init__(self, network: Network, clock: Clock, client_id: str, private_apis: bool = True) -> None:
+        self._network = network
+        self._clock = clock
+        self._client_id = client_id
+        self._private_apis = private_apis
+        self._connections: dict[tuple[str, int, Purpose], PeerConnection] = {}
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    def call(self, host: str, port: int, call: Call, purpose: Purpose = Purpose.DISCOVERY) -> None:
+        """Send a request to an address."""
+        key = (host, port, purpose)
+        connection = self._connections.get(key)
+        if connection is None:
+            self._drop_idle()
+            connection = PeerConnection(
+                self._network, self._clock, host, port, self._client_id, self._private_apis
+            )
+            self._connections[key] = connection
+        connection.call(call)
+
+    def get(self, host: str, port: int, purpose: Purpose) -> PeerConnection | None:
+        """The connection for calls to this address, None if there was no call yet."""
+        return self._connections.get((host, port, purpose))
+
+    def close(self) -> None:
+        """Close all connections; calls in flight get no callback."""
+        for connection in self._connections.values():
+            connection.close()
+
+    def _drop_idle(self) -> None:
+        """Drop connections to addresses that nodes no longer use."""
+        for key in [key for key, connection in self._connections.items() if connection.is_idle]:
+            del self._connections[key]
