@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_all_kinds_of_damage_at_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_audit_finds_all_kinds_of_damage(spark: SparkSession, tmp_path: Path) -> None:
     log = generate(tmp_path, LogShape(records=80_000, batch_records=8, segment_bytes=1 << 20, nodes=3))
     folders = {node: str(folder) for node, folder in log.folders.items()}
     spoilt = damaged_logs.spoil(log.folders[1], 70_000)
@@ -29,8 +29,8 @@ def test_all_kinds_of_damage_at_once(spark: SparkSession, tmp_path: Path) -> Non
     report = judge({folder.node: folder for folder in read_folders(folders)}, rows, 0)
 
     assert report.document() == plain.document()
-    told = [(f.code, f.node, f.offset_lo, f.offset_hi) for f in report.findings if f.severity > 0]
-    assert told == [
+    reported = [(f.code, f.node, f.offset_lo, f.offset_hi) for f in report.findings if f.severity > 0]
+    assert reported == [
         ("BAD_CRC", 1, flipped.base_offset, flipped.end_offset),
         ("GAP", 2, dropped.base_offset, dropped.end_offset),
         ("DIVERGED", 3, changed.base_offset, changed.end_offset),

@@ -13,7 +13,7 @@ PARTS = ("pipeline-source", "pipeline-audit", "pipeline-history", "pipeline-star
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_a_benchmark_prints_its_figures(part: str) -> None:
+def test_benchmark_prints_its_figures(part: str) -> None:
     command = [sys.executable, "-m", "scripts.bench", "--short", "--interpreted", "--only", part]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -9,7 +9,7 @@ from tests.pipeline.stream_kills.job import EACH, FILES
 from tests.pipeline.stream_kills.lanes import Kill, Lane
 
 
-def test_six_kills_leave_each_record_once(tmp_path: Path) -> None:
+def test_each_record_appears_once_after_six_kills(tmp_path: Path) -> None:
     """Each costs a start of Java: `make stream-kills` has a hundred."""
     lanes = [
         Lane(tmp_path / FILES, FILES, [Kill("offsets", 0), Kill("part", 1), Kill("sink", 0)]),

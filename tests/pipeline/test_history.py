@@ -1,4 +1,4 @@
-"""Histories through Spark; folds and files are tested without it, in tests/unit/pipeline."""
+"""Histories built by Spark; folds and files are tested without Spark in tests/unit/pipeline."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from tests.support.history.writing import write, write_with_wrong_clock
 SHAPE = LogShape(records=6_000, segment_bytes=100_000, nodes=2, epoch_records=2_000, topics=6, partitions=8)
 KEY = "topic_id", "partition", "from_offset"
 PATIENCE_S = 900.0
-"""Many times what it takes on a machine that is not busy."""
+"""Many times the duration on an idle machine."""
 
 
 class Died(Exception):
-    """What ends a run: everything up to there is on the disk, and nothing behind it."""
+    """Ends a run: everything before is on disk, nothing after it."""
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +50,8 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> GeneratedLog:
 
 @pytest.fixture(scope="module")
 def built(spark: SparkSession, log: GeneratedLog, tmp_path_factory: pytest.TempPathFactory) -> History:
-    """Of the whole log, by two runs: the first died when a micro-batch was in the history and not yet checked off, as
-    the power failed: what Spark wrote down of its stream is torn."""
+    """A history of the whole log, built by two runs. The first run died after publishing a micro-batch that was
+    not yet checkpointed, in a power failure: Spark's own checkpoint is torn."""
     folder = tmp_path_factory.mktemp("history")
     path = ",".join(f"{node}={folder}" for node, folder in log.folders.items())
     source = {"path": path, "maxOffsetsPerTrigger": "2500"}
@@ -80,7 +80,7 @@ def views(spark: SparkSession, built: History) -> SparkSession:
     return spark
 
 
-def test_the_history_of_a_log_is_that_of_a_plain_state_machine(log: GeneratedLog, built: History) -> None:
+def test_history_of_log_equals_reference_state_machine(log: GeneratedLog, built: History) -> None:
     naive = NaiveHistory()
     records = read_log(log.folders[1])
     naive.apply(records)
@@ -96,17 +96,16 @@ def test_the_history_of_a_log_is_that_of_a_plain_state_machine(log: GeneratedLog
     assert sum(epoch["records"] for epoch in epochs) == log.end_offset
 
 
-def test_a_history_that_is_followed_goes_on_behind_what_was_deleted_before_it_was_read(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """It begins with the snapshot at 180; while it is followed, the log comes to begin with that at 270."""
+def test_followed_history_continues_after_deleted_records(spark: SparkSession, tmp_path: Path) -> None:
+    """The history begins with the snapshot at 180; while it is followed, the log is cut to begin with the one at
+    270."""
     whole, _ = history(11, 300)
     for begin, end in ((180, 240), (270, 300)):
         folder = write_segment(tmp_path / f"from-{begin}", whole[begin:end])
         write_snapshot_of(folder, history(11, begin)[1], whole[begin - 1])
-    place, told, stop = tmp_path / "node", list[str](), threading.Event()
+    place, reported, stop = tmp_path / "node", list[str](), threading.Event()
     place.symlink_to("from-180")
-    run = partial(build, spark, {"path": f"1={place}"}, tmp_path / "history", True, stop, told.append)
+    run = partial(build, spark, {"path": f"1={place}"}, tmp_path / "history", True, stop, reported.append)
     with ThreadPoolExecutor(1) as threads:
         following = threads.submit(run)
         try:
@@ -122,8 +121,10 @@ def test_a_history_that_is_followed_goes_on_behind_what_was_deleted_before_it_wa
     found = open_history(tmp_path / "history")
     gaps = found.read("gaps", ["from_offset", "to_offset"]).to_pylist()
     assert gaps == [{"from_offset": low, "to_offset": high}]
-    assert len(told) == 1
-    assert told[0].startswith(f"offsets {low} to {high - 1} were deleted from the log before they were read")
+    assert len(reported) == 1
+    assert reported[0].startswith(
+        f"offsets {low} to {high - 1} were deleted from the log before they were read"
+    )
     naive = NaiveHistory()
     naive.apply(whole)
     states = plain_states(found.states())
@@ -134,15 +135,15 @@ def test_a_history_that_is_followed_goes_on_behind_what_was_deleted_before_it_wa
     assert seeded == {first - 1, high - 1}
 
 
-def test_of_several_copies_a_damaged_one_is_left_out_and_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_damaged_copy_is_skipped_and_reported(spark: SparkSession, tmp_path: Path) -> None:
     log, _ = history(5, 120)
     folders = {node: write_segment(tmp_path / f"node-{node}", log) for node in (1, 2)}
     damage_middle(folders[1])
-    told = list[str]()
+    reported = list[str]()
     path = ",".join(f"{node}={folder}" for node, folder in folders.items())
-    summary = build(spark, {"path": path}, tmp_path / "history", report=told.append)
+    summary = build(spark, {"path": path}, tmp_path / "history", report=reported.append)
     assert (summary.records, summary.end) == (120, log[-1].offset + 1)
-    (warning,) = told
+    (warning,) = reported
     assert warning.startswith(
         f"the copy of node 1 is damaged, that of node 2 is read, to offset {summary.end}: "
     )
@@ -153,7 +154,7 @@ def test_of_several_copies_a_damaged_one_is_left_out_and_told(spark: SparkSessio
 
 
 def wait_for(folder: Path, offset: int, following: Future[Summary]) -> None:
-    """Until the history reaches an offset; raises what ended the run, if something did."""
+    """Wait until the history reaches an offset; raise the error that ended the run, if any."""
     ends = time.monotonic() + PATIENCE_S
     while (manifest := read_manifest(folder)) is None or manifest.end < offset:
         if following.done():
@@ -162,22 +163,22 @@ def wait_for(folder: Path, offset: int, following: Future[Summary]) -> None:
         time.sleep(0.05)
 
 
-def test_views_and_questions_say_the_same(views: SparkSession, built: History) -> None:
-    said = views.sql(
+def test_views_and_queries_agree(views: SparkSession, built: History) -> None:
+    reported = views.sql(
         "select (select struct(sum(isr_left) left, sum(isr_joined) joined, sum(changes) changes) from churn) churn,"
         " (select struct(sum(changes) changes, sum(lost) lost, sum(unclean) unclean) from leader_flaps) flaps,"
         " (select struct(sum(seconds) seconds, count(*) spells) from under_min_isr) under"
     ).first()
-    assert said is not None
-    for summed, question in ((said.churn, isr_churn), (said.flaps, leader_flaps)):
+    assert reported is not None
+    for summed, question in ((reported.churn, isr_churn), (reported.flaps, leader_flaps)):
         rows = question(built, None, 10_000)
         assert summed.asDict() == {name: sum(row[name] for row in rows) for name in summed.asDict()}
     rows = under_min_isr(built, None, 10_000)
-    assert said.under.seconds == pytest.approx(sum(row["seconds"] for row in rows))
-    assert 0 < said.under.spells <= sum(row["states"] for row in rows)
+    assert reported.under.seconds == pytest.approx(sum(row["seconds"] for row in rows))
+    assert 0 < reported.under.spells <= sum(row["states"] for row in rows)
 
 
-def test_reassignments_have_an_end_each(views: SparkSession, built: History) -> None:
+def test_each_reassignment_has_an_outcome(views: SparkSession, built: History) -> None:
     reassignments = views.sql("select * from reassignments").collect()
     outcomes = Counter(row.outcome for row in reassignments)
     causes = [state["cause"] for state in built.states(["cause"]).to_pylist()]
@@ -201,9 +202,9 @@ def test_reassignments_have_an_end_each(views: SparkSession, built: History) -> 
     assert {key: first[key] for key in known} == {key: before[key] for key in known}
 
 
-def test_reassignments_end_in_every_way(spark: SparkSession, tmp_path: Path) -> None:
+def test_reassignments_have_every_outcome(spark: SparkSession, tmp_path: Path) -> None:
     log = reassigned()
-    # What is under way is known from one micro-batch to the next.
+    # Ongoing reassignments are known across micro-batches.
     for start in range(0, len(log), 3):
         write(tmp_path, log[start : start + 3])
     register_views(spark, open_history(tmp_path))
@@ -219,16 +220,16 @@ def test_reassignments_end_in_every_way(spark: SparkSession, tmp_path: Path) -> 
     ]
 
 
-def test_sql_has_the_right_times_of_records_too(spark: SparkSession, tmp_path: Path) -> None:
+def test_sql_corrects_timestamps(spark: SparkSession, tmp_path: Path) -> None:
     write_with_wrong_clock(tmp_path, 3, timedelta(days=1))
     wrong = open_history(tmp_path)
     assert wrong.clocks.moved
     register_views(spark, wrong)
     columns = [*KEY, "from_ts", "to_offset", "to_ts"]
-    said = (
+    reported = (
         spark.sql(f"select {','.join(columns)}, history_end() end from partition_states")
         .toArrow()
         .to_pylist()
     )
-    assert {row.pop("end") for row in said} == {wrong.end_ts}
-    assert by(said, *KEY) == by(wrong.states(columns).to_pylist(), *KEY)
+    assert {row.pop("end") for row in reported} == {wrong.end_ts}
+    assert by(reported, *KEY) == by(wrong.states(columns).to_pylist(), *KEY)

@@ -10,7 +10,7 @@ from quorumd.pipeline.plan.spark_shards import on_spark
 from scripts.skewed_states import skewed_state
 
 
-def test_the_plan_is_that_of_one_process(spark: SparkSession) -> None:
+def test_plan_equals_plan_of_one_process(spark: SparkSession) -> None:
     state = skewed_state(4_000, [f"r{n % 4}" for n in range(20)])
     changes = Changes(frozenset({3}), {20: "r3"})
     here = make_plan(state, changes, shards=6)

@@ -55,13 +55,13 @@ except KeyboardInterrupt:
 """
 
 
-def test_listens_on_loopback_only(spark: SparkSession) -> None:
+def test_session_listens_on_loopback_only(spark: SparkSession) -> None:
     conf = spark.sparkContext.getConf()
     assert conf.get("spark.driver.host") == conf.get("spark.driver.bindAddress") == "127.0.0.1"
     assert spark.sparkContext.uiWebUrl is None
 
 
-def test_spark_ml_adds_nothing_to_a_session(spark: SparkSession) -> None:
+def test_spark_ml_adds_no_extensions(spark: SparkSession) -> None:
     registry: Any = getattr(spark._jvm, "org.apache.spark.sql.catalyst.analysis.FunctionRegistry$")
     functions = getattr(registry, "MODULE$").internal().listFunction().mkString(" ")
     assert "collect_top_k" in functions
@@ -74,7 +74,7 @@ def test_times_are_utc(spark: SparkSession) -> None:
     )
 
 
-def test_workers_run_the_python_of_the_driver(spark: SparkSession) -> None:
+def test_workers_run_driver_python(spark: SparkSession) -> None:
     def executable(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
             yield pa.RecordBatch.from_pydict({"python": [sys.executable]})
@@ -83,7 +83,7 @@ def test_workers_run_the_python_of_the_driver(spark: SparkSession) -> None:
     assert set(rows["python"].to_pylist()) == {sys.executable}
 
 
-def test_an_error_of_ours_in_a_worker_keeps_its_class(spark: SparkSession) -> None:
+def test_quorumd_error_in_worker_keeps_its_class(spark: SparkSession) -> None:
     def damaged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         raise InputIncomplete("00000000000000000000.log, position 512: CRC differs")
         yield
@@ -95,7 +95,7 @@ def test_an_error_of_ours_in_a_worker_keeps_its_class(spark: SparkSession) -> No
     assert str(failure) == "00000000000000000000.log, position 512: CRC differs"
 
 
-def test_a_failed_job_is_one_line(spark: SparkSession) -> None:
+def test_failed_job_is_reported_in_one_line(spark: SparkSession) -> None:
     def broken(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         raise ValueError("no such thing")
         yield
@@ -107,7 +107,7 @@ def test_a_failed_job_is_one_line(spark: SparkSession) -> None:
     assert str(failure) == "ValueError: no such thing"
 
 
-def test_a_wrong_query_is_one_line(spark: SparkSession) -> None:
+def test_invalid_query_is_reported_in_one_line(spark: SparkSession) -> None:
     with pytest.raises(PySparkException) as raised:
         spark.sql("select nothing from nowhere").collect()
     assert "nowhere" in str(failure_of(raised.value, None))
@@ -124,14 +124,14 @@ def run(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=900)
 
 
-def test_when_java_dies_nothing_is_left_of_the_session(tmp_path: Path) -> None:
+def test_session_is_cleaned_up_after_java_dies(tmp_path: Path) -> None:
     done = run(JAVA_DIES, tmp_path)
     (log,) = tmp_path.glob("quorumd-spark-*")
     assert done.stdout.splitlines() == [f"Spark's Java process ended (Spark's log: {log})", "-9 set()"]
     assert done.stderr == ""
 
 
-def test_interrupted_while_java_starts_it_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_interrupt_during_java_start_leaves_no_process(tmp_path: Path) -> None:
     done = run(INTERRUPTED, tmp_path)
     assert (done.stdout, done.stderr) == ("True\n", "")
     assert list(tmp_path.glob("quorumd-spark-*")) == []

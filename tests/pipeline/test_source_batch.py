@@ -59,9 +59,7 @@ def failure(frame: DataFrame) -> Exception:
     return failure_of(raised.value, None)
 
 
-def test_rows_are_those_of_the_decoder_in_the_columns_of_the_schema(
-    spark: SparkSession, log: GeneratedLog
-) -> None:
+def test_rows_equal_decoder_output_in_schema_columns(spark: SparkSession, log: GeneratedLog) -> None:
     rows = load(spark, path_of(log), packBytes=300_000, splitBytes=70_000).toArrow()
     assert rows.schema.names == list(RECORDS.names)
     expected = in_order(decoded(log))
@@ -81,9 +79,7 @@ def test_rows_are_those_of_the_decoder_in_the_columns_of_the_schema(
         "leader = 3 AND offset BETWEEN 100 AND 4000",
     ],
 )
-def test_a_filter_gives_the_same_rows_pushed_down_or_not(
-    spark: SparkSession, log: GeneratedLog, condition: str
-) -> None:
+def test_pushed_filter_returns_same_rows(spark: SparkSession, log: GeneratedLog, condition: str) -> None:
     found = []
     for is_pushed in ("true", "false"):
         spark.conf.set(PUSH_DOWN, is_pushed)
@@ -101,7 +97,7 @@ def test_a_filter_gives_the_same_rows_pushed_down_or_not(
     assert found[0].equals(found[1])
 
 
-def test_options_cut_exactly_within_batches(spark: SparkSession, log: GeneratedLog) -> None:
+def test_offset_options_apply_within_batches(spark: SparkSession, log: GeneratedLog) -> None:
     rows = load(spark, f"1={log.folders[1]}", "offset BIGINT", startingOffset=4_321, endingOffset=9_876)
     assert sorted(row.offset for row in rows.collect()) == list(range(4_321, 9_876))
     batches = load(spark, f"1={log.folders[1]}", level="batches").collect()
@@ -112,7 +108,7 @@ def test_options_cut_exactly_within_batches(spark: SparkSession, log: GeneratedL
     assert len(later) == log.end_offset - middle.base_offset
 
 
-def test_batches_are_the_log_without_gaps(spark: SparkSession, log: GeneratedLog) -> None:
+def test_batches_cover_log_without_gaps(spark: SparkSession, log: GeneratedLog) -> None:
     rows = (
         load(spark, f"2={log.folders[2]}", level="batches", splitBytes=50_000)
         .orderBy("base_offset")
@@ -124,7 +120,7 @@ def test_batches_are_the_log_without_gaps(spark: SparkSession, log: GeneratedLog
     assert all(row.crc == row.stored_crc and row.fault is None and row.node == 2 for row in rows)
 
 
-def test_a_view_in_sql(spark: SparkSession, log: GeneratedLog) -> None:
+def test_source_as_sql_view(spark: SparkSession, log: GeneratedLog) -> None:
     spark.sql(f"CREATE TEMPORARY VIEW log USING quorumd OPTIONS (path '{log.folders[1]}', level 'batches')")
     try:
         assert spark.sql("SELECT max(end_offset) FROM log").first() == (log.end_offset,)
@@ -147,17 +143,17 @@ def damaged(log: GeneratedLog, tmp_path: Path) -> tuple[Path, int, int]:
     return segment, at, int(scanned.batches.base_offset[7])
 
 
-def test_damage_fails_a_read_and_says_where(spark: SparkSession, damaged: tuple[Path, int, int]) -> None:
+def test_damage_fails_read_with_its_position(spark: SparkSession, damaged: tuple[Path, int, int]) -> None:
     segment, position, offset = damaged
-    told = failure(load(spark, str(segment.parent)))
-    assert isinstance(told, InputIncomplete)
-    assert str(told).startswith(f"{segment}, position {position}, offset {offset}: BAD_CRC: ")
-    assert "\n" not in str(told)
+    reported = failure(load(spark, str(segment.parent)))
+    assert isinstance(reported, InputIncomplete)
+    assert str(reported).startswith(f"{segment}, position {position}, offset {offset}: BAD_CRC: ")
+    assert "\n" not in str(reported)
     before = load(spark, str(segment.parent), "offset BIGINT").where(f"offset < {offset - 100}")
     assert before.count() == offset - 100, "what is not read cannot fail"
 
 
-def test_damage_is_left_out_or_told_as_rows(
+def test_damage_is_skipped_or_reported_as_rows(
     spark: SparkSession, log: GeneratedLog, damaged: tuple[Path, int, int]
 ) -> None:
     segment, position, offset = damaged
@@ -174,14 +170,14 @@ def test_damage_is_left_out_or_told_as_rows(
     assert skipped == log.end_offset - batch.records
 
 
-def test_what_is_not_there_is_said_in_one_line(spark: SparkSession, tmp_path: Path) -> None:
-    told = failure(load(spark, str(tmp_path / "nowhere"), "offset BIGINT"))
-    assert isinstance(told, InputIncomplete)
-    assert "nowhere of node 0 cannot be listed: No such file" in str(told)
+def test_missing_input_is_reported_in_one_line(spark: SparkSession, tmp_path: Path) -> None:
+    reported = failure(load(spark, str(tmp_path / "nowhere"), "offset BIGINT"))
+    assert isinstance(reported, InputIncomplete)
+    assert "nowhere of node 0 cannot be listed: No such file" in str(reported)
     assert isinstance(failure(load(spark, str(tmp_path), "ofset BIGINT")), ConfigError)
 
 
-def test_an_audit_is_the_same_however_files_are_split(spark: SparkSession, log: GeneratedLog) -> None:
+def test_audit_does_not_depend_on_splits(spark: SparkSession, log: GeneratedLog) -> None:
     folders = {node: str(path) for node, path in log.folders.items()}
     plain = audit_here(folders)
     assert plain.is_clean

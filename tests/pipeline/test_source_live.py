@@ -23,7 +23,7 @@ EXTRA = (
     "metadata.log.max.record.bytes.between.snapshots=400KiB\n"
     "metadata.max.retention.bytes=600KiB\n"
 )
-SAID_BY_RECORDS = [name for name in RECORDS.names if name not in ("node", "segment", "position")]
+RECORD_COLUMNS = [name for name in RECORDS.names if name not in ("node", "segment", "position")]
 
 TOO_SHORT = "measure for longer"
 """What the benchmark says where a machine is that busy."""
@@ -47,14 +47,14 @@ def write(cluster: Cluster, seconds: float) -> int:
     return cluster.wait_until_level()
 
 
-def test_a_follower_leads_to_the_rows_that_the_folders_have(cluster: Cluster) -> None:
+def test_live_rows_equal_rows_of_folders(cluster: Cluster) -> None:
     end = write(cluster, 0.3)
     leader = cluster.leader()
     follower = cluster.others(leader)[0]
     address = f"127.0.0.1:{follower.port}"
-    live = read_table(None, SAID_BY_RECORDS, bootstrap=address)
+    live = read_table(None, RECORD_COLUMNS, bootstrap=address)
     start = min(live.column("offset").to_pylist())
-    folder = read_table(leader.data, SAID_BY_RECORDS, startingOffset=start, endingOffset=end)
+    folder = read_table(leader.data, RECORD_COLUMNS, startingOffset=start, endingOffset=end)
     assert rows(live) == rows(folder)
     assert sorted(live.column("offset").to_pylist()) == list(range(start, end))
     places = read_table(None, ("node", "segment", "position"), bootstrap=address, endingOffset=start + 1)
@@ -65,7 +65,7 @@ def test_a_follower_leads_to_the_rows_that_the_folders_have(cluster: Cluster) ->
     assert leader.asked().observers == {}, "a consumer leaves no trace"  # type: ignore[union-attr] # it runs
 
 
-def test_a_stream_has_each_committed_record_once_across_a_change_of_leader(
+def test_stream_has_each_committed_record_once_across_leader_change(
     spark: SparkSession, cluster: Cluster, tmp_path: Path
 ) -> None:
     def stream() -> list[int]:
@@ -93,7 +93,7 @@ def test_a_stream_has_each_committed_record_once_across_a_change_of_leader(
     assert second[-1] + 1 >= end
 
 
-def test_what_is_below_the_log_is_in_the_snapshot(tmp_path: Path) -> None:
+def test_records_below_log_start_are_in_snapshot(tmp_path: Path) -> None:
     with running_cluster(tmp_path, size=1, extra=EXTRA) as cluster:
         _check_snapshot(cluster)
 
@@ -114,9 +114,11 @@ def _check_snapshot(cluster: Cluster) -> None:
     start = wait_for("a log that does not begin at 0", begins_above)
     with pytest.raises(InputIncomplete) as refused:
         read_table(None, bootstrap=cluster.bootstrap, startingOffset=1)
-    told = re.search(r"startingOffset is 1, but the log of the cluster starts at (\d+)", str(refused.value))
-    assert told is not None
-    assert int(told[1]) >= start
+    reported = re.search(
+        r"startingOffset is 1, but the log of the cluster starts at (\d+)", str(refused.value)
+    )
+    assert reported is not None
+    assert int(reported[1]) >= start
     live = read_table(None, bootstrap=cluster.bootstrap, level="snapshot").drop_columns(
         ["node", "segment", "position"]
     )

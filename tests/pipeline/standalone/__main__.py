@@ -40,8 +40,8 @@ def main(command: tuple[str, ...]) -> None:
             if command:
                 sys.exit(subprocess.call([part.replace("{master}", master) for part in command]))
             write_logs(folder / "logs")
-            on_cluster = answers(folder, master) | outcomes(folder, "cluster", master)
-        in_one_process = answers(folder, "local[2]") | outcomes(folder, "process", "local[*]")
+            on_cluster = responses(folder, master) | outcomes(folder, "cluster", master)
+        in_one_process = responses(folder, "local[2]") | outcomes(folder, "process", "local[*]")
     for name, found in in_one_process.items():
         if found != on_cluster[name]:
             sys.exit(f"{name} differs: {found} in one process, {on_cluster[name]} on a cluster")
@@ -49,7 +49,7 @@ def main(command: tuple[str, ...]) -> None:
 
 
 def outcomes(folder: Path, name: str, master: str) -> dict[str, Any]:
-    """What came out of each command. Ends the process where one did not use the cluster it was given."""
+    """Return the result of each command. Exits if a command did not use the given cluster."""
     commands = Commands(folder / name, folder / "logs", master)
     found = {}
     for command, run in commands.all().items():
@@ -63,24 +63,24 @@ def outcomes(folder: Path, name: str, master: str) -> dict[str, Any]:
 
 
 def executors(folder: Path) -> list[Path]:
-    """The folders of all executors that workers started so far."""
+    """The folders of all executors started so far."""
     return list(folder.glob("work-*/app-*/*"))
 
 
-def answers(folder: Path, master: str) -> dict[str, list[Any]]:
-    """The same questions to the same log; the level audit is asked for by the command."""
+def responses(folder: Path, master: str) -> dict[str, list[Any]]:
+    """Return the results of the same queries on the same log; the audit command reads level audit."""
     path = folder / "log"
     if not path.exists():
         generate(path, SHAPE)
     with spark_session(master, "small") as spark:
-        found = {level: ask(spark, path, level, question) for level, question in QUESTIONS.items()}
+        found = {level: run_query(spark, path, level, sql) for level, sql in QUESTIONS.items()}
         return found | {"stream": streamed(spark, path, folder / f"stream-{master.partition(':')[0]}")}
 
 
-def ask(spark: SparkSession, path: Path, level: str, question: str) -> list[Any]:
+def run_query(spark: SparkSession, path: Path, level: str, sql: str) -> list[Any]:
     source = spark.read.format("quorumd").option("path", copies(path)).option("level", level)
     source.option("packBytes", 500_000).load().createOrReplaceTempView("log")
-    return sorted(spark.sql(question).collect(), key=str)
+    return sorted(spark.sql(sql).collect(), key=str)
 
 
 def streamed(spark: SparkSession, path: Path, to: Path) -> list[Any]:

@@ -35,7 +35,7 @@ def main(kills: int, seed: int) -> None:
             list(threads.map(lambda lane: lane.run(click.echo), lanes))
         for lane in lanes:
             click.echo(
-                f"{lane.sink}: {lane.killed} of {len(lane.kills)} runs killed, in the table: {lane.said}"
+                f"{lane.sink}: {lane.killed} of {len(lane.kills)} runs killed, in the table: {lane.reported}"
             )
             lane.check()
         if any(lane.killed < len(lane.kills) * 0.9 for lane in lanes):

@@ -91,12 +91,12 @@ def named(folder: Path, beginning: str = "") -> Callable[[], list[str]]:
     return names
 
 
-def run(spark: SparkSession, told: dict[str, Any]) -> dict[str, Any]:
-    to = Path(told["to"])
-    if told["sink"] == HISTORY:
-        return run_history(spark, told["log"], to, Fuse(told.get("stage"), told.get("after", 0)))
+def run(spark: SparkSession, options: dict[str, Any]) -> dict[str, Any]:
+    to = Path(options["to"])
+    if options["sink"] == HISTORY:
+        return run_history(spark, options["log"], to, Fuse(options.get("stage"), options.get("after", 0)))
     rows, checkpoint = to / "rows", to / "checkpoint"
-    fuse = Fuse(told.get("stage"), told.get("after", 0))
+    fuse = Fuse(options.get("stage"), options.get("after", 0))
     fuse.watch(
         {
             "offsets": named(checkpoint / "offsets"),
@@ -107,18 +107,18 @@ def run(spark: SparkSession, told: dict[str, Any]) -> dict[str, Any]:
     )
     stream = (
         spark.readStream.format("quorumd")
-        .option("path", told["log"])
+        .option("path", options["log"])
         .option("maxOffsetsPerTrigger", OFFSETS_A_BATCH)
         .schema("offset BIGINT, type SMALLINT")
         .load()
     )
     writer = stream.writeStream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
-    if told["sink"] == FILES:
+    if options["sink"] == FILES:
         query = writer.format("parquet").option("path", str(rows)).start()
     else:
         query = writer.foreachBatch(lambda frame, number: put(frame, number, rows, fuse)).start()
     query.awaitTermination()
-    return counted(spark.read.parquet(str(rows)) if told["sink"] == FILES else None, rows)
+    return counted(spark.read.parquet(str(rows)) if options["sink"] == FILES else None, rows)
 
 
 def run_history(spark: SparkSession, log: str, folder: Path, fuse: Fuse) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""An admin client without a cluster, for tests of commands: it says what it is told to say."""
+"""An admin client without a cluster, with scripted results, for tests of commands."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class FakeAdmin:
         self.refused: dict[TopicPartition, Any] = {}
         self.before_listing: Callable[[], None] = lambda: None
 
-    def asked(self, name: str, *arguments: Any) -> None:
+    def record_call(self, name: str, *arguments: Any) -> None:
         self.calls.append((name, *arguments))
         if name in self.errors:
             raise self.errors[name]
@@ -74,10 +74,10 @@ class FakeAdmin:
     async def alter_reassignments(
         self, targets: Mapping[TopicPartition, Any], *, may_change_replication_factor: bool = True
     ) -> dict[TopicPartition, Any]:
-        self.asked("alter_reassignments", dict(targets), may_change_replication_factor)
+        self.record_call("alter_reassignments", dict(targets), may_change_replication_factor)
         return self.refused
 
-    def ask(
+    def run(
         self,
         servers: object,
         question: Callable[[Any], Awaitable[Any]],
@@ -85,7 +85,7 @@ class FakeAdmin:
         *,
         silent: bool = False,
     ) -> Any:
-        """Stands in for `quorumd.cli.admin_runner.ask`."""
+        """Stands in for `quorumd.cli.admin_runner.run_admin`."""
 
         async def answered() -> Any:
             return await question(self)

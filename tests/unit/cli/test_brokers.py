@@ -29,17 +29,17 @@ class Admin(FakeAdmin):
         return DescribeClusterResponse(brokers=list(self.brokers))
 
     async def unregister_broker(self, broker_id: int) -> None:
-        self.asked("unregister", broker_id)
+        self.record_call("unregister", broker_id)
 
 
 @pytest.fixture
 def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
     made = Admin()
-    monkeypatch.setattr(brokers, "run_admin", made.ask)
+    monkeypatch.setattr(brokers, "run_admin", made.run)
     return made
 
 
-def test_the_list_has_the_registered_ones(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_shows_registered_brokers(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["brokers", "list", *SERVER]) == 0
     assert capsys.readouterr().out == (
         "Id  State     Leads  Rack  Epoch  Listeners\n"
@@ -59,7 +59,7 @@ def test_the_list_has_the_registered_ones(admin: Admin, capsys: pytest.CaptureFi
     }
 
 
-def test_the_environment_may_say_whom_to_ask(
+def test_environment_supplies_bootstrap_server(
     admin: Admin, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["brokers", "list"]) == 2
@@ -68,13 +68,13 @@ def test_the_environment_may_say_whom_to_ask(
     assert run(["brokers", "list"]) == 0
 
 
-def test_list_without_brokers(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_reports_no_brokers(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
     admin.brokers = (QUORUM_NODE,)
     assert run(["brokers", "list", *SERVER]) == 0
     assert capsys.readouterr().out == "no broker is registered\n"
 
 
-def test_one_is_described(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
+def test_describe_shows_one_broker(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["brokers", "describe", "11", *SERVER]) == 0
     assert capsys.readouterr().out == (
         "Id:         11\nState:      fenced\nLeads:      0\nRack:       -\nEpoch:      511\nListeners:  -\n"
@@ -84,7 +84,7 @@ def test_one_is_described(admin: Admin, capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize("command", ["describe", "unregister"])
-def test_one_that_is_not_registered_is_told_with_those_that_are(
+def test_unknown_broker_is_reported_with_registered_ones(
     admin: Admin, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     assert run(["brokers", command, "1", *SERVER]) == 1

@@ -1,4 +1,4 @@
-"""`cluster up|status|down` with daemons that are stand-ins: what is said, and with which exit code."""
+"""Output and exit codes of `cluster up|status|down`, with stand-ins for daemons."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CANDIDATE = MetricsView("candidate", -1, 5, 9, 12)
 
 
 class StandIns:
-    """Processes that look like daemons, and how each of them sees the quorum (None: does not answer)."""
+    """Processes that look like daemons, and their views of the quorum (None: no response)."""
 
     def __init__(self) -> None:
         self.code = "import signal; signal.pause()"
@@ -42,10 +42,10 @@ class StandIns:
         node.pid_file.write_text(f"{process.pid}\n")
         self.processes.append(process)
         while node.pid() is None and process.poll() is None:
-            os.sched_yield()  # a new process has no command line yet for a moment
+            os.sched_yield()  # a new process has no command line for a moment
         return process
 
-    def ask(self, host: str, metrics_port: int) -> MetricsView | None:
+    def query(self, host: str, metrics_port: int) -> MetricsView | None:
         return self.views[metrics_port - 9400]
 
 
@@ -54,7 +54,7 @@ def daemons(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIns]:
     stand_ins = StandIns()
     monkeypatch.setattr(LocalCluster, "start", lambda self, node: stand_ins.start(node))
     monkeypatch.setattr(LocalCluster, "check_addresses", lambda self, nodes: None)
-    monkeypatch.setattr("quorumd.cli.metrics_view.fetch", stand_ins.ask)
+    monkeypatch.setattr("quorumd.cli.metrics_view.fetch", stand_ins.query)
     yield stand_ins
     for process in stand_ins.processes:
         process.kill()
@@ -82,7 +82,7 @@ def test_leader_requires_agreement_and_a_commit(views: list[MetricsView | None],
 
 
 def levels_of(folder: Path) -> list[dict[str, int]]:
-    """What each of three nodes begins a new log with."""
+    """The initial records of each of three nodes."""
     disk = OsDisk(lambda callback: None)
     try:
         return [
@@ -96,22 +96,22 @@ def levels_of(folder: Path) -> list[dict[str, int]]:
 
 
 def levels_of_release(metadata_version: int) -> dict[str, int]:
-    """Those that have records: none of features that are off, nor of the quorum's own."""
+    """Features with records: without those at level 0 and those of the quorum."""
     levels = default_levels(metadata_version)
     return {name: level for name, level in levels.items() if level and name != KRAFT_VERSION}
 
 
-def test_new_cluster_begins_with_the_features_of_a_release(tmp_path: Path, daemons: StandIns) -> None:
+def test_new_cluster_has_features_of_release(tmp_path: Path, daemons: StandIns) -> None:
     assert up(tmp_path, "--release-version", "4.1", "--feature", "share.version=1") == 0
     assert levels_of(tmp_path) == [{**levels_of_release(27), "share.version": 1}] * 3
 
 
-def test_cluster_without_a_release_begins_with_the_newest(tmp_path: Path, daemons: StandIns) -> None:
+def test_new_cluster_has_newest_features_by_default(tmp_path: Path, daemons: StandIns) -> None:
     assert up(tmp_path) == 0
     assert levels_of(tmp_path) == [levels_of_release(LATEST_VERSION.level)] * 3
 
 
-def test_features_of_a_cluster_that_exists_are_not_chosen_again(
+def test_existing_cluster_rejects_feature_options(
     tmp_path: Path, daemons: StandIns, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert up(tmp_path) == 0
@@ -120,15 +120,13 @@ def test_features_of_a_cluster_that_exists_are_not_chosen_again(
     assert levels_of(tmp_path) == [levels_of_release(LATEST_VERSION.level)] * 3
 
 
-def test_release_that_is_not_known_makes_no_cluster(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unknown_release_creates_no_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert up(tmp_path / "new", "--release-version", "2.8") == 2
     assert "'2.8' is not known" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
 
 
-def test_up_starts_all_status_shows_them_down_stops_them(
+def test_up_status_and_down_handle_all_nodes(
     tmp_path: Path, daemons: StandIns, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert up(tmp_path) == 0
@@ -153,7 +151,7 @@ def test_up_starts_all_status_shows_them_down_stops_them(
     assert capsys.readouterr().out == "no node was running\n"
 
 
-def test_up_again_starts_only_what_does_not_run(
+def test_second_up_starts_only_stopped_nodes(
     tmp_path: Path, daemons: StandIns, capsys: pytest.CaptureFixture[str]
 ) -> None:
     up(tmp_path)
@@ -166,7 +164,7 @@ def test_up_again_starts_only_what_does_not_run(
     assert LocalCluster.open(tmp_path).nodes[1].pid() == daemons.processes[3].pid
 
 
-def test_status_of_nodes_that_do_not_run_or_answer(
+def test_status_shows_stopped_and_unresponsive_nodes(
     tmp_path: Path, daemons: StandIns, capsys: pytest.CaptureFixture[str]
 ) -> None:
     up(tmp_path)
@@ -181,7 +179,7 @@ def test_status_of_nodes_that_do_not_run_or_answer(
     assert "not responding" in lines[3]
 
 
-def test_a_daemon_that_exits_is_told_with_the_end_of_its_log(
+def test_daemon_exit_is_reported_with_log_tail(
     tmp_path: Path, daemons: StandIns, capsys: pytest.CaptureFixture[str]
 ) -> None:
     daemons.code = "import sys; print('the folder is locked'); sys.exit(3)"
@@ -192,7 +190,7 @@ def test_a_daemon_that_exits_is_told_with_the_end_of_its_log(
     assert "the folder is locked" in err
 
 
-def test_no_leader_is_told_with_the_ends_of_all_logs(
+def test_missing_leader_is_reported_with_log_tails(
     tmp_path: Path, daemons: StandIns, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(cluster, "ELECTION_TIMEOUT_S", 0.0)
@@ -202,7 +200,7 @@ def test_no_leader_is_told_with_the_ends_of_all_logs(
     assert all(f"node-{i}/daemon.log" in err for i in range(3))
 
 
-def test_without_detach_the_end_of_all_nodes_is_an_error(
+def test_attached_up_fails_once_all_nodes_exit(
     tmp_path: Path, daemons: StandIns, capsys: pytest.CaptureFixture[str]
 ) -> None:
     daemons.code = "print('the disk is gone')"

@@ -19,7 +19,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_good_file(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_accepts_valid_file(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     warning = f"{file}:5: num.io.threads has no effect here"
     assert run(["config", "check", "--config", str(file)]) == 0
     assert capsys.readouterr() == (f"{file}: node 1, no problems\n", f"warning: {warning}\n")
@@ -32,7 +32,7 @@ def test_a_good_file(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     }
 
 
-def test_a_bad_file(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_reports_invalid_file(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text(GOOD + "log.level=LOUD\n")
     reported = f"{file}:6: log.level=LOUD: not one of the choices; allowed: DEBUG, INFO, WARNING, ERROR"
     assert run(["config", "check", "--config", str(file)]) == 2

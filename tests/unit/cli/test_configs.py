@@ -1,4 +1,4 @@
-"""`configs`: what the command line says becomes changes; what comes back becomes lines or JSON."""
+"""`configs`: arguments become changes, and results become lines or JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RESOURCE = ("--bootstrap-server", "127.0.0.1:1", "--type", "group", "--name", "o
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """What was asked of a cluster in which group orders has a=1 and b=2."""
+    """Requests to a cluster in which group orders has a=1 and b=2."""
     made: list[tuple[Any, ...]] = []
 
     def describe(kind: int, name: str, keys: list[str] | None) -> list[DescribeConfigsResourceResult]:
@@ -49,12 +49,12 @@ def test_values_may_be_empty_and_hold_equals_signs() -> None:
 
 
 @pytest.mark.parametrize("wrong", [["a"], ["=1"], ["a=1", "a=2"]])
-def test_what_is_no_assignment_is_refused(wrong: list[str]) -> None:
+def test_invalid_assignment_is_rejected(wrong: list[str]) -> None:
     with pytest.raises(click.BadParameter):
         parse_assignments(wrong)
 
 
-def test_set_and_delete_are_one_change_each(calls: list[tuple[Any, ...]]) -> None:
+def test_set_and_delete_send_one_request_each(calls: list[tuple[Any, ...]]) -> None:
     assert run(["configs", "set", *RESOURCE, "a=1", "b=2"]) == 0
     assert run(["configs", "delete", *RESOURCE, "a"]) == 0
     assert [call for call in calls if call[0] == "alter"] == [
@@ -63,7 +63,7 @@ def test_set_and_delete_are_one_change_each(calls: list[tuple[Any, ...]]) -> Non
     ]
 
 
-def test_set_and_delete_say_what_was_committed_as_json(
+def test_set_and_delete_print_changes_as_json(
     calls: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["configs", "set", *RESOURCE, "a=1", "b=", "--output", "json"]) == 0
@@ -76,18 +76,20 @@ def test_set_and_delete_say_what_was_committed_as_json(
     assert json.loads(capsys.readouterr().out) == {"type": "group", "name": "orders", "deleted": ["a"]}
 
 
-def test_what_is_not_set_cannot_be_deleted(
+def test_deleting_unset_config_fails(
     calls: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As with Kafka's own tool: a name that is misspelt is not taken for done."""
+    """As with Kafka's own tool, a misspelt name is not accepted as deleted."""
     assert run(["configs", "delete", *RESOURCE, "a", "d", "c"]) == 1
     assert capsys.readouterr() == ("", "error: group 'orders' has not set c, d; nothing was deleted\n")
-    # Group orders shows it, as broker 1 would show the default of all brokers; it is not its own.
+    # Group orders inherits it, as broker 1 inherits the default of all brokers; it is not its own.
     assert run(["configs", "delete", *RESOURCE, "inherited"]) == 1
     assert {call[0] for call in calls} == {"describe"}
 
 
-def test_get_prints_all_in_order(calls: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]) -> None:
+def test_get_prints_configs_in_order(
+    calls: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["configs", "get", *RESOURCE]) == 0
     assert capsys.readouterr().out == "a=1\nb=2\n"
     assert run(["configs", "get", *RESOURCE, "--output", "json"]) == 0
@@ -95,9 +97,7 @@ def test_get_prints_all_in_order(calls: list[tuple[Any, ...]], capsys: pytest.Ca
     assert rows[0] == {"name": "a", "value": "1", "source": "DYNAMIC_GROUP_CONFIG", "readOnly": False}
 
 
-def test_get_of_what_is_not_set_is_an_error(
-    calls: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_get_of_unset_config_fails(calls: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["configs", "get", *RESOURCE, "a", "c"]) == 1
     out, err = capsys.readouterr()
     assert out == "a=1\n"

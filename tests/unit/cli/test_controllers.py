@@ -51,7 +51,7 @@ def run(*arguments: str) -> str:
 
 
 @pytest.mark.usefixtures("admin")
-def test_list_tells_who_votes_who_fetches_and_who_is_gone() -> None:
+def test_list_shows_voters_observers_and_absent_controllers() -> None:
     lines = [line.split() for line in run("list").splitlines()]
     assert lines[0] == ["Id", "State", "Address"]
     assert lines[1:] == [
@@ -67,7 +67,7 @@ def test_list_tells_who_votes_who_fetches_and_who_is_gone() -> None:
     }
 
 
-def test_unregister_says_what_is_committed(admin: Admin) -> None:
+def test_unregister_reports_committed_change(admin: Admin) -> None:
     assert run("unregister", "9") == "unregistered: controller 9\n"
     assert json.loads(run("unregister", "9", "--output", "json")) == {"id": 9, "registered": False}
     assert admin.unregistered == [9, 9]

@@ -1,4 +1,4 @@
-"""What the documentation says to type is there: every command with its options, and every target of make."""
+"""The commands, options and make targets in the documentation exist."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_COMMAND = re.compile(r"^quorumd(?: --?[a-z]|$)")
 
 
 def documented() -> list[str]:
-    """Commands as they stand there, without what a comment says of them."""
+    """Commands as written, without comments."""
     found: dict[str, None] = {}
     for page in PAGES:
         text = page.read_text()
@@ -33,7 +33,7 @@ def documented() -> list[str]:
 
 
 def variants(command: str) -> list[list[str]]:
-    """Words of a command; one list for each of the subcommands that stand there as `a|b`."""
+    """The words of a command; one list per subcommand of `a|b`."""
     words = shlex.split(re.sub(r"[\[\]]", " ", command.replace("--", " --")), posix=False)
     choices: list[list[str]] = [[]]
     for word in words[1:]:
@@ -43,7 +43,7 @@ def variants(command: str) -> list[list[str]]:
 
 
 def resolve(words: list[str]) -> tuple[click.Command, list[str]]:
-    """The command that is meant, and the words after its name."""
+    """The command, and the words after its name."""
     command: click.Command = quorumd
     rest = list(words)
     while isinstance(command, click.Group) and rest and rest[0] in command.commands:
@@ -51,12 +51,12 @@ def resolve(words: list[str]) -> tuple[click.Command, list[str]]:
     return command, rest
 
 
-def test_there_is_something_documented() -> None:
+def test_documentation_has_commands() -> None:
     assert len(documented()) > 30
 
 
 @pytest.mark.parametrize("command", documented())
-def test_a_documented_command_has_its_options(command: str) -> None:
+def test_documented_commands_have_documented_options(command: str) -> None:
     for words in variants(command):
         found, rest = resolve(words)
         if isinstance(found, click.Group) and rest and re.fullmatch(r"[a-z][a-z-]*", rest[0]):
@@ -70,13 +70,13 @@ def test_a_documented_command_has_its_options(command: str) -> None:
         assert wanted <= known | {"--help"}, f"{sorted(wanted - known)} of {command!r}"
 
 
-def test_the_readme_lists_every_command() -> None:
+def test_readme_lists_every_command() -> None:
     cells = TABLE_CELL.findall((ROOT / "README.md").read_text())
     listed = {name for cell in cells for name in re.findall(r"`([a-z]+)", cell)}
     assert listed == set(quorumd.commands)
 
 
-def test_documented_targets_of_make_are_there() -> None:
+def test_documented_make_targets_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
     phony = set(re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[0].split())
     wanted = {target for page in PAGES for target in TARGET.findall(page.read_text())}

@@ -22,13 +22,13 @@ class Admin(FakeAdmin):
     async def update_features(
         self, levels: Mapping[str, int], upgrade_type: int, *, validate_only: bool = False
     ) -> None:
-        self.asked("update", dict(levels), upgrade_type, validate_only)
+        self.record_call("update", dict(levels), upgrade_type, validate_only)
 
 
 @pytest.fixture
 def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
     made = Admin()
-    monkeypatch.setattr(features, "run_admin", made.ask)
+    monkeypatch.setattr(features, "run_admin", made.run)
     return made
 
 
@@ -61,14 +61,12 @@ def test_every_supported_feature_is_shown(admin: Admin, capsys: pytest.CaptureFi
         (["downgrade", "--feature", "a=1", "--unsafe"], ({"a": 1}, 3, False)),
     ],
 )
-def test_what_is_asked_of_the_cluster(
-    admin: Admin, arguments: list[str], expected: tuple[object, ...]
-) -> None:
+def test_feature_requests_are_sent(admin: Admin, arguments: list[str], expected: tuple[object, ...]) -> None:
     assert run(["features", *arguments, *SERVER]) == 0
     assert admin.calls == [("update", *expected)]
 
 
-def test_changes_are_told(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
+def test_feature_changes_are_reported(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
     both = ["--feature", "metadata.version=27", "--feature", "share.version=1"]
     assert run(["features", "upgrade", *both, *SERVER]) == 0
     assert capsys.readouterr().out == "committed: share.version 0 -> 1\n"
@@ -92,7 +90,7 @@ def test_changes_are_told(admin: Admin, capsys: pytest.CaptureFixture[str]) -> N
         (["--release-version", "5.0"], "'5.0' is not known"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(
+def test_contradictory_feature_options_are_rejected(
     admin: Admin, arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["features", "upgrade", *arguments, *SERVER]) == 2

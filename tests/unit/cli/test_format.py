@@ -17,9 +17,7 @@ from quorumd.protocol.wire import Message
 from quorumd.runtime.disk import OsDisk
 
 
-def test_folder_of_a_running_node_is_not_formatted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_format_rejects_folder_of_running_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config, data = tmp_path / "node.properties", tmp_path / "data"
     config.write_text(f"node.id=1\nlog.dirs={data}\nlisteners=PLAINTEXT://127.0.0.1:9192\nquorum.voters=1\n")
     data.mkdir()
@@ -36,7 +34,7 @@ def test_folder_of_a_running_node_is_not_formatted(
     assert run(["format", "--config", str(config)]) == 0
 
 
-def test_format_says_what_it_did_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_format_prints_result_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / "node.properties"
     config.write_text(
         f"node.id=1\nlog.dirs={tmp_path}/data\nlisteners=PLAINTEXT://127.0.0.1:9192\nquorum.voters=1\n"
@@ -77,7 +75,7 @@ def formatted(tmp_path: Path, *arguments: str) -> tuple[int, list[Message]]:
         disk.close()
 
 
-def test_format_decides_what_a_new_cluster_begins_with(tmp_path: Path) -> None:
+def test_format_determines_initial_features(tmp_path: Path) -> None:
     user = "SCRAM-SHA-256=[name=alice,password=alice-secret]"
     levels = ("--release-version", "4.1", "--feature", "share.version=1")
     code, records = formatted(tmp_path, *levels, "--add-scram", user)
@@ -103,7 +101,7 @@ def test_format_decides_what_a_new_cluster_begins_with(tmp_path: Path) -> None:
         (["--add-scram", "SCRAM-SHA-256=[name=alice,secret]"], "'secret' has no '='"),
     ],
 )
-def test_what_no_cluster_can_begin_with_is_refused(
+def test_impossible_initial_features_are_rejected(
     tmp_path: Path, arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert formatted(tmp_path, *arguments)[0] == 2

@@ -39,7 +39,7 @@ def run_as_daemon_of(node: LocalNode, code: str) -> subprocess.Popen[bytes]:
     return process
 
 
-def test_every_node_gets_a_file_that_the_daemon_accepts(tmp_path: Path) -> None:
+def test_every_node_gets_valid_properties(tmp_path: Path) -> None:
     cluster = made(tmp_path / "c", 3, 9300)
     settings = [load(str(node.config)) for node in cluster.nodes]
     assert [each.node_id for each in settings] == [0, 1, 2]
@@ -51,7 +51,7 @@ def test_every_node_gets_a_file_that_the_daemon_accepts(tmp_path: Path) -> None:
     assert cluster.bootstrap == "127.0.0.1:9300,127.0.0.1:9301,127.0.0.1:9302"
 
 
-def test_making_it_again_keeps_it_as_it_is(tmp_path: Path) -> None:
+def test_creating_again_keeps_cluster(tmp_path: Path) -> None:
     node = made(tmp_path, 5, 9300).nodes[4]
     node.config.write_text(node.config.read_text() + "log.level=DEBUG\n")
     again = made(tmp_path)
@@ -61,7 +61,7 @@ def test_making_it_again_keeps_it_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("nodes", "base_port"), [(4, None), (None, 9301)])
-def test_another_shape_in_the_same_folder_is_refused(
+def test_other_layout_in_same_folder_is_rejected(
     tmp_path: Path, nodes: int | None, base_port: int | None
 ) -> None:
     made(tmp_path, 3, 9300)
@@ -70,7 +70,7 @@ def test_another_shape_in_the_same_folder_is_refused(
 
 
 @pytest.mark.parametrize("content", [None, "", "[]", '{"nodes": 3}'])
-def test_a_folder_without_a_cluster_is_told(tmp_path: Path, content: str | None) -> None:
+def test_folder_without_cluster_is_reported(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / "cluster.json").write_text(content)
     with pytest.raises(ConfigError, match="quorumd cluster up"):
@@ -102,7 +102,7 @@ def test_stop_ends_only_daemons_of_the_cluster(tmp_path: Path) -> None:
             process.communicate()
 
 
-def test_a_daemon_that_will_not_stop_is_killed_and_told(
+def test_daemon_that_does_not_stop_is_killed_and_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("quorumd.cli.local_cluster.STOP_TIMEOUT_S", 0.1)
@@ -115,9 +115,7 @@ def test_a_daemon_that_will_not_stop_is_killed_and_told(
     assert "killed" in reported[0]
 
 
-def test_settings_of_the_environment_do_not_reach_the_nodes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_environment_overrides_do_not_reach_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[dict[str, str]] = []
 
     class Process:

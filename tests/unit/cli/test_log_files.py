@@ -1,4 +1,4 @@
-"""What `log dump` finds in sound, reserved, torn and damaged files."""
+"""`log dump` of sound, preallocated, torn and damaged files."""
 
 from __future__ import annotations
 
@@ -85,18 +85,18 @@ def test_records_are_decoded_with_kafkas_field_names(tmp_path: Path) -> None:
     assert batches[2].records[1]["data"]["topicId"] == str(KafkaUuid(bytes(range(16))))
 
 
-def test_headers_only_leaves_the_records_out(tmp_path: Path) -> None:
+def test_headers_only_omits_records(tmp_path: Path) -> None:
     batches = list(read_file(segment(tmp_path, WHOLE), headers_only=True))
     assert [batch.records for batch in batches if isinstance(batch, Batch)] == [[], [], []]
     assert all(isinstance(batch, Batch) and batch.valid for batch in batches)
 
 
-def test_zeros_at_the_end_are_reserved_room(tmp_path: Path) -> None:
+def test_trailing_zeros_are_preallocated_space(tmp_path: Path) -> None:
     *_, last = read_file(segment(tmp_path, WHOLE + bytes(3_000_000)))
     assert last == Preallocated(len(WHOLE), 3_000_000)
 
 
-def test_something_behind_zeros_is_a_fault(tmp_path: Path) -> None:
+def test_data_after_zeros_is_fault(tmp_path: Path) -> None:
     pieces = list(read_file(segment(tmp_path, LEADER + bytes(2_000_000) + b"\7" + bytes(5))))
     assert faults(pieces) == [
         (len(LEADER), f"2000000 zero bytes, followed by other bytes at {len(LEADER) + 2_000_000}")
@@ -104,13 +104,13 @@ def test_something_behind_zeros_is_a_fault(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kept", [16, 60, 61, len(CONFIG) - 1])
-def test_a_torn_batch_is_a_fault_where_it_begins(tmp_path: Path, kept: int) -> None:
+def test_torn_batch_is_fault_at_its_start(tmp_path: Path, kept: int) -> None:
     pieces = list(read_file(segment(tmp_path, LEADER + CONFIG[:kept])))
     assert [position for position, _ in faults(pieces)] == [len(LEADER)]
     assert isinstance(pieces[0], Batch)
 
 
-def test_a_wrong_crc_is_told_and_the_batches_behind_it_are_shown(tmp_path: Path) -> None:
+def test_wrong_crc_is_reported_and_later_batches_are_shown(tmp_path: Path) -> None:
     damaged = bytearray(WHOLE)
     damaged[len(LEADER) + len(CONFIG) - 2] ^= 1
     pieces = list(read_file(segment(tmp_path, bytes(damaged))))
@@ -120,14 +120,14 @@ def test_a_wrong_crc_is_told_and_the_batches_behind_it_are_shown(tmp_path: Path)
     assert "CRC" in text
 
 
-def test_bytes_that_are_no_header_end_the_file(tmp_path: Path) -> None:
+def test_bytes_without_header_end_file(tmp_path: Path) -> None:
     pieces = list(read_file(segment(tmp_path, LEADER + b"\xff" * 100)))
     ((position, text),) = faults(pieces)
     assert position == len(LEADER)
     assert text.startswith("magic -1")
 
 
-def test_a_gap_and_an_epoch_that_goes_down_are_faults(tmp_path: Path) -> None:
+def test_gap_and_epoch_regression_are_faults(tmp_path: Path) -> None:
     after_gap = encode_batch(9, 0, NOON_MS, [encode_record(ConfigRecord(32, "a", "b", "c"), 0)])
     pieces = list(read_file(segment(tmp_path, LEADER + after_gap)))
     assert [text for _, text in faults(pieces)] == [
@@ -136,7 +136,7 @@ def test_a_gap_and_an_epoch_that_goes_down_are_faults(tmp_path: Path) -> None:
     ]
 
 
-def test_a_segment_begins_at_the_offset_of_its_name(tmp_path: Path) -> None:
+def test_segment_begins_at_offset_in_its_name(tmp_path: Path) -> None:
     wrong = list(read_file(segment(tmp_path, LEADER, f"{7:020}.log")))
     assert [text for _, text in faults(wrong)] == ["expected offset 7"]
 
@@ -153,7 +153,7 @@ def snapshot_bytes() -> bytes:
     return read_whole(disk, f"log/{SNAPSHOT}") or b""
 
 
-def test_a_snapshot_is_shown_from_header_to_footer(tmp_path: Path, snapshot_bytes: bytes) -> None:
+def test_snapshot_is_shown_from_header_to_footer(tmp_path: Path, snapshot_bytes: bytes) -> None:
     pieces = list(read_file(segment(tmp_path, snapshot_bytes, SNAPSHOT)))
     assert faults(pieces) == []
     records = [record for piece in pieces if isinstance(piece, Batch) for record in piece.records]
@@ -171,7 +171,7 @@ def test_a_snapshot_is_shown_from_header_to_footer(tmp_path: Path, snapshot_byte
     assert [voter["voterId"] for voter in voters["targetVoters"]] == [2, 3]
 
 
-def test_a_snapshot_is_checked_with_headers_only_too(tmp_path: Path, snapshot_bytes: bytes) -> None:
+def test_headers_only_still_checks_snapshot(tmp_path: Path, snapshot_bytes: bytes) -> None:
     pieces = list(read_file(segment(tmp_path, snapshot_bytes, SNAPSHOT), headers_only=True))
     assert faults(pieces) == []
     assert [piece.records for piece in pieces if isinstance(piece, Batch)] == [[]] * len(pieces)
@@ -195,7 +195,7 @@ def test_a_snapshot_is_checked_with_headers_only_too(tmp_path: Path, snapshot_by
     ],
     ids=["empty", "torn", "zeros", "more", "epoch"],
 )
-def test_a_snapshot_that_is_not_whole_is_a_fault(
+def test_incomplete_snapshot_is_fault(
     tmp_path: Path, snapshot_bytes: bytes, name: str, change: Callable[[bytes], bytes], text: str
 ) -> None:
     found = faults(list(read_file(segment(tmp_path, change(snapshot_bytes), name))))
@@ -212,7 +212,7 @@ def test_batches_of_a_log_are_not_a_snapshot(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", [0, 1, 20, 150])
-def test_a_snapshot_that_is_being_fetched_is_told_as_incomplete(
+def test_partial_snapshot_is_reported_as_incomplete(
     tmp_path: Path, snapshot_bytes: bytes, missing: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     part = segment(tmp_path, snapshot_bytes[: len(snapshot_bytes) - missing], f"{SNAPSHOT}.part")
@@ -227,14 +227,14 @@ def test_a_snapshot_that_is_being_fetched_is_told_as_incomplete(
     assert json.loads(capsys.readouterr().out)[-1]["kind"] == "incomplete"
 
 
-def test_damage_in_a_part_is_a_fault_all_the_same(tmp_path: Path, snapshot_bytes: bytes) -> None:
+def test_damage_in_partial_snapshot_is_fault(tmp_path: Path, snapshot_bytes: bytes) -> None:
     damaged = bytearray(snapshot_bytes)
     damaged[70] ^= 1
     found = faults(list(read_file(segment(tmp_path, bytes(damaged), f"{SNAPSHOT}.part"))))
     assert [position for position, _ in found] == [0]
 
 
-def test_an_unknown_record_is_shown_and_is_no_fault(tmp_path: Path) -> None:
+def test_unknown_record_is_shown_without_fault(tmp_path: Path) -> None:
     data = encode_batch(0, 1, NOON_MS, [b"\x01\xe7\x07\x00\x00"])
     (batch,) = read_file(segment(tmp_path, data))
     assert isinstance(batch, Batch)
@@ -242,7 +242,7 @@ def test_an_unknown_record_is_shown_and_is_no_fault(tmp_path: Path) -> None:
     assert batch.records[0]["value"] == "01e7070000"
 
 
-def test_a_record_that_is_no_frame_is_a_fault(tmp_path: Path) -> None:
+def test_record_without_frame_is_fault(tmp_path: Path) -> None:
     data = encode_batch(0, 1, NOON_MS, [b"\x07hello"])
     pieces = list(read_file(segment(tmp_path, data)))
     assert [text for _, text in faults(pieces)] == [
@@ -250,7 +250,7 @@ def test_a_record_that_is_no_frame_is_a_fault(tmp_path: Path) -> None:
     ]
 
 
-def test_index_entries_are_absolute_and_zeros_behind_them_reserved(tmp_path: Path) -> None:
+def test_index_entries_are_absolute_before_preallocated_space(tmp_path: Path) -> None:
     offsets = segment(tmp_path, struct.pack(">iiii", 3, 4100, 9, 8300) + bytes(80), f"{100:020}.index")
     assert list(read_file(offsets)) == [
         IndexEntry(103, position=4100),
@@ -262,11 +262,11 @@ def test_index_entries_are_absolute_and_zeros_behind_them_reserved(tmp_path: Pat
 
 
 @pytest.mark.parametrize("data", [struct.pack(">iiii", 9, 8300, 3, 4100), b"\1\2\3"])
-def test_a_damaged_index_is_a_fault(tmp_path: Path, data: bytes) -> None:
+def test_damaged_index_is_fault(tmp_path: Path, data: bytes) -> None:
     assert len(faults(list(read_file(segment(tmp_path, data, f"{0:020}.index"))))) == 1
 
 
-def test_a_folder_gives_its_files_in_order_of_offsets(tmp_path: Path) -> None:
+def test_folder_lists_files_by_offset(tmp_path: Path) -> None:
     inside = tmp_path / "__cluster_metadata-0"
     inside.mkdir()
     names = [f"{5:020}-0000000002.checkpoint", f"{0:020}.log", f"{5:020}.index", f"{5:020}.log"]
@@ -276,13 +276,13 @@ def test_a_folder_gives_its_files_in_order_of_offsets(tmp_path: Path) -> None:
     assert [path.name for path in files_of(tmp_path)] == [names[1], names[0], names[3], names[2]]
 
 
-def test_what_cannot_be_dumped_is_told(tmp_path: Path) -> None:
+def test_unsupported_files_are_reported(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing.log", segment(tmp_path, b"", "quorum-state")):
         with pytest.raises(ConfigError, match=str(path)):
             files_of(path)
 
 
-def test_the_command_shows_batches_and_tells_damage_at_the_end(
+def test_dump_shows_batches_and_repeats_damage_at_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sound = segment(tmp_path, WHOLE + bytes(64))
@@ -297,7 +297,7 @@ def test_the_command_shows_batches_and_tells_damage_at_the_end(
     assert capsys.readouterr().err.startswith(f"error: {damaged}, position {len(LEADER) + len(CONFIG)}: ")
 
 
-def test_json_is_one_array_also_of_a_damaged_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_one_array_even_for_damaged_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["log", "dump", "--output", "json", str(segment(tmp_path, LEADER + b"\xff" * 70))]) == 1
     rows = json.loads(capsys.readouterr().out)
     assert [row["kind"] for row in rows] == ["file", "batch", "fault"]

@@ -1,4 +1,4 @@
-"""`log dump --output jsonl|csv`: the same log as `--output json` shows, a flat row for each record."""
+"""`log dump --output jsonl|csv`: the records of `--output json`, as a flat row each."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ FIELDS = {
     "in_controlled_shutdown": "inControlledShutdown",
 }
 UNCHANGED = {"leader": -2, "recovering": -1}
-"""What a PartitionChangeRecord says of what stays as it is; null in a row."""
+"""Values of a PartitionChangeRecord that stand for unchanged; null in a row."""
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def dumped(capsys: pytest.CaptureFixture[str], output: str, *paths: Path, code: 
 
 
 def json_rows(text: str) -> list[dict[str, Any]]:
-    """The records of `--output json` with what is told of their batches."""
+    """The records of `--output json`, with the columns of their batches."""
     rows, file = [], ""
     for piece in json.loads(text):
         if piece["kind"] == "file":
@@ -67,7 +67,7 @@ def json_rows(text: str) -> list[dict[str, Any]]:
     return rows
 
 
-def test_json_lines_are_what_json_shows(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_jsonl_has_same_records_as_json(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flat = [json.loads(line) for line in dumped(capsys, "jsonl", log).splitlines()]
     whole = json_rows(dumped(capsys, "json", log))
     assert len(flat) == len(whole) > 3_000
@@ -88,7 +88,7 @@ def test_json_lines_are_what_json_shows(log: Path, capsys: pytest.CaptureFixture
     assert len(types) > 8
 
 
-def test_csv_has_the_same_rows_under_a_header(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_csv_has_same_rows_with_header(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flat = [json.loads(line) for line in dumped(capsys, "jsonl", log).splitlines()]
     rows = list(csv.DictReader(dumped(capsys, "csv", log).splitlines()))
     assert list(rows[0]) == [name for name in RECORDS.names if name != "node"]
@@ -103,7 +103,7 @@ def test_csv_has_the_same_rows_under_a_header(log: Path, capsys: pytest.CaptureF
                 assert cell == ("" if value is None else str(value))
 
 
-def test_odd_characters_survive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_special_characters_are_preserved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name = 'a "b", é\n\x01'
     values = [
         encode_record(TopicRecord(name), 0),
@@ -120,9 +120,7 @@ def test_odd_characters_survive(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert json.loads(cells[1]["data"])["name"] == "k"
 
 
-def test_damage_is_a_row_at_its_place_and_told_at_the_end(
-    log: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_damage_is_row_and_repeated_at_end(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     segments = sorted(log.rglob("*.log"))
     before = [json.loads(line) for line in dumped(capsys, "jsonl", log).splitlines()]
     positions = sorted({row["position"] for row in before if row["segment"] == str(segments[0])})
@@ -145,10 +143,10 @@ def test_damage_is_a_row_at_its_place_and_told_at_the_end(
 
 
 @pytest.mark.parametrize("size", [0, 1])
-def test_a_snapshot_without_its_footer_is_told(
+def test_snapshot_without_footer_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], size: int
 ) -> None:
-    """Batches are whole, and yet it was cut; one that is still fetched may end anywhere."""
+    """All batches are complete, but the footer is missing; a snapshot being fetched may end anywhere."""
     path = tmp_path / f"{5:020}-{1:010}.checkpoint"
     path.write_bytes(encode_batch(0, 1, 0, [encode_record(TopicRecord("t"), 0)]) * size)
     position = path.stat().st_size
@@ -162,7 +160,7 @@ def test_a_snapshot_without_its_footer_is_told(
     dumped(capsys, "jsonl", path.rename(f"{path}.part"))
 
 
-def test_an_unreadable_record_is_a_finding_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreadable_record_is_fault(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / f"{0:020}.log"
     path.write_bytes(encode_batch(0, 1, 0, [b"\1\3\1cut", encode_record(TopicRecord("t"), 0)]))
     rows = [json.loads(line) for line in dumped(capsys, "jsonl", path, code=1).splitlines()]
@@ -170,9 +168,7 @@ def test_an_unreadable_record_is_a_finding_too(tmp_path: Path, capsys: pytest.Ca
     assert rows[1]["topic"] == "t"
 
 
-def test_indexes_have_no_records_and_headers_only_has_no_rows(
-    log: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rows_exclude_indexes_and_headers_only(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (log / "__cluster_metadata-0" / f"{0:020}.index").write_bytes(bytes(8))
     dumped(capsys, "jsonl", log)
     assert run(["log", "dump", "--headers-only", "--output", "csv", str(log)]) == 2
@@ -180,7 +176,7 @@ def test_indexes_have_no_records_and_headers_only_has_no_rows(
 
 
 @pytest.mark.parametrize("missing", ["numpy", "pyarrow"])
-def test_what_is_missing_is_told_in_one_line(log: Path, missing: str) -> None:
+def test_missing_packages_are_reported_in_one_line(log: Path, missing: str) -> None:
     code = (
         f"import sys; sys.modules[{missing!r}] = None; from quorumd.cli.root import run; "
         f"sys.exit(run(['log', 'dump', '--output', 'jsonl', {str(log)!r}]))"

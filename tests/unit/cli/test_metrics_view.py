@@ -23,16 +23,16 @@ quorumd_requests_total{api="Fetch"} 9.0
 """
 
 
-def test_the_metrics_that_are_read_are_served() -> None:
+def test_metrics_in_view_are_served() -> None:
     served = {metric.exposed_name for metric in METRICS}
     assert {PREFIX + name for name in (STATE, *NUMBERS)} <= served
 
 
-def test_role_and_numbers_are_read() -> None:
+def test_view_has_role_and_numbers() -> None:
     assert parse(TEXT) == MetricsView("follower", 2, 7, 1234567, 1234570)
 
 
-def test_what_is_missing_is_unknown() -> None:
+def test_missing_metrics_are_unknown() -> None:
     assert parse('quorumd_raft_current_state{state="candidate"} 1.0\n') == MetricsView(
         "candidate", -1, -1, -1, -1
     )
@@ -43,7 +43,7 @@ def test_foreign_metrics_are_ignored(text: str) -> None:
     assert parse(text) is None
 
 
-def test_nobody_there_and_somebody_silent_are_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_and_silent_nodes_have_no_view(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("quorumd.cli.metrics_view.FETCH_TIMEOUT_S", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         assert fetch("127.0.0.1", silent.getsockname()[1]) is None
@@ -51,7 +51,7 @@ def test_nobody_there_and_somebody_silent_are_nobody(monkeypatch: pytest.MonkeyP
     assert fetch("127.0.0.1", port) is None
 
 
-def test_a_node_that_answers_is_asked_for_its_metrics() -> None:
+def test_view_is_fetched_from_responding_node() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         requests: list[bytes] = []
 

@@ -1,4 +1,4 @@
-"""What commands print: tables, fields, progress off a terminal."""
+"""The output of commands: tables, fields, progress without a terminal."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import pytest
 from quorumd.cli.output import columns, fields, heading, progress, steps
 
 
-def test_columns_line_up_and_numbers_stand_right() -> None:
+def test_columns_are_aligned_and_numbers_right_aligned() -> None:
     assert columns(["NODE", "ROLE", "LAG"], [[0, "leader", "1,000"], [12, "follower", "-"]]) == (
         "Node  Role        Lag\n   0  leader    1,000\n  12  follower      -"
     )
 
 
-def test_a_table_without_rows_is_its_header() -> None:
+def test_table_without_rows_has_only_header() -> None:
     assert columns(["A", "B"], []) == "A  B"
 
 
@@ -29,18 +29,18 @@ def test_a_table_without_rows_is_its_header() -> None:
         ("count(*)", "count(*)"),
     ],
 )
-def test_a_heading_is_one_word_as_in_kafkas_tools(name: str, shown: str) -> None:
+def test_heading_is_one_word_as_in_kafka_tools(name: str, shown: str) -> None:
     assert heading(name) == shown
 
 
-def test_fields_have_their_values_in_one_column() -> None:
+def test_field_values_are_aligned() -> None:
     assert fields([("leaderId", 1), ("CurrentVoters", [1, 2]), ("rack", "")]) == (
         "LeaderId:       1\nCurrentVoters:  [1, 2]\nRack:"
     )
 
 
 @pytest.mark.parametrize(("interval_s", "shown"), [(0.0, "starting\n1 of 3\n3 of 3\n"), (9.0, "starting\n")])
-def test_progress_off_a_terminal_is_a_line_now_and_then_on_stderr(
+def test_progress_off_terminal_is_occasional_lines_on_stderr(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, interval_s: float, shown: str
 ) -> None:
     monkeypatch.setattr("quorumd.cli.output.LINE_INTERVAL_S", interval_s)
@@ -50,7 +50,7 @@ def test_progress_off_a_terminal_is_a_line_now_and_then_on_stderr(
     assert capsys.readouterr() == ("", shown)
 
 
-def test_steps_off_a_terminal_are_lines(
+def test_steps_off_terminal_are_lines(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("quorumd.cli.output.LINE_INTERVAL_S", 0.0)
@@ -59,7 +59,7 @@ def test_steps_off_a_terminal_are_lines(
     assert capsys.readouterr() == ("", "waiting\n1 of 3 steps done; next: this\n")
 
 
-def test_steps_on_a_terminal_are_a_bar(
+def test_steps_on_terminal_are_a_bar(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)

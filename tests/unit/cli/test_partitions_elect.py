@@ -24,7 +24,7 @@ class Admin(FakeAdmin):
     async def elect_leaders(
         self, election: ElectionType, partitions: Sequence[TopicPartition] | None = None
     ) -> dict[TopicPartition, ItemError | None]:
-        self.asked("elect", election, partitions)
+        self.record_call("elect", election, partitions)
         return self.results
 
 
@@ -33,11 +33,11 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
     made = Admin()
     made.results = {FIRST: None, SECOND: NOT_NEEDED}
     made.topics["orders"] = [partition(1, [1]), partition(0, [1])]
-    monkeypatch.setattr(partitions_elect, "run_admin", made.ask)
+    monkeypatch.setattr(partitions_elect, "run_admin", made.run)
     return made
 
 
-ASKED: list[tuple[list[str], ElectionType, list[TopicPartition] | None]] = [
+REQUESTED: list[tuple[list[str], ElectionType, list[TopicPartition] | None]] = [
     (["--preferred", "--all"], ElectionType.PREFERRED, None),
     (["--unclean", "--topic", "orders"], ElectionType.UNCLEAN, [FIRST, SECOND]),
     (
@@ -48,7 +48,7 @@ ASKED: list[tuple[list[str], ElectionType, list[TopicPartition] | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "election", "where"), ASKED)
+@pytest.mark.parametrize(("arguments", "election", "where"), REQUESTED)
 def test_election_covers_requested_partitions(
     admin: Admin, arguments: list[str], election: ElectionType, where: list[TopicPartition] | None
 ) -> None:
@@ -56,7 +56,7 @@ def test_election_covers_requested_partitions(
     assert admin.calls == [("elect", election, where)]
 
 
-def test_what_came_of_it_is_shown(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
+def test_election_results_are_shown(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["partitions", "elect", *SERVER, "--preferred", "--topic", "orders"]) == 0
     assert capsys.readouterr() == (
         "Partition  Result\norders-0   elected\norders-1   Broker 1 leads.\n",
@@ -67,9 +67,7 @@ def test_what_came_of_it_is_shown(admin: Admin, capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().out == "no partition needs an election\n"
 
 
-def test_an_unclean_election_says_where_records_may_be_lost(
-    admin: Admin, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unclean_election_warns_of_data_loss(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["partitions", "elect", *SERVER, "--unclean", "--topic", "orders"]) == 0
     assert capsys.readouterr().err == (
         "warning: acknowledged records may be lost in orders-0: "
@@ -82,7 +80,7 @@ def test_an_unclean_election_says_where_records_may_be_lost(
     assert "lost permanently" in " ".join(capsys.readouterr().out.split())
 
 
-def test_a_failure_is_an_exit_code(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_election_sets_exit_code(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
     admin.results = {FIRST: LAGS, SECOND: NOT_NEEDED}
     assert run(["partitions", "elect", *SERVER, "--preferred", "--all", "--output", "json"]) == 1
     out, err = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""`quorumd partitions reassign`: what is asked for, what is shown, and what the exit code says."""
+"""`quorumd partitions reassign`: requests, output and exit codes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLAN = {FIRST: (4, 2), SECOND: (5, 4), THIRD: (1, 2)}
 
 @pytest.fixture
 def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
-    """Orders 0 and 1 are moving and orders 2 is where it is to be."""
+    """Orders 0 and 1 are moving, and orders 2 has its target replicas."""
     made = FakeAdmin()
     made.topics["orders"] = [
         partition(0, [4, 2, 1], [1, 2], 1),
@@ -28,7 +28,7 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
         partition(2, [1, 2]),
     ]
     made.moving = {FIRST: ([4], [1]), SECOND: ([4, 5], [1, 2])}
-    monkeypatch.setattr(partitions_reassign, "run_admin", made.ask)
+    monkeypatch.setattr(partitions_reassign, "run_admin", made.run)
     monkeypatch.setattr(partitions_reassign, "POLL_S", 0.0)
     monkeypatch.setattr("quorumd.cli.output.LINE_INTERVAL_S", 0.0)
     return made
@@ -51,7 +51,7 @@ def finish(admin: FakeAdmin, *moved: TopicPartition) -> None:
         admin.topics["orders"][where.partition] = partition(where.partition, PLAN[where])
 
 
-def test_without_a_mode_nothing_is_changed(
+def test_default_mode_changes_nothing(
     admin: FakeAdmin, plan: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["partitions", "reassign", *SERVER, "--plan", plan]) == 0
@@ -100,7 +100,7 @@ def test_verify_fails_until_all_are_done(
     ],
     ids=["another target", "not begun", "not there", "the last step"],
 )
-def test_where_else_a_partition_may_be(
+def test_partition_may_have_other_replicas(
     admin: FakeAdmin, plan: str, capsys: pytest.CaptureFixture[str], change: object, reported: str
 ) -> None:
     finish(admin, SECOND)
@@ -112,17 +112,15 @@ def test_where_else_a_partition_may_be(
     assert reported in capsys.readouterr().out
 
 
-def test_the_order_of_replicas_counts(
-    admin: FakeAdmin, plan: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The first one is the preferred leader."""
+def test_replica_order_matters(admin: FakeAdmin, plan: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first replica is the preferred leader."""
     finish(admin, FIRST, SECOND)
     admin.topics["orders"][2] = partition(2, [2, 1])
     assert run(["partitions", "reassign", *SERVER, "--plan", plan, "--verify"]) == 1
     assert "not moved, it has [2,1]" in capsys.readouterr().out
 
 
-def test_execute_begins_all_moves_at_once(
+def test_execute_starts_all_reassignments_in_one_request(
     admin: FakeAdmin, plan: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     back = tmp_path / "back.json"
@@ -137,15 +135,15 @@ def test_execute_begins_all_moves_at_once(
     assert len(admin.calls) == 1
 
 
-def test_what_was_being_moved_is_saved_where_it_was(admin: FakeAdmin, plan: str, tmp_path: Path) -> None:
-    """Not with the replicas that are being added just now."""
+def test_save_has_original_replicas_of_moving_partitions(admin: FakeAdmin, plan: str, tmp_path: Path) -> None:
+    """Without the replicas that are being added."""
     back = tmp_path / "back.json"
     assert run(["partitions", "reassign", *SERVER, "--plan", plan, "--execute", "--save", str(back)]) == 0
     saved = [entry["replicas"] for entry in json.loads(back.read_text())["partitions"]]
     assert saved == [[2, 1], [1, 2], [1, 2]]
 
 
-def test_what_is_refused_is_told_and_the_others_go_on(
+def test_rejected_reassignments_are_reported_and_others_continue(
     admin: FakeAdmin, plan: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     admin.refused = {SECOND: ItemError(39, "There is no broker 5.")}
@@ -193,7 +191,7 @@ def test_contradictory_options_are_rejected_before_any_request(
     assert admin.calls == []
 
 
-def test_waiting_shows_how_far_it_is_and_for_whom_it_waits(
+def test_wait_shows_progress_and_awaited_brokers(
     admin: FakeAdmin, plan: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     polls = iter([lambda: None, lambda: finish(admin, FIRST), lambda: finish(admin, SECOND)])
@@ -208,29 +206,29 @@ def test_waiting_shows_how_far_it_is_and_for_whom_it_waits(
     assert out.count("done") == 3
 
 
-def test_waiting_ends_in_time(admin: FakeAdmin, plan: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wait_ends_at_timeout(admin: FakeAdmin, plan: str, capsys: pytest.CaptureFixture[str]) -> None:
     wait = ["partitions", "reassign", *SERVER, "--plan", plan, "--verify", "--wait", "--wait-timeout", "0.01"]
     assert run(wait) == 1
     assert "error: 2 of 3 partitions do not have the planned replicas yet" in capsys.readouterr().err
 
 
-def test_nobody_waits_for_what_does_not_move(admin: FakeAdmin) -> None:
+def test_wait_ends_if_nothing_moves(admin: FakeAdmin) -> None:
     admin.moving.clear()
     progress = wait_until_done((("127.0.0.1", 1),), dict(PLAN), 60)
     assert [each.state for each in progress] == [State.NOT_MOVED, State.NOT_MOVED, State.DONE]
 
 
-def test_a_plan_that_cannot_be_used_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unusable_plan_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "plan.json"
     file.write_text('{"version": 1, "partitions": []}')
     assert run(["partitions", "reassign", *SERVER, "--plan", str(file), "--execute"]) == 2
     assert capsys.readouterr().err == f"error: {file}: partitions: expected at least one element\n"
 
 
-def test_a_partition_without_a_leader_waits_for_one_and_not_for_who_copies(
+def test_leaderless_partition_waits_for_leader_only(
     admin: FakeAdmin, plan: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nobody can copy what nobody leads: broker 4 may be up and well."""
+    """A leaderless partition copies nothing, even if broker 4 is up."""
     admin.topics["orders"][0] = partition(0, [4, 2, 1], isr=[1], leader=-1)
     admin.topics["orders"][1] = partition(1, [5, 4, 2, 1], isr=[], leader=-1)
     admin.topics["orders"][1].eligible_leader_replicas = [2, 1]

@@ -1,4 +1,4 @@
-"""`quorum alter`: what is asked for, what is printed, and how the way there is shown and waited for."""
+"""`quorum alter`: requests, output, and waiting for the change with its progress."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SERVERS = (("127.0.0.1", 1),)
 def quorum(
     voters: Sequence[int], targets: Sequence[int] | None = None, observers: dict[int, int] | None = None
 ) -> PartitionData:
-    """The first voter leads and has 1000 records; observers have so many."""
+    """The first voter leads and has 1000 records; `observers` gives the log end offset of observers."""
     target = None if targets is None else [TargetVoter(node) for node in targets]
     ends = [ReplicaState(node, KafkaUuid(bytes(16)), 1000) for node in voters]
     watching = [ReplicaState(node, KafkaUuid(bytes(16)), end) for node, end in (observers or {}).items()]
@@ -37,7 +37,7 @@ def quorum(
 
 
 class FakeAdmin:
-    """Describes one after the other, the last one for ever."""
+    """Return one description after the other, then the last one forever."""
 
     def __init__(self, *described: PartitionData) -> None:
         self.described = list(described)
@@ -61,10 +61,10 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
         *,
         silent: bool = False,
     ) -> Any:
-        async def asked() -> Any:
+        async def requests() -> Any:
             return await question(made)
 
-        return asyncio.run(asked())
+        return asyncio.run(requests())
 
     monkeypatch.setattr(quorum_alter, "run_admin", send)
     monkeypatch.setattr(quorum_alter, "POLL_S", 0.0)
@@ -72,7 +72,7 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
     return made
 
 
-def test_a_target_is_set_and_the_drafts_lines_are_printed(
+def test_alter_sets_target_and_prints_draft_fields(
     admin: FakeAdmin, capsys: pytest.CaptureFixture[str]
 ) -> None:
     admin.described = [quorum([0, 1, 2], [0, 3, 4])]
@@ -87,7 +87,7 @@ def test_json(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out) == {"currentVoters": [0, 1], "targetVoters": [0, 3]}
 
 
-def test_cancelling(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cancel_stops_change(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["quorum", "alter", *SERVER, "--cancel"]) == 0
     assert admin.altered == [None]
     assert capsys.readouterr().out == "CurrentVoters:  [0, 1, 2]\nTargetVoters:   []\n"
@@ -116,7 +116,7 @@ def test_contradictory_options_are_rejected_before_any_request(
     assert admin.altered == []
 
 
-def test_waiting_shows_every_step_and_ends_with_the_voters(
+def test_wait_shows_steps_and_ends_with_target_voters(
     admin: FakeAdmin, capsys: pytest.CaptureFixture[str]
 ) -> None:
     admin.described = [
@@ -141,7 +141,7 @@ def test_waiting_shows_every_step_and_ends_with_the_voters(
     ]
 
 
-def test_waiting_in_vain_says_what_is_missing(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wait_timeout_reports_missing_steps(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:
     admin.described = [quorum([0, 1], [0, 1, 3, 4], {3: 1000})]
     assert run(["quorum", "alter", *SERVER, "--voters", "0,1,3,4", "--wait", "--wait-timeout", "0.05"]) == 1
     output = capsys.readouterr()
@@ -159,31 +159,29 @@ def test_waiting_in_vain_says_what_is_missing(admin: FakeAdmin, capsys: pytest.C
         (quorum([0, 1], [0, 5]), r"replaced this one; the new target is \[0, 5\]"),
     ],
 )
-def test_waiting_ends_when_somebody_wants_something_else(
-    admin: FakeAdmin, then: PartitionData, output: str
-) -> None:
+def test_wait_ends_if_change_is_superseded(admin: FakeAdmin, then: PartitionData, output: str) -> None:
     admin.described = [then]
     with pytest.raises(VoterChangeError, match=output):
         wait_for_voters(SERVERS, quorum([0, 1], [0, 3]), (0, 3), 2, 5.0)
 
 
-def test_the_order_of_the_targets_says_nothing() -> None:
+def test_target_order_does_not_matter() -> None:
     check_not_superseded(quorum([0], [3, 0]), (0, 3))
     assert is_complete(quorum([3, 0]), (0, 3))
 
 
-def test_a_target_that_is_reached_but_not_taken_away_yet_is_not_the_end() -> None:
+def test_reached_but_uncleared_target_is_incomplete() -> None:
     assert not is_complete(quorum([0, 3], [0, 3]), (0, 3))
     assert remaining_steps(quorum([0, 3], [0, 3]), (0, 3)) == 0
 
 
-def test_steps_are_voters_that_come_and_go() -> None:
+def test_steps_count_added_and_removed_voters() -> None:
     assert remaining_steps(quorum([1, 2, 3]), (4, 5, 6)) == 6
     assert remaining_steps(quorum([0, 1, 2]), (0, 3)) == 3
 
 
-def test_a_leader_that_is_leaving_is_no_reason_to_fail() -> None:
-    """It is no voter any more, and answers until its successor does."""
+def test_removed_leader_does_not_fail_wait() -> None:
+    """It is no longer a voter, and responds until its successor does."""
     leaving = quorum([2, 3], [2, 3], {1: 1000})
     leaving.leader_id = 1
     assert describe_remaining(leaving, (2, 3)) == "the last step is not committed yet"
@@ -199,7 +197,7 @@ def test_a_leader_that_is_leaving_is_no_reason_to_fail() -> None:
         (999, 3000, "has not fetched for 3 s"),
     ],
 )
-def test_how_far_a_target_is(end_offset: int, silent_ms: int, output: str) -> None:
+def test_progress_of_target_is_described(end_offset: int, silent_ms: int, output: str) -> None:
     described = quorum([0, 1], [0, 1, 3], {3: end_offset})
     for voter in described.current_voters:
         voter.last_fetch_timestamp = 1_800_000_000_000
@@ -207,7 +205,7 @@ def test_how_far_a_target_is(end_offset: int, silent_ms: int, output: str) -> No
     assert describe_remaining(described, (0, 1, 3)) == f"to be added: 3 ({output})"
 
 
-def test_of_two_disks_of_a_node_the_one_counts_that_it_runs_on() -> None:
+def test_current_disk_of_node_counts() -> None:
     described = quorum([0], [0, 3], {3: 10})
     old = ReplicaState(3, KafkaUuid(bytes(15) + b"\x07"), 999, -1)
     described.observers.insert(0, old)
@@ -217,7 +215,7 @@ def test_of_two_disks_of_a_node_the_one_counts_that_it_runs_on() -> None:
 
 
 def replaced_disk(targets: Sequence[int] | None = None) -> PartitionData:
-    """Node 2's vote is on a disk that does not fetch; another one of it does."""
+    """The vote of node 2 belongs to a disk that does not fetch; another disk of node 2 does."""
     described = quorum([0, 1, 2], targets, {2: 1000})
     for at, voter in enumerate(described.current_voters):
         voter.replica_directory_id = KafkaUuid(bytes(15) + bytes([at + 1]))
@@ -228,7 +226,7 @@ def replaced_disk(targets: Sequence[int] | None = None) -> PartitionData:
     return described
 
 
-def test_the_same_ids_are_not_reached_while_a_vote_is_on_a_replaced_disk() -> None:
+def test_change_is_incomplete_while_voter_has_replaced_disk() -> None:
     assert not is_complete(replaced_disk(), (0, 1, 2))
     assert is_complete(replaced_disk(), (0, 1)) is False
     assert remaining_steps(replaced_disk(), (0, 1, 2)) == 2
@@ -237,10 +235,10 @@ def test_the_same_ids_are_not_reached_while_a_vote_is_on_a_replaced_disk() -> No
     assert is_complete(back, (0, 1, 2))
 
 
-def test_waiting_asks_again_until_the_leader_replaces_the_disk(
+def test_wait_repeats_request_until_disk_is_replaced(
     admin: FakeAdmin, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The first time the new disk had not caught up, and the ids were right: there was nothing to change."""
+    """At first the new disk had not caught up, and the ids matched: there was nothing to change."""
     admin.described = [
         replaced_disk(),
         replaced_disk(),
@@ -258,7 +256,7 @@ def test_waiting_asks_again_until_the_leader_replaces_the_disk(
     ]
 
 
-def test_waiting_in_vain_for_a_replaced_disk_says_what_to_do(
+def test_wait_timeout_for_replaced_disk_suggests_remedy(
     admin: FakeAdmin, capsys: pytest.CaptureFixture[str]
 ) -> None:
     admin.described = [replaced_disk()]
@@ -267,13 +265,14 @@ def test_waiting_in_vain_for_a_replaced_disk_says_what_to_do(
 
 
 def unstarted_disk() -> PartitionData:
-    """Node 2's vote is on a disk that does not fetch; another one has never fetched, so that nobody knows of it."""
+    """The vote of node 2 belongs to a disk that does not fetch; the new one has never fetched, so no node knows
+    it."""
     described = replaced_disk()
     described.observers = []
     return described
 
 
-def test_the_same_ids_are_not_reached_while_a_voter_has_no_live_replica(
+def test_change_is_incomplete_while_voter_has_no_live_replica(
     admin: FakeAdmin, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert not is_complete(unstarted_disk(), (0, 1, 2))
@@ -287,7 +286,7 @@ def test_the_same_ids_are_not_reached_while_a_voter_has_no_live_replica(
     assert run(["quorum", "alter", *SERVER, "--voters", "0,1,2", "--wait"]) == 0
 
 
-def test_new_leader_is_silent_about_voters_that_have_not_fetched_yet() -> None:
+def test_new_leader_omits_voters_that_have_not_fetched() -> None:
     described = quorum([0, 1])
     described.current_voters[0].last_fetch_timestamp = 9000
     described.current_voters[1].last_fetch_timestamp = -1
@@ -297,7 +296,7 @@ def test_new_leader_is_silent_about_voters_that_have_not_fetched_yet() -> None:
     )
 
 
-def test_a_cancelled_replacement_is_not_asked_for_again(admin: FakeAdmin) -> None:
+def test_cancelled_replacement_is_not_repeated(admin: FakeAdmin) -> None:
     admin.described = [replaced_disk()]
     with pytest.raises(VoterChangeError, match="was cancelled"):
         wait_for_voters(SERVERS, replaced_disk([0, 1, 2]), (0, 1, 2), 2, 5.0)

@@ -68,13 +68,13 @@ def test_replication_is_the_example_of_the_draft(drafts_example: PartitionData) 
     ]
 
 
-def test_an_observer_counts_for_no_maximum(drafts_example: PartitionData) -> None:
+def test_observers_do_not_count_for_maximum_lag(drafts_example: PartitionData) -> None:
     drafts_example.observers = [replica(3, 0, None)]
     assert status_of(drafts_example)["maxFollowerLag"] == 34
     assert status_of(drafts_example)["maxFollowerLagTimeMs"] == 15
 
 
-def test_a_follower_that_never_fetched_lacks_all_and_its_time_is_unknown(
+def test_follower_without_fetch_has_full_lag_and_unknown_time(
     drafts_example: PartitionData,
 ) -> None:
     drafts_example.current_voters[2] = replica(2, -1, None)
@@ -83,12 +83,12 @@ def test_a_follower_that_never_fetched_lacks_all_and_its_time_is_unknown(
     assert [row["lagTimeMs"] for row in replication_of(drafts_example)] == [0, 10, -1, 12]
 
 
-def test_a_single_voter_has_no_lag() -> None:
+def test_single_voter_has_no_lag() -> None:
     status = status_of(PartitionData(0, 0, None, 7, 1, 3, [replica(7, 3)], []))
     assert (status["maxFollowerLag"], status["maxFollowerLagTimeMs"], status["targetVoters"]) == (0, 0, [])
 
 
-def test_a_target_that_was_never_heard_of_is_told(drafts_example: PartitionData) -> None:
+def test_unknown_target_voter_is_shown(drafts_example: PartitionData) -> None:
     assert drafts_example.target_voters is not None
     drafts_example.target_voters.append(TargetVoter(4))
     *_, last = replication_text(replication_of(drafts_example)).splitlines()
@@ -96,7 +96,7 @@ def test_a_target_that_was_never_heard_of_is_told(drafts_example: PartitionData)
     assert last.split() == ["4", unknown, "-1", "234134", "-1", "-1", "-1", "Observer", "Yes", "-"]
 
 
-def test_a_leader_that_is_leaving_is_no_voter_and_has_no_row(drafts_example: PartitionData) -> None:
+def test_removed_leader_has_no_row(drafts_example: PartitionData) -> None:
     drafts_example.leader_id = 9
     rows = replication_of(drafts_example)
     assert [(row["replicaId"], row["status"], row["lag"], row["lagTimeMs"]) for row in rows] == [

@@ -25,8 +25,8 @@ ENDPOINT = ("--endpoint", "controller://[::1]:9195")
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     made: list[tuple[Any, ...]] = []
     admin = SimpleNamespace(
-        add_voter=lambda *asked: made.append(("add", *asked)),
-        remove_voter=lambda *asked: made.append(("remove", *asked)),
+        add_voter=lambda *requests: made.append(("add", *requests)),
+        remove_voter=lambda *requests: made.append(("remove", *requests)),
     )
 
     def send(servers: object, question: Callable[[Any], Any]) -> None:
@@ -37,14 +37,14 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     return made
 
 
-def test_a_voter_is_added(calls: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]) -> None:
+def test_add_voter_sends_request(calls: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["quorum", "add-voter", *SERVER, *NAMED, *ENDPOINT, "--timeout", "7"]) == 0
     assert calls == [("add", VOTER, [Endpoint("CONTROLLER", "::1", 9195)]), (7000,)]
     added = f"Added voter 3 with directory id {DIRECTORY} and endpoints: CONTROLLER://[::1]:9195\n"
     assert capsys.readouterr() == (added, "")
 
 
-def test_a_voter_is_removed(calls: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]) -> None:
+def test_remove_voter_sends_request(calls: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["quorum", "remove-voter", *SERVER, *NAMED]) == 0
     assert calls == [("remove", VOTER), (30_000,)]
     assert capsys.readouterr() == (f"Removed voter 3 with directory id {DIRECTORY}\n", "")
@@ -71,7 +71,7 @@ def node_config(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_properties_file_says_it_all(
+def test_add_voter_reads_properties_file(
     calls: list[tuple[Any, ...]], node_config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["format", "--config", str(node_config)]) == 0
@@ -84,7 +84,7 @@ def test_a_properties_file_says_it_all(
     assert f"directory.id={voter.directory_id}\n" in meta
 
 
-def test_a_folder_that_is_not_formatted_has_no_directory_id(
+def test_unformatted_folder_has_no_directory_id(
     calls: list[tuple[Any, ...]], node_config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["quorum", "add-voter", *SERVER, "--config", str(node_config)]) == 3
@@ -92,7 +92,7 @@ def test_a_folder_that_is_not_formatted_has_no_directory_id(
     assert calls == []
 
 
-def test_the_folder_of_another_node_is_refused(
+def test_folder_of_other_node_is_rejected(
     calls: list[tuple[Any, ...]], node_config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(["format", "--config", str(node_config)])
@@ -102,7 +102,7 @@ def test_the_folder_of_another_node_is_refused(
     assert calls == []
 
 
-def test_a_port_that_changes_with_every_start_is_refused(
+def test_port_0_is_rejected(
     calls: list[tuple[Any, ...]], node_config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     node_config.write_text(node_config.read_text().replace(":9195", ":0"))
@@ -125,7 +125,7 @@ def test_a_port_that_changes_with_every_start_is_refused(
         (["--id", "-1", "--directory-id", str(DIRECTORY), *ENDPOINT], "-1"),
     ],
 )
-def test_what_names_no_voter_is_told_before_anything_is_asked(
+def test_incomplete_voter_is_rejected_before_any_request(
     calls: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str], arguments: list[str], wrong: str
 ) -> None:
     assert run(["quorum", "add-voter", *SERVER, *arguments]) == 2

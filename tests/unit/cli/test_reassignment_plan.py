@@ -22,7 +22,7 @@ def written(path: Path, *partitions: object, **as_tuple: object) -> Path:
     return file
 
 
-def test_a_plan_says_where_each_partition_goes(tmp_path: Path) -> None:
+def test_plan_has_target_per_partition(tmp_path: Path) -> None:
     file = written(tmp_path, partition(), partition(partition=1, replicas=[3], log_dirs=["any"]))
     plan = read_plan(file)
     assert plan == {TopicPartition("orders", 0): (1, 2), TopicPartition("orders", 1): (3,)}
@@ -52,14 +52,14 @@ WRONG: list[tuple[object, str]] = [
 
 
 @pytest.mark.parametrize(("wrong", "text"), WRONG, ids=[text.split(":")[1].strip() for _, text in WRONG])
-def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, wrong: object, text: str) -> None:
+def test_problems_are_reported_with_their_place(tmp_path: Path, wrong: object, text: str) -> None:
     file = written(tmp_path, wrong)
     with pytest.raises(ConfigError) as caught:
         read_plan(file)
     assert str(caught.value).startswith(f"{file}: {text}")
 
 
-def test_the_file_as_a_whole(tmp_path: Path) -> None:
+def test_problems_of_whole_file_are_reported(tmp_path: Path) -> None:
     for document, text in [
         ({"version": 2}, "version: 2: expected 1"),
         ({"partitions": []}, "partitions: expected at least one element"),
@@ -77,19 +77,19 @@ def test_the_file_as_a_whole(tmp_path: Path) -> None:
         (b"\xff", "at byte 0"),
     ],
 )
-def test_what_is_no_plan_at_all(tmp_path: Path, content: bytes, text: str) -> None:
+def test_invalid_json_is_reported(tmp_path: Path, content: bytes, text: str) -> None:
     file = tmp_path / "plan.json"
     file.write_bytes(content)
     with pytest.raises(ConfigError, match=text):
         read_plan(file)
 
 
-def test_a_partition_has_one_target(tmp_path: Path) -> None:
+def test_duplicate_partition_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"partitions\[1\]: orders-0 is listed twice"):
         read_plan(written(tmp_path, partition(), partition(replicas=[3])))
 
 
-def test_of_many_problems_the_first_are_shown(tmp_path: Path) -> None:
+def test_first_problems_are_shown(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         read_plan(written(tmp_path, *[partition(partition=-1)] * 30))
     lines = str(caught.value).splitlines()

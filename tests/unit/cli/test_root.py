@@ -53,7 +53,7 @@ def commands(
 ALL = dict(commands(root.quorumd))
 
 
-def test_the_commands_that_are_promised_are_there() -> None:
+def test_required_commands_exist() -> None:
     names = {" ".join(path) for path in ALL}
     promised = (
         "format, start, cluster up, cluster status, cluster down, quorum describe, quorum alter, quorum add-voter, "
@@ -91,7 +91,7 @@ def test_files_named_in_examples_exist(path: tuple[str, ...], capsys: pytest.Cap
         assert (ROOT / file).is_file(), file
 
 
-def test_help_imports_nothing_that_costs_time() -> None:
+def test_help_imports_no_slow_modules() -> None:
     code = (
         "import sys; from quorumd.cli.root import run; run(['--help']); "
         f"sys.exit(' '.join(name for name in {HEAVY!r} if name in sys.modules))"
@@ -115,13 +115,13 @@ def test_help_lists_every_exit_code_once_and_no_command_has_others(
         assert "Exit codes:" not in capsys.readouterr().out
 
 
-def test_the_documentation_has_the_same_exit_codes() -> None:
+def test_documentation_has_same_exit_codes() -> None:
     text = (ROOT / "docs" / "operations.md").read_text()
     listed = re.findall(r"^\| (\d+) \| (.+) \|$", text, re.MULTILINE)
     assert listed == [(str(int(code)), code.meaning) for code in ExitCode]
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert root.run(["--version"]) == 0
     assert capsys.readouterr().out == f"quorumd {__version__} (interpreted)\n"
 
@@ -144,7 +144,7 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
         (["log", "dump", "/nonexistent.log"], "no such file"),
     ],
 )
-def test_a_mistake_of_the_user_is_one_line_and_exit_code_2(
+def test_usage_error_is_one_line_and_exit_code_2(
     arguments: list[str], error: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert root.run(arguments) == 2
@@ -155,9 +155,7 @@ def test_a_mistake_of_the_user_is_one_line_and_exit_code_2(
     assert error in err
 
 
-def test_every_problem_of_a_file_is_a_line_of_its_own(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_problem_of_file_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "bad.properties").write_text("node.id=x\nnode.idd=1\n")
     assert root.run(["start", "--config", str(tmp_path / "bad.properties")]) == 2
     lines = capsys.readouterr().err.splitlines()
@@ -194,7 +192,7 @@ def test_each_error_has_its_exit_code(
     assert code == 0 or capsys.readouterr().err.startswith("error: ")
 
 
-def test_a_bug_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unexpected_exception_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*arguments: object, **options: object) -> None:
         raise AssertionError("a bug")
 
@@ -203,7 +201,7 @@ def test_a_bug_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
         root.run([])
 
 
-def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+def test_closed_stdout_is_not_an_error() -> None:
     command = f"{sys.executable} -m quorumd config docs | head -n 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert done.stderr == ""

@@ -34,7 +34,7 @@ def seeds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return request
 
 
-def test_all_seeds_are_run_and_summed_up(seeds: list[int], capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_seeds_are_run_and_summarized(seeds: list[int], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["simulate", "--seed", "4", "--seeds", "3", "--jobs", "1"]) == 0
     assert seeds == [4, 5, 6]
     out = capsys.readouterr().out
@@ -52,9 +52,7 @@ def test_violation_is_reported_with_repro_command(
     assert seeds == [2, 3, 4]
 
 
-def test_without_a_seed_a_fresh_one_is_taken_and_told(
-    seeds: list[int], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_random_seed_is_chosen_and_printed(seeds: list[int], capsys: pytest.CaptureFixture[str]) -> None:
     run(["simulate", "--no-shrink"])
     run(["simulate", "--no-shrink"])
     assert seeds[0] != seeds[1]
@@ -67,7 +65,7 @@ def test_json_names_violated_invariant(seeds: list[int], capsys: pytest.CaptureF
     assert (report["ok"], report["violations"][0]["invariant"]) == (False, "one leader per epoch")
 
 
-def test_a_shorter_run_is_told_beside_the_report_and_not_instead_of_it(
+def test_shorter_run_is_added_to_report(
     seeds: list[int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def shrunk(report: Report, seconds: float) -> Report:
@@ -88,7 +86,7 @@ def test_a_shorter_run_is_told_beside_the_report_and_not_instead_of_it(
     assert "shorter" not in json.loads(capsys.readouterr().out)[0]
 
 
-def test_more_processes_find_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_parallel_run_finds_same_violations(capsys: pytest.CaptureFixture[str]) -> None:
     traces = []
     for jobs in ("1", "2"):
         assert run(["simulate", "--seed", "7", "--seeds", "2", "--jobs", jobs, "--output", "json"]) == 0
@@ -96,7 +94,7 @@ def test_more_processes_find_the_same(capsys: pytest.CaptureFixture[str]) -> Non
     assert traces[0] == traces[1]
 
 
-def test_profiles_are_listed_and_an_unknown_one_is_refused(
+def test_profiles_are_listed_and_unknown_one_is_rejected(
     seeds: list[int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["simulate", "--profile", "help"]) == 0
@@ -111,7 +109,7 @@ def test_profiles_are_listed_and_an_unknown_one_is_refused(
     assert seeds == []
 
 
-def test_a_fault_that_a_seed_never_draws_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_fault_that_seed_never_draws_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     seed = ["simulate", "--seed", "7", "--jobs", "1"]
     assert run([*seed, "--output", "json"]) == 0
     (report,) = json.loads(capsys.readouterr().out)
@@ -128,9 +126,7 @@ def test_a_fault_that_a_seed_never_draws_is_refused(capsys: pytest.CaptureFixtur
     assert run([*seed, "--only-faults", f"0,{reported[1]}", "--safety-duration", "100ms"]) == 0
 
 
-def test_a_span_is_refused_where_nothing_is_explained(
-    seeds: list[int], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_span_requires_explain(seeds: list[int], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["simulate", "--seed", "7", "--from", "100ms"]) == 2
     assert "--from and --to require --explain or --html" in capsys.readouterr().err
     assert run(["simulate", "--seed", "7", "--explain", "--to", "-1"]) == 2

@@ -52,7 +52,7 @@ def node(tmp_path: Path) -> Node:
     return Node(tmp_path)
 
 
-def test_it_builds_one_and_says_which(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+def test_snapshot_is_built_and_printed(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
     node.format()
     end = node.write(500)
     priority = os.getpriority(os.PRIO_PROCESS, 0)
@@ -88,7 +88,7 @@ def test_json(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
         }
 
 
-def test_nothing_new_is_no_error(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_new_records_is_not_an_error(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
     node.format()
     node.write(5)
     assert run(["snapshot", "--config", str(node.config)]) == 0
@@ -97,14 +97,14 @@ def test_nothing_new_is_no_error(node: Node, capsys: pytest.CaptureFixture[str])
     assert len(node.snapshots) == 1
 
 
-def test_nothing_committed_is_an_error(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_committed_records_is_an_error(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
     node.format()
     assert run(["snapshot", "--config", str(node.config)]) == 1
     assert "no committed records known" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("node_id", [None, 8])
-def test_a_folder_of_nobody_or_of_another_node(
+def test_unformatted_or_foreign_folder_is_rejected(
     node: Node, node_id: int | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if node_id is not None:
@@ -114,7 +114,7 @@ def test_a_folder_of_nobody_or_of_another_node(
     assert ("is not formatted" if node_id is None else "belongs to node 8") in err
 
 
-def test_a_damaged_log(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_log_is_reported(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
     node.format()
     node.write(500)
     segment = node.data / "__cluster_metadata-0" / f"{0:020d}.log"
@@ -126,7 +126,7 @@ def test_a_damaged_log(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
     assert node.snapshots == []
 
 
-def test_an_unsound_snapshot_is_told(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_snapshot_is_reported(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
     node.format()
     node.write(50)
     run(["snapshot", "--config", str(node.config)])
@@ -137,7 +137,7 @@ def test_an_unsound_snapshot_is_told(node: Node, capsys: pytest.CaptureFixture[s
     assert run(["log", "dump", "--headers-only", str(path)]) == 0
 
 
-def test_an_interrupted_one_leaves_nothing(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_build_leaves_no_file(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C comes to the first thread; the one that builds hears of it the next time it tells something."""
     node.format()
     node.write(3000)

@@ -82,7 +82,7 @@ def test_problems_are_listed_below_table() -> None:
         ([*WHOLE[:2], NodeView(("k", 1), DescribeNodeResponse(epoch=5, leader_id=1), is_stock=True)], True),
     ],
 )
-def test_the_exit_code_says_whether_all_is_well(
+def test_exit_code_reports_health(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], views: list[NodeView], healthy: bool
 ) -> None:
     request: list[float] = []

@@ -21,14 +21,14 @@ UNKNOWN = RequestFailed("topic 'orders': it is not there", ErrorCode.UNKNOWN_TOP
 
 class Admin(FakeAdmin):
     async def create_topic(self, *arguments: Any, **options: Any) -> CreatableTopicResult:
-        self.asked("create", *arguments, options)
+        self.record_call("create", *arguments, options)
         return CreatableTopicResult(arguments[0], TOPIC_ID, 0, None, 0, 12, 3)
 
     async def delete_topic(self, name: str) -> None:
-        self.asked("delete", name)
+        self.record_call("delete", name)
 
     async def add_partitions(self, name: str, total: int, *, validate_only: bool) -> None:
-        self.asked("add", name, total, validate_only)
+        self.record_call("add", name, total, validate_only)
 
     async def describe_configs(self, kind: int, name: str) -> list[DescribeConfigsResourceResult]:
         return [
@@ -40,11 +40,11 @@ class Admin(FakeAdmin):
 @pytest.fixture
 def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
     made = Admin()
-    monkeypatch.setattr(topics, "run_admin", made.ask)
+    monkeypatch.setattr(topics, "run_admin", made.run)
     return made
 
 
-def test_create_says_what_was_made(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
+def test_create_prints_topic(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["topics", "create", "orders", *SERVER, "--partitions", "12", "--replication-factor", "3"]
     assert run([*arguments, "--config", "min.insync.replicas=2", "--config", "retention.ms=9"]) == 0
     configs = {"min.insync.replicas": "2", "retention.ms": "9"}
@@ -65,18 +65,18 @@ def test_create_as_json(admin: Admin, capsys: pytest.CaptureFixture[str]) -> Non
     }
 
 
-def test_create_with_a_place_for_every_replica(admin: Admin) -> None:
+def test_create_accepts_replica_assignment(admin: Admin) -> None:
     assert run(["topics", "create", "orders", *SERVER, "--replica-assignment", "1:2, 2:1"]) == 0
     assert admin.calls[0][-1]["assignments"] == {0: (1, 2), 1: (2, 1)}
 
 
-def test_validating_says_that_nothing_was_made(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
+def test_validate_only_reports_no_change(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["topics", "create", "orders", *SERVER, "--validate-only"]) == 0
     assert admin.calls[0][-1]["validate_only"] is True
     assert capsys.readouterr().out.startswith("can be created: topic 'orders'")
 
 
-def test_a_topic_that_is_there_is_an_error_unless_it_is_all_right(
+def test_existing_topic_is_error_unless_if_not_exists(
     admin: Admin, capsys: pytest.CaptureFixture[str]
 ) -> None:
     admin.errors["create"] = EXISTS
@@ -105,7 +105,9 @@ def test_contradictory_options_are_rejected_before_any_request(
     assert admin.calls == []
 
 
-def test_the_list_shows_what_is_not_well(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_shows_under_replicated_and_leaderless_partitions(
+    admin: Admin, capsys: pytest.CaptureFixture[str]
+) -> None:
     admin.topics["payments"] = [partition(0, [1, 2, 3]), partition(1, [2, 3], [2]), partition(2, [3], [], -1)]
     admin.topics["orders"] = [partition(0, [1])]
     assert run(["topics", "list", *SERVER]) == 0
@@ -118,9 +120,7 @@ def test_the_list_shows_what_is_not_well(admin: Admin, capsys: pytest.CaptureFix
     assert [row["leaderless"] for row in json.loads(capsys.readouterr().out)] == [0, 1]
 
 
-def test_a_description_has_configs_of_the_topic_and_every_partition(
-    admin: Admin, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_describe_shows_configs_and_partitions(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
     admin.topics["orders"] = [partition(1, [2, 3], [], -1), partition(0, [1, 2])]
     admin.topics["orders"][0].eligible_leader_replicas = [2, 3]
     assert run(["topics", "describe", "orders", *SERVER]) == 0
@@ -133,9 +133,7 @@ def test_a_description_has_configs_of_the_topic_and_every_partition(
     )
 
 
-def test_a_description_shows_what_a_reassignment_changes(
-    admin: Admin, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_describe_shows_ongoing_reassignment(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
     admin.topics["orders"] = [partition(0, [4, 2, 1], [1, 2])]
     admin.moving[TopicPartition("orders", 0)] = ([4], [1])
     assert run(["topics", "describe", "orders", *SERVER]) == 0
@@ -149,9 +147,7 @@ def test_a_description_shows_what_a_reassignment_changes(
     assert (described["partitions"][0]["adding"], described["partitions"][0]["isr"]) == ([4], [1, 2])
 
 
-def test_a_replica_that_is_being_added_is_missed_by_nobody(
-    admin: Admin, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_adding_replica_is_not_under_replication(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
     admin.topics["orders"] = [partition(0, [4, 1, 2], [1, 2])]
     admin.moving[TopicPartition("orders", 0)] = ([4], [])
     assert run(["topics", "list", *SERVER, "--output", "json"]) == 0
@@ -159,12 +155,12 @@ def test_a_replica_that_is_being_added_is_missed_by_nobody(
     assert (row["replicationFactor"], row["underReplicated"]) == (2, 0)
 
 
-def test_a_topic_that_is_not_there_is_told(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_topic_is_reported(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["topics", "describe", "orders", *SERVER]) == 1
     assert capsys.readouterr() == ("", "error: topic 'orders': unknown\n")
 
 
-def test_a_topic_grows(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
+def test_add_partitions_extends_topic(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
     grow = ["topics", "add-partitions", "orders", *SERVER, "--partitions", "24"]
     assert run(grow) == 0
     assert run([*grow, "--validate-only"]) == 0
@@ -178,7 +174,7 @@ def test_a_topic_grows(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None
     assert json.loads(reported[2]) == {"topic": "orders", "partitions": 24, "added": True}
 
 
-def test_topics_are_deleted_one_by_one(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
+def test_delete_sends_one_request_per_topic(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["topics", "delete", "orders", "payments", "orders", *SERVER]) == 0
     assert admin.calls == [("delete", "orders"), ("delete", "payments")]
     assert capsys.readouterr().out == "deleted: orders, payments\n"
@@ -186,7 +182,7 @@ def test_topics_are_deleted_one_by_one(admin: Admin, capsys: pytest.CaptureFixtu
     assert json.loads(capsys.readouterr().out) == {"deleted": ["orders"]}
 
 
-def test_deleting_what_is_not_there_is_an_error_unless_it_is_all_right(
+def test_deleting_unknown_topic_is_error_unless_if_exists(
     admin: Admin, capsys: pytest.CaptureFixture[str]
 ) -> None:
     admin.errors["delete"] = UNKNOWN
@@ -196,7 +192,7 @@ def test_deleting_what_is_not_there_is_an_error_unless_it_is_all_right(
     assert capsys.readouterr() == ("nothing to delete: no such topic\n", "")
 
 
-def test_one_that_fails_does_not_keep_the_others(
+def test_failed_deletion_does_not_prevent_others(
     admin: Admin, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def delete(name: str) -> None:

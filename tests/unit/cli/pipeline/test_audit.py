@@ -1,4 +1,4 @@
-"""What `quorumd pipeline audit` prints and exits with. Spark reads nothing here: the audit in this process does."""
+"""Output and exit codes of `quorumd pipeline audit`, with the audit in this process instead of Spark."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_sound_copies(nodes: dict[int, Path], capsys: pytest.CaptureFixture[str]
     assert lines[5:] == ["clean"]
 
 
-def test_findings_as_a_table_and_as_json(
+def test_findings_are_printed_as_table_and_json(
     nodes: dict[int, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     batch = damaged_logs.flip_bit(nodes[2], 3000)
@@ -84,15 +84,15 @@ def test_findings_as_a_table_and_as_json(
     assert pairs == {(1, 2): batch.base_offset, (1, 3): None, (2, 3): batch.base_offset}
 
 
-def test_what_is_only_behind_leaves_the_exit_code(
-    nodes: dict[int, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lagging_copy_keeps_exit_code_0(nodes: dict[int, Path], capsys: pytest.CaptureFixture[str]) -> None:
     damaged_logs.cut(nodes[3], 3000)
     assert run(arguments(nodes)) == CLEAN
     assert capsys.readouterr().out.splitlines()[-1] == "clean (1 INFO)"
 
 
-def test_mistakes(nodes: dict[int, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage_errors_are_reported(
+    nodes: dict[int, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["pipeline", "audit", f"1={tmp_path / 'nowhere'}"]) == INCOMPLETE
     assert capsys.readouterr().err == (
         f"error: {tmp_path / 'nowhere'} of node 1 cannot be listed: No such file or directory\n"
@@ -102,7 +102,7 @@ def test_mistakes(nodes: dict[int, Path], tmp_path: Path, capsys: pytest.Capture
     assert run(["pipeline", "audit"]) == USAGE
 
 
-def test_a_report_that_could_not_be_written_is_told_before_the_work(
+def test_unwritable_report_is_rejected_before_audit(
     nodes: dict[int, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nowhere = tmp_path / "nowhere" / "audit.json"
@@ -112,7 +112,7 @@ def test_a_report_that_could_not_be_written_is_told_before_the_work(
     assert reported.out == ""
 
 
-def test_findings_are_told_where_the_report_cannot_be_written(
+def test_findings_are_printed_if_report_cannot_be_written(
     nodes: dict[int, Path],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

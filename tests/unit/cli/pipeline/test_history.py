@@ -47,7 +47,7 @@ def failure(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     return code, capsys.readouterr().err
 
 
-def test_a_partition_from_state_to_state(
+def test_shows_states_of_partition(
     built: tuple[Path, NaiveHistory], capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, naive = built
@@ -62,7 +62,7 @@ def test_a_partition_from_state_to_state(
         assert rows
 
 
-def test_only_what_was_so_since_and_until(
+def test_since_and_until_limit_states(
     built: tuple[Path, NaiveHistory], capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, naive = built
@@ -79,7 +79,7 @@ def test_only_what_was_so_since_and_until(
     assert 0 < len(rows) < len(naive.closed)
 
 
-def test_the_partitions_with_the_most_trouble(
+def test_top_lists_least_stable_partitions(
     built: tuple[Path, NaiveHistory], capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, naive = built
@@ -96,7 +96,7 @@ def test_the_partitions_with_the_most_trouble(
     assert sum(row["unclean"] for row in flaps) == [state["cause"] for state in moved].count("unclean")
 
 
-def test_the_longest_without_enough_in_sync_within_a_window(
+def test_top_under_min_isr_is_limited_to_window(
     built: tuple[Path, NaiveHistory], capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, naive = built
@@ -116,7 +116,7 @@ def test_the_longest_without_enough_in_sync_within_a_window(
         assert sum(row["seconds"] for row in rows) == pytest.approx(expected / 1_000_000)
 
 
-def test_small_tables(built: tuple[Path, NaiveHistory], capsys: pytest.CaptureFixture[str]) -> None:
+def test_shows_small_tables(built: tuple[Path, NaiveHistory], capsys: pytest.CaptureFixture[str]) -> None:
     folder, naive = built
     topics = send(capsys, folder, "show", "topics")
     assert sorted(topic["topic"] for topic in topics) == sorted(naive.names.values())
@@ -127,7 +127,7 @@ def test_small_tables(built: tuple[Path, NaiveHistory], capsys: pytest.CaptureFi
     assert send(capsys, folder, "show", "voters") == send(capsys, folder, "show", "lag") == []
 
 
-def test_mistakes_get_one_line(
+def test_usage_errors_are_one_line(
     built: tuple[Path, NaiveHistory], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, text = failure(capsys, "top", "isr-churn", "--history", str(tmp_path))
@@ -161,7 +161,7 @@ def test_build_limits_requests_to_the_cluster_by_timeout(
     assert sources == [{"bootstrap": "127.0.0.1:1", "timeoutMs": expected}]
 
 
-def test_sql_that_is_none_is_a_wrong_command_line(
+def test_invalid_sql_is_usage_error(
     built: tuple[Path, NaiveHistory], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Session:
@@ -174,9 +174,7 @@ def test_sql_that_is_none_is_a_wrong_command_line(
     assert reported == (2, "error: invalid query: [PARSE_SYNTAX_ERROR] near 'selec 1'\n")
 
 
-def test_a_damaged_table_is_one_line_and_incomplete_input(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_damaged_table_is_incomplete_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, history(3)[0])
     (table,) = tmp_path.glob("brokers/*/*.parquet")
     table.write_bytes(b"PAR1 no more")
@@ -187,7 +185,7 @@ def test_a_damaged_table_is_one_line_and_incomplete_input(
     assert text.count("\n") == 1
 
 
-def test_small_looks_start_no_java(built: tuple[Path, NaiveHistory]) -> None:
+def test_show_and_top_start_no_java(built: tuple[Path, NaiveHistory]) -> None:
     code = (
         "import sys; from quorumd.cli.root import run; code = run(sys.argv[1:]); "
         "sys.exit(code or ' '.join(name for name in sys.modules if name.startswith(('pyspark', 'py4j'))))"
@@ -207,7 +205,7 @@ def built_by_a_wrong_clock(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_leader_with_a_wrong_clock_makes_nothing_last_longer(
+def test_wrong_leader_clock_does_not_change_durations(
     built: tuple[Path, NaiveHistory], built_by_a_wrong_clock: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = "top", "under-min-isr", "--limit", "1000"
@@ -222,9 +220,7 @@ def test_a_leader_with_a_wrong_clock_makes_nothing_last_longer(
     assert all("d" not in row["lasted"] and "-" not in row["lasted"] for row in rows)
 
 
-def test_a_report_puts_a_wrong_clock_right(
-    built: tuple[Path, NaiveHistory], built_by_a_wrong_clock: Path
-) -> None:
+def test_report_corrects_wrong_clock(built: tuple[Path, NaiveHistory], built_by_a_wrong_clock: Path) -> None:
     right, wrong = read_history(built[0]), read_history(built_by_a_wrong_clock)
     assert (right.moved_epochs, wrong.moved_epochs) == (0, 1)
     assert span_of_history(wrong) == pytest.approx(span_of_history(right), abs=0.05)

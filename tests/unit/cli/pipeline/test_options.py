@@ -23,11 +23,11 @@ def parsed(arguments: list[str]) -> SparkOptions:
     return found
 
 
-def test_spark_runs_on_this_machine_unless_told_otherwise() -> None:
+def test_spark_runs_locally_by_default() -> None:
     assert parsed([]) == SparkOptions("local[*]", {}, None, True)
 
 
-def test_what_the_options_say() -> None:
+def test_spark_options_are_passed_to_session() -> None:
     arguments = [
         "--master",
         "spark://h:7077",
@@ -42,18 +42,18 @@ def test_what_the_options_say() -> None:
     assert found == SparkOptions("spark://h:7077", {"spark.a": "1=2", "spark.b": ""}, Path("f"), False)
 
 
-def test_a_setting_must_be_one_of_spark() -> None:
+def test_setting_must_be_spark_property() -> None:
     with pytest.raises(click.BadParameter, match=r"'driver\.memory=1g' is not a property of Spark"):
         parsed(["--conf", "driver.memory=1g"])
 
 
-def test_help_names_the_exit_codes_that_scripts_look_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_names_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     assert root.run(["pipeline", "--help"]) == 0
     reported = " ".join(capsys.readouterr().out.split())
     assert "1 for findings, 7 for a failed job, 8 for incomplete input" in reported
 
 
-def test_an_old_java_is_one_line_and_exit_code_7(
+def test_old_java_exits_with_code_7(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "bin").mkdir()
@@ -70,7 +70,7 @@ def test_an_old_java_is_one_line_and_exit_code_7(
     )
 
 
-def test_a_missing_package_is_one_line_and_exit_code_7(
+def test_missing_package_exits_with_code_7(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(

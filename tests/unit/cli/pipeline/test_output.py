@@ -16,7 +16,7 @@ ROWS = [
 ]  # fmt: skip
 
 
-def test_a_table_lines_up(capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_columns_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:
     print_rows(ROWS, "text")
     assert capsys.readouterr().out.splitlines() == [
         "Topic  Id                      Ts                        Isr    Ok",
@@ -25,7 +25,7 @@ def test_a_table_lines_up(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_csv_quotes_and_leaves_nulls_empty(capsys: pytest.CaptureFixture[str]) -> None:
+def test_csv_quotes_cells_and_nulls_are_empty(capsys: pytest.CaptureFixture[str]) -> None:
     print_rows(ROWS, "csv")
     assert capsys.readouterr().out.splitlines() == [
         "topic,id,ts,isr,ok",
@@ -34,7 +34,7 @@ def test_csv_quotes_and_leaves_nulls_empty(capsys: pytest.CaptureFixture[str]) -
     ]
 
 
-def test_json_is_one_array_and_jsonl_an_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_one_array_and_jsonl_one_object_per_line(capsys: pytest.CaptureFixture[str]) -> None:
     print_rows(ROWS, "json")
     array = json.loads(capsys.readouterr().out)
     print_rows(ROWS, "jsonl")
@@ -46,18 +46,18 @@ def test_json_is_one_array_and_jsonl_an_object_a_line(capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("output", "text"), [("text", "(no rows)\n"), ("json", "[]\n"), ("jsonl", ""), ("csv", "a,b\n")]
 )
-def test_no_rows(output: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_rows_are_reported(output: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     print_rows([], output, ["a", "b"])
     assert capsys.readouterr().out == text
 
 
-def test_an_arrow_table_prints_like_its_rows(capsys: pytest.CaptureFixture[str]) -> None:
+def test_arrow_table_prints_like_its_rows(capsys: pytest.CaptureFixture[str]) -> None:
     print_rows(ROWS, "jsonl")
     expected = capsys.readouterr().out
     print_rows(pa.Table.from_pylist(ROWS), "jsonl")
     assert capsys.readouterr().out == expected
 
 
-def test_numbers_are_to_the_right_and_fractions_short(capsys: pytest.CaptureFixture[str]) -> None:
+def test_numbers_are_right_aligned_and_rounded(capsys: pytest.CaptureFixture[str]) -> None:
     print_rows([{"n": 1000, "s": 1.5}, {"n": 7, "s": 2.0}], "text")
     assert capsys.readouterr().out.splitlines() == ["   N    S", "1000  1.5", "   7    2"]

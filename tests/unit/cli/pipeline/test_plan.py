@@ -57,7 +57,7 @@ def run(*arguments: str | Path, exits: int = 0) -> None:
     assert root.run(["pipeline", "plan", *map(str, arguments)]) == exits
 
 
-def test_a_plan_is_made_and_shown(history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_is_made_and_shown(history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "plan"
     run("make", "--state", history, "--remove", "5", "--add", "6:c,7", "--rack", "7=a", "--out", folder)
     reported = capsys.readouterr()
@@ -84,7 +84,7 @@ def test_a_plan_is_made_and_shown(history: Path, tmp_path: Path, capsys: pytest.
     assert capsys.readouterr().out.startswith("wave,partitions,as_planned,as_before,otherwise,missing\n1,")
 
 
-def test_a_plan_by_bytes(history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_balances_bytes(history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sizes = tmp_path / "sizes.csv"
     lines = [
         f"{STATE.names[topic]},{number},{1000 + number}"
@@ -113,7 +113,7 @@ def test_a_plan_by_bytes(history: Path, tmp_path: Path, capsys: pytest.CaptureFi
         (("--bootstrap-server", "127.0.0.1:1"), 2, "give one of --state, --bootstrap-server and --from"),
     ],
 )
-def test_what_cannot_be_is_one_line(
+def test_impossible_changes_are_reported_in_one_line(
     history: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -128,7 +128,7 @@ def test_what_cannot_be_is_one_line(
     assert not (tmp_path / "plan").exists()
 
 
-def test_no_history_and_no_plan_are_incomplete_input(
+def test_missing_history_or_plan_is_incomplete_input(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run("make", "--state", tmp_path / "none", "--out", tmp_path / "plan", exits=8)
@@ -137,16 +137,12 @@ def test_no_history_and_no_plan_are_incomplete_input(
     assert capsys.readouterr().err.count("\n") == 3
 
 
-def test_a_folder_that_is_there_is_not_written_over(
-    history: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_existing_folder_is_not_overwritten(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run("make", "--state", history, "--out", history, exits=2)
     assert "already exists: give a new folder for the plan" in capsys.readouterr().err
 
 
-def test_what_shall_be_with_a_fenced_broker_must_be_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_fenced_broker_requires_explicit_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     history = write_history(tmp_path / "history", fenced=5)
     run("make", "--state", history, "--out", tmp_path / "plan", exits=2)
     assert "broker 5 is fenced and would not receive its replicas; use --remove 5" in capsys.readouterr().err
@@ -154,9 +150,7 @@ def test_what_shall_be_with_a_fenced_broker_must_be_said(
     run("make", "--state", history, "--remove", "5", "--out", tmp_path / "without")
 
 
-def test_no_plan_names_a_broker_whose_directories_are_all_cordoned(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_plan_rejects_cordoned_broker(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     history = write_history(tmp_path / "history", cordoned=5)
     run("make", "--state", history, "--out", tmp_path / "plan", exits=2)
     assert "all log directories of broker 5 are cordoned" in capsys.readouterr().err
@@ -167,7 +161,7 @@ def test_no_plan_names_a_broker_whose_directories_are_all_cordoned(
     assert not any(5 in partition["replicas"] for wave in moves for partition in wave)
 
 
-def test_waves_that_are_not_there_are_refused(
+def test_unknown_waves_are_rejected(
     history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run("make", "--state", history, "--out", tmp_path / "plan")
@@ -177,13 +171,13 @@ def test_waves_that_are_not_there_are_refused(
     run("show", tmp_path / "plan", "--brokers", "--moves", exits=2)
 
 
-def test_texts_of_options() -> None:
+def test_option_values_are_parsed() -> None:
     assert racked_brokers("21:rackC, 22") == {21: "rackC", 22: None}
     assert factor("3") == ("", 3)
     assert factor("a=b=4") == ("a=b", 4)
 
 
-def test_a_wave_that_cannot_be_read_is_incomplete_input(
+def test_unreadable_wave_is_incomplete_input(
     history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run("make", "--state", history, "--remove", "5", "--out", tmp_path / "plan")
@@ -197,23 +191,23 @@ def test_a_wave_that_cannot_be_read_is_incomplete_input(
         assert reported.count("\n") == 1
 
 
-def test_a_cluster_that_does_not_answer_is_incomplete_input(
+def test_unresponsive_cluster_is_incomplete_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     limits_ms = []
 
-    def nobody(servers: object, question: object, patience_ms: float = 1.0, **how: object) -> None:
+    def unreachable(servers: object, question: object, patience_ms: float = 1.0, **how: object) -> None:
         limits_ms.append(patience_ms)
         raise RequestFailed("no answer")
 
-    monkeypatch.setattr(pipeline_plan_state, "run_admin", nobody)
+    monkeypatch.setattr(pipeline_plan_state, "run_admin", unreachable)
     run("make", "--bootstrap-server", "127.0.0.1:1", "--out", tmp_path / "plan", exits=8)
     assert capsys.readouterr().err == "error: no answer\n"
     assert limits_ms == [10_000.0], "as soon as other commands report it"
 
 
 @pytest.mark.parametrize("command", ["apply", "rollback"])
-def test_timeout_is_that_of_requests_and_wave_timeout_that_of_a_wave(
+def test_timeout_limits_requests_and_wave_timeout_limits_waves(
     command: str,
     history: Path,
     tmp_path: Path,
@@ -244,7 +238,7 @@ def test_timeout_is_that_of_requests_and_wave_timeout_that_of_a_wave(
     assert (requests_s, waves_s) == ([3.0, 60.0], [120.0, 3600.0])
 
 
-def test_a_wave_to_show_is_one_of_the_plan(
+def test_shown_wave_must_be_in_plan(
     history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run("make", "--state", history, "--remove", "5", "--out", tmp_path / "plan")
@@ -252,7 +246,7 @@ def test_a_wave_to_show_is_one_of_the_plan(
     assert "--wave 99: the plan in" in capsys.readouterr().err
 
 
-def test_a_plan_that_cannot_be_written_is_a_failed_job(
+def test_unwritable_plan_is_failed_job(
     history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -260,7 +254,7 @@ def test_a_plan_that_cannot_be_written_is_a_failed_job(
     assert capsys.readouterr().err == f"error: {tmp_path / 'file' / 'plan' / 'waves'}: Not a directory\n"
 
 
-def test_the_cluster_of_the_environment_is_asked_where_nothing_else_is_said(
+def test_environment_supplies_cluster_unless_options_do(
     history: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],

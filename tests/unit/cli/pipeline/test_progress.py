@@ -8,7 +8,7 @@ from quorumd.cli.pipeline.progress import display, tasks_on
 from quorumd.pipeline.spark.progress import Progress
 
 
-def test_without_a_terminal_it_is_a_line_now_and_then(
+def test_progress_off_terminal_is_occasional_lines(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = iter([0.0, 1.0, 5.0, 5.0, 6.0, 11.0, 11.0])
@@ -22,14 +22,14 @@ def test_without_a_terminal_it_is_a_line_now_and_then(
     assert capsys.readouterr().err.splitlines() == ["reading: 2 of 8 tasks", "writing"]
 
 
-def test_nothing_if_not_wanted(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_progress_if_disabled(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline_progress, "LINE_INTERVAL_S", 0.0)
     with display("starting Spark", wanted=False) as show:
         show("reading", 1, 8)
     assert capsys.readouterr().err == ""
 
 
-def test_it_ends_where_the_result_begins(
+def test_progress_ends_before_result(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pipeline_progress, "LINE_INTERVAL_S", 0.0)

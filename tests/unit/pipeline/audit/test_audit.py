@@ -60,11 +60,11 @@ def the_alarm(report: AuditReport) -> Finding:
     return finding
 
 
-def told(finding: Finding) -> tuple[object, ...]:
+def reported(finding: Finding) -> tuple[object, ...]:
     return finding.code, finding.node, finding.offset_lo, finding.offset_hi
 
 
-def test_sound_copies_have_nothing_to_tell(nodes: dict[int, Path]) -> None:
+def test_sound_copies_have_no_findings(nodes: dict[int, Path]) -> None:
     report = audited(nodes)
     end = damaged_logs.end_offset(nodes[1])
     assert report.findings == ()
@@ -76,31 +76,31 @@ def test_sound_copies_have_nothing_to_tell(nodes: dict[int, Path]) -> None:
 
 
 @pytest.mark.parametrize("offset", EVERYWHERE)
-def test_a_flipped_bit(nodes: dict[int, Path], offset: int) -> None:
+def test_flipped_bit_is_found(nodes: dict[int, Path], offset: int) -> None:
     batch = damaged_logs.flip_bit(nodes[2], offset)
     finding = the_alarm(audited(nodes))
-    assert told(finding) == ("BAD_CRC", 2, batch.base_offset, batch.end_offset)
+    assert reported(finding) == ("BAD_CRC", 2, batch.base_offset, batch.end_offset)
     assert finding.position == batch.position
     assert finding.severity == Severity.CRITICAL
     assert finding.committed
 
 
 @pytest.mark.parametrize("offset", EVERYWHERE)
-def test_a_change_with_a_crc_that_matches(nodes: dict[int, Path], offset: int) -> None:
+def test_change_with_matching_crc_is_found(nodes: dict[int, Path], offset: int) -> None:
     batch = damaged_logs.change_silently(nodes[3], offset)
     finding = the_alarm(audited(nodes))
-    assert told(finding) == ("DIVERGED", 3, batch.base_offset, batch.end_offset)
+    assert reported(finding) == ("DIVERGED", 3, batch.base_offset, batch.end_offset)
     assert finding.severity == Severity.CRITICAL
     assert finding.committed
     assert finding.epoch_lo == finding.epoch_hi == batch.epoch
 
 
-def test_changes_of_all_nodes_at_once(nodes: dict[int, Path]) -> None:
+def test_different_changes_on_all_nodes_are_found(nodes: dict[int, Path]) -> None:
     first = damaged_logs.change_silently(nodes[1], 100)
     second = damaged_logs.drop_batch(nodes[2], SOMEWHERE)
     third = damaged_logs.flip_bit(nodes[3], 120_000)
     found = alarms(audited(nodes))
-    assert [told(finding)[2:] for finding in found] == [
+    assert [reported(finding)[2:] for finding in found] == [
         (batch.base_offset, batch.end_offset) for batch in (first, second, third)
     ]
     assert [finding.code for finding in found] == ["DIVERGED", "GAP", "BAD_CRC"]
@@ -108,27 +108,27 @@ def test_changes_of_all_nodes_at_once(nodes: dict[int, Path]) -> None:
 
 
 @pytest.mark.parametrize("offset", EVERYWHERE)
-def test_a_missing_batch(nodes: dict[int, Path], offset: int) -> None:
+def test_missing_batch_is_found(nodes: dict[int, Path], offset: int) -> None:
     batch = damaged_logs.drop_batch(nodes[1], offset)
-    assert told(the_alarm(audited(nodes))) == ("GAP", 1, batch.base_offset, batch.end_offset)
+    assert reported(the_alarm(audited(nodes))) == ("GAP", 1, batch.base_offset, batch.end_offset)
 
 
-def test_a_missing_segment(nodes: dict[int, Path]) -> None:
+def test_missing_segment_is_found(nodes: dict[int, Path]) -> None:
     _, second, third, *_ = segments(nodes[1])
     second.unlink()
     finding = the_alarm(audited(nodes))
-    assert told(finding) == ("GAP", 1, int(second.stem), int(third.stem))
+    assert reported(finding) == ("GAP", 1, int(second.stem), int(third.stem))
     assert finding.segment == third.name
 
 
-def test_bytes_that_are_no_batch(nodes: dict[int, Path]) -> None:
+def test_bytes_without_batch_are_found(nodes: dict[int, Path]) -> None:
     batch = damaged_logs.spoil(nodes[1], SOMEWHERE)
     finding = the_alarm(audited(nodes))
-    assert told(finding) == ("BROKEN_CHAIN", 1, batch.base_offset, batch.end_offset)
+    assert reported(finding) == ("BROKEN_CHAIN", 1, batch.base_offset, batch.end_offset)
     assert finding.position == batch.position
 
 
-def test_swapped_segments(nodes: dict[int, Path]) -> None:
+def test_swapped_segments_are_found(nodes: dict[int, Path]) -> None:
     one, two = damaged_logs.swap_segments(nodes[1], 1, 2)
     found = alarms(audited(nodes))
     assert {finding.severity for finding in found} == {Severity.CRITICAL}
@@ -137,7 +137,7 @@ def test_swapped_segments(nodes: dict[int, Path]) -> None:
     assert ("OVERLAP", two.name) in {(finding.code, finding.segment) for finding in found}
 
 
-def test_a_segment_of_another_log(nodes: dict[int, Path], tmp_path: Path) -> None:
+def test_segment_of_other_log_is_found(nodes: dict[int, Path], tmp_path: Path) -> None:
     shape = LogShape(
         records=RECORDS, batch_records=16, segment_bytes=1 << 20, nodes=1, epoch_records=EPOCH_RECORDS, seed=2
     )
@@ -147,12 +147,12 @@ def test_a_segment_of_another_log(nodes: dict[int, Path], tmp_path: Path) -> Non
     first = next(one.base_offset for one, two in pairs if one.data != two.data)
     mine.write_bytes(others.read_bytes())
     found = alarms(audited(nodes))
-    assert told(found[0])[:3] == ("DIVERGED", 1, first)
+    assert reported(found[0])[:3] == ("DIVERGED", 1, first)
     assert {finding.node for finding in found} == {1}
 
 
 @pytest.mark.parametrize("epoch", [1, 7])
-def test_a_changed_epoch(nodes: dict[int, Path], epoch: int) -> None:
+def test_changed_epoch_is_found(nodes: dict[int, Path], epoch: int) -> None:
     batch = damaged_logs.change_epoch(nodes[1], SOMEWHERE, epoch)
     found = alarms(audited(nodes))
     assert batch.base_offset in {finding.offset_lo for finding in found}
@@ -160,21 +160,21 @@ def test_a_changed_epoch(nodes: dict[int, Path], epoch: int) -> None:
     assert {finding.code for finding in found} >= {"EPOCH_REGRESSION"}
 
 
-def test_a_copy_that_is_behind(nodes: dict[int, Path]) -> None:
+def test_lagging_copy_is_information(nodes: dict[int, Path]) -> None:
     end = damaged_logs.cut(nodes[3], SOMEWHERE)
     report = audited(nodes)
     (finding,) = report.findings
     assert report.is_clean
-    assert told(finding) == ("BEHIND", 3, end, report.commitment.up_to)
+    assert reported(finding) == ("BEHIND", 3, end, report.commitment.up_to)
 
 
-def test_a_copy_that_lost_what_it_knew_to_be_committed(nodes: dict[int, Path]) -> None:
+def test_copy_below_its_high_watermark_is_found(nodes: dict[int, Path]) -> None:
     damaged_logs.save_high_watermark(nodes[3], 100_000)
     end = damaged_logs.cut(nodes[3], SOMEWHERE)
-    assert told(the_alarm(audited(nodes))) == ("CUT_SHORT", 3, end, 100_000)
+    assert reported(the_alarm(audited(nodes))) == ("CUT_SHORT", 3, end, 100_000)
 
 
-def test_a_tail_that_was_never_committed(nodes: dict[int, Path]) -> None:
+def test_uncommitted_tail_is_information(nodes: dict[int, Path]) -> None:
     offset = damaged_logs.cut(nodes[3], SOMEWHERE)
     last = damaged_logs.batch_at(nodes[1], SOMEWHERE)[1]
     # The others went on in the epoch that node 3 did not take part in, and have later ones by now.
@@ -186,7 +186,7 @@ def test_a_tail_that_was_never_committed(nodes: dict[int, Path]) -> None:
     assert {finding.code for finding in alarms(report)} == {"LEADER_CONTRADICTION"}
 
 
-def test_two_ends_of_different_epochs(nodes: dict[int, Path]) -> None:
+def test_ends_of_different_epochs_are_compared(nodes: dict[int, Path]) -> None:
     """Node 3 led an epoch, wrote, and was cut off; the others began the next one without it."""
     epoch = audited(nodes).copies[1].last_epoch
     offset = damaged_logs.add_tail(nodes[3], epoch + 1, leader=3, voters=VOTERS)
@@ -197,12 +197,12 @@ def test_two_ends_of_different_epochs(nodes: dict[int, Path]) -> None:
     report = audited(nodes)
     (finding,) = report.findings
     assert report.is_clean
-    assert told(finding) == ("UNCOMMITTED_TAIL", 3, offset, offset + 4)
+    assert reported(finding) == ("UNCOMMITTED_TAIL", 3, offset, offset + 4)
     assert finding.committed is False
     assert report.commitment.up_to == offset + 4
 
 
-def test_two_ends_that_both_claim_to_be_committed(nodes: dict[int, Path]) -> None:
+def test_two_committed_ends_are_critical(nodes: dict[int, Path]) -> None:
     epoch = audited(nodes).copies[1].last_epoch
     offset = damaged_logs.add_tail(nodes[3], epoch + 1, leader=3, voters=VOTERS)
     damaged_logs.save_high_watermark(nodes[3], offset + 2)
@@ -211,21 +211,21 @@ def test_two_ends_that_both_claim_to_be_committed(nodes: dict[int, Path]) -> Non
     for node in VOTERS:
         damaged_logs.save_state(nodes[node], epoch + 2, leader=1, voted=-1)
     finding = the_alarm(audited(nodes))
-    assert told(finding)[:3] == ("DIVERGED", 3, offset)
+    assert reported(finding)[:3] == ("DIVERGED", 3, offset)
     assert finding.committed
 
 
-def test_a_torn_tail(nodes: dict[int, Path]) -> None:
+def test_torn_tail_is_reported(nodes: dict[int, Path]) -> None:
     last = damaged_logs.tear_tail(nodes[2])
     report = audited(nodes)
     assert report.is_clean
     codes = {finding.code: finding for finding in report.findings}
     assert set(codes) == {"TORN_TAIL", "BEHIND"}
-    assert told(codes["TORN_TAIL"])[:3] == ("TORN_TAIL", 2, last.base_offset)
+    assert reported(codes["TORN_TAIL"])[:3] == ("TORN_TAIL", 2, last.base_offset)
     assert codes["TORN_TAIL"].position == last.position
 
 
-def test_a_torn_tail_below_what_was_flushed(nodes: dict[int, Path]) -> None:
+def test_torn_tail_below_flushed_offset_is_critical(nodes: dict[int, Path]) -> None:
     last = damaged_logs.tear_tail(nodes[2])
     damaged_logs.save_high_watermark(nodes[2], last.end_offset)
     found = alarms(audited(nodes))
@@ -233,7 +233,7 @@ def test_a_torn_tail_below_what_was_flushed(nodes: dict[int, Path]) -> None:
     assert {finding.offset_lo for finding in found} == {last.base_offset}
 
 
-def test_a_torn_segment_with_another_one_behind_it(nodes: dict[int, Path]) -> None:
+def test_torn_segment_before_last_is_found(nodes: dict[int, Path]) -> None:
     segment = segments(nodes[2])[0]
     segment.write_bytes(segment.read_bytes()[:-5])
     found = alarms(audited(nodes))
@@ -244,7 +244,7 @@ def test_a_torn_segment_with_another_one_behind_it(nodes: dict[int, Path]) -> No
     )  # fmt: skip
 
 
-def test_a_forged_vote(nodes: dict[int, Path]) -> None:
+def test_forged_vote_is_found(nodes: dict[int, Path]) -> None:
     report = audited(nodes)
     epoch = report.copies[1].last_epoch
     # The generator lets the leader and the next node vote for it.
@@ -261,7 +261,7 @@ def test_a_forged_vote(nodes: dict[int, Path]) -> None:
     }
 
 
-def test_another_leader_than_the_log_says(nodes: dict[int, Path]) -> None:
+def test_leader_contradicting_log_is_found(nodes: dict[int, Path]) -> None:
     epoch = audited(nodes).copies[1].last_epoch
     wrong = VOTERS[(epoch + 1) % 3]
     damaged_logs.save_state(nodes[2], epoch, leader=wrong, voted=-1)
@@ -269,7 +269,7 @@ def test_another_leader_than_the_log_says(nodes: dict[int, Path]) -> None:
     assert (finding.code, finding.node, finding.epoch_lo) == ("LEADER_CONTRADICTION", 2, epoch)
 
 
-def test_a_state_of_an_earlier_epoch(nodes: dict[int, Path]) -> None:
+def test_quorum_state_of_earlier_epoch_is_found(nodes: dict[int, Path]) -> None:
     epoch = audited(nodes).copies[1].last_epoch
     damaged_logs.save_state(nodes[2], epoch - 1, leader=-1, voted=-1)
     finding = the_alarm(audited(nodes))
@@ -278,16 +278,16 @@ def test_a_state_of_an_earlier_epoch(nodes: dict[int, Path]) -> None:
     )  # fmt: skip
 
 
-def test_a_log_whose_beginning_is_gone(nodes: dict[int, Path]) -> None:
+def test_log_without_its_start_is_found(nodes: dict[int, Path]) -> None:
     first, second, *_ = segments(nodes[1])
     first.unlink()
     report = audited(nodes)
     finding = the_alarm(report)
-    assert told(finding) == ("UNCOVERED_START", 1, 0, int(second.stem))
+    assert reported(finding) == ("UNCOVERED_START", 1, 0, int(second.stem))
     assert report.commitment.up_to == damaged_logs.end_offset(nodes[2])
 
 
-def test_a_folder_that_is_not_there(nodes: dict[int, Path]) -> None:
+def test_missing_folder_is_reported(nodes: dict[int, Path]) -> None:
     with pytest.raises(InputIncomplete, match="of node 2 cannot be listed"):
         audited({**nodes, 2: nodes[2] / "nothing"})
 
@@ -303,7 +303,7 @@ def figure_8(nodes: dict[int, Path]) -> int:
     return offset
 
 
-def test_a_majority_that_a_later_leader_did_not_know_proves_nothing(nodes: dict[int, Path]) -> None:
+def test_majority_unknown_to_later_leader_proves_no_commit(nodes: dict[int, Path]) -> None:
     offset = figure_8(nodes)
     report = audited(nodes)
     assert report.commitment.up_to == offset
@@ -312,13 +312,13 @@ def test_a_majority_that_a_later_leader_did_not_know_proves_nothing(nodes: dict[
     assert (finding.code, finding.offset_lo, finding.committed) == ("UNCOMMITTED_TAIL", offset, False)
 
 
-def test_a_later_leader_without_what_was_committed_broke_raft(nodes: dict[int, Path]) -> None:
+def test_later_leader_without_committed_records_is_critical(nodes: dict[int, Path]) -> None:
     offset = figure_8(nodes)
     for node in VOTERS:
         damaged_logs.save_state(nodes[node], report_epoch(nodes) - (node != 3), leader=-1, voted=-1)
     damaged_logs.save_high_watermark(nodes[1], offset + 1)
     finding = the_alarm(audited(nodes))
-    assert told(finding)[:3] == ("DIVERGED", 3, offset)
+    assert reported(finding)[:3] == ("DIVERGED", 3, offset)
     assert "lacked records committed" in finding.detail
 
 
@@ -326,23 +326,23 @@ def report_epoch(nodes: dict[int, Path]) -> int:
     return audited(nodes).copies[3].last_epoch
 
 
-def test_of_two_copies_nobody_can_say_which_is_right(nodes: dict[int, Path]) -> None:
+def test_correct_one_of_two_copies_is_unknown(nodes: dict[int, Path]) -> None:
     del nodes[3]
     batch = damaged_logs.change_silently(nodes[1], SOMEWHERE)
     finding = the_alarm(audited(nodes))
-    assert told(finding)[2:] == (batch.base_offset, batch.end_offset)
+    assert reported(finding)[2:] == (batch.base_offset, batch.end_offset)
     assert {finding.node, finding.peer} == {1, 2}
     assert finding.detail.endswith("these folders do not show which one is correct")
 
 
-def test_one_voter_of_three_proves_nothing(nodes: dict[int, Path]) -> None:
+def test_one_voter_of_three_proves_no_commit(nodes: dict[int, Path]) -> None:
     report = audited({1: nodes[1]})
     assert report.voters == VOTERS
     assert report.commitment.up_to == 0
     assert report.is_clean
 
 
-def test_folders_of_different_clusters_and_nodes(nodes: dict[int, Path]) -> None:
+def test_folders_of_different_clusters_and_nodes_are_found(nodes: dict[int, Path]) -> None:
     for node, cluster in ((1, "a"), (2, "a"), (3, "b")):
         folder = nodes[node]
         text = f"version=1\ncluster.id={cluster}\nnode.id={node % 3 + 1}\ndirectory.id={'A' * 21}{'Qgw'[node - 1]}\n"
@@ -351,13 +351,13 @@ def test_folders_of_different_clusters_and_nodes(nodes: dict[int, Path]) -> None
     assert found == [("OTHER_CLUSTER", 3), ("WRONG_FOLDER", 1), ("WRONG_FOLDER", 2), ("WRONG_FOLDER", 3)]
 
 
-def test_a_file_beside_the_log_that_is_not_understood(nodes: dict[int, Path]) -> None:
+def test_unreadable_sidecar_file_is_found(nodes: dict[int, Path]) -> None:
     (damaged_logs.log_folder(nodes[2]) / "quorum-state").write_text("{")
     finding = the_alarm(audited(nodes))
     assert (finding.code, finding.node) == ("STATE_UNREADABLE", 2)
 
 
-def test_damage_in_many_places_ends_with_findings_whatever_they_overlap(nodes: dict[int, Path]) -> None:
+def test_overlapping_damage_is_reported(nodes: dict[int, Path]) -> None:
     """Bytes of all kinds, everywhere, in all copies: nothing but findings comes of it."""
     random = Random(6)
     for folder in nodes.values():

@@ -78,13 +78,13 @@ def snapshot_batches(file: Path) -> list[Batch]:
     return found
 
 
-def test_sound_snapshots_have_nothing_to_tell(nodes: dict[int, Path]) -> None:
+def test_sound_snapshots_have_no_findings(nodes: dict[int, Path]) -> None:
     report = audited(nodes)
     assert report.findings == ()
     assert len(report.snapshots) == 4
 
 
-def test_a_flipped_bit(nodes: dict[int, Path]) -> None:
+def test_flipped_bit_is_found(nodes: dict[int, Path]) -> None:
     file = snapshots(nodes[2])[0]
     batch = snapshot_batches(file)[1]
     data = bytearray(file.read_bytes())
@@ -96,7 +96,7 @@ def test_a_flipped_bit(nodes: dict[int, Path]) -> None:
     )  # fmt: skip
 
 
-def test_a_snapshot_without_its_end(nodes: dict[int, Path]) -> None:
+def test_truncated_snapshot_is_found(nodes: dict[int, Path]) -> None:
     file = snapshots(nodes[2])[1]
     last = snapshot_batches(file)[-1]
     file.write_bytes(file.read_bytes()[: last.position])
@@ -105,7 +105,7 @@ def test_a_snapshot_without_its_end(nodes: dict[int, Path]) -> None:
     assert "ends without a snapshot footer" in finding.detail
 
 
-def test_a_value_that_was_changed_on_one_node(nodes: dict[int, Path]) -> None:
+def test_changed_value_on_one_node_is_found(nodes: dict[int, Path]) -> None:
     file = snapshots(nodes[2])[0]
     change_value(file, snapshot_batches(file)[1])
     found = alarms(audited(nodes))
@@ -117,7 +117,7 @@ def test_a_value_that_was_changed_on_one_node(nodes: dict[int, Path]) -> None:
     assert any(finding.detail.endswith(": configs") for finding in found)
 
 
-def test_a_value_that_was_changed_on_all_nodes(nodes: dict[int, Path]) -> None:
+def test_changed_value_on_all_nodes_is_found(nodes: dict[int, Path]) -> None:
     for folder in nodes.values():
         file = snapshots(folder)[1]
         change_value(file, snapshot_batches(file)[1])
@@ -129,7 +129,7 @@ def test_a_value_that_was_changed_on_all_nodes(nodes: dict[int, Path]) -> None:
     assert {finding.offset_lo for finding in found} == {int(snapshots(nodes[1])[0].name[:20])}
 
 
-def test_the_same_records_in_another_order_are_the_same(nodes: dict[int, Path], disk: OsDisk) -> None:
+def test_order_of_snapshot_records_does_not_matter(nodes: dict[int, Path], disk: OsDisk) -> None:
     """As of stock Kafka's nodes, each of which writes them in an order of its own."""
     end = int(snapshots(nodes[1])[1].name[:20]) + 20
     values = [config(f"c{n}") for n in range(10)]
@@ -141,14 +141,14 @@ def test_the_same_records_in_another_order_are_the_same(nodes: dict[int, Path], 
     assert [(f.code, f.node) for f in alarms(audited(nodes, fold_records=0))] == [("SNAPSHOT_DIFFERS", 2)]
 
 
-def test_too_many_records_are_told_and_not_applied(nodes: dict[int, Path]) -> None:
+def test_excess_records_are_reported_and_not_applied(nodes: dict[int, Path]) -> None:
     report = audited(nodes, fold_records=100)
     assert report.is_clean
     assert [finding.code for finding in report.findings] == ["SNAPSHOT_NOT_COMPARED"] * 2
     assert "100 remain of --fold-records" in report.findings[0].detail
 
 
-def test_a_log_that_begins_at_a_snapshot(nodes: dict[int, Path]) -> None:
+def test_log_starting_at_snapshot_is_compared(nodes: dict[int, Path]) -> None:
     """The second snapshot is compared with the first one and the log behind it."""
     end = int(snapshots(nodes[1])[0].name[:20])
     for folder in nodes.values():
@@ -166,13 +166,13 @@ def test_a_log_that_begins_at_a_snapshot(nodes: dict[int, Path]) -> None:
     assert {finding.code for finding in alarms(audited(nodes))} == {"SNAPSHOT_DIFFERS"}
 
 
-def test_what_was_not_finished(nodes: dict[int, Path]) -> None:
+def test_unfinished_snapshot_is_information(nodes: dict[int, Path]) -> None:
     (log_folder(nodes[1]) / f"{77:020d}-{1:010d}.checkpoint.part").write_bytes(b"abc")
     (finding,) = audited(nodes).findings
     assert (finding.severity, finding.code, finding.node) == (Severity.INFO, "SNAPSHOT_PART", 1)
 
 
-def test_logs_that_begin_at_different_offsets(nodes: dict[int, Path]) -> None:
+def test_logs_with_different_starts_are_compared(nodes: dict[int, Path]) -> None:
     """Retention is each node's own."""
     first, second, *_ = segments(nodes[2])
     assert int(second.stem) <= int(snapshots(nodes[2])[0].name[:20])

@@ -41,7 +41,7 @@ def lose_sector(data_folder: Path, from_end: int = 10) -> Batch:
     return next(batch for batch in found if batch.position + len(batch.data) > sector)
 
 
-def test_a_sector_that_was_not_written(nodes: dict[int, Path]) -> None:
+def test_unwritten_sector_is_torn_tail(nodes: dict[int, Path]) -> None:
     batch = lose_sector(nodes[2])
     report = audited(nodes)
     assert report.is_clean
@@ -52,7 +52,7 @@ def test_a_sector_that_was_not_written(nodes: dict[int, Path]) -> None:
     assert {finding.code for finding in report.findings} == {"TORN_TAIL", "BEHIND"}
 
 
-def test_a_sector_that_was_flushed_before(nodes: dict[int, Path]) -> None:
+def test_flushed_sector_is_damage(nodes: dict[int, Path]) -> None:
     batch = lose_sector(nodes[2])
     damaged_logs.save_high_watermark(nodes[2], batch.end_offset)
     report = audited(nodes)
@@ -60,7 +60,7 @@ def test_a_sector_that_was_flushed_before(nodes: dict[int, Path]) -> None:
     assert batch.base_offset in {f.offset_lo for f in report.findings if f.severity == Severity.CRITICAL}
 
 
-def test_a_sector_of_a_segment_that_is_not_the_last(nodes: dict[int, Path]) -> None:
+def test_unwritten_sector_before_last_segment_is_damage(nodes: dict[int, Path]) -> None:
     segment = segments(nodes[2])[0]
     data = bytearray(segment.read_bytes())
     data[SECTOR * 20 : SECTOR * 21] = bytes(SECTOR)
@@ -68,7 +68,7 @@ def test_a_sector_of_a_segment_that_is_not_the_last(nodes: dict[int, Path]) -> N
     assert not audited(nodes).is_clean
 
 
-def test_a_bit_is_no_sector(nodes: dict[int, Path]) -> None:
+def test_flipped_bit_is_not_torn_tail(nodes: dict[int, Path]) -> None:
     last = batches(segments(nodes[2])[-1])[-2]
     batch = damaged_logs.flip_bit(nodes[2], last.base_offset)
     (finding,) = audited(nodes).findings
@@ -77,7 +77,7 @@ def test_a_bit_is_no_sector(nodes: dict[int, Path]) -> None:
     )  # fmt: skip
 
 
-def test_damage_before_the_torn_tail_is_told_beside_it(nodes: dict[int, Path]) -> None:
+def test_damage_before_torn_tail_is_reported_too(nodes: dict[int, Path]) -> None:
     flipped = damaged_logs.flip_bit(nodes[2], 50)
     torn = lose_sector(nodes[2])
     found = {finding.code: finding for finding in audited(nodes).findings}

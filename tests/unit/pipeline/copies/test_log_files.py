@@ -7,7 +7,9 @@ import pytest
 from quorumd.pipeline.copies.log_files import read_folders
 
 
-def test_files_are_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_found_in_data_and_partition_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Workers of a cluster work in folders of their own."""
     folder = tmp_path / "node" / "__cluster_metadata-0"
     folder.mkdir(parents=True)
@@ -19,7 +21,7 @@ def test_files_are_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.Mon
     assert [file.path for file in (*found.segments, *found.snapshots)] == [str(folder / n) for n in names]
 
 
-def test_a_file_that_is_deleted_while_a_folder_is_listed_is_not_there(tmp_path: Path) -> None:
+def test_file_deleted_during_listing_is_skipped(tmp_path: Path) -> None:
     (tmp_path / f"{7:020d}.log").write_bytes(b"some")
     for name in (f"{0:020d}.log", f"{5:020d}-{1:010d}.checkpoint"):
         # Listed, and not to be found when it is looked at.

@@ -1,4 +1,4 @@
-"""quorumd.pipeline.decode: what the rows are, and that nothing but wanted columns is made."""
+"""quorumd.pipeline.decode: the rows, and that only requested columns are built."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def rows_of(data: bytes, **options: Any) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if value is not None} for row in table.to_pylist()]
 
 
-def said(row: dict[str, Any]) -> dict[str, Any]:
-    """What the record itself says."""
+def reported(row: dict[str, Any]) -> dict[str, Any]:
+    """The columns of the record itself."""
     around = {"node", "segment", "position", "offset", "base_offset", "epoch", "ts", "control"}
     return {name: value for name, value in row.items() if name not in around}
 
 
-def test_what_stands_around_a_record() -> None:
+def test_record_has_batch_columns() -> None:
     first, *_, last = rows_of(LOG)
     assert (first["node"], first["segment"], first["position"]) == (1, "00.log", 100)
     assert last["position"] == 100 + int(batches_of(LOG).position[1])
@@ -72,8 +72,8 @@ def test_what_stands_around_a_record() -> None:
     assert last["ts"].timestamp() == 2.0
 
 
-def test_what_records_say() -> None:
-    rows = [said(row) for row in rows_of(LOG)]
+def test_fields_of_records_are_decoded() -> None:
+    rows = [reported(row) for row in rows_of(LOG)]
     assert rows[0] == {
         "type": 2,
         "type_name": "LeaderChangeMessage",
@@ -120,7 +120,7 @@ def test_what_records_say() -> None:
     assert rows[12]["fault"].startswith("BAD_RECORD: ")
 
 
-def test_rows_equal_those_of_the_codec() -> None:
+def test_rows_equal_rows_of_codec() -> None:
     data = LOG + b"".join(chunk.data for chunk in chunks(LogShape(records=4_000, topics=4, partitions=4)))
     batches = scan(data).batches
     table = decode_records(data, batches, 1, "00.log", 100)
@@ -131,7 +131,7 @@ def test_rows_equal_those_of_the_codec() -> None:
         assert table.column(name).equals(expected.column(name)), name
 
 
-def test_columns_are_those_asked_for_in_that_order_and_equal_to_all() -> None:
+def test_requested_columns_equal_full_decode() -> None:
     whole = decode_records(LOG, batches_of(LOG), 1, None, None)
     for names in (
         ("isr", "offset"),
@@ -158,12 +158,12 @@ def test_packed_lists_are_little_endian_bytes() -> None:
     assert table.schema == RECORDS.packed().arrow()
 
 
-def test_what_was_read_live_has_no_place() -> None:
+def test_live_rows_have_no_position() -> None:
     table = decode_records(LOG, batches_of(LOG), 1, None, None)
     assert table.column("segment").null_count == table.column("position").null_count == table.num_rows
 
 
-def test_batches_whose_crc_does_not_match_have_no_rows() -> None:
+def test_batches_with_wrong_crc_have_no_rows() -> None:
     data = bytearray(LOG)
     data[-3] ^= 1
     batches = scan(bytes(data)).batches
@@ -171,7 +171,7 @@ def test_batches_whose_crc_does_not_match_have_no_rows() -> None:
     assert len(plain_rows(bytes(data), batches, 1, None, None)) == 2
 
 
-def test_nothing_gives_no_rows() -> None:
+def test_empty_input_has_no_rows() -> None:
     table = decode_records(b"", scan(b"").batches, 1, None, None)
     assert table.num_rows == 0
     assert table.schema == RECORDS.arrow()

@@ -30,14 +30,14 @@ def shape(message: Message, version: int = 0, offset: int = 0) -> Shape:
     return shape_of(record(message, version, offset))
 
 
-def test_records_with_other_numbers_have_the_same_shape() -> None:
+def test_records_with_different_numbers_share_shape() -> None:
     first = shape(PartitionChangeRecord(4, ID, isr=[1, 2], leader=1), 2)
     assert shape(PartitionChangeRecord(70_000, OTHER, isr=[3, 9], leader=7), 2, offset=12) is first
     assert first.reads is Reads.PLACES
     assert (first.api_key, first.version) == (5, 2)
 
 
-def test_another_count_tag_version_or_width_is_another_shape() -> None:
+def test_count_tag_version_and_width_determine_shape() -> None:
     shapes = [
         shape(PartitionChangeRecord(4, ID, isr=[1, 2], leader=1), 2),
         shape(PartitionChangeRecord(4, ID, isr=[1, 2, 3]), 2),
@@ -48,7 +48,7 @@ def test_another_count_tag_version_or_width_is_another_shape() -> None:
     assert len({id(each) for each in shapes}) == len(shapes)
 
 
-def test_a_shape_says_where_fields_are() -> None:
+def test_shape_has_field_positions() -> None:
     whole = record(PartitionChangeRecord(4, ID, isr=[1, 2]), 2)
     places = shape_of(whole).places
     assert set(places) == {"partition", "topic_id", "isr"}
@@ -57,20 +57,20 @@ def test_a_shape_says_where_fields_are() -> None:
     assert places["isr"] == CellPlace(whole.index(b"\0\0\0\1\0\0\0\2"), 2)
 
 
-def test_what_is_only_empty_is_there_and_what_is_null_is_not() -> None:
+def test_empty_fields_have_cells_and_null_fields_do_not() -> None:
     places = shape(PartitionChangeRecord(4, ID, isr=[], replicas=None), 2).places
     assert places["isr"].elements == 0
     assert "replicas" not in places
 
 
-def test_a_type_or_version_that_is_not_known_and_a_body_that_does_not_fit_are_for_the_codec() -> None:
+def test_unknown_versions_and_misfit_bodies_use_codec() -> None:
     for value in (b"\x01\x63\x00rest", b"\x01\x05\x09rest", b"\x01\x05\x02cut", b"\x01"):
         assert shape_of(raw_record(value, 0)).reads is Reads.CODEC
     assert shape_of(raw_record(None, 0)).reads is Reads.CODEC_BY_BATCH
     assert shape_of(record(NoOpRecord())[:-1] + b"\x02").reads is Reads.CODEC_BY_BATCH
 
 
-def test_what_the_codec_has_to_look_at_is_told_by_its_content() -> None:
+def test_odd_content_uses_codec() -> None:
     names = [record(TopicRecord(name, ID)) for name in ("abcd", "a\xe9b")]
     assert shape_of(names[0]) is shape_of(names[1])
     words = Gather(names[0] + names[1]).words(np.array([0, len(names[0])]), len(names[0]))
@@ -78,7 +78,7 @@ def test_what_the_codec_has_to_look_at_is_told_by_its_content() -> None:
     assert shape_of(names[0]).has_odd_content(words).tolist() == [False, True]
 
 
-def test_records_of_which_no_two_are_alike_are_left_to_the_codec_after_a_while() -> None:
+def test_dissimilar_records_use_codec_after_limit() -> None:
     messages = [PartitionRecord(1, ID, list(range(a)), list(range(b))) for a in range(20) for b in range(20)]
     data = encode_batch(0, 1, 1_000, [encode_record(message, 0) for message in messages])
     batches = scan(data).batches

@@ -1,4 +1,4 @@
-"""What a build refuses before it has any use for Spark."""
+"""Checks of a build before it uses Spark."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tests.support.history.writing import write
 NO_SPARK: Any = None
 
 
-def test_two_builds_do_not_write_one_history(tmp_path: Path) -> None:
+def test_concurrent_build_is_rejected(tmp_path: Path) -> None:
     with only_writer(tmp_path), pytest.raises(ConfigError, match="being written by another"):
         build(NO_SPARK, {"path": f"1={tmp_path}"}, tmp_path)
 
 
-def test_nothing_that_was_put_aside_stays_behind_a_build_that_failed(tmp_path: Path) -> None:
+def test_failed_build_leaves_no_staged_files(tmp_path: Path) -> None:
     (tmp_path / STAGING).mkdir()
     (tmp_path / STAGING / "some.events").touch()
     with pytest.raises(InputIncomplete):
@@ -31,7 +31,7 @@ def test_nothing_that_was_put_aside_stays_behind_a_build_that_failed(tmp_path: P
     assert not (tmp_path / STAGING).exists()
 
 
-def test_the_history_of_another_cluster_is_left_alone(tmp_path: Path) -> None:
+def test_history_of_other_cluster_is_rejected(tmp_path: Path) -> None:
     folder = write_segment(tmp_path / "node", history(1, 20)[0])
     (folder / "meta.properties").write_text("version=1\ncluster.id=another\nnode.id=1\n")
     (tmp_path / "history").mkdir()
@@ -40,8 +40,8 @@ def test_the_history_of_another_cluster_is_left_alone(tmp_path: Path) -> None:
         build(NO_SPARK, {"path": f"1={folder}"}, tmp_path / "history")
 
 
-def test_a_history_never_goes_on_with_a_log_that_lost_what_it_has(tmp_path: Path) -> None:
-    """Whatever is left of the stream that read it: the history says itself where it ends, and in which epoch."""
+def test_history_rejects_log_that_lost_its_records(tmp_path: Path) -> None:
+    """Independent of the stream's leftovers: the history records its own end offset and epoch."""
     log, _ = history(1, 80)
     write(tmp_path / "history", log[:60])
     manifest = read_manifest(tmp_path / "history")

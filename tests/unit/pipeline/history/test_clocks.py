@@ -20,32 +20,32 @@ def shifts_of(starts: list[int], ends: list[int]) -> list[int]:
     return shifts(begins, np.array(starts), begins + 9, np.array(ends)).tolist()
 
 
-def test_clocks_that_agree_are_believed() -> None:
+def test_consistent_clocks_are_trusted() -> None:
     assert shifts_of([0, 10, 10, 50], [9, 10, 30, 60]) == [0, 0, 0, 0]
 
 
-def test_a_long_pause_is_no_wrong_clock() -> None:
+def test_long_pause_is_not_wrong_clock() -> None:
     assert shifts_of([0, 10, 30 * DAY], [9, 20, 30 * DAY + 5]) == [0, 0, 0]
 
 
-def test_who_was_ahead_is_moved_to_where_the_epoch_before_ended() -> None:
+def test_epoch_with_fast_clock_is_shifted_to_previous_end() -> None:
     assert shifts_of([0, 10 + DAY, 30], [9, 25 + DAY, 40]) == [0, 9 - (10 + DAY), 0]
 
 
-def test_who_was_behind_is_moved_too() -> None:
+def test_epoch_with_slow_clock_is_shifted() -> None:
     assert shifts_of([DAY - 9, DAY, 3, DAY + 30], [DAY - 5, DAY + 9, 23, DAY + 40]) == [0, 0, DAY + 9 - 3, 0]
 
 
-def test_two_in_a_row_follow_each_other() -> None:
+def test_consecutive_shifted_epochs_follow_each_other() -> None:
     moved = shifts_of([80, 100, 5, 2, 150], [90, 110, 15, 22, 160])
     assert moved == [0, 0, 110 - 5, 120 - 2, 0]
 
 
-def test_one_at_the_beginning_ends_where_the_next_begins() -> None:
+def test_shifted_first_epoch_ends_at_next_start() -> None:
     assert shifts_of([DAY, 50, 60], [DAY + 7, 55, 70]) == [50 - 7 - DAY, 0, 0]
 
 
-def test_what_is_known_of_an_epoch_may_be_its_beginning_only() -> None:
+def test_epoch_may_have_only_known_start() -> None:
     begins = np.array([100, 200, 300, 400])
     starts = np.array([4, 5, 3, 7])
     before_all = np.array([50])
@@ -57,7 +57,7 @@ def test_what_is_known_of_an_epoch_may_be_its_beginning_only() -> None:
     st.data(),
     st.integers(2_000, 9_000) | st.integers(-9_000, -2_000),
 )
-def test_one_wrong_clock_is_put_between_its_neighbours(
+def test_wrong_clock_is_shifted_between_neighbours(
     epochs: list[tuple[int, int]], data: st.DataObject, wrong_by: int
 ) -> None:
     """`epochs`: how long each lasts, and the pause after it."""
@@ -75,7 +75,7 @@ def test_one_wrong_clock_is_put_between_its_neighbours(
     assert ends[one] + moved[one] <= starts[one + 1]
 
 
-def test_times_are_moved_by_where_they_were_written() -> None:
+def test_times_are_shifted_by_epoch_of_their_offset() -> None:
     clocks = Clocks(np.array([0, 10, 20]), np.array([0, 5_000_000, 0]))
     noon = datetime(2026, 3, 14, 12, tzinfo=UTC)
     times = pa.chunked_array([pa.array([noon, noon, None, noon], pa.timestamp("us", "UTC"))])

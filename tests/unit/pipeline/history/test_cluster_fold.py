@@ -32,7 +32,7 @@ def log_of(*messages: Any, epoch: int = 1) -> list[Logged]:
     return [Logged(offset, epoch, offset * 1000, message) for offset, message in enumerate(messages)]
 
 
-def test_a_topic_that_is_made_again_is_another_one() -> None:
+def test_recreated_topic_is_a_new_topic() -> None:
     state = ClusterState()
     log = log_of(TopicRecord("t", ONE), RemoveTopicRecord(ONE), TopicRecord("t", TWO))
     context = replica_context(state, log)
@@ -42,7 +42,7 @@ def test_a_topic_that_is_made_again_is_another_one() -> None:
     assert (context.bulk_changes.kind, context.bulk_changes.topic_id) == ([REMOVE], [ONE])
 
 
-def test_min_insync_replicas_of_a_topic_go_with_it_and_the_default_stays() -> None:
+def test_topic_min_isr_is_removed_with_topic() -> None:
     state = ClusterState()
 
     def config(kind: int, name: str, value: str | None, key: str = "min.insync.replicas") -> ConfigRecord:
@@ -60,13 +60,13 @@ def test_min_insync_replicas_of_a_topic_go_with_it_and_the_default_stays() -> No
     assert context.bulk_changes.topic_id == [None, ONE, ONE, None]
 
 
-def test_an_elr_is_cleared_of_one_topic_or_of_all() -> None:
+def test_elr_is_cleared_for_topic_or_cluster() -> None:
     log = log_of(TopicRecord("t", ONE), ClearElrRecord("t"), ClearElrRecord(""), ClearElrRecord("never was"))
     bulk_changes = replica_context(ClusterState(), log).bulk_changes
     assert (bulk_changes.kind, bulk_changes.topic_id) == ([CLEAR_ELR] * 2, [ONE, None])
 
 
-def test_what_becomes_of_a_broker() -> None:
+def test_broker_records_become_broker_states() -> None:
     state = ClusterState()
     endpoint = BrokerEndpoint("PLAINTEXT", "host", 9092, 0)
     register = RegisterBrokerRecord(7, False, ONE, 10, [endpoint], [], "rack", True, False, [TWO])
@@ -93,7 +93,7 @@ def test_what_becomes_of_a_broker() -> None:
     assert (first["rack"], first["log_dirs"], last["log_dirs"]) == ("rack", [TWO], [ONE])
 
 
-def test_cordoned_log_directories_of_a_broker() -> None:
+def test_cordoned_log_directories_are_recorded() -> None:
     state = ClusterState()
     change = BrokerRegistrationChangeRecord
     log = log_of(
@@ -111,7 +111,7 @@ def test_cordoned_log_directories_of_a_broker() -> None:
     ]
 
 
-def test_epochs_with_their_leaders_and_voters_of_a_quorum_that_cannot_change() -> None:
+def test_epochs_have_leaders_and_static_voters() -> None:
     state = ClusterState()
     voters = [Voter(1), Voter(2), Voter(3)]
     log = [
@@ -130,7 +130,7 @@ def test_epochs_with_their_leaders_and_voters_of_a_quorum_that_cannot_change() -
     assert [(row["change"], row["voters"]) for row in state.voters] == [("+1 +2 +3", [1, 2, 3])]
 
 
-def test_voters_that_change_and_towards_whom() -> None:
+def test_voter_changes_and_targets_are_recorded() -> None:
     state = ClusterState()
     towards = voters_record(1, 2)
     towards.target_voters = [TargetVoter(2), TargetVoter(3)]

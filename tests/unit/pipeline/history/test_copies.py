@@ -1,4 +1,4 @@
-"""Of the copies of a log, those that are damaged are no history's."""
+"""Histories are not built from damaged copies of a log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ END = LOG[-1].offset + 1
 
 
 def write_copies(folder: Path, *damaged: int) -> dict[str, str]:
-    """Of nodes 1, 2 and 3, of which the last has less."""
+    """Copies of nodes 1, 2 and 3, of which the last is shorter."""
     for node, length in {1: 120, 2: 120, 3: 100}.items():
         write_segment(folder / str(node), LOG[:length])
     for node in damaged:
@@ -24,7 +24,7 @@ def write_copies(folder: Path, *damaged: int) -> dict[str, str]:
     return {"path": ",".join(f"{node}={folder / str(node)}" for node in (1, 2, 3)), "onCorrupt": "fail"}
 
 
-def test_a_damaged_copy_is_left_out_and_told_with_the_place(tmp_path: Path) -> None:
+def test_damaged_copy_is_skipped_and_reported_with_place(tmp_path: Path) -> None:
     source, reported = write_copies(tmp_path, 1), list[str]()
     assert describe_input(source) == "reading the copy of node 1"
     found = without_damaged(source, 0, reported.append)
@@ -48,19 +48,19 @@ def test_the_next_best_copy_may_have_less(tmp_path: Path) -> None:
     ]
 
 
-def test_damage_below_what_is_known_does_not_matter(tmp_path: Path) -> None:
+def test_damage_below_known_offset_is_ignored(tmp_path: Path) -> None:
     reported = list[str]()
     assert without_damaged(write_copies(tmp_path, 1, 2, 3), LOG[90].offset, reported.append) is None
     assert not reported
 
 
-def test_where_all_copies_are_damaged_all_of_it_is_said(tmp_path: Path) -> None:
+def test_damage_of_all_copies_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InputIncomplete, match="all copies are damaged") as raised:
         without_damaged(write_copies(tmp_path, 1, 2, 3), 0, print)
     assert all(f"{tmp_path}/{node}/" in str(raised.value) for node in (1, 2, 3))
 
 
-def test_what_is_sound_or_alone_is_not_left_out(tmp_path: Path) -> None:
+def test_sound_or_only_copy_is_kept(tmp_path: Path) -> None:
     source = write_copies(tmp_path, 1)
     alone = source["path"].partition(",")[0]
     assert without_damaged({"path": alone}, 0, print) is None
@@ -73,7 +73,7 @@ def test_what_is_sound_or_alone_is_not_left_out(tmp_path: Path) -> None:
     )
 
 
-def test_a_damaged_snapshot_is_left_out_and_told(tmp_path: Path) -> None:
+def test_damaged_snapshot_is_skipped_and_reported(tmp_path: Path) -> None:
     _, image = history(5, 60)
     for node in (1, 2):
         folder = write_segment(tmp_path / str(node), LOG[60:])

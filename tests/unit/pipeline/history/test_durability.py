@@ -18,9 +18,7 @@ from tests.support.history.writing import add, write_seed
 from tests.support.log.power_failure import flushed_disk
 
 
-def test_what_a_manifest_names_is_on_the_disk_before_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_listed_files_are_flushed_before_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its rename may reach the disk at any moment; and what it no longer names goes only behind it."""
     folder, numbers, removed = tmp_path / "history", count(), writer.remove_obsolete
 
@@ -47,7 +45,7 @@ def test_what_a_manifest_names_is_on_the_disk_before_it_is(
         write_seed(folder, image, log[-1])
 
 
-def test_what_a_worker_wrote_is_on_the_disk_when_it_is_done(tmp_path: Path) -> None:
+def test_files_of_worker_are_flushed_when_it_is_done(tmp_path: Path) -> None:
     """The driver may be on another machine, whose fsync does nothing about it."""
     log, _ = history(4, 120)
 
@@ -61,6 +59,6 @@ def test_what_a_worker_wrote_is_on_the_disk_when_it_is_done(tmp_path: Path) -> N
     add(HistoryWriter(tmp_path, Manifest()), log, run=run)
 
 
-def test_the_folder_of_a_history_is_on_the_disk_however_deep_it_is(tmp_path: Path) -> None:
+def test_nested_history_folder_is_flushed(tmp_path: Path) -> None:
     with flushed_disk() as disk, only_writer(tmp_path / "of" / "one"):
         assert (disk.leave(tmp_path, tmp_path / "left") / "of" / "one").exists()

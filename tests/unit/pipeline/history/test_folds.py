@@ -1,5 +1,5 @@
-"""Whatever happens to partitions in whatever order, and wherever the log is cut: the fold in numpy gives the states
-that a state machine in plain Python does, and ends with the partitions of the node's own image."""
+"""For any sequence of records, split anywhere, the numpy fold gives the states of a plain Python state machine,
+and ends with the partitions of the node's own image."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def by_time(states: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_states_are_those_of_a_plain_state_machine_wherever_the_log_is_cut(seed: int) -> None:
+def test_states_equal_reference_wherever_log_is_split(seed: int) -> None:
     log, image = history(seed)
     naive = NaiveHistory()
     naive.apply(log)
@@ -57,7 +57,7 @@ FACTS = (
 
 
 def image_states(image: ClusterImage) -> dict[tuple[bytes, int], dict[str, Any]]:
-    """What the node says of each partition."""
+    """The node's state of each partition."""
     states = {}
     for where, partition in partitions_of(image).items():
         topic = image.topics[where.topic_id].name
@@ -70,7 +70,7 @@ def image_states(image: ClusterImage) -> dict[tuple[bytes, int], dict[str, Any]]
     return states
 
 
-def test_a_reassignment_that_was_cancelled_is_told_from_one_that_was_done() -> None:
+def test_cancelled_and_completed_reassignments_are_distinguished() -> None:
     folded = fold(no_states(), partition_records(reassigned()), replica_context(ClusterState(), reassigned()))
     tables = [table.cast(STATES.arrow()) for table in (folded.closed, folded.open)]
     causes: dict[tuple[str, int], list[str]] = {}
@@ -86,13 +86,13 @@ def test_a_reassignment_that_was_cancelled_is_told_from_one_that_was_done() -> N
     }
 
 
-def test_a_log_without_partitions_gives_no_states() -> None:
+def test_log_without_partitions_has_no_states() -> None:
     folded = fold(no_states(), partition_records([]), replica_context(ClusterState(), []))
     assert folded.closed.num_rows == folded.open.num_rows == folded.orphans == 0
     assert folded.open.cast(STATES.arrow()).schema.equals(STATES.arrow())
 
 
-def test_a_partition_of_any_number_has_states_of_its_own() -> None:
+def test_every_partition_id_has_its_own_states() -> None:
     one, two = KafkaUuid(bytes(15) + b"\1"), KafkaUuid(bytes(15) + b"\2")
     numbers = (0, -1, 2**31 - 1, -(2**31), 5)
     made = [TopicRecord("a", one), TopicRecord("b", two)]
@@ -106,7 +106,7 @@ def test_a_partition_of_any_number_has_states_of_its_own() -> None:
     assert counts == {bytes(one): 6, bytes(two): 6}
 
 
-def test_changes_of_partitions_that_nothing_made_are_counted_and_give_no_state() -> None:
+def test_changes_of_unknown_partitions_are_counted_without_state() -> None:
     log, _ = history(1)
     changes = [logged for logged in log if type(logged.message).__name__ == "PartitionChangeRecord"]
     folded = fold(no_states(), partition_records(changes), replica_context(ClusterState(), []))
@@ -114,7 +114,7 @@ def test_changes_of_partitions_that_nothing_made_are_counted_and_give_no_state()
     assert folded.closed.num_rows == folded.open.num_rows == 0
 
 
-def test_a_change_behind_the_removal_of_its_topic_changes_nothing() -> None:
+def test_change_after_topic_removal_is_ignored() -> None:
     topic_id = KafkaUuid(bytes(15) + b"\x07")
     messages = [
         TopicRecord("t", topic_id),

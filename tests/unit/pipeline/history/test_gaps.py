@@ -1,4 +1,4 @@
-"""Histories that go on from a snapshot, because the log was deleted before it was read."""
+"""Histories that continue from a snapshot because the log was deleted before it was read."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def current(folder: Path) -> States:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_behind_a_gap_all_is_as_if_nothing_were_missing(tmp_path: Path, seed: int) -> None:
+def test_history_after_gap_equals_complete_history(tmp_path: Path, seed: int) -> None:
     log, image = history(seed, 400)
     _, at_the_snapshot = history(seed, 250)
     write(tmp_path, log[:150])
@@ -68,7 +68,7 @@ def test_behind_a_gap_all_is_as_if_nothing_were_missing(tmp_path: Path, seed: in
     assert (found.manifest.begin, found.manifest.end) == (log[0].offset, log[-1].offset + 1)
 
 
-def test_a_gap_is_told(tmp_path: Path) -> None:
+def test_gap_is_recorded(tmp_path: Path) -> None:
     log, _ = history(3, 300)
     _, image = history(3, 200)
     write(tmp_path, log[:100])
@@ -82,7 +82,7 @@ def test_a_gap_is_told(tmp_path: Path) -> None:
     }
 
 
-def test_a_history_that_begins_with_a_snapshot_has_no_gap(tmp_path: Path) -> None:
+def test_history_starting_with_snapshot_has_no_gap(tmp_path: Path) -> None:
     log, _ = history(3, 300)
     _, image = history(3, 200)
     write_seed(tmp_path, image, log[199])
@@ -93,8 +93,8 @@ def test_a_history_that_begins_with_a_snapshot_has_no_gap(tmp_path: Path) -> Non
 
 
 def across_a_gap(folder: Path, snapshot: int) -> tuple[States, States, int]:
-    """What is current at the last record that was read, the 200th, and with a snapshot of so many records; and the
-    offset of the last of these."""
+    """Return the current states after the 200th record and after a snapshot of `records` records, and the last
+    offset of the snapshot."""
     log, _ = history(5, 300)
     _, image = history(5, snapshot)
     write(folder, log[:200])
@@ -103,7 +103,7 @@ def across_a_gap(folder: Path, snapshot: int) -> tuple[States, States, int]:
     return before, current(folder), log[snapshot - 1].offset
 
 
-def test_what_has_not_changed_goes_on(tmp_path: Path) -> None:
+def test_unchanged_states_continue_across_gap(tmp_path: Path) -> None:
     before, after, _ = across_a_gap(tmp_path, 206)
     same = {key for key, state in before.items() if facts(after[key]) == facts(state)}
     assert same
@@ -112,7 +112,7 @@ def test_what_has_not_changed_goes_on(tmp_path: Path) -> None:
     assert {after[key]["cause"] for key in after.keys() - same} == {"snapshot"}
 
 
-def test_what_is_gone_ends_with_the_snapshot(tmp_path: Path) -> None:
+def test_states_missing_in_snapshot_end_with_it(tmp_path: Path) -> None:
     before, after, last = across_a_gap(tmp_path, 250)
     gone = before.keys() - after.keys()
     assert gone
@@ -124,7 +124,7 @@ def test_what_is_gone_ends_with_the_snapshot(tmp_path: Path) -> None:
     }
 
 
-def test_a_snapshot_that_is_gone_before_it_is_read_does_not_empty_the_history(tmp_path: Path) -> None:
+def test_snapshot_deleted_before_read_keeps_history(tmp_path: Path) -> None:
     log, _ = history(3, 100)
     write(tmp_path, log)
     before = current(tmp_path)

@@ -21,7 +21,7 @@ from tests.support.history.logs import history, write_segment
 NOW = as_time(5)
 
 
-def test_copies_are_behind_the_farthest_one_once_the_history_is_there(tmp_path: Path) -> None:
+def test_lag_of_copies_is_relative_to_most_up_to_date(tmp_path: Path) -> None:
     log, _ = history(1, 60)
     one, two = (write_segment(tmp_path / name, log[:40]) for name in ("one", "two"))
     lag = lag_of({"path": f"1={one},2={two}"})
@@ -37,16 +37,16 @@ def test_copies_are_behind_the_farthest_one_once_the_history_is_there(tmp_path: 
 
 
 @pytest.mark.asyncio
-async def test_nodes_that_were_found_tell_when_the_one_that_was_given_is_gone() -> None:
-    def answer(request: Request) -> Message:
+async def test_discovered_nodes_are_used_without_bootstrap_node() -> None:
+    def response(request: Request) -> Message:
         if request.api_key == ApiKey.METADATA:
             return MetadataResponse(brokers=[MetadataResponseBroker(2, *leader.address)], controller_id=2)
         voters = [describe.ReplicaState(2, log_end_offset=12), describe.ReplicaState(3, log_end_offset=9)]
         partition = describe.PartitionData(0, 0, None, 2, 4, 9, voters)
         return describe.DescribeQuorumResponse(0, None, [describe.TopicData(METADATA_TOPIC, [partition])])
 
-    async with FakeNode(answer) as leader:
-        async with FakeNode(answer) as given:
+    async with FakeNode(response) as leader:
+        async with FakeNode(response) as given:
             lag = lag_of({"bootstrap": f"127.0.0.1:{given.address[1]}"})
             first = await asyncio.to_thread(lag, NOW, 9)
         again = await asyncio.to_thread(lag, NOW, 9)

@@ -1,4 +1,4 @@
-"""A history answers with right times, whatever the clocks of leaders said."""
+"""Queries return corrected times, whatever the clocks of leaders were."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.support.history.logs import reassigned
 from tests.support.history.writing import write, write_with_wrong_clock
 
 WRONG_EPOCH, WRONG_BY = 3, timedelta(days=1)
-"""Of eight epochs of fifty offsets and fifty milliseconds each."""
+"""The offsets of eight epochs, each with fifty offsets and fifty milliseconds."""
 
 
 @pytest.fixture(scope="module")
 def histories(tmp_path_factory: pytest.TempPathFactory) -> tuple[History, History]:
-    """One with right clocks, and the same with a wrong one."""
+    """A history with right clocks, and the same with a wrong one."""
     right, wrong = tmp_path_factory.mktemp("right"), tmp_path_factory.mktemp("wrong")
     write_with_wrong_clock(right, WRONG_EPOCH, timedelta())
     write_with_wrong_clock(wrong, WRONG_EPOCH, WRONG_BY)
@@ -32,7 +32,7 @@ def states_since(opened: History, moment: datetime) -> set[tuple[str, int, int]]
     return {(row["topic"], row["partition"], row["from_offset"]) for row in rows}
 
 
-def test_times_of_all_tables_are_right(histories: tuple[History, History]) -> None:
+def test_times_of_all_tables_are_corrected(histories: tuple[History, History]) -> None:
     right, wrong = histories
     assert (right.clocks.moved, wrong.clocks.moved) == (0, 1)
     recorded = read_files(wrong.folder, wrong.manifest.paths("events"), "events")["ts"]
@@ -48,7 +48,7 @@ def test_times_of_all_tables_are_right(histories: tuple[History, History]) -> No
         assert max(times) <= wrong.end_ts == right.end_ts
 
 
-def test_a_window_holds_what_was_written_in_it(histories: tuple[History, History]) -> None:
+def test_window_selects_by_corrected_time(histories: tuple[History, History]) -> None:
     right, wrong = histories
     for since in ("0.3s", "0.12s", "0.03s"):
         moments = [each.moment(since) for each in histories]
@@ -57,7 +57,7 @@ def test_a_window_holds_what_was_written_in_it(histories: tuple[History, History
         assert found[0]
         assert found[0] == found[1]
         assert len(isr_churn(wrong, moments[1], 1000)) == len(isr_churn(right, moments[0], 1000))
-    # It begins where the wrong one ends.
+    # It begins where the epoch with the wrong clock ends.
     until = as_time(50 * (WRONG_EPOCH + 1) * 1000)
     before = [
         {row["from_offset"] for row in partition_rows(each, None, None, None, until)} for each in histories
@@ -65,7 +65,7 @@ def test_a_window_holds_what_was_written_in_it(histories: tuple[History, History
     assert before[0] == before[1]
 
 
-def test_the_end_of_a_history_is_right_while_its_last_clock_is_wrong(tmp_path: Path) -> None:
+def test_end_of_history_is_corrected_for_last_clock(tmp_path: Path) -> None:
     write_with_wrong_clock(tmp_path, 7, -WRONG_BY)
     found = open_history(tmp_path)
     assert found.clocks.moved == 1
@@ -73,13 +73,13 @@ def test_the_end_of_a_history_is_right_while_its_last_clock_is_wrong(tmp_path: P
     assert max(row["start_ts"] for row in table_rows(found, "epochs", None)) <= found.end_ts
 
 
-def test_times_are_moved_alike_in_sql(histories: tuple[History, History]) -> None:
-    """What Spark makes of it is seen in tests/pipeline."""
+def test_sql_corrects_times_alike(histories: tuple[History, History]) -> None:
+    """Spark's evaluation is tested in tests/pipeline."""
     assert histories[1].clocks.sql("t", "o").startswith("timestamp_micros(unix_micros(t) + CASE WHEN o >= ")
     assert histories[1].clocks.sql("t", "o").count("WHEN") == 1
 
 
-def test_what_never_was_is_said(tmp_path: Path) -> None:
+def test_unknown_topic_and_partition_are_reported(tmp_path: Path) -> None:
     write(tmp_path, reassigned())
     opened = open_history(tmp_path)
     assert partition_rows(opened, "u", 0, None, None)
@@ -89,7 +89,7 @@ def test_what_never_was_is_said(tmp_path: Path) -> None:
         partition_rows(opened, "t", 5, None, None)
 
 
-def test_a_file_that_is_gone_is_named_with_what_to_do(tmp_path: Path) -> None:
+def test_missing_file_is_reported_with_remedy(tmp_path: Path) -> None:
     write(tmp_path, reassigned())
     opened = open_history(tmp_path)
     gone = tmp_path / opened.manifest.paths("topics")[0]

@@ -48,7 +48,7 @@ def log_with_transactions(seed: int) -> tuple[list[Logged], list[Logged]]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_what_was_aborted_never_was(tmp_path: Path, seed: int) -> None:
+def test_aborted_records_are_dropped(tmp_path: Path, seed: int) -> None:
     log, counting = log_with_transactions(seed)
     naive = NaiveHistory()
     naive.apply(counting)
@@ -79,7 +79,7 @@ def plain_states_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return plain_states(pa.Table.from_pylist(rows, schema=PARTITION_STATES.arrow()))
 
 
-def test_the_history_ends_before_what_waits_for_the_end_of_a_transaction(tmp_path: Path) -> None:
+def test_history_ends_before_open_transaction(tmp_path: Path) -> None:
     log, _ = log_with_transactions(1)
     write(tmp_path, log[:50])
     write(tmp_path, log[50:80])
@@ -92,7 +92,7 @@ def test_the_history_ends_before_what_waits_for_the_end_of_a_transaction(tmp_pat
     assert manifest.end == len(log)
 
 
-def test_files_that_no_longer_count_go_though_a_transaction_comes_between(tmp_path: Path) -> None:
+def test_obsolete_files_are_removed_across_transaction(tmp_path: Path) -> None:
     log, _ = log_with_transactions(2)
     writer = HistoryWriter(tmp_path, Manifest())
     for start, end in pairwise([0, 20, 50, 80, 90, len(log)]):
@@ -103,12 +103,12 @@ def test_files_that_no_longer_count_go_though_a_transaction_comes_between(tmp_pa
     assert {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*.parquet")} == named
 
 
-def test_settling_without_markers_changes_nothing() -> None:
+def test_records_without_markers_are_kept() -> None:
     rows = [{"control": False, "type": 2, "offset": 1}, {"control": True, "type": 2, "offset": 2}]
     assert settle(rows) == (rows, [], None)
 
 
-def test_records_of_the_quorum_count_within_an_aborted_transaction() -> None:
+def test_control_records_in_aborted_transaction_are_kept() -> None:
     kinds = [(False, 23), (True, 2), (False, 2), (False, 25)]
     rows = [{"control": control, "type": kind, "offset": n} for n, (control, kind) in enumerate(kinds)]
     assert settle(rows) == ([rows[1]], [(0, 3)], None)

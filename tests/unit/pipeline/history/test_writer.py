@@ -1,5 +1,5 @@
-"""A history that is written in micro-batches, killed anywhere and begun again, has the same tables as one that was
-written at once; nobody ever sees half of a micro-batch."""
+"""A history written in micro-batches, killed anywhere and restarted, has the same tables as one written at once;
+half of a micro-batch is never visible."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from tests.support.history.writing import add, write
 
 
 class Killed(BaseException):
-    """Nothing in the writer may catch it."""
+    """Not an Exception, so that the writer cannot catch it."""
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_micro_batches_and_tasks_of_any_size_give_the_same_tables(tmp_path: Path, seed: int) -> None:
+def test_tables_do_not_depend_on_batch_and_task_sizes(tmp_path: Path, seed: int) -> None:
     log, _ = history(seed)
     write(tmp_path / "whole", log)
     lots = Random(seed)
@@ -47,7 +47,7 @@ def test_micro_batches_and_tasks_of_any_size_give_the_same_tables(tmp_path: Path
     assert content(tmp_path / "cut") == content(tmp_path / "whole")
 
 
-def test_the_tables_hold_the_states_of_a_plain_state_machine(tmp_path: Path) -> None:
+def test_tables_equal_reference_state_machine(tmp_path: Path) -> None:
     log, _ = history(3)
     write(tmp_path, log[:200])
     write(tmp_path, log[200:], tasks=3)
@@ -71,7 +71,7 @@ WRITES = ("write_table", "write_manifest", "remove_obsolete")
 
 
 def killed_at(moment: int, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
-    """Raise Killed in the middle of the write with this number; says how many there were."""
+    """Raise Killed in the middle of the write with this number; return the number of writes."""
     count = 0
 
     def dying(original: Callable[..., None]) -> Callable[..., None]:
@@ -97,9 +97,7 @@ def killed_at(moment: int, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]
     return lambda: count
 
 
-def test_killed_at_any_moment_and_begun_again_it_is_as_if_nothing_had_happened(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_restart_after_kill_gives_same_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log, _ = history(5, 40)
     cuts = [0, 25, 40]
     states = [content(tmp_path / "none")]
@@ -119,7 +117,7 @@ def test_killed_at_any_moment_and_begun_again_it_is_as_if_nothing_had_happened(
                 was_killed = True
         if was_killed:
             assert content(folder) in states, "half of a micro-batch is to be seen"
-        # The stream's checkpoint is behind the history: all since the beginning may come again.
+        # The stream's checkpoint is older than the history, so all records may be replayed.
         for low, high in pairwise(cuts):
             write(folder, log[low:high])
         assert content(folder) == states[-1]
@@ -136,7 +134,7 @@ def files_named(folder: Path) -> list[str]:
     return [path for table in HISTORY_TABLES for path in manifest.paths(table)] + manifest.obsolete
 
 
-def test_many_small_files_become_few(tmp_path: Path) -> None:
+def test_many_small_files_are_merged(tmp_path: Path) -> None:
     log, _ = history(4, 240)
     write(tmp_path / "whole", log)
     writer = HistoryWriter(tmp_path / "followed", Manifest())
@@ -151,7 +149,7 @@ def test_many_small_files_become_few(tmp_path: Path) -> None:
     assert files_in(tmp_path / "followed") == set(files_named(tmp_path / "followed"))
 
 
-def test_offsets_that_are_missing_are_said(tmp_path: Path) -> None:
+def test_missing_offsets_are_reported(tmp_path: Path) -> None:
     log, _ = history(2, 60)
     write(tmp_path, log[:20])
     with pytest.raises(
@@ -160,7 +158,7 @@ def test_offsets_that_are_missing_are_said(tmp_path: Path) -> None:
         write(tmp_path, log[30:])
 
 
-def test_a_task_holds_so_many_records_or_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_are_limited_by_records_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     log, _ = history(2, 60)
     assert len(list(staging._chunks(batches(log, 5), 0))) == 1
     monkeypatch.setattr(staging, "CHUNK_BYTES", 1)
@@ -177,7 +175,7 @@ def stage_values(folder: Path, values: list[bytes]) -> None:
 @pytest.mark.parametrize(
     "name", ["PartitionRecord", "PartitionChangeRecord", "TopicRecord", "ClearElrRecord"]
 )
-def test_a_record_of_a_version_yet_to_come_is_never_left_out_of_a_history(tmp_path: Path, name: str) -> None:
+def test_unknown_version_of_needed_record_is_rejected(tmp_path: Path, name: str) -> None:
     number = {name: number for number, name in messages.RECORDS.items()}[name]
     known = encode_record(TopicRecord("t", KafkaUuid(bytes(15) + b"\1")), 0)
     reported = f"offset 1 is a {name} of unknown version 99"
@@ -185,7 +183,7 @@ def test_a_record_of_a_version_yet_to_come_is_never_left_out_of_a_history(tmp_pa
         stage_values(tmp_path, [known, bytes([1, number, 99]) + b"what it says"])
 
 
-def test_records_that_a_history_is_not_folded_from_may_be_anything(tmp_path: Path) -> None:
+def test_other_records_may_have_unknown_versions(tmp_path: Path) -> None:
     stage_values(
         tmp_path, [b"\x01\xf4\x03\x00of a type yet to come", b"\x01\x0c\x63of a version yet to come"]
     )

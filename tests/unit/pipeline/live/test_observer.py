@@ -83,7 +83,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(real_observer, "time", SimpleNamespace(monotonic=lambda: now_s, sleep=sleep))
 
 
-def ask(
+def query(
     node: FakeNode, call: Callable[[Observer], T], *others: tuple[str, int], **options: Any
 ) -> Callable[[], T]:
     def run() -> T:
@@ -99,20 +99,20 @@ def partition_of(request: Request) -> Any:
 
 
 def script(
-    answers: dict[int, list[Message]], seen: list[Any] | None = None
+    replies: dict[int, list[Message]], seen: list[Any] | None = None
 ) -> Callable[[Request], Message | None]:
     """The next answer of each API; the last one over and over."""
 
-    def answer(request: Request) -> Message:
+    def response(request: Request) -> Message:
         if seen is not None:
             seen.append(request.message)
-        left = answers[request.api_key]
+        left = replies[request.api_key]
         return left.pop(0) if len(left) > 1 else left[0]
 
-    return answer
+    return response
 
 
-def test_only_whole_and_committed_batches_are_taken() -> None:
+def test_only_complete_committed_batches_are_returned() -> None:
     assert whole_batches(DATA, 9) == (DATA, 9)
     assert whole_batches(DATA, 8) == (BATCHES[0] + BATCHES[1], 6), (
         "a stock leader sends what is not committed"
@@ -125,11 +125,11 @@ def test_only_whole_and_committed_batches_are_taken() -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_fetch_is_that_of_a_consumer_in_the_epoch_of_the_leader() -> None:
+async def test_fetch_uses_consumer_id_and_leader_epoch() -> None:
     seen: list[Any] = []
     fenced = fetched(error=ErrorCode.FENCED_LEADER_EPOCH)
     async with FakeNode(script({ApiKey.FETCH: [fenced, fetched(DATA, hw=6)]}, seen)) as node:
-        got = await asyncio.to_thread(ask(node, lambda observer: observer.fetch(3)))
+        got = await asyncio.to_thread(query(node, lambda observer: observer.fetch(3)))
     assert (got.data, got.end_offset, got.high_watermark, got.node) == (BATCHES[0] + BATCHES[1], 6, 6, 1)
     first, second = seen
     assert second.replica_state.replica_id == -1
@@ -140,30 +140,30 @@ async def test_a_fetch_is_that_of_a_consumer_in_the_epoch_of_the_leader() -> Non
 
 
 @pytest.mark.asyncio
-async def test_the_leader_is_found_from_any_node_and_asked_in_a_version_it_speaks() -> None:
+async def test_leader_is_found_and_uses_supported_version() -> None:
     old = ALL_APIS | {ApiKey.FETCH: (12, 12)}
     async with FakeNode(script({ApiKey.FETCH: [fetched(DATA)]}), old) as leader:
         moved = fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, at=leader.address)
         async with FakeNode(script({ApiKey.FETCH: [moved]})) as follower:
-            got = await asyncio.to_thread(ask(follower, lambda observer: observer.fetch(0)))
+            got = await asyncio.to_thread(query(follower, lambda observer: observer.fetch(0)))
         assert got.data == DATA
         assert leader.requests[-1].api_version == 12
 
 
 @pytest.mark.asyncio
-async def test_a_node_that_is_gone_is_passed_over_and_one_without_leader_asked_again() -> None:
+async def test_unreachable_node_is_skipped_and_leaderless_one_retried() -> None:
     async with FakeNode(script({ApiKey.FETCH: [fetched(DATA)]})) as gone:
         pass
     electing = fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=(-1, 5))
     unknown = fetched(DATA, hw=-1)
     async with FakeNode(script({ApiKey.FETCH: [electing, unknown, fetched(DATA)]})) as node:
-        got = await asyncio.to_thread(ask(node, lambda observer: observer.fetch(0), gone.address))
+        got = await asyncio.to_thread(query(node, lambda observer: observer.fetch(0), gone.address))
         assert got.data == DATA
         assert [partition_of(request).current_leader_epoch for request in node.requests[-2:]] == [5, 5]
 
 
 @pytest.mark.asyncio
-async def test_the_nodes_that_are_found_are_asked_when_the_one_that_was_given_is_gone() -> None:
+async def test_discovered_nodes_are_used_without_bootstrap() -> None:
     """A stream lives longer than a node: its plans, and the tasks of them, which are read elsewhere."""
     async with FakeNode(lambda request: script(there)(request)) as other:
         there = {ApiKey.FETCH: [fetched()], ApiKey.DESCRIBE_QUORUM: [described(9, voters=[other.address])]}
@@ -180,33 +180,33 @@ async def test_the_nodes_that_are_found_are_asked_when_the_one_that_was_given_is
 
 
 @pytest.mark.asyncio
-async def test_it_gives_up_in_one_line_that_says_where_it_stood(waits: None) -> None:
+async def test_timeout_is_reported_with_last_reason(waits: None) -> None:
     async with FakeNode(script({})) as gone:
         pass
     with pytest.raises(
         RequestFailed, match=r"records from offset 0 was not received within 300 s: 127\.0\.0\.1:"
     ):
-        await asyncio.to_thread(ask(gone, lambda observer: observer.fetch(0)))
+        await asyncio.to_thread(query(gone, lambda observer: observer.fetch(0)))
     denied = fetched(error=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     async with FakeNode(script({ApiKey.FETCH: [denied]})) as node:
         with pytest.raises(RequestFailed, match="responded to Fetch with CLUSTER_AUTHORIZATION_FAILED"):
-            await asyncio.to_thread(ask(node, lambda observer: observer.fetch(0)))
+            await asyncio.to_thread(query(node, lambda observer: observer.fetch(0)))
     broker = {key: versions for key, versions in ALL_APIS.items() if key != ApiKey.FETCH}
     async with FakeNode(script({}), broker) as node:
         with pytest.raises(RequestFailed, match="does not support Fetch; check that it is the listener"):
-            await asyncio.to_thread(ask(node, lambda observer: observer.fetch(0)))
+            await asyncio.to_thread(query(node, lambda observer: observer.fetch(0)))
 
 
 @pytest.mark.asyncio
-async def test_a_stock_leader_with_a_snapshot_and_its_whole_log_is_read_behind_the_first_record() -> None:
+async def test_stock_leader_with_snapshot_is_read_after_first_record() -> None:
     async with FakeNode(script({ApiKey.FETCH: [fetched(snapshot_end=9), fetched(DATA)]})) as node:
-        got = await asyncio.to_thread(ask(node, lambda observer: observer.fetch(0)))
+        got = await asyncio.to_thread(query(node, lambda observer: observer.fetch(0)))
         assert got.data == DATA
         assert [partition_of(request).fetch_offset for request in node.requests[-2:]] == [0, 1]
 
 
 @pytest.mark.asyncio
-async def test_where_the_quorum_is_not_described_a_fetch_says_who_leads() -> None:
+async def test_fetch_finds_leader_if_describe_quorum_does_not() -> None:
     there = {ApiKey.DESCRIBE_QUORUM: [described(9)], ApiKey.FETCH: [fetched()]}
     async with FakeNode(script(there)) as leader:
         here: dict[int, list[Message]] = {
@@ -214,37 +214,37 @@ async def test_where_the_quorum_is_not_described_a_fetch_says_who_leads() -> Non
             ApiKey.FETCH: [fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, at=leader.address)],
         }
         async with FakeNode(script(here)) as follower:
-            assert await asyncio.to_thread(ask(follower, lambda observer: observer.extent())) == (0, 9, 1)
+            assert await asyncio.to_thread(query(follower, lambda observer: observer.extent())) == (0, 9, 1)
 
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [fetched(error=ErrorCode.OFFSET_OUT_OF_RANGE), fetched(snapshot_end=9, log_start=5)],
     ids=["quorumd", "stock"],
 )
-async def test_what_only_the_snapshot_has_is_told(answer: Message) -> None:
-    async with FakeNode(script({ApiKey.FETCH: [answer]})) as node:
+async def test_records_only_in_snapshot_are_reported(response: Message) -> None:
+    async with FakeNode(script({ApiKey.FETCH: [response]})) as node:
         with pytest.raises(InputIncomplete, match=r"offset 0 is not in the log of node 1; .*level snapshot"):
-            await asyncio.to_thread(ask(node, lambda observer: observer.fetch(0)))
+            await asyncio.to_thread(query(node, lambda observer: observer.fetch(0)))
 
 
 @pytest.mark.asyncio
-async def test_the_extent_ends_at_the_high_watermark_or_with_what_the_leader_has() -> None:
-    answers = {ApiKey.DESCRIBE_QUORUM: [described(-1), described(9)], ApiKey.FETCH: [fetched()]}
-    async with FakeNode(script(answers)) as node:
-        assert await asyncio.to_thread(ask(node, lambda observer: observer.extent())) == (0, 9, 1)
-        everything = ask(node, lambda observer: observer.extent(), committed_only=False)
+async def test_extent_ends_at_high_watermark_or_log_end() -> None:
+    replies = {ApiKey.DESCRIBE_QUORUM: [described(-1), described(9)], ApiKey.FETCH: [fetched()]}
+    async with FakeNode(script(replies)) as node:
+        assert await asyncio.to_thread(query(node, lambda observer: observer.extent())) == (0, 9, 1)
+        everything = query(node, lambda observer: observer.extent(), committed_only=False)
         assert await asyncio.to_thread(everything) == (0, 12, 1)
         message: Any = node.requests[-1].message
         assert message.replica_state.replica_id == OBSERVER_ID
 
 
 @pytest.mark.asyncio
-async def test_a_log_is_read_to_its_end_and_waits_for_a_leader_that_knows_less(waits: None) -> None:
-    answers: list[Message] = [fetched(BATCHES[0], hw=3), fetched(b"", hw=3), fetched(BATCHES[1] + BATCHES[2])]
-    async with FakeNode(script({ApiKey.FETCH: answers})) as node:
-        read = await asyncio.to_thread(ask(node, lambda observer: [f.data for f in observer.read(0, 9)]))
+async def test_read_waits_for_leader_with_lower_high_watermark(waits: None) -> None:
+    replies: list[Message] = [fetched(BATCHES[0], hw=3), fetched(b"", hw=3), fetched(BATCHES[1] + BATCHES[2])]
+    async with FakeNode(script({ApiKey.FETCH: replies})) as node:
+        read = await asyncio.to_thread(query(node, lambda observer: [f.data for f in observer.read(0, 9)]))
         assert read == [BATCHES[0], BATCHES[1] + BATCHES[2]]
         assert [partition_of(request).fetch_offset for request in node.requests if request.api_key == 1] == [
             0,
@@ -255,25 +255,25 @@ async def test_a_log_is_read_to_its_end_and_waits_for_a_leader_that_knows_less(w
         with pytest.raises(
             RequestFailed, match="no committed records from offset 3, where the cluster had some up to 9"
         ):
-            await asyncio.to_thread(ask(node, lambda observer: list(observer.read(3, 9))))
+            await asyncio.to_thread(query(node, lambda observer: list(observer.read(3, 9))))
 
 
 @pytest.mark.asyncio
-async def test_a_snapshot_is_fetched_piece_by_piece() -> None:
-    answers: dict[int, list[Message]] = {
+async def test_snapshot_is_fetched_in_pieces() -> None:
+    replies: dict[int, list[Message]] = {
         ApiKey.FETCH: [fetched(snapshot_end=9)],
         ApiKey.FETCH_SNAPSHOT: [piece(b"abc", 0, 5), piece(b"de", 3, 5)],
     }
-    async with FakeNode(script(answers)) as node:
-        assert await asyncio.to_thread(ask(node, lambda observer: observer.newest_snapshot())) == (9, 4)
-        got = ask(node, lambda observer: list(observer.read_snapshot(OffsetAndEpoch(9, 4))))
+    async with FakeNode(script(replies)) as node:
+        assert await asyncio.to_thread(query(node, lambda observer: observer.newest_snapshot())) == (9, 4)
+        got = query(node, lambda observer: list(observer.read_snapshot(OffsetAndEpoch(9, 4))))
         assert await asyncio.to_thread(got) == [b"abc", b"de"]
         assert [partition_of(request).position for request in node.requests[-2:]] == [0, 3]
     async with FakeNode(script({ApiKey.FETCH: [fetched(DATA)]})) as node:
-        assert await asyncio.to_thread(ask(node, lambda observer: observer.newest_snapshot())) is None
+        assert await asyncio.to_thread(query(node, lambda observer: observer.newest_snapshot())) is None
     gone = piece(b"", 0, 0, ErrorCode.SNAPSHOT_NOT_FOUND)
     async with FakeNode(script({ApiKey.FETCH_SNAPSHOT: [gone]})) as node:
         with pytest.raises(InputIncomplete, match="snapshot 9-4 was replaced"):
             await asyncio.to_thread(
-                ask(node, lambda observer: list(observer.read_snapshot(OffsetAndEpoch(9, 4))))
+                query(node, lambda observer: list(observer.read_snapshot(OffsetAndEpoch(9, 4))))
             )

@@ -37,13 +37,13 @@ def replicas(state: ClusterState) -> dict[TopicPartition, tuple[int, ...]]:
     }
 
 
-def test_tables_are_those_of_the_schemas(plan: Plan) -> None:
+def test_tables_match_schemas(plan: Plan) -> None:
     assert plan.moves.schema == PLAN_MOVES.arrow()
     assert plan.brokers.schema == PLAN_BROKERS.arrow()
     assert plan.moves["bytes"].null_count == plan.moves.num_rows
 
 
-def test_waves_lead_from_the_state_to_the_planned_one_and_back(plan: Plan, tmp_path: Path) -> None:
+def test_waves_reach_plan_and_rollback_reverts_it(plan: Plan, tmp_path: Path) -> None:
     write_plan(plan, tmp_path / "plan")
     now = replicas(STATE)
     before = dict(now)
@@ -57,7 +57,7 @@ def test_waves_lead_from_the_state_to_the_planned_one_and_back(plan: Plan, tmp_p
     assert now == before
 
 
-def test_the_json_is_kafkas(plan: Plan, tmp_path: Path) -> None:
+def test_reassignment_json_is_kafka_format(plan: Plan, tmp_path: Path) -> None:
     write_plan(plan, tmp_path / "plan")
     document = json.loads(wave_file(tmp_path / "plan", 1).read_text())
     assert document["version"] == 1
@@ -66,7 +66,7 @@ def test_the_json_is_kafkas(plan: Plan, tmp_path: Path) -> None:
     assert first["log_dirs"] == ["any"] * len(first["replicas"])
 
 
-def test_a_plan_is_read_as_it_was_written(plan: Plan, tmp_path: Path) -> None:
+def test_plan_survives_round_trip(plan: Plan, tmp_path: Path) -> None:
     write_plan(plan, tmp_path / "plan")
     found = read_plan_folder(tmp_path / "plan")
     assert found.moves.equals(plan.moves)
@@ -75,7 +75,7 @@ def test_a_plan_is_read_as_it_was_written(plan: Plan, tmp_path: Path) -> None:
     assert found.made_from["state"] == "a test"
 
 
-def test_figures_are_those_of_the_tables(plan: Plan) -> None:
+def test_figures_match_tables(plan: Plan) -> None:
     adds = sum(len(ids) for ids in plan.moves["adds"].to_pylist())
     assert plan.figures["moves"] == adds == plan.figures["lower_bound"]
     brokers = plan.brokers.to_pylist()
@@ -86,14 +86,14 @@ def test_figures_are_those_of_the_tables(plan: Plan) -> None:
     assert {row["broker"]: row["replicas_after"] for row in brokers}[1] == 0
 
 
-def test_a_folder_with_something_in_it_is_left_alone(plan: Plan, tmp_path: Path) -> None:
+def test_non_empty_folder_is_rejected(plan: Plan, tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("precious")
     with pytest.raises(ConfigError, match="already exists"):
         write_plan(plan, tmp_path)
 
 
 @pytest.mark.parametrize("damage", ["plan.json", "moves.parquet", "brokers.parquet"])
-def test_a_folder_that_lacks_a_part_is_told(plan: Plan, tmp_path: Path, damage: str) -> None:
+def test_incomplete_plan_folder_is_reported(plan: Plan, tmp_path: Path, damage: str) -> None:
     write_plan(plan, tmp_path / "plan")
     (tmp_path / "plan" / damage).unlink()
     with pytest.raises(InputIncomplete, match=r"is not a plan|has no readable plan"):
@@ -107,7 +107,7 @@ def test_a_folder_that_lacks_a_part_is_told(plan: Plan, tmp_path: Path, damage: 
 
 
 @pytest.mark.parametrize("figure", ["waves", "before", "made_from", "lower_bound"])
-def test_a_figure_that_is_missing_or_none_is_named(plan: Plan, tmp_path: Path, figure: str) -> None:
+def test_missing_or_invalid_figure_is_named(plan: Plan, tmp_path: Path, figure: str) -> None:
     write_plan(plan, tmp_path)
     document = json.loads((tmp_path / "plan.json").read_text())
     for damaged in ({**document, figure: "many"}, {k: v for k, v in document.items() if k != figure}):
@@ -116,7 +116,7 @@ def test_a_figure_that_is_missing_or_none_is_named(plan: Plan, tmp_path: Path, f
             read_plan_folder(tmp_path)
 
 
-def test_a_state_is_compared_with_a_plan(plan: Plan) -> None:
+def test_state_is_compared_with_plan(plan: Plan) -> None:
     untouched = of_waves(compared(plan.moves, STATE))
     assert all(row["as_before"] == row["partitions"] for row in untouched)
     planned = after(make_outcome(STATE, CHANGES))

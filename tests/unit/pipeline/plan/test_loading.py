@@ -1,4 +1,4 @@
-"""States out of the tables of a history and out of logs, sizes out of files; what cannot be read is told."""
+"""States from tables of a history and from logs, sizes from files, and errors for unreadable input."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def partition(topic: str, number: int, replicas: list[int], **others: Any) -> di
     return row | {"adding": [], "removing": []} | others
 
 
-def test_the_end_of_a_history(tmp_path: Path) -> None:
+def test_state_of_history_is_its_end(tmp_path: Path) -> None:
     write_history(
         tmp_path,
         [
@@ -91,23 +91,23 @@ def test_the_end_of_a_history(tmp_path: Path) -> None:
     }
 
 
-def test_an_empty_history(tmp_path: Path) -> None:
+def test_empty_history_has_no_partitions(tmp_path: Path) -> None:
     write_history(tmp_path, [], [])
     assert not len(state_of_history(tmp_path))
 
 
-def test_no_history_is_told(tmp_path: Path) -> None:
+def test_missing_history_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InputIncomplete, match="build it with `quorumd pipeline history build"):
         state_of_history(tmp_path)
 
 
-def test_no_log_is_told(tmp_path: Path) -> None:
+def test_missing_log_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InputIncomplete, match="of node 4 has no log"):
         state_of_logs({4: str(tmp_path)})
 
 
 def layout(state: ClusterState) -> list[Any]:
-    """But for cordons: at the metadata version here no snapshot has them."""
+    """Without cordons: at this metadata version, snapshots do not have them."""
     brokers = {id: replace(broker, cordoned=False) for id, broker in state.brokers.items()}
     return [
         state.names,
@@ -124,7 +124,7 @@ def write_in_segments(folder: Path, log: list[Logged]) -> list[Path]:
     return sorted(folder.rglob("*.log"))
 
 
-def test_the_end_of_a_log_is_that_of_the_node(tmp_path: Path) -> None:
+def test_state_of_log_equals_state_of_node(tmp_path: Path) -> None:
     log, image = history(2, 400)
     _, at_the_snapshot = history(2, 250)
     first, *_, last = write_in_segments(tmp_path, log)
@@ -137,15 +137,15 @@ def test_the_end_of_a_log_is_that_of_the_node(tmp_path: Path) -> None:
     assert layout(state_of_logs({1: str(tmp_path)})) == expected
 
 
-def test_a_copy_of_a_newer_epoch_is_more_up_to_date_than_a_longer_one(tmp_path: Path) -> None:
-    """What a leader that was deposed wrote and nobody took is more, and is not what the cluster is."""
+def test_copy_of_newer_epoch_precedes_longer_copy(tmp_path: Path) -> None:
+    """The unreplicated tail of a deposed leader is longer, but not part of the cluster's state."""
     log, image = history(2, 400)
     longer = [*log, *(one._replace(offset=log[-1].offset + 1 + n) for n, one in enumerate(log[:200]))]
     newer = [*log[:-1], log[-1]._replace(epoch=log[-1].epoch + 1)]
     write_segment(tmp_path / "1", longer)
     write_segment(tmp_path / "2", newer)
     assert layout(state_of_logs({n: str(tmp_path / str(n)) for n in (1, 2)})) == layout(state_of_image(image))
-    # A node that just fetched a snapshot has nothing else.
+    # A node that has just fetched a snapshot has nothing else.
     (tmp_path / "3" / PARTITION_FOLDER).mkdir(parents=True)
     write_snapshot_of(tmp_path / "3", image, newer[-1])
     write_segment(tmp_path / "2", log[:300])
@@ -155,7 +155,7 @@ def test_a_copy_of_a_newer_epoch_is_more_up_to_date_than_a_longer_one(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "reported"),
     [
         (lambda segments, snapshot: segments[3].unlink(), "GAP: the segment ends at offset"),
         (lambda segments, snapshot: cut(segments[3], 9), "TORN_TAIL: no complete batch"),
@@ -170,18 +170,18 @@ def test_a_copy_of_a_newer_epoch_is_more_up_to_date_than_a_longer_one(tmp_path: 
         ),
     ],
 )
-def test_a_plan_is_not_made_of_half_a_log(tmp_path: Path, damage: Callable[..., Any], told: str) -> None:
+def test_damaged_log_is_rejected_for_plan(tmp_path: Path, damage: Callable[..., Any], reported: str) -> None:
     log, _ = history(3, 500)
     _, at_the_snapshot = history(3, 250)
     segments = write_in_segments(tmp_path, log)
     write_snapshot_of(tmp_path, at_the_snapshot, log[249])
     (snapshot,) = tmp_path.rglob("*.checkpoint")
     damage(segments, snapshot)
-    with pytest.raises(InputIncomplete, match=told):
+    with pytest.raises(InputIncomplete, match=reported):
         state_of_logs({1: str(tmp_path)})
 
 
-def test_records_of_a_version_yet_to_come_are_told_if_a_plan_needs_them(tmp_path: Path) -> None:
+def test_unknown_versions_are_reported_if_plan_needs_them(tmp_path: Path) -> None:
     other_type, topic = b"\x01\xf4\x03\x00body", b"\x01\x02\x63body"
     segment = tmp_path / f"{0:020d}.log"
     segment.write_bytes(encode_batch(0, 1, 1_000, [other_type]))
@@ -210,7 +210,7 @@ def table_of_sizes(**others: Any) -> pa.Table:
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl"])
-def test_sizes_of_each_kind_of_file(tmp_path: Path, kind: str) -> None:
+def test_sizes_are_read_from_each_file_format(tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"sizes.{kind}"
     table = table_of_sizes().slice(0).take(list(reversed(range(len(STATE)))))
     if kind == "parquet":
@@ -236,14 +236,14 @@ def test_sizes_of_each_kind_of_file(tmp_path: Path, kind: str) -> None:
         ("", "cannot be read"),
     ],
 )
-def test_sizes_that_cannot_be_used_are_told(tmp_path: Path, content: str, text: str) -> None:
+def test_invalid_sizes_are_reported(tmp_path: Path, content: str, text: str) -> None:
     path = tmp_path / "sizes.csv"
     path.write_text(content)
     with pytest.raises(ConfigError, match=text):
         sizes_of_file(path, STATE)
 
 
-def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+def test_unsupported_file_format_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "sizes.xlsx"
     path.write_text("")
     with pytest.raises(
@@ -252,7 +252,7 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
         sizes_of_file(path, STATE)
 
 
-def test_broker_is_cordoned_where_all_its_directories_are() -> None:
+def test_broker_is_cordoned_if_all_directories_are() -> None:
     image = ClusterImage()
     one, two = KafkaUuid(b"1" * 16), KafkaUuid(b"2" * 16)
     for broker_id, cordoned in ((1, [two, one]), (2, [two]), (3, None)):
@@ -264,7 +264,7 @@ def test_broker_is_cordoned_where_all_its_directories_are() -> None:
 
 
 class Admin:
-    """A cluster without topics. Broker 3 is a stock node's, which says nothing of others."""
+    """A cluster without topics. Broker 3 comes from a stock node, which describes no other brokers."""
 
     async def describe_topics(self) -> list[Any]:
         return []
@@ -288,6 +288,6 @@ class Admin:
         return [DescribeConfigsResourceResult("cordoned.log.dirs", {"1": " * ", "2": "/a"}[name])]
 
 
-def test_live_cluster_says_which_brokers_are_cordoned_as_a_whole() -> None:
+def test_live_cluster_reports_fully_cordoned_brokers() -> None:
     brokers = asyncio.run(state_of_cluster(cast(AdminClient, Admin()))).brokers
     assert [broker.cordoned for broker in brokers.values()] == [True, False, False]

@@ -1,4 +1,4 @@
-"""Rounds of many moves: nobody gets more than there is room for, nor more of a topic than there was."""
+"""Rounds of many moves respect room, and never add replicas of a topic beyond its current maximum per broker."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def placement_of(seed: int, width: int = 3) -> Placement:
 
 
 def check(placement: Placement) -> None:
-    """What a placement says follows from its rows."""
+    """Check that the derived arrays of a placement match its rows."""
     fresh = Placement(
         placement.rows.copy(),
         placement.wanted,
@@ -44,7 +44,7 @@ def check(placement: Placement) -> None:
 
 @settings(max_examples=20)
 @given(st.integers(0, 10_000))
-def test_what_is_shed_finds_room_and_keeps_topics_spread(seed: int) -> None:
+def test_surplus_replicas_find_room_and_keep_spread(seed: int) -> None:
     placement = placement_of(seed)
     before = placement.loads.copy()
     surplus, room = np.maximum(before - 75, 0), np.maximum(75 - before, 0)
@@ -61,7 +61,7 @@ def test_what_is_shed_finds_room_and_keeps_topics_spread(seed: int) -> None:
 
 @settings(max_examples=20)
 @given(st.integers(0, 10_000))
-def test_what_lacks_is_filled(seed: int) -> None:
+def test_missing_replicas_are_filled(seed: int) -> None:
     placement = placement_of(seed, width=4)
     before = placement.loads.copy()
     room = np.full(16, 60, np.int64)

@@ -1,4 +1,4 @@
-"""What shall be other than it is, one by one; and what cannot be is refused."""
+"""Each requested change by itself, and rejected ones."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ RACKS = [f"r{n % 3}" for n in range(9)]
 EVEN = after(make_outcome(skewed_state(300, RACKS), Changes()))
 
 
-def test_a_balanced_cluster_is_left_alone() -> None:
+def test_balanced_cluster_is_unchanged() -> None:
     outcome = make_outcome(EVEN, Changes())
     assert np.array_equal(outcome.old, outcome.new)
     assert outcome.bound == 0
 
 
-def test_a_broker_that_is_replaced_hands_all_to_its_successor() -> None:
+def test_replaced_broker_gives_all_replicas_to_successor() -> None:
     outcome = make_outcome(EVEN, Changes(replace={4: 30}))
     check(outcome)
     assert moves(outcome) == outcome.bound
@@ -37,7 +37,7 @@ def test_a_broker_that_is_replaced_hands_all_to_its_successor() -> None:
     assert np.array_equal(np.where(old == 4, 30, old), new), "in the same places, and no other broker changes"
 
 
-def test_a_successor_gets_what_its_broker_had_and_more_only_of_others() -> None:
+def test_successor_keeps_replicas_of_replaced_broker() -> None:
     outcome = make_outcome(EVEN, Changes(frozenset({7}), replace={4: 30}))
     check(outcome)
     assert moves(outcome) == outcome.bound == 200
@@ -47,7 +47,7 @@ def test_a_successor_gets_what_its_broker_had_and_more_only_of_others() -> None:
     assert has.sum() == 150
 
 
-def test_a_new_broker_gets_its_share_and_nobody_else_anything() -> None:
+def test_only_new_broker_receives_replicas() -> None:
     outcome = make_outcome(EVEN, Changes(add={30: "r0"}))
     check(outcome)
     gets = outcome.broker_index.ids[outcome.new[not_in(outcome.new, outcome.old)]]
@@ -55,7 +55,7 @@ def test_a_new_broker_gets_its_share_and_nobody_else_anything() -> None:
     assert len(gets) == outcome.bound == 75, "a fourth broker in a rack of 300 replicas"
 
 
-def test_more_replicas_are_added_and_none_is_moved() -> None:
+def test_raised_replication_factor_moves_no_replica() -> None:
     outcome = make_outcome(
         after(make_outcome(skewed_state(300, RACKS, 2), Changes())), Changes(factors={"": 3})
     )
@@ -64,7 +64,7 @@ def test_more_replicas_are_added_and_none_is_moved() -> None:
     assert not not_in(outcome.old, outcome.new).any()
 
 
-def test_fewer_replicas_are_taken_away_and_none_is_copied() -> None:
+def test_lowered_replication_factor_copies_no_replica() -> None:
     outcome = make_outcome(EVEN, Changes(factors={"": 2}))
     check(outcome)
     assert moves(outcome) == outcome.bound == 0
@@ -72,7 +72,7 @@ def test_fewer_replicas_are_taken_away_and_none_is_copied() -> None:
     assert held.max() - held.min() <= 1
 
 
-def test_the_replication_factor_of_one_topic() -> None:
+def test_replication_factor_of_one_topic_changes() -> None:
     topic = EVEN.names[2]
     outcome = make_outcome(EVEN, Changes(factors={topic: 4}))
     check(outcome)
@@ -80,7 +80,7 @@ def test_the_replication_factor_of_one_topic() -> None:
     assert ((outcome.new >= 0).sum(1) == np.where(of_topic, 4, 3)).all()
 
 
-def test_only_some_topics() -> None:
+def test_only_selected_topics_change() -> None:
     state = skewed_state(300, RACKS, skew=1)
     chosen = frozenset(state.names[:3])
     outcome = make_outcome(state, Changes(only=chosen))
@@ -92,7 +92,7 @@ def test_only_some_topics() -> None:
     assert np.array_equal(others, state.replicas[state.topics >= 3])
 
 
-def test_a_dead_broker_is_replaced_and_a_rack_that_has_two_gives_one_up() -> None:
+def test_dead_broker_is_replaced_across_racks() -> None:
     brokers = [BrokerState(n, f"r{n % 3}") for n in range(6)]
     rows = padded_rows([[0, 1, 9], [0, 3, 2]])
     state = ClusterState.of(["t", "t"], [0, 1], rows, [0, 0], brokers)
@@ -102,7 +102,7 @@ def test_a_dead_broker_is_replaced_and_a_rack_that_has_two_gives_one_up() -> Non
     assert moves(outcome) == outcome.bound
 
 
-def test_a_tolerance_saves_moves_and_is_kept() -> None:
+def test_tolerance_saves_moves_and_is_respected() -> None:
     state = skewed_state(2_000, RACKS, skew=0.3)
     exact, loose = (make_outcome(state, Changes(tolerance=share)) for share in (0.0, 0.1))
     assert loose.bound < exact.bound
@@ -112,7 +112,7 @@ def test_a_tolerance_saves_moves_and_is_kept() -> None:
     assert loads(loose).min() >= np.floor(mean * 0.9)
 
 
-def test_bytes_are_balanced_where_sizes_are_given() -> None:
+def test_bytes_are_balanced_if_sizes_are_given() -> None:
     state = skewed_state(2_000, RACKS, skew=0.5)
     sizes = np.random.default_rng(3).lognormal(20, 1.5, len(state)).astype(np.int64)
     outcome = make_outcome(state, Changes(sizes=sizes, remove=frozenset({7})))
@@ -128,15 +128,15 @@ def test_bytes_are_balanced_where_sizes_are_given() -> None:
 
 
 @pytest.mark.parametrize("shards", [1, 5])
-def test_no_topic_is_more_on_one_broker_than_before(shards: int) -> None:
+def test_topic_concentration_does_not_grow(shards: int) -> None:
     state = skewed_state(3_000, [f"r{n % 6}" for n in range(24)], topics=300)
     made = make_plan(state, Changes(add={50: "r0", 51: "r1"}), shards=shards)
     assert made.figures["after"]["most_of_a_topic"] <= made.figures["before"]["most_of_a_topic"]
 
 
 @pytest.mark.parametrize("shards", [1, 4])
-def test_topics_that_are_spread_stay_so(shards: int) -> None:
-    """Four partitions of three on 24 brokers: no broker has two replicas of a topic, nor needs to."""
+def test_spread_topics_stay_spread(shards: int) -> None:
+    """Four partitions with three replicas on 24 brokers: no broker needs two replicas of a topic."""
     rows = [[(7 * topic + 6 * n + 2 * m) % 24 for m in range(3)] for topic in range(200) for n in range(4)]
     state = ClusterState.of(
         [f"t{topic}" for topic in range(200) for _ in range(4)],
@@ -158,7 +158,7 @@ def test_brokers_without_racks_are_balanced_too() -> None:
     assert held.max() - held.min() <= 1
 
 
-def test_a_rack_that_is_said_counts() -> None:
+def test_given_rack_overrides_registered_rack() -> None:
     state = skewed_state(200, [None] * 6, 2)
     outcome = make_outcome(state, Changes(racks={n: f"r{n % 2}" for n in range(6)}))
     check(outcome)
@@ -186,25 +186,25 @@ def test_a_rack_that_is_said_counts() -> None:
         ({"only": frozenset({"nowhere"})}, "topic 'nowhere' is not in this state"),
     ],
 )
-def test_what_cannot_be_is_refused(changes: dict[str, Any], text: str) -> None:
+def test_impossible_changes_are_rejected(changes: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         make_outcome(EVEN, Changes(**changes))
 
 
-def test_nothing_to_plan_is_told() -> None:
+def test_empty_state_is_reported() -> None:
     empty = ClusterState.of([], [], padded_rows([]), [], [BrokerState(1)])
     with pytest.raises(ConfigError, match="there are no partitions"):
         make_plan(empty, Changes())
 
 
-def test_fenced_brokers_are_named_unless_they_leave() -> None:
+def test_fenced_brokers_are_listed_unless_removed() -> None:
     brokers = [BrokerState(1, fenced=True), BrokerState(2), BrokerState(3, fenced=True)]
     state = ClusterState.of(["t"], [0], padded_rows([[1]]), [1], brokers)
     assert fenced_brokers(state, Changes(frozenset({3}))) == [1]
 
 
-def test_less_of_a_topic_than_its_share_is_nothing_above_it() -> None:
-    """Six brokers have one replica each, and when one is empty the share of the others is two."""
+def test_share_below_even_spread_counts_as_zero() -> None:
+    """Six brokers have one replica each; when one is drained, the share of the others is two."""
     state = ClusterState.of(
         ["t"] * 3,
         range(3),
@@ -216,9 +216,9 @@ def test_less_of_a_topic_than_its_share_is_nothing_above_it() -> None:
     assert made.figures["before"]["most_of_a_topic"] == 0
 
 
-def test_a_rack_of_many_brokers_is_not_filled_one_replica_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every partition needs a replica in the largest rack, most of those that have none there have none either on
-    the brokers that have too much: replicas go over a third broker, many at a time."""
+def test_large_rack_is_filled_in_few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every partition needs a replica in the largest rack. Most of those without one there have none on overloaded
+    brokers either, so replicas move by way of a third broker, many at a time."""
     state = skewed_state(1_500, [f"r{min(n % 9, 5)}" for n in range(60)], seed=3, skew=0.7, heeds_racks=False)
     chains = []
     chain = Repair._chain

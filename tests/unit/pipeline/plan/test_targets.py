@@ -29,14 +29,14 @@ def array(*values: int) -> Any:
         ((2, 2), 4, (2, 2), (2, 2)),
     ],
 )
-def test_a_partition_is_spread_over_racks_as_evenly_as_it_goes(
+def test_partition_is_spread_evenly_over_racks(
     sizes: tuple[int, ...], factor: int, fewest: tuple[int, ...], most: tuple[int, ...]
 ) -> None:
     low, high = rack_bounds(array(*sizes), factor)
     assert (tuple(low), tuple(high)) == (fewest, most)
 
 
-def test_more_replicas_than_brokers_are_refused() -> None:
+def test_more_replicas_than_brokers_are_rejected() -> None:
     with pytest.raises(
         ConfigError, match="4 replicas of a partition need as many brokers, but only 3 remain"
     ):
@@ -49,14 +49,14 @@ def banded(racks: tuple[int, ...], partitions: dict[int, int], tolerance: float 
     return bands(rack_of, rules, partitions, tolerance, whole=True)
 
 
-def test_brokers_get_the_same_where_racks_allow() -> None:
+def test_brokers_get_equal_shares_if_racks_allow() -> None:
     within = banded((0, 0, 1, 1, 2, 2), {2: 100})
     assert within.total == 200
     assert set(within.low) == {33}
     assert set(within.high) == {34}
 
 
-def test_a_small_rack_takes_no_second_replica_of_a_partition() -> None:
+def test_small_rack_takes_one_replica_per_partition() -> None:
     """Redpanda's issue 6058: shares of racks come first."""
     within = banded((0, 0, 0, 0, 0, 0, 1, 2), {3: 90})
     assert list(within.low) == [15] * 6 + [90, 90]
@@ -65,7 +65,7 @@ def test_a_small_rack_takes_no_second_replica_of_a_partition() -> None:
     assert list(within.low) == [15] * 6 + [45, 45], "the large rack takes one of each, not more"
 
 
-def test_classes_of_partitions_share_racks_between_them() -> None:
+def test_replication_factor_classes_share_racks() -> None:
     """Two racks of ten and two of one: single replicas go to the large racks, threefold ones to three racks."""
     within = banded((*([0] * 10), *([1] * 10), 2, 3), {1: 50, 3: 50})
     of_rack = [within.share[:10].sum(), within.share[10:20].sum(), within.share[20], within.share[21]]
@@ -73,13 +73,13 @@ def test_classes_of_partitions_share_racks_between_them() -> None:
     assert of_rack == pytest.approx([75, 75, 25, 25], abs=0.01)
 
 
-def test_brokers_that_leave_get_nothing() -> None:
+def test_drained_brokers_get_no_replicas() -> None:
     within = banded((0, -1, 0), {2: 10})
     assert list(within.high) == [10, 0, 10]
 
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=9), st.data())
-def test_settling_keeps_bounds_and_sum(start: list[int], data: st.DataObject) -> None:
+def test_settled_targets_keep_bounds_and_sum(start: list[int], data: st.DataObject) -> None:
     low = [data.draw(st.integers(0, value)) for value in start]
     high = [data.draw(st.integers(value, 120)) for value in start]
     total = data.draw(st.integers(sum(low), sum(high)))

@@ -17,7 +17,7 @@ from scripts.skewed_states import skewed_state
 
 @settings(max_examples=20)
 @given(st.integers(0, 1_000), st.integers(1, 6))
-def test_no_broker_gets_loses_or_sends_more_than_the_limit(seed: int, limit: int) -> None:
+def test_waves_respect_limits_per_broker(seed: int, limit: int) -> None:
     state = skewed_state(150, [f"r{n % 3}" for n in range(9)], seed=seed, skew=0.8)
     outcome = make_outcome(state, Changes(frozenset({2}), {9: "r2"}))
     old, new = outcome.old, outcome.new
@@ -35,7 +35,7 @@ def test_no_broker_gets_loses_or_sends_more_than_the_limit(seed: int, limit: int
     assert moved.max() < turned.min(initial=1 << 30), "leaders last"
 
 
-def test_a_wave_is_one_request_that_kafka_takes() -> None:
+def test_wave_fits_one_kafka_request() -> None:
     old = np.zeros((25_000, 1), np.int32)
     new = np.ones((25_000, 1), np.int32)
     none = np.full(len(old), -1, np.int64)
@@ -44,7 +44,7 @@ def test_a_wave_is_one_request_that_kafka_takes() -> None:
         assert np.bincount(found).tolist() == [0, RECORDS_OF_A_REQUEST, RECORDS_OF_A_REQUEST, 5_000]
 
 
-def test_what_cannot_wait_goes_first() -> None:
+def test_urgent_partitions_are_in_first_waves() -> None:
     old, new = np.zeros((20, 1), np.int32), np.ones((20, 1), np.int32)
     first = np.arange(20) >= 15
     found = waves(old, new, np.full(20, -1, np.int64), first, 5)
@@ -52,6 +52,6 @@ def test_what_cannot_wait_goes_first() -> None:
 
 
 @pytest.mark.parametrize("limit", [None, 3])
-def test_nothing_changes_in_no_wave(limit: int | None) -> None:
+def test_unchanged_partitions_have_no_wave(limit: int | None) -> None:
     rows = np.array([[1, 2], [2, 1]], np.int32)
     assert not waves(rows, rows, np.array([1, 2]), np.zeros(2, bool), limit).any()

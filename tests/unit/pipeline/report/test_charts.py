@@ -42,7 +42,7 @@ def rows(spec: Spec) -> list[dict[str, Any]]:
     return found
 
 
-def test_counts_are_stacked_and_what_is_zero_has_no_bar() -> None:
+def test_counts_are_stacked_and_zero_has_no_bar() -> None:
     series = [Series("a", "blue", [3, 0, 1]), Series("b", "orange", [1, 0, 0]), Series("c", "red", [0, 0, 0])]
     spec = counts_over_time([0, 10, 20], 10, (0, 30), series, "n")
     assert [(row["series"], row["low"], row["high"]) for row in rows(spec)] == [
@@ -60,7 +60,7 @@ def test_bars_end_with_the_span() -> None:
     assert [(row["start"], row["end"]) for row in rows(spec)] == [(-3000, 0), (0, 10_000), (10_000, 12_000)]
 
 
-def test_a_timeline_labels_segments_that_are_wide_enough() -> None:
+def test_timeline_labels_wide_segments() -> None:
     segments = [
         Segment("2", 0, 50, "epoch", {"Epoch": "1"}, "1"),
         Segment("1", 50, 50.5, "epoch", {"Epoch": "2", "Leader": "7"}, "2"),
@@ -71,7 +71,7 @@ def test_a_timeline_labels_segments_that_are_wide_enough() -> None:
     assert [(row["detail 0"], row["detail 1"]) for row in rows(spec)] == [("1", "-"), ("2", "7")]
 
 
-def test_short_neighbouring_segments_are_merged_and_long_ones_are_not() -> None:
+def test_only_short_adjacent_segments_are_merged() -> None:
     short = [Segment("1", i, i + 0.1, "fenced") for i in range(3)]
     long = Segment("1", 3, 9, "fenced")
     other = Segment("2", 0, 0.1, "fenced")
@@ -85,7 +85,7 @@ def test_short_neighbouring_segments_are_merged_and_long_ones_are_not() -> None:
     assert merge_short([*short, long], 0.05) == [*short, long]
 
 
-def test_a_timeline_merges_only_when_it_has_many_segments() -> None:
+def test_timeline_merges_only_many_segments() -> None:
     segments = [Segment(str(i % 5), i, i + 0.4, "fenced") for i in range(20_000)]
     few, many = (
         timeline([*"01234"], each, (0, 20_000), "broker", [("fenced", "orange")])
@@ -95,7 +95,7 @@ def test_a_timeline_merges_only_when_it_has_many_segments() -> None:
     assert len(rows(many)) <= 12_500
 
 
-def test_a_line_holds_its_value_if_it_is_stepped() -> None:
+def test_stepped_line_holds_its_value() -> None:
     rising = [Line("l", "red", [(0.0, 1.0), (10.0, 4.0)])]
     straight, stepped = (
         marks(lines(rising, (0, 10), "rows", stepped), "line")[0].get("d") for stepped in (False, True)
@@ -117,14 +117,14 @@ def test_brokers_are_ordered_by_rack_and_have_tooltips() -> None:
     assert {"before", "after", "target", "2", "1", "3"} <= set(texts(spec))
 
 
-def test_a_thousand_brokers_have_a_tooltip_each_and_steps_after() -> None:
+def test_thousand_brokers_have_tooltips_and_steps() -> None:
     spec = before_and_after([Broker(i, None, i, 500, 500) for i in range(1000)], "replicas")
     assert len(rows(spec)) == 1000
     assert len(marks(spec, "rule")) == 1000
     assert "target" not in texts(spec)
 
 
-def test_names_from_data_are_values_and_never_expressions() -> None:
+def test_names_in_data_are_never_expressions() -> None:
     hostile = "'+alert(1)+'</script><b>"
     spec = before_and_after([Broker(1, hostile, 1, 2), Broker(2, "b", 1, 2)], "replicas")
     assert hostile in texts(spec)

@@ -39,7 +39,7 @@ def test_times_are_utc_with_milliseconds_for_fine_resolutions() -> None:
     assert format_time(at, 0.1) == "2026-03-15 14:05:06.250"
 
 
-def test_numbers() -> None:
+def test_numbers_are_formatted() -> None:
     assert [format_count(value) for value in (1204.0, 0, 1.5)] == ["1,204", "0", "1.5"]
     assert [format_short(value) for value in (950, 9999, 12_345, 3_106_742, 2e9)] == [
         "950",

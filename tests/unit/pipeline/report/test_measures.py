@@ -1,4 +1,4 @@
-"""What the plots of a history show is what its tables say."""
+"""The charts of a history match its tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def at(seconds: float) -> object:
     return MORNING + timedelta(seconds=seconds)
 
 
-def test_churn_counts_each_thing_in_its_step() -> None:
+def test_churn_is_counted_per_step() -> None:
     rows = states(
         [
             state(at(0), at(10), "created", leader=1, leader_before=-1, isr_joined=3),
@@ -42,7 +42,7 @@ def test_churn_counts_each_thing_in_its_step() -> None:
     assert when(found.joined) == {90: 2}
 
 
-def test_degraded_partitions_is_the_most_at_once_in_each_step() -> None:
+def test_degraded_partitions_is_maximum_per_step() -> None:
     short = state(at(5.2), at(5.3), under_replicated=True)
     other = state(at(5.25), at(5.4), under_replicated=True, partition=1)
     follows = state(at(5.4), at(7), under_replicated=True, partition=2, leader=-1)
@@ -54,13 +54,13 @@ def test_degraded_partitions_is_the_most_at_once_in_each_step() -> None:
     assert max(count for _, count in found.under_min_isr) == 0
 
 
-def test_degraded_partitions_that_lasts_reaches_the_end() -> None:
+def test_lasting_degradation_reaches_end() -> None:
     found = measures.degraded(states([state(at(40), None, under_min_isr=True)]), SPAN)
     assert found.under_min_isr[0][1] == 0
     assert found.under_min_isr[-1] == (SPAN[1], 1)
 
 
-def test_the_partitions_with_the_most_changes_come_first() -> None:
+def test_top_partitions_are_ordered_by_changes() -> None:
     rows = [state(at(i), at(i + 1), isr_left=1, partition=1) for i in range(3)]
     rows += [state(at(9), None, "leader", leader=2, leader_before=1, under_min_isr=True)]
     rows += [state(at(1), None, "created", leader=1, leader_before=-1, isr_joined=3, partition=2)]
@@ -70,7 +70,7 @@ def test_the_partitions_with_the_most_changes_come_first() -> None:
     assert measures.top_partitions(states(rows), T0 + 20, 1) == found[:1]
 
 
-def test_an_epoch_that_lasts_ends_with_the_history() -> None:
+def test_current_epoch_ends_with_history() -> None:
     first = {
         "epoch": 1,
         "leader_id": 3,
@@ -88,16 +88,16 @@ def test_an_epoch_that_lasts_ends_with_the_history() -> None:
     assert [found[1].details[key] for key in ("Records", "Batches", "Offsets")] == ["5", "1", "10 to the end"]
 
 
-def test_a_broker_is_one_run_with_what_was_wrong_over_it() -> None:
+def test_broker_has_one_segment_with_degraded_states_over_it() -> None:
     def row(start: float, end: float | None, event: str, fenced: bool) -> dict[str, object]:
-        said = {
+        reported = {
             "broker_id": 7,
             "event": event,
             "fenced": fenced,
             "from_ts": at(start),
             "from_offset": int(start),
         }
-        return said | ({} if end is None else {"to_ts": at(end), "to_offset": int(end)})
+        return reported | ({} if end is None else {"to_ts": at(end), "to_offset": int(end)})
 
     rows = [row(0, 5, "register", True), row(5, 9, "fence", True), row(9, 50, "unfence", False)]
     rows += [
@@ -115,20 +115,20 @@ def test_a_broker_is_one_run_with_what_was_wrong_over_it() -> None:
     ]
 
 
-def test_of_many_nodes_the_farthest_behind_are_kept() -> None:
+def test_most_lagging_nodes_are_kept() -> None:
     rows = [{"ts": at(0), "node_id": node, "lag": node} for node in range(12)]
     lines, left_out = measures.lag_lines(table(LAG, rows), limit=3)
     assert [line.name for line in lines] == ["node 9", "node 10", "node 11"]
     assert left_out == 9
 
 
-def test_the_span_leaves_out_what_is_not_known() -> None:
+def test_span_ignores_unknown_times() -> None:
     assert measures.span_of([np.array([np.nan, 5.0]), np.array([3.0])]) == (3.0, 5.0)
     assert measures.span_of([np.array([np.nan])]) is None
     assert measures.span_of([np.array([4.0])]) == (4.0, 5.0)
 
 
-def test_sums_of_a_day_are_those_of_its_rows() -> None:
+def test_sums_of_day_equal_its_rows() -> None:
     day = a_day()
     span = measures.span_of([measures.seconds(day.states["from_ts"])])
     assert span is not None

@@ -1,4 +1,4 @@
-"""The page as a whole: nothing from elsewhere, every part that was asked for, and words where there is nothing."""
+"""The whole page: no external resources, all requested parts, and a reason where there is nothing to show."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ AUDIT = AuditDocument.model_validate(AUDIT_JSON)
 
 @pytest.fixture(autouse=True, scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Vega's script is cached here and not in the home of whoever runs the tests."""
+    """Caches Vega's script here instead of the home directory of the user who runs the tests."""
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("cache")
         patch.setenv("XDG_CACHE_HOME", str(folder))
@@ -85,12 +85,12 @@ class Reader(HTMLParser):
         assert self.open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        said = dict(attrs)
+        reported = dict(attrs)
         if tag == "section":
-            self.sections.append(said["id"] or "")
+            self.sections.append(reported["id"] or "")
         self.links += [value or "" for name, value in attrs if name in ("href", "src")]
-        if said.get("http-equiv") == "Content-Security-Policy":
-            self.policy = said["content"] or ""
+        if reported.get("http-equiv") == "Content-Security-Policy":
+            self.policy = reported["content"] or ""
         if tag not in self.VOID:
             self.open.append(tag)
 
@@ -108,7 +108,7 @@ class Reader(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_everything_is_on_the_page() -> None:
+def test_page_has_all_sections() -> None:
     page = render_report(Inputs(a_day(), a_plan(), AUDIT), NOW)
     found = Reader(page)
     assert found.sections == ["churn", "degraded", "epochs", "brokers", "lag", "audit", "plan"]
@@ -118,7 +118,7 @@ def test_everything_is_on_the_page() -> None:
     assert "&lt;other&gt; bytes" in page
 
 
-def test_the_page_fetches_nothing_and_forbids_it() -> None:
+def test_page_fetches_nothing() -> None:
     page = render_report(Inputs(a_day(), a_plan(), AUDIT), NOW)
     found = Reader(page)
     own = page.replace(found.scripts[0], "")
@@ -131,13 +131,13 @@ def test_the_page_fetches_nothing_and_forbids_it() -> None:
     assert policy["script-src"].split() == ["'unsafe-eval'", *(f"'sha256-{each}'" for each in hashes)]
 
 
-def test_a_page_without_charts_has_no_chart_script() -> None:
+def test_page_without_charts_has_no_chart_script() -> None:
     page = render_report(Inputs(audit=AUDIT), NOW)
     assert len(Reader(page).scripts) == 1
     assert len(page) < 50_000
 
 
-def test_hostile_names_are_text() -> None:
+def test_hostile_names_are_escaped() -> None:
     name = "</script><script>alert(1)</script><!--{{ 7 * 7 }}"
     states = [
         state(MORNING, None, "leader", topic=name, leader=2),
@@ -161,7 +161,7 @@ def test_hostile_names_are_text() -> None:
     assert page.count("&lt;script&gt;alert(1)") >= 4
 
 
-def test_the_script_is_read_from_the_cache_unless_it_was_cut_off(tmp_path: Path) -> None:
+def test_script_is_cached_unless_truncated(tmp_path: Path) -> None:
     environment = {"XDG_CACHE_HOME": str(tmp_path)}
     script = vega_script(environment)
     [cached] = tmp_path.rglob("*.js")
@@ -177,27 +177,27 @@ def test_the_script_is_read_from_the_cache_unless_it_was_cut_off(tmp_path: Path)
     assert vega_script(environment) == script
 
 
-def test_the_same_inputs_give_the_same_page() -> None:
+def test_same_inputs_render_same_page() -> None:
     assert render_report(Inputs(a_day(), a_plan(), AUDIT), NOW) == render_report(
         Inputs(a_day(), a_plan(), AUDIT), NOW
     )
 
 
-def test_the_size_of_a_page_is_bounded() -> None:
+def test_page_size_is_bounded() -> None:
     assert len(render_report(Inputs(a_day(partitions=5000), a_plan(brokers=1000), AUDIT), NOW)) < 2_000_000
 
 
-def test_what_is_not_given_is_not_there() -> None:
+def test_missing_inputs_have_no_section() -> None:
     assert Reader(render_report(Inputs(plan=a_plan()), NOW)).sections == ["plan"]
     assert "<h1>Audit</h1>" in render_report(Inputs(audit=AUDIT), NOW)
 
 
-def test_an_empty_history_says_so() -> None:
+def test_empty_history_is_reported() -> None:
     page = render_report(Inputs(history([])), NOW)
     assert "This history is empty: nothing was read into it yet." in page
 
 
-def test_each_part_with_nothing_to_show_says_why() -> None:
+def test_empty_parts_state_reason() -> None:
     page = render_report(Inputs(history([state(MORNING, None, "created")])), NOW)
     for why in (
         "Leader changes: none in this time.",
@@ -211,12 +211,12 @@ def test_each_part_with_nothing_to_show_says_why() -> None:
         assert why in page
 
 
-def test_a_log_without_partitions_says_so_once_a_section() -> None:
+def test_log_without_partitions_is_reported_once_per_section() -> None:
     page = render_report(Inputs(history([], epochs=a_day().epochs)), NOW)
     assert page.count("This history has no partitions.") == 2
 
 
-def test_a_plan_without_moves_and_an_audit_without_findings() -> None:
+def test_page_of_plan_without_moves_and_clean_audit() -> None:
     page = render_report(
         Inputs(plan=a_plan(added=0, per_broker=0), audit=AuditDocument(findings=[], clean=True)), NOW
     )
@@ -225,7 +225,7 @@ def test_a_plan_without_moves_and_an_audit_without_findings() -> None:
 
 
 def written(folder: Path) -> Path:
-    """The day as a history on disk."""
+    """The day's history on disk."""
     day = a_day(partitions=60)
     manifest = Manifest(end=1000, cluster_id=day.cluster_id)
     tables = {
@@ -243,7 +243,7 @@ def written(folder: Path) -> Path:
     return folder
 
 
-def test_files_become_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_are_rendered_as_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     written(tmp_path / "history")
     plan = a_plan()
     write_plan(Plan(plan.moves, plan.brokers, plan.figures, {}), tmp_path / "plan")
@@ -264,7 +264,7 @@ def test_files_become_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert made == expected
 
 
-def test_what_is_missing_in_a_history_and_wrong_clocks_are_said_at_the_top(tmp_path: Path) -> None:
+def test_gaps_and_wrong_clocks_are_reported_at_top(tmp_path: Path) -> None:
     log, image = happened(3, 200)
     write(tmp_path, log[:100])
     write_seed(tmp_path, image, log[-1])
@@ -275,12 +275,12 @@ def test_what_is_missing_in_a_history_and_wrong_clocks_are_said_at_the_top(tmp_p
     assert "the leader's clock was wrong in 1 epoch, " in about_history(replace(a_day(), moved_epochs=1))
 
 
-def test_nothing_to_report_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_without_inputs_is_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert root.run(["pipeline", "report"]) == 2
     assert "give at least one of --history, --plan and --audit" in capsys.readouterr().err
 
 
-def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
+def test_missing_or_damaged_input_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputIncomplete, match="there is no history in"):
         read_history(tmp_path)
     with pytest.raises(InputIncomplete, match="is not a plan of"):
@@ -299,7 +299,7 @@ def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
         read_history(folder)
 
 
-def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+def test_unwritable_page_leaves_no_file(tmp_path: Path) -> None:
     (tmp_path / "audit.json").write_text(json.dumps(AUDIT_JSON))
     with pytest.raises(JobFailed, match=r"report\.html cannot be written: No such file"):
         write_report(None, None, tmp_path / "audit.json", tmp_path / "none" / "report.html", NOW)

@@ -38,7 +38,7 @@ def reseal(data: bytearray, start: int, end: int) -> None:
     pack_into(">I", data, start + 17, crc32c(bytes(data[start + 21 : end])))
 
 
-def test_a_sound_log_is_read_as_the_node_reads_it() -> None:
+def test_sound_log_is_read_like_node() -> None:
     data, _ = make_log()
     data += encode_control_batch(71, 9, 5, [(b"\0\0\0\2", b"value")])
     scanned = scan(bytes(data), Place(0, 0, 0))
@@ -59,21 +59,21 @@ def test_a_sound_log_is_read_as_the_node_reads_it() -> None:
     assert len(batches) == len(SIZES) + 1
 
 
-def test_nothing_is_a_log_too() -> None:
+def test_empty_log_is_valid() -> None:
     for data in (b"", bytes(10), bytes(1000)):
         scanned = scan(data)
         assert len(scanned.batches) == 0
         assert scanned.faults == []
 
 
-def test_room_that_is_reserved_ahead_is_no_fault() -> None:
+def test_preallocated_space_is_not_a_fault() -> None:
     data, _ = make_log()
     scanned = scan(bytes(data + bytes(5_000)))
     assert len(scanned.batches) == len(SIZES)
     assert scanned.faults == []
 
 
-def test_zeros_between_batches_are_a_broken_chain() -> None:
+def test_zeros_between_batches_break_chain() -> None:
     data, bounds = make_log()
     data[bounds[2] : bounds[3]] = bytes(bounds[3] - bounds[2])
     scanned = scan(bytes(data))
@@ -82,7 +82,7 @@ def test_zeros_between_batches_are_a_broken_chain() -> None:
     assert len(scanned.batches) == len(SIZES) - 1
 
 
-def test_a_changed_byte_in_records_is_a_bad_crc_and_the_batch_is_still_there() -> None:
+def test_changed_byte_is_bad_crc_and_batch_is_kept() -> None:
     data, bounds = make_log()
     data[bounds[2] + 100] ^= 1
     scanned = scan(bytes(data))
@@ -91,13 +91,13 @@ def test_a_changed_byte_in_records_is_a_bad_crc_and_the_batch_is_still_there() -
     assert scanned.faults[0].size == bounds[3] - bounds[2]
 
 
-def test_what_a_damaged_batch_says_of_its_end_is_not_held_against_the_next_one() -> None:
+def test_end_of_damaged_batch_is_not_trusted() -> None:
     data, bounds = make_log()
     pack_into(">i", data, bounds[2] + 23, 7)
     assert codes(scan(bytes(data))) == [("BAD_CRC", bounds[2], 4)]
 
 
-def test_much_damage_is_not_walked_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_much_damage_is_walked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     walked = []
 
     def counted(*arguments: Any) -> Positions:
@@ -114,7 +114,7 @@ def test_much_damage_is_not_walked_again_and_again(monkeypatch: pytest.MonkeyPat
     assert sum(map(len, walked)) < 10 * 2_000
 
 
-def test_two_damaged_batches_side_by_side() -> None:
+def test_adjacent_damaged_batches_are_reported() -> None:
     data, bounds = make_log()
     data[bounds[2] + 100] ^= 1
     data[bounds[3] + 65] ^= 1
@@ -122,7 +122,7 @@ def test_two_damaged_batches_side_by_side() -> None:
 
 
 @pytest.mark.parametrize("length", [0, 20, 49, 60, 100, 300, 100_000, 2**31 - 1])
-def test_a_wrong_length_breaks_the_chain_and_the_next_batch_is_found(length: int) -> None:
+def test_wrong_length_breaks_chain_until_next_batch(length: int) -> None:
     data, bounds = make_log()
     pack_into(">i", data, bounds[1] + 8, length)
     scanned = scan(bytes(data))
@@ -131,7 +131,7 @@ def test_a_wrong_length_breaks_the_chain_and_the_next_batch_is_found(length: int
     assert len(scanned.batches) == len(SIZES) - 1
 
 
-def test_a_length_that_swallows_the_next_batch_is_a_lie() -> None:
+def test_length_covering_next_batch_is_rejected() -> None:
     data, bounds = make_log()
     pack_into(">i", data, bounds[1] + 8, bounds[3] - bounds[1] - 12)
     scanned = scan(bytes(data))
@@ -139,7 +139,7 @@ def test_a_length_that_swallows_the_next_batch_is_a_lie() -> None:
     assert scanned.batches.position.tolist() == [0, *bounds[2:-1]]
 
 
-def test_a_wrong_magic_costs_one_batch() -> None:
+def test_wrong_magic_loses_one_batch() -> None:
     data, bounds = make_log()
     data[bounds[3] + 16] = 1
     scanned = scan(bytes(data))
@@ -147,7 +147,7 @@ def test_a_wrong_magic_costs_one_batch() -> None:
     assert len(scanned.batches) == len(SIZES) - 1
 
 
-def test_counts_that_contradict_offsets() -> None:
+def test_counts_contradicting_offsets_are_reported() -> None:
     data, bounds = make_log()
     pack_into(">i", data, bounds[2] + 57, 39)
     reseal(data, bounds[2], bounds[3])
@@ -159,7 +159,7 @@ def test_counts_that_contradict_offsets() -> None:
     assert len(scanned.batches) == len(SIZES) - 1
 
 
-def test_what_is_wrong_between_batches() -> None:
+def test_faults_between_batches_are_reported() -> None:
     first, first_bounds = make_log((2, 3), 10)
     second, _ = make_log((2,), 20)
     third, _ = make_log((2,), 21)
@@ -174,7 +174,7 @@ def test_what_is_wrong_between_batches() -> None:
     assert len(scanned.batches) == 4
 
 
-def test_a_torn_tail() -> None:
+def test_torn_tail_is_reported() -> None:
     data, bounds = make_log()
     for kept in (8, 30, 61, 70):
         torn = bytes(data[: bounds[-2] + kept])
@@ -187,14 +187,14 @@ def test_a_torn_tail() -> None:
         assert more.next == Place(bounds[-2], 66, 4)
 
 
-def test_a_batch_that_holds_a_batch_is_one_batch() -> None:
+def test_batch_containing_batch_is_one_batch() -> None:
     inner, _ = make_log((2,), 7)
     data = encode_batch(0, 1, 0, [bytes(inner)] * 3) + encode_batch(3, 1, 0, [b"x"])
     assert len(scan(data).batches) == 2
     assert len(list(in_pieces(data, 100))) == 2
 
 
-def test_resync_finds_a_batch_behind_anything() -> None:
+def test_resync_finds_batch_after_any_bytes() -> None:
     data, bounds = make_log()
     for start in range(1, bounds[3]):
         assert resync(bytes(data), start) == next(bound for bound in bounds if bound >= start)
@@ -239,12 +239,12 @@ def damaged_logs() -> list[bytes]:
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 100, 333, 1000])
-def test_pieces_make_no_difference(size: int) -> None:
+def test_result_does_not_depend_on_pieces(size: int) -> None:
     for data in damaged_logs():
         assert pieces_of(data, size) == pieces_of(data, 1 << 20)
 
 
-def test_a_file_is_read_in_pieces(tmp_path: Path) -> None:
+def test_file_is_read_in_pieces(tmp_path: Path) -> None:
     for number, data in enumerate(damaged_logs()):
         path = tmp_path / str(number)
         path.write_bytes(data)
@@ -260,7 +260,7 @@ def test_a_file_is_read_in_pieces(tmp_path: Path) -> None:
         assert faults == expected_faults
 
 
-def test_ranges_of_a_file_have_each_batch_and_each_fault_once(tmp_path: Path) -> None:
+def test_ranges_have_each_batch_and_fault_once(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     for number, data in enumerate(damaged_logs()):
         path = tmp_path / str(number)
@@ -277,7 +277,7 @@ def test_ranges_of_a_file_have_each_batch_and_each_fault_once(tmp_path: Path) ->
             assert faults == expected_faults, cuts
 
 
-def test_the_offset_in_the_name_of_a_file_is_expected_of_its_first_batch(tmp_path: Path) -> None:
+def test_first_batch_must_have_offset_of_file_name(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(bytes(make_log((2, 2), 5)[0]))
     ((_, _, right),) = read_pieces(path, base_offset=5)

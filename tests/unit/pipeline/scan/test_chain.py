@@ -65,7 +65,7 @@ def damaged(lots: Random) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_walks_in_lock_step_find_what_one_walk_finds(seed: int) -> None:
+def test_lock_step_walks_equal_one_walk(seed: int) -> None:
     lots = Random(seed)
     data = damaged(lots)
     begin = lots.choice((0, 0, lots.choice(plain_chain(data, 0, SMALL))))
@@ -74,7 +74,7 @@ def test_walks_in_lock_step_find_what_one_walk_finds(seed: int) -> None:
         assert walked.tolist() == plain_chain(data, begin, most)
 
 
-def test_most_batches_are_not_walked_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_most_batches_are_walked_in_lock_step(monkeypatch: pytest.MonkeyPatch) -> None:
     data = bytes(small_batches(Random(1)))
     alone = 0
     walk = batch_chain._walk
@@ -90,7 +90,7 @@ def test_most_batches_are_not_walked_one_by_one(monkeypatch: pytest.MonkeyPatch)
     assert alone < SMALL / 5
 
 
-def test_a_batch_larger_than_any_is_none_wherever_a_walk_meets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oversized_batch_ends_walk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_chain, "LARGEST_BATCH", 190)
     monkeypatch.setattr(batch_chain, "LARGEST_LENGTH", 178)
     data = bytearray(header(100) + bytes(39)) * SMALL
@@ -99,7 +99,7 @@ def test_a_batch_larger_than_any_is_none_wherever_a_walk_meets_it(monkeypatch: p
     assert chain(memoryview(data), 0, len(data), len(data))[-1] == at
 
 
-def test_places_that_lead_nowhere_are_none() -> None:
+def test_starts_without_batch_are_discarded() -> None:
     data = header(100) + bytes(39)
     nothing = bytearray(data)
     pack_into(">i", nothing, 8, 0)

@@ -30,7 +30,7 @@ def one_by_one(data: bytes, bounds: Positions) -> list[int]:
     return [crc32c(data[at + 21 : end]) for at, end in pairwise(bounds.tolist())]
 
 
-def test_any_changed_byte_that_a_crc_covers_shows() -> None:
+def test_any_changed_covered_byte_is_detected() -> None:
     data, bounds = make_log(5)
     assert all_match(memoryview(data), bounds, stored(data, bounds))
     for at, end in pairwise(bounds.tolist()):
@@ -43,7 +43,7 @@ def test_any_changed_byte_that_a_crc_covers_shows() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_damaged_batches_have_the_crcs_of_their_bytes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_batches_have_computed_crcs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_crcs, "_TOGETHER", 1 << 10)
     lots = Random(seed)
     data, bounds = make_log(300, seed)
@@ -53,7 +53,7 @@ def test_damaged_batches_have_the_crcs_of_their_bytes(seed: int, monkeypatch: py
     assert found.tolist() == one_by_one(data, bounds)
 
 
-def test_a_range_of_large_and_small_batches() -> None:
+def test_large_and_small_batches_are_mixed() -> None:
     sizes = (3, 90_000, 1, 0, 700_000, 5, 5)
     batches = [encode_batch(at, 1, 1, [bytes([at]) * size]) for at, size in enumerate(sizes)]
     data = b"before" + b"".join(batches)
@@ -63,7 +63,7 @@ def test_a_range_of_large_and_small_batches() -> None:
         assert computed_crcs(memoryview(data), some, stored(data, some)).tolist() == one_by_one(data, some)
 
 
-def test_sound_batches_are_not_computed_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sound_batches_are_verified_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_crcs, "_one_by_one", None)
     data, bounds = make_log(20_000)
     assert computed_crcs(memoryview(data), bounds, stored(data, bounds)).tolist() == one_by_one(data, bounds)

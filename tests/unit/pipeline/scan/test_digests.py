@@ -1,4 +1,4 @@
-"""Digests add up to the same whatever pieces, parts and segments they were made of, and show every change."""
+"""Digests do not depend on pieces, parts and segments, and show every change."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def copy_of(*parts: pa.RecordBatch, names: Sequence[str] = ("a",), bases: Sequen
 
 
 def digests(log: bytes, *cuts: int) -> pa.RecordBatch:
-    """Of one segment, read in pieces."""
+    """The digests of one segment, read in pieces."""
     found = SegmentDigests(1, "a", 0)
     place = START
     for end in (*cuts, len(log)):
@@ -49,7 +49,7 @@ def digests(log: bytes, *cuts: int) -> pa.RecordBatch:
     return found.arrow()
 
 
-def test_pieces_do_not_matter(log: bytes) -> None:
+def test_digests_do_not_depend_on_pieces(log: bytes) -> None:
     whole, pieces = (
         sorted(map(str, rows.to_pylist()))
         for rows in (digests(log), digests(log, 70, 100_000, 100_001, 3_000_000))
@@ -57,7 +57,7 @@ def test_pieces_do_not_matter(log: bytes) -> None:
     assert pieces == whole
 
 
-def test_rows_say_what_was_read(log: bytes, batches: Batches) -> None:
+def test_rows_summarize_segment(log: bytes, batches: Batches) -> None:
     copy = copy_of(digests(log))
     (part,) = copy.parts
     assert (part.offset_lo, part.offset_hi, part.position) == (0, batches.end_offset[-1], 0)
@@ -73,7 +73,7 @@ def test_rows_say_what_was_read(log: bytes, batches: Batches) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 1000, 9_000])
-def test_parts_and_segments_do_not_matter(log: bytes, batches: Batches, cut: int) -> None:
+def test_digests_do_not_depend_on_segments(log: bytes, batches: Batches, cut: int) -> None:
     """A segment in two parts, and two segments instead of one."""
     whole = copy_of(digests(log))
     bound, offset = int(batches.position[cut]), int(batches.base_offset[cut])
@@ -94,7 +94,7 @@ def test_parts_and_segments_do_not_matter(log: bytes, batches: Batches, cut: int
         assert [mark[0] for mark in copy.epoch_starts] == [mark[0] for mark in whole.epoch_starts]
 
 
-def test_every_field_counts(batches: Batches) -> None:
+def test_every_header_field_changes_digest(batches: Batches) -> None:
     some = batches.select(slice(1000))
     for which in (0, 1):
         hashes = batch_hashes(some, which)
@@ -107,7 +107,7 @@ def test_every_field_counts(batches: Batches) -> None:
     assert (batch_hashes(some, 0) != batch_hashes(some, 1)).all()
 
 
-def test_a_segment_without_batches() -> None:
+def test_segment_without_batches_has_row() -> None:
     empty = SegmentDigests(1, "b", 77)
     full = SegmentDigests(1, "a", 0)
     copy = copy_of(empty.arrow(), full.arrow(), names=("a", "b"), bases=(70, 77))
@@ -116,14 +116,14 @@ def test_a_segment_without_batches() -> None:
     assert copy.batches == 0
 
 
-def test_a_gap_between_parts_is_told_once(log: bytes, batches: Batches) -> None:
+def test_gap_between_parts_is_reported_once(log: bytes, batches: Batches) -> None:
     cut = 500
     bound = int(batches.position[cut])
     lost = slice(int(batches.position[cut]), int(batches.position[cut + 1]))
     shorter = log[: lost.start] + log[lost.stop :]
     first, second = SegmentDigests(1, "a", 0), SegmentDigests(1, "a", -1, bound)
     before = scan(shorter)
-    # As a range is read: the fault at its end is seen with the batch behind it.
+    # The fault at the end of a range is found with the batch after it.
     first.add(before.batches.select(slice(cut)), 0, before.faults)
     second.add(scan(shorter[bound:]).batches, bound)
     copy = copy_of(first.arrow(), second.arrow())

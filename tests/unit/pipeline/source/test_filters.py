@@ -39,7 +39,7 @@ NOON_MS = 1_767_268_800_000
         GreaterThan(("leader",), 5),
     ],
 )
-def test_filters_that_say_nothing_of_where_rows_are_leave_everything(each: Filter) -> None:
+def test_unrelated_filters_prune_nothing(each: Filter) -> None:
     read = selection_of([each], by_base_offset=False)
     assert read.nodes is None
     assert all(
@@ -61,19 +61,19 @@ def test_filters_that_say_nothing_of_where_rows_are_leave_everything(each: Filte
         (EqualTo(OFFSET, None), [], [0, 7]),
     ],
 )
-def test_comparisons_of_offsets(each: Filter, holds: list[int], leaves_out: list[int]) -> None:
+def test_offset_comparisons_prune(each: Filter, holds: list[int], leaves_out: list[int]) -> None:
     offsets = selection_of([each], by_base_offset=False).offsets
     assert all(offsets.meets(offset, offset + 1) for offset in holds)
     assert not any(offsets.meets(offset, offset + 1) for offset in leaves_out)
 
 
-def test_a_batch_that_begins_below_may_hold_records_above() -> None:
+def test_batch_starting_below_may_match() -> None:
     below = [LessThan(("base_offset",), 7)]
     assert selection_of(below, by_base_offset=False).offsets.meets(8, 9)
     assert not selection_of(below, by_base_offset=True).offsets.meets(8, 9)
 
 
-def test_filters_are_all_to_be_passed() -> None:
+def test_filters_are_combined_with_and() -> None:
     read = selection_of(
         [
             GreaterThan(OFFSET, 5),
@@ -91,7 +91,7 @@ def test_filters_are_all_to_be_passed() -> None:
 
 
 @pytest.mark.parametrize("noon", [NOON, NOON.replace(tzinfo=None)])
-def test_times_are_those_of_the_session_which_is_utc(noon: datetime) -> None:
+def test_naive_times_are_utc(noon: datetime) -> None:
     after = selection_of([GreaterThan(TS, noon)], by_base_offset=False).times
     assert after.meets(NOON_MS, NOON_MS + 1), "microseconds above are in the same millisecond"
     assert not after.meets(NOON_MS - 1, NOON_MS)

@@ -12,14 +12,14 @@ from quorumd.pipeline.source.planning import plan_live
 GIVEN = {"path": "1=/srv/n1,2=/srv/n2"}
 
 
-def test_names_of_options_are_read_in_any_case_as_spark_hands_them_on() -> None:
+def test_option_names_are_case_insensitive() -> None:
     options = parse_options({"PATH": "/srv/n1", "STARTINGoffset": "5", "oncorrupt": "SKIP"})
     assert options.folders == {0: "/srv/n1"}
     assert options.selection.offsets == Interval(5)
     assert options.on_corrupt == "skip"
 
 
-def test_what_is_not_said_is_the_whole_log_as_records_and_damage_fails() -> None:
+def test_defaults_read_whole_log_and_fail_on_damage() -> None:
     options = parse_options(GIVEN)
     assert options.folders == {1: "/srv/n1", 2: "/srv/n2"}
     assert (options.level, options.on_corrupt, options.packed) == ("records", "fail", False)
@@ -28,7 +28,7 @@ def test_what_is_not_said_is_the_whole_log_as_records_and_damage_fails() -> None
     assert not options.is_live
 
 
-def test_addresses_of_a_live_cluster() -> None:
+def test_bootstrap_addresses_are_parsed() -> None:
     options = parse_options({"bootstrap": "a:1, [::1]:9093"})
     assert options.bootstrap == (("a", 1), ("::1", 9093))
     assert options.is_live
@@ -41,7 +41,7 @@ def test_timeout_of_a_live_cluster_limits_its_requests() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "reported"),
     [
         ({}, "either path"),
         (GIVEN | {"bootstrap": "a:1"}, "either path"),
@@ -59,12 +59,12 @@ def test_timeout_of_a_live_cluster_limits_its_requests() -> None:
         ({"path": "1=/a,1=/b"}, "two folders"),
     ],
 )
-def test_an_option_that_cannot_be_used_is_named(given: dict[str, str], told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_invalid_option_is_named(given: dict[str, str], reported: str) -> None:
+    with pytest.raises(ConfigError, match=reported):
         parse_options(given)
 
 
-def test_a_schema_chooses_columns_in_its_own_order() -> None:
+def test_schema_selects_columns_in_order() -> None:
     options = parse_options(GIVEN)
     assert options.select([("type", "smallint"), ("offset", "bigint")]).names == ("type", "offset")
     assert options.select([("replicas", "array<int>")]).names == ("replicas",)
@@ -73,19 +73,19 @@ def test_a_schema_chooses_columns_in_its_own_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "type_", "told"),
+    ("name", "type_", "reported"),
     [
         ("ofset", "bigint", "no column 'ofset'; it has node, segment"),
         ("offset", "string", "BIGINT, not STRING"),
         ("replicas", "binary", "ARRAY<INT>, not BINARY"),
     ],
 )
-def test_a_schema_that_does_not_fit_is_refused(name: str, type_: str, told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_mismatching_schema_is_rejected(name: str, type_: str, reported: str) -> None:
+    with pytest.raises(ConfigError, match=reported):
         parse_options(GIVEN).select([(name, type_)])
 
 
-def test_sizes_give_every_core_work_within_bounds_unless_they_are_said() -> None:
+def test_default_sizes_give_every_core_work() -> None:
     usual = parse_options(GIVEN)
     assert usual.sizes(1 << 20) == (16 << 20, 16 << 20)
     assert usual.sizes(1 << 50) == (256 << 20, 256 << 20)
@@ -93,12 +93,12 @@ def test_sizes_give_every_core_work_within_bounds_unless_they_are_said() -> None
     assert parse_options(GIVEN | {"splitBytes": "7"}).sizes(1 << 50) == (256 << 20, 7)
 
 
-def test_options_go_to_workers() -> None:
+def test_options_can_be_pickled() -> None:
     options = parse_options(GIVEN)
     assert pickle.loads(pickle.dumps(options)) == options
 
 
-def test_selections_meet_in_what_both_have() -> None:
+def test_selections_intersect() -> None:
     one = Selection(frozenset({1, 2}), Interval(3, 9), times=Interval(2))
     other = Selection(frozenset({2, 3}), Interval(5), times=Interval(1, 4))
     assert one & other == Selection(frozenset({2}), Interval(5, 9), times=Interval(2, 4))

@@ -1,4 +1,4 @@
-"""The readers of the source on folders, asked as Spark asks them."""
+"""The source's readers on folders, called as Spark calls them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def batches_of(segment: Path) -> Batches:
 
 @pytest.mark.parametrize("level", sorted(LEVELS.keys() - {"snapshot"}))
 @pytest.mark.parametrize("lists", ["array", "packed"])
-def test_the_columns_are_exactly_those_that_spark_demands(folder: Path, level: str, lists: str) -> None:
+def test_columns_have_types_required_by_spark(folder: Path, level: str, lists: str) -> None:
     table = read_table(folder, level=level, lists=lists, onCorrupt="report")
     assert table.num_rows > 0
     assert table.schema.names == list(LEVELS[level].names)
@@ -63,7 +63,7 @@ def test_the_columns_are_exactly_those_that_spark_demands(folder: Path, level: s
 
 @given(data=st.data())
 @settings(max_examples=25)
-def test_rows_do_not_depend_on_splits_whatever_is_damaged(
+def test_rows_do_not_depend_on_splits(
     data: st.DataObject, folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     copy = tmp_path_factory.mktemp("damaged")
@@ -80,7 +80,7 @@ def test_rows_do_not_depend_on_splits_whatever_is_damaged(
     assert rows(split) == whole
     skipped = rows(read_table(copy, columns, level=level, onCorrupt="skip", splitBytes=split_bytes))
     crcs = sound_crcs(folder)
-    # A gap is told with the batch behind it, which is sound and stays.
+    # A gap is reported with the sound batch after it, which is kept.
     sound = [row | {"fault": None} for row in whole if row["fault"] is None or row.get("crc") in crcs]
     assert skipped == sound
 
@@ -113,9 +113,7 @@ def damaged(data: st.DataObject, segment: bytes) -> bytes:
         [EqualTo(("node",), 0)],
     ],
 )
-def test_pushed_filters_lose_no_row_that_passes_and_spare_reading(
-    folder: Path, filters: list[Filter]
-) -> None:
+def test_pushed_filters_keep_matching_rows_and_prune(folder: Path, filters: list[Filter]) -> None:
     everything = read_table(folder)
     pruned = read_table(folder, filters=filters)
     assert passing(pruned, filters) == passing(everything, filters) != []
@@ -139,7 +137,7 @@ def passing(table: pa.Table, filters: list[Filter]) -> list[dict[str, object]]:
 
 @given(st.integers(0, 3_100), st.integers(0, 3_100))
 @settings(max_examples=30)
-def test_offsets_asked_for_are_given_exactly(folder: Path, log: GeneratedLog, low: int, high: int) -> None:
+def test_requested_offsets_are_exact(folder: Path, log: GeneratedLog, low: int, high: int) -> None:
     table = read_table(folder, ("offset",), startingOffset=low, endingOffset=high, splitBytes=7_000)
     assert sorted(table.column("offset").to_pylist()) == list(range(low, min(high, log.end_offset)))
     batches = read_table(folder, ("base_offset",), level="batches", startingOffset=low, endingOffset=high)
@@ -147,7 +145,7 @@ def test_offsets_asked_for_are_given_exactly(folder: Path, log: GeneratedLog, lo
     assert batches.column("base_offset").to_pylist() == [base for base in bases if low <= base < high]
 
 
-def test_times_asked_for_are_those_of_batches(folder: Path) -> None:
+def test_requested_times_apply_to_batches(folder: Path) -> None:
     ends = [int(ts) for segment in segments(folder) for ts in batches_of(segment).max_timestamp]
     low, high = ends[20], ends[120]
     table = read_table(folder, ("ts",), level="batches", startingTimestamp=low, endingTimestamp=high)
@@ -155,7 +153,7 @@ def test_times_asked_for_are_those_of_batches(folder: Path) -> None:
     assert table.column("ts").cast(pa.int64()).to_pylist() == [ts * 1000 for ts in expected]
 
 
-def test_times_and_epochs_below_zero_are_read_and_what_no_column_holds_is_null(tmp_path: Path) -> None:
+def test_negative_times_and_epochs_are_read(tmp_path: Path) -> None:
     times = [-1, -5_000, -(2**63), 2**63 - 1, LATEST_MS, -LATEST_MS, LATEST_MS + 1, 1_000]
     value = raw_record(encode_record(NoOpRecord(), 0), 0)
     batches = [raw_batch([value], offset, base_timestamp=time, epoch=-1) for offset, time in enumerate(times)]
@@ -172,7 +170,7 @@ def test_times_and_epochs_below_zero_are_read_and_what_no_column_holds_is_null(t
 
 
 def with_indexes(folder: Path, copy: Path, late: int = 0) -> None:
-    """A copy of a folder with indexes as a node writes them; positions may be those of so many batches later."""
+    """A copy of a folder with indexes like a node's; `late` moves their positions by this number of batches."""
     shutil.copytree(folder, copy)
     for segment in segments(copy):
         batches, base = batches_of(segment), int(segment.stem)
@@ -183,7 +181,7 @@ def with_indexes(folder: Path, copy: Path, late: int = 0) -> None:
 
 
 @pytest.mark.parametrize("late", [0, 20])
-def test_an_index_spares_reading_and_is_not_trusted(
+def test_index_prunes_reading_and_is_not_trusted(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: int
 ) -> None:
     copy = tmp_path / "copy"
@@ -213,9 +211,7 @@ def test_a_missing_segment_is_a_gap(folder: Path, tmp_path: Path) -> None:
     assert read_table(copy, ("offset",), startingOffset=lost[1]).num_rows > 0
 
 
-def test_damage_that_reaches_into_what_is_asked_for_is_told_and_by_one_task_only(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_damage_in_requested_offsets_is_reported_by_one_task(folder: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     segment = segments(copy)[1]
@@ -236,16 +232,16 @@ def test_damage_that_reaches_into_what_is_asked_for_is_told_and_by_one_task_only
                 read_table(copy, ("offset",), **requested)
             with pytest.raises(InputIncomplete, match=code):
                 read_table(copy, ("offset",), [GreaterThanOrEqual(("offset",), low)], endingOffset=high)
-        told = read_table(
+        reported = read_table(
             copy, ("offset", "fault"), startingOffset=first + 2, onCorrupt="report", splitBytes=99
         )
-        assert [row["offset"] for row in rows(told) if row["fault"]] == [first]
+        assert [row["offset"] for row in rows(reported) if row["fault"]] == [first]
         if code != "TORN_TAIL":
             assert read_table(copy, ("offset",), startingOffset=last).num_rows > 0
         assert read_table(copy, ("offset",), endingOffset=first).num_rows == first
 
 
-def test_the_last_segment_may_end_within_a_batch_and_no_other(folder: Path, tmp_path: Path) -> None:
+def test_only_last_segment_may_end_within_batch(folder: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     last = segments(copy)[-1]
@@ -261,7 +257,7 @@ def test_the_last_segment_may_end_within_a_batch_and_no_other(folder: Path, tmp_
         read_table(copy, ("offset",))
 
 
-def test_a_record_of_an_unknown_type_is_a_raw_row(tmp_path: Path) -> None:
+def test_record_of_unknown_type_is_raw_row(tmp_path: Path) -> None:
     frames = [b"\x01\xf4\x03\x00body", b"\x01\x02\x63\x00odd"]
     (tmp_path / f"{0:020d}.log").write_bytes(encode_batch(0, 1, 1_000, frames))
     unknown, version = rows(read_table(tmp_path))
@@ -269,7 +265,7 @@ def test_a_record_of_an_unknown_type_is_a_raw_row(tmp_path: Path) -> None:
     assert (version["type"], version["version"], version["raw"]) == (2, 99, frames[1])
 
 
-def test_a_record_that_cannot_be_read_is_damage(tmp_path: Path) -> None:
+def test_unreadable_record_is_damage(tmp_path: Path) -> None:
     frame = b"\x01\x05\x02\xff\xff\xff"
     (tmp_path / f"{0:020d}.log").write_bytes(encode_batch(0, 1, 1_000, [frame]))
     for columns in ((), ("offset",)):
@@ -279,7 +275,7 @@ def test_a_record_that_cannot_be_read_is_damage(tmp_path: Path) -> None:
         assert read_table(tmp_path, columns, onCorrupt="report").num_rows == 1
 
 
-def test_records_of_a_snapshot_say_what_it_is_of(tmp_path: Path) -> None:
+def test_snapshot_records_have_its_offset_and_epoch(tmp_path: Path) -> None:
     write_snapshot(
         OsDisk(lambda callback: callback()),
         str(tmp_path),
@@ -300,7 +296,7 @@ def test_records_of_a_snapshot_say_what_it_is_of(tmp_path: Path) -> None:
     assert read_table(tmp_path, columns, level="snapshot").schema.names == list(columns)
 
 
-def test_a_snapshot_that_is_cut_between_batches_is_told(tmp_path: Path) -> None:
+def test_snapshot_truncated_between_batches_is_reported(tmp_path: Path) -> None:
     disk = OsDisk(lambda callback: callback())
     write_snapshot(disk, str(tmp_path), OffsetAndEpoch(40, 3), [config(f"c{n}") for n in range(9)])
     (file,) = tmp_path.glob("*.checkpoint")
@@ -310,8 +306,8 @@ def test_a_snapshot_that_is_cut_between_batches_is_told(tmp_path: Path) -> None:
         offset = int(batches.base_offset[batches.position.tolist().index(cut)])
         for split_bytes in (1 << 20, 150):
             requested = {"level": "snapshot", "splitBytes": split_bytes, "packBytes": 1}
-            told = f"position {cut}, offset {offset}: TORN_TAIL: the snapshot ends without its footer"
-            with pytest.raises(InputIncomplete, match=told):
+            reported = f"position {cut}, offset {offset}: TORN_TAIL: the snapshot ends without its footer"
+            with pytest.raises(InputIncomplete, match=reported):
                 read_table(tmp_path, ("offset",), **requested)
             table = read_table(tmp_path, ("offset", "fault"), onCorrupt="report", **requested)
             assert [row["offset"] for row in rows(table) if row["fault"]] == [offset]
@@ -319,7 +315,7 @@ def test_a_snapshot_that_is_cut_between_batches_is_told(tmp_path: Path) -> None:
     assert read_table(tmp_path, ("offset",), level="snapshot", splitBytes=150, packBytes=1).num_rows > 9
 
 
-def test_an_empty_folder_and_a_log_without_snapshots_are_told(folder: Path, tmp_path: Path) -> None:
+def test_empty_folder_and_missing_snapshots_are_reported(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(InputIncomplete, match="has no log"):
         read_table(tmp_path)
     with pytest.raises(InputIncomplete, match="there is no snapshot in"):

@@ -46,7 +46,7 @@ def offsets(stream: StreamReader, start: Offset, end: Offset) -> list[int]:
     return found
 
 
-def test_offsets_are_json_of_whole_numbers_in_one_order(tmp_path: Path) -> None:
+def test_offsets_are_ordered_json_integers(tmp_path: Path) -> None:
     append(tmp_path, batch(0), batch(3, epoch=2))
     stream = reader(tmp_path)
     start = stream.initialOffset()
@@ -57,7 +57,7 @@ def test_offsets_are_json_of_whole_numbers_in_one_order(tmp_path: Path) -> None:
 
 @given(cuts=st.lists(st.integers(1, 400), min_size=1, max_size=12), zeros=st.booleans())
 @settings(max_examples=40)
-def test_micro_batches_have_each_record_once_whatever_was_seen_of_a_write(
+def test_micro_batches_have_each_record_once(
     cuts: list[int], zeros: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("grows")
@@ -79,7 +79,7 @@ def test_micro_batches_have_each_record_once_whatever_was_seen_of_a_write(
     assert seen == list(range(60))
 
 
-def test_a_rate_limit_cuts_anywhere_and_is_kept_to_unless_spark_says_otherwise(tmp_path: Path) -> None:
+def test_rate_limit_is_kept_unless_spark_overrides(tmp_path: Path) -> None:
     append(tmp_path, *(batch(offset) for offset in range(0, 30, 3)))
     stream = reader(tmp_path, maxOffsetsPerTrigger=7)
     assert stream.getDefaultReadLimit() == ReadMaxRows(7)
@@ -96,7 +96,7 @@ def test_a_rate_limit_cuts_anywhere_and_is_kept_to_unless_spark_says_otherwise(t
     assert stream.latestOffset(stream.initialOffset(), ALL)["offset"] == 30
 
 
-def test_available_now_ends_where_the_log_ended_when_it_began(tmp_path: Path) -> None:
+def test_available_now_ends_at_initial_log_end(tmp_path: Path) -> None:
     append(tmp_path, batch(0))
     stream = reader(tmp_path)
     stream.prepareForTriggerAvailableNow()
@@ -106,7 +106,7 @@ def test_available_now_ends_where_the_log_ended_when_it_began(tmp_path: Path) ->
     assert stream.latestOffset(end, ALL) == end
 
 
-def test_segments_roll(tmp_path: Path) -> None:
+def test_stream_follows_segment_roll(tmp_path: Path) -> None:
     append(tmp_path, batch(0), batch(3))
     stream = reader(tmp_path)
     first = stream.latestOffset(stream.initialOffset(), ALL)
@@ -121,7 +121,7 @@ def test_segments_roll(tmp_path: Path) -> None:
     assert offsets(stream, stream.initialOffset(), third) == list(range(12))
 
 
-def test_the_most_up_to_date_copy_is_followed_and_batches_already_told_stay_what_they_were(
+def test_most_up_to_date_copy_is_followed_consistently(
     tmp_path: Path,
 ) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
@@ -139,7 +139,7 @@ def test_the_most_up_to_date_copy_is_followed_and_batches_already_told_stay_what
     assert offsets(stream, first, second) == [6, 7, 8, 9, 10, 11]
 
 
-def test_a_longer_copy_of_an_older_epoch_is_not_followed(tmp_path: Path) -> None:
+def test_longer_copy_of_older_epoch_is_not_followed(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     append(one, *(batch(offset) for offset in range(0, 30, 3)))
     append(two, batch(0), batch(3, epoch=2))
@@ -147,7 +147,7 @@ def test_a_longer_copy_of_an_older_epoch_is_not_followed(tmp_path: Path) -> None
     assert stream.latestOffset(stream.initialOffset(), ALL) == {"node": 2, "offset": 6, "epoch": 2}
 
 
-def test_a_log_that_was_cut_below_what_was_streamed_fails_the_stream(tmp_path: Path) -> None:
+def test_log_truncated_below_streamed_offset_fails_stream(tmp_path: Path) -> None:
     append(tmp_path, batch(0), batch(3))
     stream = reader(tmp_path)
     end = stream.latestOffset(stream.initialOffset(), ALL)
@@ -160,7 +160,7 @@ def test_a_log_that_was_cut_below_what_was_streamed_fails_the_stream(tmp_path: P
         stream.partitions(stream.initialOffset(), end)
 
 
-def test_records_that_went_before_they_were_streamed_are_told(tmp_path: Path) -> None:
+def test_records_deleted_before_streaming_are_reported(tmp_path: Path) -> None:
     append(tmp_path, batch(0))
     stream = reader(tmp_path)
     end = stream.latestOffset(stream.initialOffset(), ALL)
@@ -171,7 +171,7 @@ def test_records_that_went_before_they_were_streamed_are_told(tmp_path: Path) ->
     assert reader(tmp_path).initialOffset()["offset"] == 9
 
 
-def test_damage_with_sound_batches_behind_it_is_reached_and_told(tmp_path: Path) -> None:
+def test_damage_before_sound_batches_is_reported(tmp_path: Path) -> None:
     data = bytearray(batch(0) + batch(3) + batch(6))
     data[len(batch(0)) + 70] ^= 1
     append(tmp_path, bytes(data))
@@ -187,7 +187,7 @@ def test_damage_with_sound_batches_behind_it_is_reached_and_told(tmp_path: Path)
     assert tail.latestOffset(tail.initialOffset(), ALL)["offset"] == 3, "it may be half written"
 
 
-def test_a_followed_segment_knows_where_its_offsets_are(tmp_path: Path) -> None:
+def test_followed_segment_has_offset_positions(tmp_path: Path) -> None:
     size = len(batch(0))
     followed = FollowedSegment(File(0, str(segment(tmp_path)), 0, 0, None, True))
     for offset in range(0, 30, 3):
@@ -198,7 +198,7 @@ def test_a_followed_segment_knows_where_its_offsets_are(tmp_path: Path) -> None:
     assert followed.bounds(Interval(0, 100)) == (0, 10 * size)
 
 
-def test_a_segment_that_was_cut_and_written_anew_is_walked_anew(tmp_path: Path) -> None:
+def test_rewritten_segment_is_scanned_again(tmp_path: Path) -> None:
     file = File(0, str(segment(tmp_path)), 0, 0, None, True)
     append(tmp_path, batch(0), batch(3))
     followed = FollowedSegment(file)
@@ -209,7 +209,7 @@ def test_a_segment_that_was_cut_and_written_anew_is_walked_anew(tmp_path: Path) 
     assert (followed.end_offset, followed.epoch) == (9, 2)
 
 
-def test_a_segment_that_is_deleted_before_it_is_read_is_told_in_a_line(tmp_path: Path) -> None:
+def test_segment_deleted_before_read_is_reported(tmp_path: Path) -> None:
     append(tmp_path, batch(0), batch(3))
     append(tmp_path, batch(6), base=6)
     copy = FollowedFolders({1: str(tmp_path)})
@@ -219,7 +219,7 @@ def test_a_segment_that_is_deleted_before_it_is_read_is_told_in_a_line(tmp_path:
         copy.copies[1].epoch_before(3)
 
 
-def test_a_stream_that_is_stopped_leaves_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stopped_stream_closes_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[Observer] = []
     monkeypatch.setattr(Observer, "close", lambda observer: closed.append(observer))
     parsed = options_of(None, bootstrap="127.0.0.1:1")

@@ -39,7 +39,7 @@ def selected(**parts: Interval) -> list[int]:
     return [file.expected_offset for file in files() if may_hold(file, Selection(**parts), None)]  # type: ignore[arg-type] # one of several kinds
 
 
-def test_a_segment_ends_where_the_next_begins_and_only_the_last_may_be_torn() -> None:
+def test_only_last_segment_may_be_torn() -> None:
     assert [(f.expected_offset, f.next_offset, f.may_be_torn) for f in files()] == [
         (0, 10, False),
         (10, 30, False),
@@ -47,7 +47,7 @@ def test_a_segment_ends_where_the_next_begins_and_only_the_last_may_be_torn() ->
     ]
 
 
-def test_the_snapshot_level_reads_snapshots_which_begin_at_offset_0() -> None:
+def test_snapshot_level_reads_snapshots_from_offset_0() -> None:
     (snapshot,) = files("snapshot")
     assert (snapshot.snapshot, snapshot.expected_offset, snapshot.may_be_torn) == ((10, 3), 0, False)
 
@@ -64,13 +64,11 @@ def test_the_snapshot_level_reads_snapshots_which_begin_at_offset_0() -> None:
         (5, 5, []),
     ],
 )
-def test_segments_outside_of_the_offsets_asked_for_are_not_read(
-    low: int, high: int, bases: list[int]
-) -> None:
+def test_segments_outside_requested_offsets_are_pruned(low: int, high: int, bases: list[int]) -> None:
     assert selected(offsets=Interval(low, high)) == bases
 
 
-def test_other_nodes_and_older_segments_are_not_read() -> None:
+def test_other_nodes_and_older_segments_are_pruned() -> None:
     first = files()[0]
     assert not may_hold(first, Selection(frozenset({2})), None)
     assert may_hold(first, Selection(frozenset({1, 2})), None)
@@ -80,7 +78,7 @@ def test_other_nodes_and_older_segments_are_not_read() -> None:
 
 
 @given(st.integers(0, 10**9), st.integers(0, 10**9), st.integers(1, 10**9))
-def test_a_split_covers_every_byte_once(start: int, size: int, split_bytes: int) -> None:
+def test_split_covers_every_byte_once(start: int, size: int, split_bytes: int) -> None:
     split_bytes = max(split_bytes, size // 1000 or 1)
     pieces = split(files()[0], start, start + size, split_bytes)
     assert pieces[0].start == start
@@ -90,7 +88,7 @@ def test_a_split_covers_every_byte_once(start: int, size: int, split_bytes: int)
 
 
 @given(st.lists(st.integers(1, 300), max_size=30), st.integers(1, 1000))
-def test_packing_keeps_every_piece_once_in_order_and_as_full_as_can_be(sizes: list[int], limit: int) -> None:
+def test_packing_keeps_pieces_in_order_and_fills_tasks(sizes: list[int], limit: int) -> None:
     file = files()[0]
     pieces = [piece for size in sizes for piece in split(file, 0, size, size)]
     tasks = pack(pieces, limit)
@@ -106,7 +104,7 @@ def entries(*pairs: tuple[int, int]) -> bytes:
     return b"".join(packed(">II", *pair) for pair in pairs)
 
 
-def test_an_index_is_read_up_to_its_preallocated_zeros_or_the_first_nonsense() -> None:
+def test_index_is_read_up_to_first_invalid_entry() -> None:
     data = entries((5, 100), (9, 200))
     assert read_index(data + bytes(800), 1000, 500) == OffsetIndex((1005, 1009), (100, 200))
     assert read_index(data + entries((8, 300)), 1000, 500).positions == (100, 200), "offsets ascend"
@@ -117,7 +115,7 @@ def test_an_index_is_read_up_to_its_preallocated_zeros_or_the_first_nonsense() -
 
 
 @given(st.data())
-def test_what_an_index_leaves_out_has_none_of_the_offsets(data: st.DataObject) -> None:
+def test_index_bounds_exclude_no_requested_offset(data: st.DataObject) -> None:
     sizes = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=40))
     ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
     batches = [(end - size, end, 10 * i) for i, (size, end) in enumerate(zip(sizes, ends, strict=True))]
@@ -134,7 +132,7 @@ def test_what_an_index_leaves_out_has_none_of_the_offsets(data: st.DataObject) -
         assert by_position[start][1] <= low, "a batch that is not wanted: it may be damaged unseen"
 
 
-def test_the_largest_timestamp_is_the_last_of_a_time_index_that_ascends() -> None:
+def test_largest_timestamp_is_last_entry_of_time_index() -> None:
     data = packed(">qI", 700, 3) + packed(">qI", 900, 7)
     assert largest_timestamp(data, 100, 110) == 900
     assert largest_timestamp(data, 100, None) is None, "it is written to"
@@ -145,7 +143,7 @@ def test_the_largest_timestamp_is_the_last_of_a_time_index_that_ascends() -> Non
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(1, 8), st.integers(1, 10**5))
-def test_ranges_of_offsets_cover_each_once(start: int, count: int, tasks: int, least: int) -> None:
+def test_offset_ranges_cover_each_offset_once(start: int, count: int, tasks: int, least: int) -> None:
     ranges = offset_ranges(start, start + count, tasks, least)
     assert sum(high - low for low, high in ranges) == count
     assert len(ranges) <= tasks

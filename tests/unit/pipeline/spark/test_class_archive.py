@@ -18,18 +18,18 @@ def jars(folder: Path) -> Path:
     return folder
 
 
-def test_the_cache_folder() -> None:
+def test_cache_folder_follows_xdg() -> None:
     assert cache_folder({"XDG_CACHE_HOME": "/c", "HOME": "/h"}) == Path("/c/quorumd")
     assert cache_folder({"XDG_CACHE_HOME": "", "HOME": "/h"}) == Path("/h/.cache/quorumd")
 
 
-def test_the_same_java_and_jars_have_the_same_archive(tmp_path: Path) -> None:
+def test_same_java_and_jars_share_archive(tmp_path: Path) -> None:
     folder = jars(tmp_path / "jars")
     assert archive_stem(JAVA, "4.3.0", folder) == archive_stem(JAVA, "4.3.0", folder)
     assert archive_stem(JAVA, "4.3.0", folder).startswith("spark-4.3.0-java-17.0.15-")
 
 
-def test_what_java_would_refuse_has_another_name(tmp_path: Path) -> None:
+def test_incompatible_java_or_jars_have_other_archive(tmp_path: Path) -> None:
     folder = jars(tmp_path / "jars")
     first = archive_stem(JAVA, "4.3.0", folder)
     assert archive_stem(Java("/other/java", 17, "17.0.15"), "4.3.0", folder) != first
@@ -41,7 +41,7 @@ def test_what_java_would_refuse_has_another_name(tmp_path: Path) -> None:
     assert archive_stem(JAVA, "4.3.0", folder) != touched
 
 
-def test_archives_are_removed_and_nothing_else(tmp_path: Path) -> None:
+def test_only_archives_are_removed(tmp_path: Path) -> None:
     folder = tmp_path / "quorumd"
     folder.mkdir()
     for name in ("spark-4.2.0-java-17-x.jsa", "spark-4.3.0-java-21-y.jsa", "other"):
@@ -51,7 +51,7 @@ def test_archives_are_removed_and_nothing_else(tmp_path: Path) -> None:
     assert [path.name for path in folder.iterdir()] == ["other"]
 
 
-def test_an_archive_that_was_cut_off_is_left_alone(tmp_path: Path) -> None:
+def test_truncated_archive_is_not_used(tmp_path: Path) -> None:
     assert whole_archive(tmp_path, "spark-4.3.0-java-17-x") is None
     archive = tmp_path / "spark-4.3.0-java-17-x-5.jsa"
     archive.write_bytes(b"12345")

@@ -41,13 +41,13 @@ NO_TABLE = """[TABLE_OR_VIEW_NOT_FOUND] The table `nowhere` cannot be found. SQL
         (PythonException("RequestFailed: no node answered"), RequestFailed, "no node answered"),
     ],
 )  # fmt: skip
-def test_errors_of_ours_get_their_class_back(error: Exception, kind: type[Exception], text: str) -> None:
+def test_quorumd_errors_keep_their_class(error: Exception, kind: type[Exception], text: str) -> None:
     failure = failure_of(error, Path("/tmp/spark.log"))
     assert type(failure) is kind
     assert str(failure) == text
 
 
-def test_a_missing_file_is_input_that_is_incomplete() -> None:
+def test_missing_file_is_incomplete_input() -> None:
     text = f"{BROKEN_CODE.rsplit('KeyError')[0]}FileNotFoundError: [Errno 2] No such file or directory: '/srv/n1'"
     assert type(failure_of(PythonException(text), None)) is InputIncomplete
 
@@ -60,13 +60,13 @@ def test_a_missing_file_is_input_that_is_incomplete() -> None:
         ("", "the job failed"),
     ],
 )  # fmt: skip
-def test_other_errors_are_one_line_with_the_log(text: str, line: str) -> None:
+def test_other_errors_are_one_line_with_log(text: str, line: str) -> None:
     failure = failure_of(PythonException(text), Path("/tmp/spark.log"))
     assert type(failure) is JobFailed
     assert str(failure) == f"{line} (Spark's log: /tmp/spark.log)"
 
 
-def test_a_dead_java_process_says_what_it_died_of(tmp_path: Path) -> None:
+def test_dead_java_process_is_reported_with_cause(tmp_path: Path) -> None:
     log = tmp_path / "spark.log"
     log.write_text("26/01/01 WARN nothing\njava.lang.OutOfMemoryError: Java heap space\n\tat org.apache\n")
     failure = failure_of(Py4JNetworkError("Answer from Java side is empty"), log)
@@ -75,18 +75,18 @@ def test_a_dead_java_process_says_what_it_died_of(tmp_path: Path) -> None:
     )
 
 
-def test_a_dead_java_process_without_a_cause(tmp_path: Path) -> None:
+def test_dead_java_process_without_cause_is_reported(tmp_path: Path) -> None:
     expected = f"Spark's Java process ended (Spark's log: {tmp_path / 'none'})"
     assert str(failure_of(ConnectionRefusedError(), tmp_path / "none")) == expected
 
 
-def test_trouble_between_python_and_java() -> None:
+def test_py4j_errors_are_converted() -> None:
     assert str(failure_of(Py4JError("spark.x does not exist in the JVM"), None)) == (
         "Spark: spark.x does not exist in the JVM"
     )
 
 
-def test_a_java_process_that_does_not_start_says_why(tmp_path: Path) -> None:
+def test_java_start_failure_is_reported_with_cause(tmp_path: Path) -> None:
     log = tmp_path / "spark.log"
     log.write_text("Error occurred during initialization of VM\nToo small maximum heap\n")
     error = PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
@@ -96,7 +96,7 @@ def test_a_java_process_that_does_not_start_says_why(tmp_path: Path) -> None:
     )
 
 
-def test_a_master_that_does_not_answer_is_told(tmp_path: Path) -> None:
+def test_unresponsive_master_is_reported(tmp_path: Path) -> None:
     log = tmp_path / "spark.log"
     log.write_text("ERROR StandaloneSchedulerBackend: Reason: All masters are unresponsive! Giving up.\n")
     error = Py4JError("java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.")

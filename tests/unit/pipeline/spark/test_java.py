@@ -21,31 +21,31 @@ def installed(home: Path, version: str | None) -> Path:
 @pytest.mark.parametrize(
     ("version", "feature"), [("17.0.15", 17), ("1.8.0_452", 8), ("21", 21), ("22-ea", 22), ("11.0.2", 11)]
 )
-def test_the_feature_version(version: str, feature: int) -> None:
+def test_feature_version_is_parsed(version: str, feature: int) -> None:
     assert feature_version(version) == feature
 
 
-def test_java_home_goes_before_path(tmp_path: Path) -> None:
+def test_java_home_precedes_path(tmp_path: Path) -> None:
     home, other = installed(tmp_path / "a", "21.0.1"), installed(tmp_path / "b", "17.0.15")
     found = find_java({"JAVA_HOME": str(home), "PATH": str(other / "bin")}, ())
     assert (found.home, found.feature, found.version) == (str(home), 21, "21.0.1")
 
 
-def test_a_java_of_the_system_is_found_where_path_has_an_old_one(tmp_path: Path) -> None:
+def test_system_java_is_used_if_path_has_old_one(tmp_path: Path) -> None:
     old = installed(tmp_path / "old", "11.0.2")
     newest, right = installed(tmp_path / "jvm" / "a", "25.0.1"), installed(tmp_path / "jvm" / "z", "17.0.15")
     found = find_java({"PATH": str(old / "bin")}, (str(tmp_path / "jvm"),))
     assert found.home == str(right) != str(newest)
 
 
-def test_a_link_on_path_leads_to_the_java_it_is(tmp_path: Path) -> None:
+def test_link_on_path_is_resolved(tmp_path: Path) -> None:
     home = installed(tmp_path / "java", "17.0.15")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "java").symlink_to(home / "bin" / "java")
     assert find_java({"PATH": str(tmp_path / "bin")}, ()).home == str(home)
 
 
-def test_a_java_is_the_same_by_whichever_of_its_names_it_is_found(tmp_path: Path) -> None:
+def test_java_has_one_path_for_all_names(tmp_path: Path) -> None:
     """A session looks for the class-data archive of this Java by its home."""
     home = installed(tmp_path / "jvm" / "java-17", "17.0.15")
     alias = tmp_path / "jvm" / "a-name-of-it"
@@ -55,7 +55,7 @@ def test_a_java_is_the_same_by_whichever_of_its_names_it_is_found(tmp_path: Path
     assert find_java({"JAVA_HOME": str(alias)}, ()) == by_system == by_path
 
 
-def test_a_java_without_a_release_file_is_asked(tmp_path: Path) -> None:
+def test_java_without_release_file_is_run_for_version(tmp_path: Path) -> None:
     home = installed(tmp_path / "java", None)
     (home / "bin" / "java").write_text("#!/bin/sh\necho 'openjdk version \"18.0.2\" 2022' >&2\n")
     found = read_java(str(home))
@@ -63,11 +63,11 @@ def test_a_java_without_a_release_file_is_asked(tmp_path: Path) -> None:
     assert found.feature == 18
 
 
-def test_a_java_whose_version_is_no_number_is_none(tmp_path: Path) -> None:
+def test_java_with_invalid_version_is_ignored(tmp_path: Path) -> None:
     assert read_java(str(installed(tmp_path / "java", "internal"))) is None
 
 
-def test_no_java_is_told_in_one_line(tmp_path: Path) -> None:
+def test_missing_java_is_reported_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(JobFailed) as raised:
         find_java({"PATH": str(tmp_path)}, ())
     assert str(raised.value) == (
@@ -76,7 +76,7 @@ def test_no_java_is_told_in_one_line(tmp_path: Path) -> None:
     )
 
 
-def test_an_old_java_is_told_in_one_line(tmp_path: Path) -> None:
+def test_old_java_is_reported_in_one_line(tmp_path: Path) -> None:
     old = installed(tmp_path, "11.0.2")
     with pytest.raises(
         JobFailed, match=r"^Java 11\.0\.2 in .* is too old: Spark needs Java 17 or later; install"
@@ -84,16 +84,14 @@ def test_an_old_java_is_told_in_one_line(tmp_path: Path) -> None:
         find_java({"JAVA_HOME": str(old), "PATH": ""}, ())
 
 
-def test_what_is_no_java_is_passed_over(tmp_path: Path) -> None:
+def test_folder_without_java_is_skipped(tmp_path: Path) -> None:
     silent = installed(tmp_path / "silent", None)
     right = installed(tmp_path / "right", "17.0.1")
     found = find_java({"JAVA_HOME": str(silent), "PATH": str(right / "bin")}, ())
     assert found.home == str(right)
 
 
-def test_what_spark_lacks_is_a_line_and_nothing_when_it_can_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_spark_requirement_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("quorumd.pipeline.spark.java.SYSTEM_FOLDERS", ())
     assert str(why_no_spark({"PATH": ""})).startswith("no Java found: ")
     assert why_no_spark({"JAVA_HOME": str(installed(tmp_path, "17.0.15"))}) is None

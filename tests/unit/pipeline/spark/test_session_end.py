@@ -33,13 +33,13 @@ def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(SparkContext, name, None)
 
 
-def test_connections_are_closed_when_java_has_ended() -> None:
+def test_connections_are_closed_after_java_ends() -> None:
     gateway = Gateway(["cat"])
     session._stop(gateway)
     assert gateway.ended_before == 0
 
 
-def test_a_java_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "STOP_TIMEOUT_S", 0.01)
     gateway = Gateway(["sleep", "600"])
     session._stop(gateway)

@@ -31,12 +31,12 @@ class Context:
     _jsc = Java()
 
 
-def test_a_spark_that_makes_its_sessions_in_another_way_is_left_to_do_so() -> None:
+def test_incompatible_spark_session_api_is_tolerated() -> None:
     context: Any = Context()
     assert session._without_extensions(context) is None
 
 
-def test_modules_are_imported_while_something_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modules_are_imported_while_process_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "FORKED_S", 0.0)
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
     with session._importing(("no_such_module", "colorsys")):

@@ -15,25 +15,25 @@ PYTHON = Path("/scratch/python")
 @pytest.mark.parametrize(
     "master", ["local", "local[4]", "local[*]", "spark://127.0.0.1:7077", "spark://localhost:1"]
 )
-def test_what_stays_on_this_machine_is_bound_to_loopback(master: str) -> None:
+def test_local_session_binds_to_loopback(master: str) -> None:
     found = settings(master, "big", {})
     assert found["spark.driver.host"] == found["spark.driver.bindAddress"] == "127.0.0.1"
     assert environment({}, JAVA, master, {}, PYTHON)["SPARK_LOCAL_IP"] == "127.0.0.1"
 
 
 @pytest.mark.parametrize("master", ["spark://10.0.0.7:7077", "yarn", "spark://127.example.org:7077"])
-def test_workers_elsewhere_must_reach_the_driver(master: str) -> None:
+def test_remote_workers_can_reach_driver(master: str) -> None:
     assert "spark.driver.bindAddress" not in settings(master, "big", {})
     assert "SPARK_LOCAL_IP" not in environment({}, JAVA, master, {}, PYTHON)
 
 
-def test_what_the_user_sets_goes_before_all_else_but_the_master() -> None:
+def test_user_settings_take_precedence_except_master() -> None:
     found = settings("local[2]", "small", {"spark.driver.memory": "9g", "spark.master": "yarn"})
     assert found["spark.driver.memory"] == "9g"
     assert found["spark.master"] == "local[2]"
 
 
-def test_java_options_of_the_user_come_last_and_replace_none() -> None:
+def test_user_java_options_are_appended() -> None:
     found = settings("local[2]", "small", {"spark.driver.extraJavaOptions": "-Dmine=1"}, ("-Dours=1",))
     options = found["spark.driver.extraJavaOptions"].split()
     assert options[-1] == "-Dmine=1"
@@ -41,7 +41,7 @@ def test_java_options_of_the_user_come_last_and_replace_none() -> None:
 
 
 @pytest.mark.parametrize("profile", ["small", "big"])
-def test_java_does_not_check_each_cell_of_a_batch_on_driver_and_executors(profile: str) -> None:
+def test_arrow_cell_checks_are_disabled(profile: str) -> None:
     name = "spark.executor.extraJavaOptions"
     found = settings("spark://10.0.0.7:7077", profile, {name: "-Dmine=1"})
     for options in (found["spark.driver.extraJavaOptions"].split(), found[name].split()):
@@ -50,14 +50,14 @@ def test_java_does_not_check_each_cell_of_a_batch_on_driver_and_executors(profil
     assert found[name].split()[-1] == "-Dmine=1"
 
 
-def test_a_big_job_has_the_full_compiler_and_partitions_for_its_cores() -> None:
+def test_big_profile_has_full_compiler_and_partitions_per_core() -> None:
     found = settings("local[3]", "big", {})
     assert "TieredStopAtLevel" not in found["spark.driver.extraJavaOptions"]
     assert found["spark.sql.shuffle.partitions"] == "12"
     assert "spark.sql.shuffle.partitions" not in settings("spark://10.0.0.7:7077", "big", {})
 
 
-def test_what_python_workers_do_has_a_quick_java_and_the_memory_of_a_big_job() -> None:
+def test_thin_profile_has_quick_java_and_big_memory() -> None:
     thin, big = (settings("local[3]", profile, {}) for profile in ("thin", "big"))
     assert "TieredStopAtLevel" in thin.pop("spark.driver.extraJavaOptions")
     del big["spark.driver.extraJavaOptions"]
@@ -67,31 +67,31 @@ def test_what_python_workers_do_has_a_quick_java_and_the_memory_of_a_big_job() -
     }
 
 
-def test_cores_of_a_local_master() -> None:
+def test_cores_of_local_master_are_parsed() -> None:
     assert [cores(master) for master in ("local", "local[5]", "local[5,2]")] == [1, 5, 5]
     assert cores("local[*]") >= 1
 
 
-def test_local_workers_run_the_python_made_for_them() -> None:
+def test_local_workers_run_own_python() -> None:
     found = environment({"PYSPARK_PYTHON": "/usr/bin/python3"}, JAVA, "local[*]", {}, PYTHON)
     assert found["PYSPARK_PYTHON"] == str(PYTHON)
     assert found["OPENBLAS_NUM_THREADS"] == "1"
-    asked = environment({"OPENBLAS_NUM_THREADS": "4"}, JAVA, "local[*]", {}, PYTHON)
-    assert asked["OPENBLAS_NUM_THREADS"] == "4"
+    requests = environment({"OPENBLAS_NUM_THREADS": "4"}, JAVA, "local[*]", {}, PYTHON)
+    assert requests["OPENBLAS_NUM_THREADS"] == "4"
     assert found["JAVA_HOME"] == "/opt/java"
 
 
-def test_workers_of_a_cluster_run_what_the_user_says() -> None:
+def test_cluster_workers_run_configured_python() -> None:
     def workers(present: dict[str, str], conf: dict[str, str]) -> str:
         return environment(present, JAVA, "spark://10.0.0.7:7077", conf, PYTHON)["PYSPARK_PYTHON"]
 
-    told = {"PYSPARK_PYTHON": "/env/python"}
-    assert workers(told, {"spark.pyspark.python": "/conf/python"}) == "/conf/python"
-    assert workers(told, {}) == "/env/python"
+    reported = {"PYSPARK_PYTHON": "/env/python"}
+    assert workers(reported, {"spark.pyspark.python": "/conf/python"}) == "/conf/python"
+    assert workers(reported, {}) == "/env/python"
     assert workers({}, {}) == sys.executable
 
 
-def test_an_archive_is_used_where_there_is_one(tmp_path: Path) -> None:
+def test_existing_archive_is_used(tmp_path: Path) -> None:
     archive = tmp_path / "spark.jsa"
     assert archive_options(None, None) == ()
     assert f"-XX:SharedArchiveFile={archive}" in archive_options(archive, None)
