@@ -192,7 +192,7 @@ class Simulation:
                 self._inspector.look(machine, heap.ended_ms)
                 self._pauses.look(machine)
                 if self._brokers is not None and machine.node is not None and machine.node.engine.is_leader:
-                    self._brokers.observation.quorum_leader_elected(machine.node.engine.epoch)
+                    self._brokers.observation.quorum_leader_ran(machine.node.engine.epoch)
         self._readiness.look()
         if self._brokers is not None:
             self._brokers.observation.look()

@@ -54,6 +54,10 @@ class BrokerView:
     """When it sent the last heartbeat that was answered, -1 for never."""
     heartbeat_leader_epoch: int = -1
     """By the leader of which epoch, as far as it knew."""
+    leader_paused_ms: float = 0.0
+    """`ClusterView.leader_paused_ms` of that epoch when the heartbeat was answered."""
+    ended_ms: float = -1.0
+    """When its last process ended, -1 for never."""
 
     def log(self, where: PartitionId) -> DataLog | None:
         """Its log of a partition, be it up or down."""
@@ -75,9 +79,13 @@ class ClusterView:
     """Which start of its broker an incarnation is."""
     leads_since: dict[int, float] = field(default_factory=dict)
     """When each epoch of the quorum came to have a leader."""
+    leader_paused_ms: dict[int, float] = field(default_factory=dict)
+    """How long the leader of each epoch has been paused in all; less than the truth where that is not certain."""
     now_ms: float = 0.0
     shortest_session_ms: float = 0.0
     """On the fastest of all clocks."""
+    longest_session_ms: float = 0.0
+    """On the slowest of all clocks."""
     is_balanced: bool = False
     """Whether the controller gives leadership back to preferred leaders."""
     drains_in_batches: bool = False

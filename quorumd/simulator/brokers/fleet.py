@@ -56,8 +56,10 @@ class BrokerFleet:
     def __init__(self, cluster: Cluster, options: BrokerOptions, committed: Sequence[Batch]) -> None:
         self.cluster = cluster
         self.options = options
-        shortest_ms = options.session_timeout_ms / (1.0 + cluster.options.clock_drift)
-        self.observation = Observation(committed, lambda: cluster.heap.now_ms, shortest_ms)
+        session_ms, drift = options.session_timeout_ms, cluster.options.clock_drift
+        self.observation = Observation(
+            committed, lambda: cluster.heap.now_ms, session_ms / (1.0 + drift), session_ms * (1.0 + drift)
+        )
         self.observation.view.drains_in_batches = options.max_partitions_per_step < MAX_PARTITIONS
         self.observation.view.is_balanced = options.balance_ms > 0
         self.observation.on_shutdown_granted = self._stopped

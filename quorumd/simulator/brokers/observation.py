@@ -39,9 +39,15 @@ class Observation:
     """Told by brokers what they do (as `broker.Watcher`), by the simulation what is committed."""
 
     def __init__(
-        self, committed: Sequence[Batch], now_ms: Callable[[], float], shortest_session_ms: float
+        self,
+        committed: Sequence[Batch],
+        now_ms: Callable[[], float],
+        shortest_session_ms: float,
+        longest_session_ms: float,
     ) -> None:
-        self.view = ClusterView(shortest_session_ms=shortest_session_ms)
+        self.view = ClusterView(
+            shortest_session_ms=shortest_session_ms, longest_session_ms=longest_session_ms
+        )
         self.checkers: list[BrokerChecker] = all_checkers()
         self.tell: Tell | None = None
         self.on_shutdown_granted: Callable[[Broker], None] = lambda broker: None
@@ -55,6 +61,8 @@ class Observation:
         self._seen_batches = 0
         self._offsets: dict[int, bytes] = {}
         self._changed: dict[PartitionId, None] = {}
+        self._leader_ran_ms: dict[int, float] = {}
+        """By epoch of the quorum: when its leader last processed an event."""
         self._incarnations: dict[KafkaUuid, int] = {}
         """What each start of a broker said of the one before it."""
         self._looks = {
@@ -64,9 +72,15 @@ class Observation:
 
     # The simulation
 
-    def quorum_leader_elected(self, epoch: int) -> None:
-        """A node leads the quorum in this epoch, from now on at the latest."""
-        self.view.leads_since.setdefault(epoch, self._now_ms())
+    def quorum_leader_ran(self, epoch: int) -> None:
+        """The leader of this epoch of the quorum has processed an event."""
+        view, now_ms = self.view, self._now_ms()
+        since_ms = view.leads_since.setdefault(epoch, now_ms)
+        # An idle leader wakes up eight times per session to check it; the rest of a longer gap is a pause.
+        gap_ms, check_ms = now_ms - self._leader_ran_ms.get(epoch, since_ms), view.longest_session_ms / 8
+        if gap_ms > 2 * check_ms:
+            view.leader_paused_ms[epoch] = view.leader_paused_ms.get(epoch, 0.0) + gap_ms - check_ms
+        self._leader_ran_ms[epoch] = now_ms
 
     def look(self) -> None:
         """After every event. Raises Broken."""
@@ -208,6 +222,7 @@ class Observation:
         """A broker's process is gone; `logs` is what it leaves."""
         seen = self.view.brokers[broker.id]
         seen.runs, seen.is_published, seen.replicas, seen.logs = False, False, {}, logs
+        seen.ended_ms = self._now_ms()
         self._changed.update(dict.fromkeys(logs))
         self._story(broker.id, "process", how)
 
@@ -315,6 +330,8 @@ class Observation:
         seen, lifecycle = self.view.brokers[broker.id], broker.lifecycle
         if not answer.error_code and lifecycle.asked is not None:
             seen.heard_ms, seen.heartbeat_leader_epoch = lifecycle.asked_ms, lifecycle.asked.epoch
+            seen.leader_paused_ms = self.view.leader_paused_ms.get(seen.heartbeat_leader_epoch, 0.0)
+        self.view.now_ms = self._now_ms()
         self._ask("heartbeat_completed", seen, answer)
         if answer.error_code == ErrorCode.STALE_BROKER_EPOCH:
             self.on_stale(broker)

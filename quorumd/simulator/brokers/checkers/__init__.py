@@ -58,10 +58,12 @@ _CHECKERS: Final[tuple[type[BrokerChecker], ...]] = (
     responses.ResponsesAreCommitted,
     responses.RunningBrokersKeepTheirEpoch,
     responses.ShutdownBrokersLeadNothing,
+    responses.ShutdownsAreKnownToFollowers,
     responses.ControlledShutdownProgresses,
     responses.MetadataResponsesAreCommitted,
     responses.ProducerIdsAreUnique,
     responses.LiveBrokersAreNotFenced,
+    responses.SilentBrokersAreFenced,
     responses.ReassignmentsCanBeReverted,
 )
 """Committed metadata first: every other invariant builds on it."""

@@ -366,13 +366,22 @@ class LastKnownLeaderIsRecorded(BrokerChecker):
 
 
 class LastKnownLeaderIsLastResort(BrokerChecker):
-    """Nobody consents to the election of who led last, and it may lack records: so it waits until every replica that
-    was eligible is known to have lost some (KIP-966)."""
+    """The last known leader may lack records, and no topic consented to its election: it is elected only by the batch
+    that takes the last eligible replicas away, every one by an unclean registration or an unregistration of that
+    batch, or by a change of the replicas (KIP-966)."""
 
     invariant = "the last known leader is elected only if no replica is eligible"
 
     def __init__(self) -> None:
         self._elected: dict[PartitionId, Partition] = {}
+        self._lost: dict[int, None] = {}
+        """Brokers that this batch registers after an unclean shutdown."""
+
+    def registered(self, view: ClusterView, registration: Registration) -> None:
+        before, after = registration.before, registration.after
+        is_retry = before is not None and before.incarnation_id == after.incarnation_id
+        if after.epoch in view.unclean and not is_retry:
+            self._lost[after.id] = None
 
     def partition_changed(self, view: ClusterView, change: PartitionChange) -> None:
         before, after = change.before, change.after
@@ -385,11 +394,11 @@ class LastKnownLeaderIsLastResort(BrokerChecker):
 
     def batch_committed(self, view: ClusterView, changed: Sequence[PartitionId]) -> None:
         elected, self._elected = self._elected, {}
+        lost, self._lost = self._lost, {}
         for where, before in elected.items():
             row = view.image.partition(where)
             for member in before.elr:
-                broker = view.image.brokers.get(member)
-                is_lost = broker is None or broker.epoch in view.unclean
+                is_lost = member in lost or member not in view.image.brokers
                 if row is not None and member in row.replicas and not is_lost:
                     raise self.violation(f"{named(view, where)} went from {before!r} to {row!r}")
 

@@ -15,7 +15,7 @@ from quorumd.protocol.messages.delete_topics_response import DeleteTopicsRespons
 from quorumd.protocol.messages.list_partition_reassignments_response import ListPartitionReassignmentsResponse
 from quorumd.protocol.messages.metadata_response import MetadataResponse
 from quorumd.protocol.wire import Message
-from quorumd.simulator.brokers.checkers.base import BrokerChecker
+from quorumd.simulator.brokers.checkers.base import BrokerChecker, named
 from quorumd.simulator.brokers.cluster_view import BrokerView, ClusterView, PartitionChange
 from quorumd.simulator.brokers.replica import Proposal
 
@@ -124,6 +124,65 @@ class ShutdownBrokersLeadNothing(BrokerChecker):
                     raise self.violation(f"broker {broker.id} leads {topic.name}-{number}: {row!r}")
 
 
+class ShutdownsAreKnownToFollowers(BrokerChecker):
+    """A drained broker may stop only once every other active broker has the metadata that names the new leaders, so
+    that no follower still fetches from it (KIP-631)."""
+
+    invariant = "a drained broker stops after its followers know their new leaders"
+
+    def heartbeat_completed(
+        self, view: ClusterView, broker: BrokerView, answer: BrokerHeartbeatResponse
+    ) -> None:
+        known = view.image.brokers.get(broker.id)
+        if not answer.should_shut_down or known is None or not known.in_controlled_shutdown:
+            return
+        for other in view.brokers.values():
+            registered = view.image.brokers.get(other.id)
+            if other.id == broker.id or not view.is_up(other.id) or registered is None:
+                continue
+            if not registered.is_active:
+                continue
+            for where, replica in other.replicas.items():
+                row = view.row(where)
+                if row is not None and replica.known is not None and replica.known.leader == broker.id:
+                    raise self.violation(
+                        f"broker {broker.id} may stop, but broker {other.id} takes it for the leader of "
+                        f"{named(view, where)}: committed is {row!r}"
+                    )
+
+
+class SilentBrokersAreFenced(BrokerChecker):
+    """A controller that answers the heartbeats of others without a gap fences a broker whose process has ended
+    within two sessions (KIP-631)."""
+
+    invariant = "a silent broker is fenced within two sessions"
+
+    def __init__(self) -> None:
+        self._epoch = -1
+        self._since_ms = self._last_ms = 0.0
+        """Since when, and when last, the leader of that epoch has answered heartbeats without a gap."""
+
+    def heartbeat_completed(
+        self, view: ClusterView, broker: BrokerView, answer: BrokerHeartbeatResponse
+    ) -> None:
+        now_ms, session_ms = view.now_ms, view.longest_session_ms
+        if answer.error_code:
+            return
+        if broker.heartbeat_leader_epoch != self._epoch or now_ms - self._last_ms > session_ms / 2:
+            self._epoch, self._since_ms = broker.heartbeat_leader_epoch, now_ms
+        self._last_ms = now_ms
+        for silent in view.brokers.values():
+            known = view.image.brokers.get(silent.id)
+            if silent.runs or known is None or known.is_fenced:
+                continue
+            silent_ms = now_ms - max(silent.ended_ms, self._since_ms)
+            if silent_ms > 2 * session_ms:
+                raise self.violation(
+                    f"broker {silent.id} ended {silent_ms:.0f} ms ago and is not fenced: {known!r}; sessions are "
+                    f"{session_ms:.0f} ms at most"
+                )
+
+
 class ControlledShutdownProgresses(BrokerChecker):
     """Every heartbeat of a broker that waits to be let go takes something from it as long as it leads anything,
     whoever began with that: else it would wait until it loses patience (KIP-631)."""
@@ -173,7 +232,7 @@ class ProducerIdsAreUnique(BrokerChecker):
 
 class LiveBrokersAreNotFenced(BrokerChecker):
     """A leader that has answered a heartbeat, and still leads, waits a whole session; so does one that has only begun
-    to lead, and cannot have heard of anybody (KIP-631)."""
+    to lead, and has received no heartbeats yet. Its own pauses do not count (KIP-631)."""
 
     invariant = "a broker that sends heartbeats is not fenced"
 
@@ -181,13 +240,16 @@ class LiveBrokersAreNotFenced(BrokerChecker):
         if broker.may_request_fence:
             return
         since_ms = view.leads_since.get(leader_epoch, 0.0)
+        paused_ms = view.leader_paused_ms.get(leader_epoch, 0.0)
         if broker.runs and broker.heartbeat_leader_epoch == leader_epoch:
             since_ms = max(since_ms, broker.heard_ms)
-        silent_ms = view.now_ms - since_ms
+            paused_ms -= broker.leader_paused_ms
+        silent_ms = view.now_ms - since_ms - paused_ms
         if silent_ms < view.shortest_session_ms:
             raise self.violation(
                 f"broker {broker.id} is fenced {silent_ms:.0f} ms after its last heartbeat that was answered, or the "
-                f"beginning of the leader; sessions are {view.shortest_session_ms:.0f} ms or longer"
+                f"beginning of the leader, not counting {paused_ms:.0f} ms in which the leader was paused; sessions "
+                f"are {view.shortest_session_ms:.0f} ms or longer"
             )
 
 

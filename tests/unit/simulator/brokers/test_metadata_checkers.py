@@ -266,14 +266,19 @@ def test_who_led_last() -> None:
     assert not batch(checker, row((), NO_LEADER, replicas=(1, 3))), "it is no replica any more"
 
 
-@pytest.mark.parametrize(("fate", "is_broken"), [("fenced", True), ("unclean", False), ("gone", False)])
-def test_last_known_leaders(fate: str, is_broken: bool) -> None:
+@pytest.mark.parametrize(
+    ("fate", "is_broken"), [("fenced", True), ("unclean", False), ("unclean before", True), ("gone", False)]
+)
+def test_last_known_leader_is_elected_by_the_batch_that_loses_the_elr(fate: str, is_broken: bool) -> None:
     checker = metadata.LastKnownLeaderIsLastResort()
     before = row((), NO_LEADER, elr=(2,), last_known_elr=(1,))
     after = row((1,), 1, recovery=RECOVERING)
     view = view_with(after, broker(1), broker(2, is_fenced=True), broker(3))
-    if fate == "unclean":
+    if fate.startswith("unclean"):
         view.unclean[20] = None
+        checker.registered(view, Registration(None, view.image.brokers[2], 20))
+    if fate == "unclean before":
+        assert not breaks(checker.batch_committed, view, [])
     if fate == "gone":
         del view.image.brokers[2]
     assert not step(checker, before, after, view=view)

@@ -159,6 +159,50 @@ def test_who_is_heard_of() -> None:
     assert not breaks(checker.fenced, view, seen, 5)
 
 
+def test_pause_of_the_leader_is_no_silence_of_brokers() -> None:
+    checker, view = responses.LiveBrokersAreNotFenced(), view_with()
+    view.now_ms, view.shortest_session_ms, view.leads_since[4] = 1000.0, 100.0, 0.0
+    seen = view.brokers[1]
+    seen.heard_ms, seen.heartbeat_leader_epoch = 850.0, 4
+    assert not breaks(checker.fenced, view, seen, 4)
+    view.leader_paused_ms[4] = 80.0
+    assert breaks(checker.fenced, view, seen, 4)
+    seen.leader_paused_ms = 80.0
+    assert not breaks(checker.fenced, view, seen, 4), "that pause was before the heartbeat"
+
+
+def test_drained_broker_waits_for_its_followers() -> None:
+    checker, view = responses.ShutdownsAreKnownToFollowers(), view_with(row((2, 3), 2))
+    view.image.brokers[1] = broker(1, in_controlled_shutdown=True)
+    host(view, 2, known=row((2, 3), 2))
+    replica = host(view, 3, known=row((1, 2, 3), 1))
+    go = BrokerHeartbeatResponse(should_shut_down=True)
+    assert breaks(checker.heartbeat_completed, view, view.brokers[1], go)
+    assert not breaks(checker.heartbeat_completed, view, view.brokers[1], BrokerHeartbeatResponse())
+    replica.known = row((2, 3), 2)
+    assert not breaks(checker.heartbeat_completed, view, view.brokers[1], go)
+    replica.known = row((1, 2, 3), 1)
+    view.image.brokers[3] = broker(3, is_fenced=True)
+    assert not breaks(checker.heartbeat_completed, view, view.brokers[1], go), "it is not active"
+
+
+def test_silent_broker_is_fenced_within_two_sessions() -> None:
+    checker, view = responses.SilentBrokersAreFenced(), view_with()
+    view.longest_session_ms = 100.0
+    view.brokers[2].runs, view.brokers[2].ended_ms = False, 0.0
+
+    def answered(now_ms: float, epoch: int = 4) -> bool:
+        view.now_ms, view.brokers[1].heartbeat_leader_epoch = now_ms, epoch
+        return breaks(checker.heartbeat_completed, view, view.brokers[1], BrokerHeartbeatResponse())
+
+    assert [answered(each) for each in range(10, 210, 20)] == [False] * 10
+    assert answered(211.0)
+    assert not answered(220.0, epoch=5), "another leader begins with whole sessions"
+    assert [answered(each, 5) for each in (260.0, 300.0, 360.0, 450.0)] == [False] * 4, "it was silent itself"
+    view.image.brokers[2] = broker(2, is_fenced=True)
+    assert not any(answered(each, 5) for each in range(460, 1000, 40))
+
+
 class TestWhatMustComeToBe:
     def whole(self) -> tuple[ClusterView, list[Replica]]:
         view = view_with(row((1, 2, 3)))
