@@ -9,5 +9,5 @@ from tests.support.client.event_loop_patience import be_patient
 
 @pytest_asyncio.fixture
 async def patient_time() -> None:
-    """Timeouts of milliseconds are for who stays silent, not for a machine that stands still."""
+    """Millisecond timeouts are meant for silent nodes, not for a machine that stalls."""
     be_patient(asyncio.get_running_loop())

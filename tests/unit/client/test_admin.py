@@ -1,4 +1,4 @@
-"""The admin client: finds the leader, asks again elsewhere, gives up in time."""
+"""The admin client finds the leader, retries at other nodes, and respects its deadline."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class FakeQuorum:
-    """Fake nodes with ids from 0; all know `leader`, only that one answers what only leaders do."""
+    """Fake nodes with ids from 0; all know `leader`, and only the leader handles the leader's requests."""
 
     def __init__(self) -> None:
         self.nodes: list[FakeNode] = []
@@ -58,7 +58,7 @@ class FakeQuorum:
         self.silent: set[int] = set()
         self.config_error = (0, "")
 
-    def answer(self, node: int, request: Request) -> Message | None:
+    def respond(self, node: int, request: Request) -> Message | None:
         if node in self.silent:
             return None
         addresses = [(number, *self.nodes[number].address) for number in range(len(self.nodes))]
@@ -90,8 +90,8 @@ class FakeQuorum:
             return IncrementalAlterConfigsResponse(0, [AlterConfigsResourceResponse(code, text, 2, "orders")])
         raise ConnectionError
 
-    def asked(self, api_key: int) -> list[int]:
-        """How often each node was asked with an API."""
+    def request_counts(self, api_key: int) -> list[int]:
+        """The number of requests of an API that each node received."""
         return [sum(request.api_key == api_key for request in node.requests) for node in self.nodes]
 
 
@@ -102,7 +102,7 @@ async def quorum(
     made = FakeQuorum()
     async with AsyncExitStack() as stack:
         for number in range(size):
-            node = FakeNode(lambda request, number=number: made.answer(number, request), spoken)
+            node = FakeNode(lambda request, number=number: made.respond(number, request), spoken)
             made.nodes.append(await stack.enter_async_context(node))
         yield made
 
@@ -116,20 +116,20 @@ async def test_request_is_sent_to_current_leader() -> None:
         made.leader = 2
         partition = await admin.describe_quorum()
         assert (partition.leader_id, partition.leader_epoch, partition.high_watermark) == (2, 7, 42)
-        assert made.asked(ApiKey.DESCRIBE_QUORUM) == [0, 0, 1]
+        assert made.request_counts(ApiKey.DESCRIBE_QUORUM) == [0, 0, 1]
         assert await admin.find_leader() == Leader(2, *made.nodes[2].address)
 
 
-async def test_a_known_leader_and_its_connection_are_used_again() -> None:
+async def test_known_leader_and_connection_are_reused() -> None:
     async with quorum() as made, client(made, 0) as admin:
         made.leader = 1
         for _ in range(3):
             await admin.describe_quorum()
-        assert made.asked(ApiKey.METADATA) == [1, 0, 0]
+        assert made.request_counts(ApiKey.METADATA) == [1, 0, 0]
         assert [node.connections for node in made.nodes] == [1, 1, 0]
 
 
-async def test_a_stock_controller_is_found_by_describe_cluster() -> None:
+async def test_stock_controller_is_found_by_describe_cluster() -> None:
     stock = {key: versions for key, versions in ALL_APIS.items() if key != ApiKey.METADATA}
     async with quorum(spoken=stock) as made, client(made, 0) as admin:
         made.leader = 1
@@ -142,7 +142,7 @@ async def test_client_follows_leader_change() -> None:
         await admin.alter_configs(ResourceType.TOPIC, "orders", {"a": "1"})
         made.leader = 2
         await admin.alter_configs(ResourceType.TOPIC, "orders", {"a": "1"})
-        assert made.asked(ApiKey.INCREMENTAL_ALTER_CONFIGS) == [2, 0, 1]
+        assert made.request_counts(ApiKey.INCREMENTAL_ALTER_CONFIGS) == [2, 0, 1]
         assert (await admin.describe_quorum()).leader_id == 2
 
 
@@ -154,16 +154,16 @@ async def test_client_recovers_from_leader_crash() -> None:
         assert (await admin.describe_quorum()).leader_id == 1
 
 
-async def test_a_request_in_flight_is_sent_again_when_the_connection_breaks() -> None:
+async def test_request_in_flight_is_retried_after_connection_loss() -> None:
     async with quorum() as made, client(made, 0, 1) as admin:
-        answer = made.nodes[0].script
+        script = made.nodes[0].script
         broken: list[Request] = []
 
         def break_once(request: Request) -> Message | None:
             if request.api_key == ApiKey.DESCRIBE_QUORUM and not broken:
                 broken.append(request)
                 raise ConnectionError
-            return answer(request)
+            return script(request)
 
         made.nodes[0].script = break_once
         assert (await admin.describe_quorum()).leader_id == 0
@@ -171,32 +171,32 @@ async def test_a_request_in_flight_is_sent_again_when_the_connection_breaks() ->
         assert made.nodes[0].connections == 2
 
 
-async def test_a_node_that_does_not_answer_is_left_for_another() -> None:
+async def test_unresponsive_node_is_replaced_by_another() -> None:
     async with quorum() as made, client(made, 0, 1, attempt_timeout_ms=50) as admin:
         made.silent.add(0)
         made.leader = 2
         assert (await admin.describe_quorum()).leader_id == 2
-        assert made.asked(ApiKey.METADATA) == [1, 1, 0]
+        assert made.request_counts(ApiKey.METADATA) == [1, 1, 0]
 
 
-async def test_a_connection_that_is_too_slow_is_given_up() -> None:
+async def test_slow_connection_attempt_times_out() -> None:
     async with quorum(1) as made, client(made, 0, attempt_timeout_ms=50) as admin:
-        answer = made.nodes[0].script
-        made.nodes[0].script = lambda request: None if len(made.nodes[0].requests) == 1 else answer(request)
+        script = made.nodes[0].script
+        made.nodes[0].script = lambda request: None if len(made.nodes[0].requests) == 1 else script(request)
         assert (await admin.metadata()).controller_id == 0
         assert made.nodes[0].connections == 2
 
 
-async def test_what_any_node_may_be_asked_follows_it_to_the_leader() -> None:
+async def test_request_to_any_node_follows_not_leader_error() -> None:
     async with quorum() as made, client(made, 0) as admin:
         made.leader = 2
         response = await admin.send(IncrementalAlterConfigsRequest())
         assert isinstance(response, IncrementalAlterConfigsResponse)
         assert response.responses[0].error_code == 0
-        assert made.asked(ApiKey.INCREMENTAL_ALTER_CONFIGS) == [1, 0, 1]
+        assert made.request_counts(ApiKey.INCREMENTAL_ALTER_CONFIGS) == [1, 0, 1]
 
 
-async def test_bootstrap_addresses_where_nobody_listens_are_skipped() -> None:
+async def test_unreachable_bootstrap_addresses_are_skipped() -> None:
     async with quorum() as made:
         dead = [made.nodes[0].address, made.nodes[1].address]
         for node in made.nodes[:2]:
@@ -248,69 +248,69 @@ async def test_unresponsive_server_times_out() -> None:
             await admin.metadata()
 
 
-async def test_a_node_given_by_its_id_answers_for_itself() -> None:
+async def test_response_of_node_given_by_id_is_unchanged() -> None:
     async with quorum() as made, client(made, 0) as admin:
         request = IncrementalAlterConfigsRequest()
         response = await admin.send(request, 1)
         assert isinstance(response, IncrementalAlterConfigsResponse)
         assert response.responses[0].error_code == ErrorCode.NOT_CONTROLLER
-        assert made.asked(ApiKey.INCREMENTAL_ALTER_CONFIGS) == [0, 1, 0]
+        assert made.request_counts(ApiKey.INCREMENTAL_ALTER_CONFIGS) == [0, 1, 0]
         assert await admin.api_versions(2) == ALL_APIS
 
 
-async def test_a_node_that_is_not_known_is_told() -> None:
+async def test_unknown_node_id_is_reported() -> None:
     async with quorum() as made, client(made, 0, timeout_ms=60) as admin:
         with pytest.raises(RequestFailed, match=r"node 9 is unknown; known nodes: \[0, 1, 2\]"):
             await admin.metadata(9)
 
 
-async def test_a_request_that_the_node_does_not_speak_fails_at_once() -> None:
+async def test_unsupported_request_fails_immediately() -> None:
     async with quorum(1, {18: (0, 4), 3: (0, 13)}) as made, client(made, 0) as admin:
         with pytest.raises(UnsupportedVersion, match="AlterQuorum"):
             await admin.send(AlterQuorumRequest())
 
 
-async def test_what_a_stock_leader_does_not_speak_is_asked_of_a_node_that_does() -> None:
+async def test_request_unsupported_by_stock_leader_goes_to_other_node() -> None:
     stock = {key: versions for key, versions in ALL_APIS.items() if key != ApiKey.DESCRIBE_CONFIGS}
     async with quorum() as made, client(made, 1) as admin:
         made.nodes[0].spoken = stock
         await admin.send(DescribeConfigsRequest(), "leader")
-        assert made.asked(ApiKey.DESCRIBE_CONFIGS) == [0, 1, 0]
+        assert made.request_counts(ApiKey.DESCRIBE_CONFIGS) == [0, 1, 0]
 
 
 def without(*keys: int) -> dict[int, tuple[int, int]]:
-    """What a stock controller speaks: all but these APIs."""
+    """The APIs of a stock controller: all but these."""
     return {key: versions for key, versions in ALL_APIS.items() if key not in keys}
 
 
-async def test_brokers_are_requested_of_another_node_under_a_stock_leader() -> None:
-    """A stock controller speaks DescribeCluster, and refuses it for brokers with MISMATCHED_ENDPOINT_TYPE."""
+async def test_brokers_are_described_by_other_node_under_stock_leader() -> None:
+    """A stock controller supports DescribeCluster, but rejects it for brokers with MISMATCHED_ENDPOINT_TYPE."""
     async with quorum() as made, client(made, 1) as admin:
         made.nodes[0].spoken = without(ApiKey.METADATA)
         cluster = await admin.describe_brokers()
         assert [broker.broker_id for broker in cluster.brokers] == [7]
-        assert made.asked(ApiKey.DESCRIBE_CLUSTER) == [0, 1, 0]
+        assert made.request_counts(ApiKey.DESCRIBE_CLUSTER) == [0, 1, 0]
 
 
-async def test_brokers_cannot_be_requested_of_stock_controllers_alone() -> None:
+async def test_stock_controllers_alone_cannot_describe_brokers() -> None:
     async with quorum(spoken=without(ApiKey.METADATA)) as made, client(made, 0) as admin:
         with pytest.raises(RequestFailed, match=r"add a quorumd node or a broker to --bootstrap-server"):
             await admin.describe_brokers()
 
 
-async def test_a_node_that_is_down_is_skipped_under_a_stock_leader() -> None:
+async def test_stopped_node_is_skipped_under_stock_leader() -> None:
     stock = without(ApiKey.DESCRIBE_CONFIGS)
     async with quorum() as made, client(made, 1, 2, timeout_ms=2000) as admin:
         made.nodes[0].spoken = stock
         await admin.find_leader()
         await made.nodes[1].stop()
         await admin.send(DescribeConfigsRequest(), "leader")
-        assert made.asked(ApiKey.DESCRIBE_CONFIGS) == [0, 0, 1]
+        assert made.request_counts(ApiKey.DESCRIBE_CONFIGS) == [0, 0, 1]
 
 
 @pytest.mark.parametrize("voters", [[0, 1], None], ids=["voters", "cancel"])
-async def test_a_stock_leader_cannot_be_given_target_voters(voters: list[int] | None) -> None:
-    """It has no AlterQuorum; another node would refuse with NOT_LEADER_OR_FOLLOWER until the deadline."""
+async def test_stock_leader_rejects_target_voters(voters: list[int] | None) -> None:
+    """It has no AlterQuorum; another node would respond NOT_LEADER_OR_FOLLOWER until the deadline."""
     async with quorum() as made, client(made, 1) as admin:
         made.nodes[0].spoken = without(ApiKey.ALTER_QUORUM)
         with pytest.raises(
@@ -319,15 +319,15 @@ async def test_a_stock_leader_cannot_be_given_target_voters(voters: list[int] | 
         ) as failed:
             await admin.alter_quorum(voters)
         assert failed.value.error_code == ErrorCode.UNSUPPORTED_VERSION
-        assert made.asked(ApiKey.ALTER_QUORUM) == [0, 0, 0]
+        assert made.request_counts(ApiKey.ALTER_QUORUM) == [0, 0, 0]
 
 
-async def test_configs() -> None:
+async def test_configs_are_described_and_altered() -> None:
     async with quorum() as made, client(made, 0) as admin:
         (config,) = await admin.describe_configs(ResourceType.TOPIC, "orders", ["retention.ms"])
         assert (config.name, config.value) == ("retention.ms", "1000")
-        asked = made.nodes[0].requests[-1].message
-        assert repr(asked).count("'retention.ms'") == 1
+        sent = made.nodes[0].requests[-1].message
+        assert repr(sent).count("'retention.ms'") == 1
         await admin.describe_configs(ResourceType.TOPIC, "orders")
         assert "configuration_keys=None" in repr(made.nodes[0].requests[-1].message)
 
@@ -341,7 +341,7 @@ async def test_configs() -> None:
         ]
 
 
-async def test_an_error_of_a_config_is_told_with_its_text() -> None:
+async def test_config_error_is_reported_with_message() -> None:
     async with quorum() as made, client(made, 0) as admin:
         made.config_error = (ErrorCode.INVALID_CONFIG, "retention.ms must be a number")
         text = r"configs of topic 'orders': INVALID_CONFIG \(40\): retention.ms must be a number"
@@ -354,19 +354,19 @@ async def test_an_error_of_a_config_is_told_with_its_text() -> None:
             await admin.describe_configs(99, "x")
 
 
-async def test_cluster_and_metadata() -> None:
+async def test_cluster_and_metadata_are_described() -> None:
     async with quorum() as made, client(made, 0) as admin:
         assert (await admin.describe_cluster()).cluster_id == "c"
         assert [broker.node_id for broker in (await admin.metadata()).brokers] == [0, 1, 2]
 
 
-async def test_requests_at_the_same_time_share_one_connection() -> None:
+async def test_concurrent_requests_share_one_connection() -> None:
     async with quorum() as made, client(made, 0) as admin:
         await asyncio.gather(*(admin.metadata() for _ in range(10)))
         assert made.nodes[0].connections == 1
-        assert made.asked(ApiKey.METADATA) == [10, 0, 0]
+        assert made.request_counts(ApiKey.METADATA) == [10, 0, 0]
 
 
-async def test_an_empty_bootstrap_is_refused() -> None:
+async def test_empty_bootstrap_is_rejected() -> None:
     with pytest.raises(ValueError, match="bootstrap"):
         AdminClient([])

@@ -1,4 +1,4 @@
-"""The admin client changes voters: what it sends, what it asks again for, and what is fatal (KIP-595 draft)."""
+"""Voter changes of the admin client: requests, retries and fatal errors (KIP-595 draft)."""
 
 from __future__ import annotations
 
@@ -34,27 +34,28 @@ def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Quorum:
-    """Node 0 leads, `voters` vote; requests for other voters get the `errors` one after the other, then NONE."""
+    """Node 0 leads, and `voters` are the voters; requests for other voters get the `errors` one after the other,
+    then NONE."""
 
     node: FakeNode
 
     def __init__(self) -> None:
         self.errors: list[tuple[int, str | None]] = []
         self.voters: list[ReplicaKey] = []
-        self.asked: list[Any] = []
-        self.metadata_asked = 0
+        self.requests: list[Any] = []
+        self.metadata_requests = 0
         self.leader = 0
 
-    def answer(self, request: Request) -> Message | None:
+    def respond(self, request: Request) -> Message | None:
         if request.api_key == ApiKey.METADATA:
-            self.metadata_asked += 1
+            self.metadata_requests += 1
             brokers = [MetadataResponseBroker(0, *self.node.address)]
             return MetadataResponse(brokers=brokers, controller_id=self.leader)
         if request.api_key == ApiKey.DESCRIBE_QUORUM:
             wire = describe_quorum_response
             partition = wire.PartitionData(current_voters=[wire.ReplicaState(*key) for key in self.voters])
             return wire.DescribeQuorumResponse(topics=[wire.TopicData(METADATA_TOPIC, [partition])])
-        self.asked.append(request.message)
+        self.requests.append(request.message)
         error = self.errors.pop(0) if self.errors else (0, None)
         if request.api_key == ApiKey.ADD_RAFT_VOTER:
             return AddRaftVoterResponse(0, *error)
@@ -73,7 +74,7 @@ async def quorum(
     made = Quorum()
     made.errors = list(errors)
     async with (
-        FakeNode(made.answer) as made.node,
+        FakeNode(made.respond) as made.node,
         AdminClient([made.node.address], timeout_ms=timeout_ms) as admin,
     ):
         yield made, admin
@@ -82,7 +83,7 @@ async def quorum(
 async def test_alter_quorum_names_the_targets() -> None:
     async with quorum() as (made, admin):
         await admin.alter_quorum([0, 3, 4])
-        (topic,) = made.asked[0].topics
+        (topic,) = made.requests[0].topics
         assert topic.topic_name == METADATA_TOPIC
         assert [target.voter_id for target in topic.partitions[0].target_voters] == [0, 3, 4]
 
@@ -90,23 +91,23 @@ async def test_alter_quorum_names_the_targets() -> None:
 async def test_alter_quorum_without_voters_cancels() -> None:
     async with quorum() as (made, admin):
         await admin.alter_quorum(None)
-        assert made.asked[0].topics[0].partitions[0].target_voters is None
+        assert made.requests[0].topics[0].partitions[0].target_voters is None
 
 
-async def test_add_voter_names_the_replica_and_where_it_is() -> None:
+async def test_add_voter_sends_replica_and_endpoints() -> None:
     async with quorum() as (made, admin):
         await admin.add_voter(VOTER, [ENDPOINT])
-        requested = made.asked[0]
+        requested = made.requests[0]
         assert (requested.voter_id, requested.voter_directory_id) == VOTER
         assert [(e.name, e.host, e.port) for e in requested.listeners] == [ENDPOINT]
         assert 0 < requested.timeout_ms < cluster_client.DEFAULT_ATTEMPT_TIMEOUT_MS, "the node gives up first"
         assert requested.ack_when_committed
 
 
-async def test_remove_voter_names_the_replica() -> None:
+async def test_remove_voter_sends_replica() -> None:
     async with quorum() as (made, admin):
         await admin.remove_voter(VOTER)
-        assert (made.asked[0].voter_id, made.asked[0].voter_directory_id) == VOTER
+        assert (made.requests[0].voter_id, made.requests[0].voter_directory_id) == VOTER
 
 
 CHANGES: dict[str, Any] = {
@@ -120,33 +121,33 @@ CHANGES: dict[str, Any] = {
 @pytest.mark.parametrize(
     "error", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT]
 )
-async def test_the_leader_is_looked_for_anew_and_asked_again(change: Any, error: ErrorCode) -> None:
+async def test_leader_is_looked_up_again_before_retry(change: Any, error: ErrorCode) -> None:
     async with quorum((int(error), "not now")) as (made, admin):
         await change(admin)
-        assert len(made.asked) == 2
-        assert made.metadata_asked == 2
+        assert len(made.requests) == 2
+        assert made.metadata_requests == 2
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 @pytest.mark.parametrize("error", [ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.INVALID_REQUEST])
-async def test_what_does_not_get_better_is_fatal_at_once(change: Any, error: ErrorCode) -> None:
+async def test_non_retriable_error_fails_immediately(change: Any, error: ErrorCode) -> None:
     async with quorum((int(error), "for a reason")) as (made, admin):
         with pytest.raises(RequestFailed, match=f"{error.name}.*for a reason") as failed:
             await change(admin)
         assert failed.value.error_code == error
-        assert len(made.asked) == 1
+        assert len(made.requests) == 1
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-async def test_it_waits_for_an_election_until_the_deadline(change: Any) -> None:
+async def test_voter_change_waits_for_election_until_deadline(change: Any) -> None:
     async with quorum(timeout_ms=80) as (made, admin):
         made.leader = -1
         with pytest.raises(RequestFailed, match="leader of the quorum is unknown"):
             await change(admin)
-        assert made.asked == []
+        assert made.requests == []
 
 
-async def test_why_it_did_not_work_in_time_is_told() -> None:
+async def test_timeout_is_reported_with_last_error() -> None:
     errors = [(7, "node 4 is 17 records behind")] * 1000
     async with quorum(*errors, timeout_ms=80) as (_, admin):
         with pytest.raises(RequestFailed, match=r"failed for 80 ms.*node 4 is 17 records behind") as failed:
@@ -157,7 +158,7 @@ async def test_why_it_did_not_work_in_time_is_told() -> None:
 LATE, DUPLICATE, NOT_FOUND = (7, None), (126, "votes"), (127, "does not vote")
 
 
-async def test_an_addition_that_was_made_by_an_attempt_before_is_made() -> None:
+async def test_voter_added_by_earlier_attempt_counts_as_added() -> None:
     async with quorum(LATE, DUPLICATE) as (made, admin):
         made.voters = [VOTER]
         await admin.add_voter(VOTER, [ENDPOINT])
@@ -166,21 +167,21 @@ async def test_an_addition_that_was_made_by_an_attempt_before_is_made() -> None:
 @pytest.mark.parametrize(
     ("errors", "voter"), [([DUPLICATE], VOTER), ([LATE, DUPLICATE], OTHER_DISK)], ids=["first", "other disk"]
 )
-async def test_a_voter_that_was_there_before_is_told(errors: Any, voter: ReplicaKey) -> None:
+async def test_existing_voter_is_reported(errors: Any, voter: ReplicaKey) -> None:
     async with quorum(*errors) as (made, admin):
         made.voters = [voter]
         with pytest.raises(RequestFailed, match="DUPLICATE_VOTER"):
             await admin.add_voter(VOTER, [ENDPOINT])
 
 
-async def test_a_removal_that_was_made_by_an_attempt_before_is_made() -> None:
+async def test_voter_removed_by_earlier_attempt_counts_as_removed() -> None:
     async with quorum(LATE, NOT_FOUND) as (_, admin):
         await admin.remove_voter(VOTER)
 
 
 @pytest.mark.parametrize("errors", [[NOT_FOUND], [LATE, NOT_FOUND]], ids=["first", "the last voter"])
-async def test_a_voter_that_cannot_be_removed_is_told(errors: Any) -> None:
-    """The last voter stays: the engine says of it that it is not found."""
+async def test_rejected_removal_is_reported(errors: Any) -> None:
+    """The last voter cannot be removed; the engine reports it as not found."""
     async with quorum(*errors) as (made, admin):
         made.voters = [VOTER] if len(errors) > 1 else []
         with pytest.raises(RequestFailed, match="VOTER_NOT_FOUND"):

@@ -1,4 +1,4 @@
-"""The load generator against a scripted server: what it sends, what it counts, what it refuses to count."""
+"""The load generator against a scripted server: its requests, what it counts and what it does not."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from quorumd.protocol.messages.incremental_alter_configs_response import (
     IncrementalAlterConfigsResponse,
 )
 
-Answer = Callable[[int, bytes], bytes]
+Reply = Callable[[int, bytes], bytes]
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 @pytest.fixture(autouse=True)
 def _time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It goes on by a millisecond whenever it is looked at: a slow machine does not write less."""
+    """Advances by a millisecond per call, so that a slow machine writes as much as a fast one."""
     looks = count()
     monkeypatch.setattr(load_generator, "perf_counter", lambda: next(looks) / 1000)
     monkeypatch.setattr(load_generator, "STALLED_S", 300.0)
@@ -50,7 +50,7 @@ def response(correlation_id: int, error: ErrorCode = ErrorCode.NONE) -> bytes:
 
 @asynccontextmanager
 async def listening(handle: Handler) -> AsyncIterator[int]:
-    """The port of a server that gives each connection to `handle`, and has closed all of them at the end."""
+    """The port of a server that passes each connection to `handle` and closes all of them at the end."""
     connections: list[asyncio.Task[None]] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -72,8 +72,8 @@ async def listening(handle: Handler) -> AsyncIterator[int]:
         await asyncio.gather(*connections)
 
 
-async def load(reply: Answer, *, in_flight: int, connections: int = 1) -> LoadReport:
-    """One run against a server that answers each request with what `reply` makes of it."""
+async def load(reply: Reply, *, in_flight: int, connections: int = 1) -> LoadReport:
+    """A run against a server that responds to each request with the result of `reply`."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
@@ -86,7 +86,7 @@ async def load(reply: Answer, *, in_flight: int, connections: int = 1) -> LoadRe
 
 
 async def measure(ports: list[int], *, in_flight: int = 1, connections: int = 1) -> LoadReport:
-    """One run; the leader is at one port after the other, and stays at the last."""
+    """A run in which the leader is at one port after the other, and stays at the last one."""
     left = iter([*ports[:-1], *repeat(ports[-1], 10_000)])
 
     async def leader() -> tuple[str, int]:
@@ -97,7 +97,7 @@ async def measure(ports: list[int], *, in_flight: int = 1, connections: int = 1)
     return run.report()
 
 
-def test_a_request_is_one_value_for_a_resource_of_its_own() -> None:
+def test_each_request_sets_one_value_of_its_own_resource() -> None:
     request = write_request("quorumd-load-0-1", 200)
     size, key, version, correlation_id = struct.unpack_from(">ihhi", request)
     assert (size, key, version, correlation_id) == (len(request) - 4, 44, 1, 0)
@@ -111,7 +111,7 @@ def test_a_request_is_one_value_for_a_resource_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(("in_flight", "connections"), [(1, 1), (7, 3), (2, 5)])
-def test_the_writes_in_flight_are_kept_and_counted(in_flight: int, connections: int) -> None:
+def test_writes_in_flight_are_maintained_and_counted(in_flight: int, connections: int) -> None:
     report = asyncio.run(
         load(lambda correlation_id, _: response(correlation_id), in_flight=in_flight, connections=connections)
     )
@@ -121,7 +121,7 @@ def test_the_writes_in_flight_are_kept_and_counted(in_flight: int, connections: 
     assert report.writes_per_second == pytest.approx(report.writes / 0.1)
 
 
-def test_every_write_in_flight_changes_a_config_of_its_own() -> None:
+def test_each_write_in_flight_has_its_own_config() -> None:
     names = set()
     values: dict[bytes, bytes] = {}
 
@@ -137,7 +137,7 @@ def test_every_write_in_flight_changes_a_config_of_its_own() -> None:
 
 
 class Leader:
-    """Keeps the names of resources with a value; `late` are written again after the first removal."""
+    """Stores the names of resources with a value; `late` are written again after the first removal."""
 
     def __init__(
         self, names: Iterable[str], late: Iterable[str] = (), error: ErrorCode = ErrorCode.NONE
@@ -166,20 +166,20 @@ class Leader:
         return DescribeConfigsResponse(0, found)
 
 
-def test_what_was_written_is_removed_in_parts() -> None:
+def test_written_resources_are_removed_in_parts() -> None:
     names = {f"quorumd-load-0-{slot}" for slot in range(501)}
     leader = Leader([*names, "another"])
     asyncio.run(remove_written(cast(ClusterClient, leader), names))
     assert (leader.left, leader.sizes) == ({"another"}, [500, 1])
 
 
-def test_write_that_was_under_way_is_removed_too() -> None:
+def test_write_in_flight_is_removed_too() -> None:
     leader = Leader(["a", "b"], late=["b"])
     asyncio.run(remove_written(cast(ClusterClient, leader), ["a", "b"]))
     assert (leader.left, leader.sizes) == (set(), [2, 1])
 
 
-def test_resources_that_cannot_be_removed_are_an_error() -> None:
+def test_resources_that_cannot_be_removed_are_reported() -> None:
     with pytest.raises(RequestFailed):
         asyncio.run(
             remove_written(
@@ -188,7 +188,7 @@ def test_resources_that_cannot_be_removed_are_an_error() -> None:
         )
 
 
-def test_resources_that_a_load_may_have_written_are_known() -> None:
+def test_possibly_written_resources_are_known() -> None:
     written = {"quorumd-load-0-0"}
 
     async def run() -> None:
@@ -208,7 +208,7 @@ def test_resources_that_a_load_may_have_written_are_known() -> None:
     assert written == {"quorumd-load-0-0", "quorumd-load-0-1", "quorumd-load-1-0"}
 
 
-def test_a_write_that_no_leader_would_accept_ends_the_run() -> None:
+def test_write_rejected_for_good_ends_run() -> None:
     with pytest.raises(RequestFailed, match="INVALID_CONFIG") as caught:
         asyncio.run(
             load(lambda number, _: response(number, ErrorCode.INVALID_CONFIG), in_flight=4, connections=2)
@@ -216,16 +216,16 @@ def test_a_write_that_no_leader_would_accept_ends_the_run() -> None:
     assert caught.value.error_code == ErrorCode.INVALID_CONFIG
 
 
-def test_a_leader_that_never_accepts_is_told() -> None:
+def test_leader_that_never_accepts_is_reported() -> None:
     with pytest.raises(RequestFailed, match="NOT_CONTROLLER"):
         asyncio.run(load(lambda number, _: response(number, ErrorCode.NOT_CONTROLLER), in_flight=1))
 
 
 @pytest.mark.parametrize("reason", ["refuses", "hangs up"])
-def test_the_load_goes_on_at_the_next_leader(reason: str) -> None:
+def test_load_continues_at_next_leader(reason: str) -> None:
     report = asyncio.run(_load_two_leaders(reason))
     assert report.writes > 10
-    # Of the three writes in flight some may have been answered right before the end.
+    # Some of the three writes in flight may have succeeded just before the end.
     assert 1 <= report.failed <= 3
     assert report.reconnections == 1
     assert report.longest_pause_ms > 0
@@ -251,7 +251,7 @@ async def _load_two_leaders(reason: str) -> LoadReport:
         return await measure([old, new], in_flight=3)
 
 
-def test_what_was_measured_before_a_cancel_is_reported() -> None:
+def test_measurements_before_cancel_are_reported() -> None:
     report = asyncio.run(_cancelled())
     assert report.writes > 0
     assert report.failed == 0
@@ -287,7 +287,7 @@ def test_out_of_order_response_is_not_counted() -> None:
         asyncio.run(load(lambda number, _: response(number + 1), in_flight=2))
 
 
-def test_a_broken_connection_is_told() -> None:
+def test_broken_connection_is_reported() -> None:
     with pytest.raises(RequestFailed, match="connection lost under load"):
         asyncio.run(_load_a_server_that_hangs_up())
 

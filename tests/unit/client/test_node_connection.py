@@ -37,7 +37,7 @@ async def test_request_gets_response() -> None:
         connection.close()
 
 
-async def test_many_in_flight_leave_in_one_write_and_are_answered_in_order() -> None:
+async def test_pipelined_requests_share_one_write_and_get_responses_in_order() -> None:
     async with FakeNode(cluster) as node:
         connection = await NodeConnection.open(*node.address)
         before = node.pieces
@@ -52,7 +52,7 @@ async def test_many_in_flight_leave_in_one_write_and_are_answered_in_order() -> 
         connection.close()
 
 
-async def test_a_lost_connection_fails_what_is_in_flight() -> None:
+async def test_lost_connection_fails_requests_in_flight() -> None:
     async with FakeNode(silence) as node:
         connection = await NodeConnection.open(*node.address)
         sent = [asyncio.ensure_future(connection.send(DescribeClusterRequest())) for _ in range(2)]
@@ -68,7 +68,7 @@ async def test_a_lost_connection_fails_what_is_in_flight() -> None:
         assert "closed by the node" in repr(connection)
 
 
-async def test_a_closed_connection_fails_what_is_in_flight() -> None:
+async def test_closed_connection_fails_requests_in_flight() -> None:
     async with FakeNode(silence) as node:
         connection = await NodeConnection.open(*node.address)
         outcomes: list[Outcome] = []
@@ -80,7 +80,7 @@ async def test_a_closed_connection_fails_what_is_in_flight() -> None:
         ]
 
 
-async def test_an_answer_to_somebody_who_went_away_is_dropped() -> None:
+async def test_response_to_cancelled_request_is_dropped() -> None:
     async with FakeNode(cluster) as node:
         connection = await NodeConnection.open(*node.address)
         leaving = asyncio.ensure_future(connection.send(DescribeClusterRequest()))
@@ -97,7 +97,7 @@ async def test_connection_refused() -> None:
         await NodeConnection.open(*address)
 
 
-async def test_a_node_that_closes_at_once() -> None:
+async def test_node_that_closes_immediately_is_reported() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
 
@@ -106,7 +106,7 @@ async def test_a_node_that_closes_at_once() -> None:
             await NodeConnection.open(*server.address)
 
 
-async def test_a_server_of_another_protocol() -> None:
+async def test_server_of_other_protocol_is_reported() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(100)
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -117,7 +117,7 @@ async def test_a_server_of_another_protocol() -> None:
             await NodeConnection.open(*server.address)
 
 
-async def test_an_older_node_is_asked_in_its_versions() -> None:
+async def test_older_node_gets_supported_versions() -> None:
     async with FakeNode(cluster, {18: (0, 1), 60: (0, 1)}) as node:
         connection = await NodeConnection.open(*node.address)
         assert connection.best_version(60) == 1

@@ -1,4 +1,4 @@
-"""From a file to Settings: aliases, and every problem of a file at once, each with its line."""
+"""From a file to Settings: aliases, and all problems of a file at once, each with its line."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def problems(tmp_path: Path, text: str) -> list[str]:
     return [line.removeprefix(str(path)) for line in str(refusal.value).splitlines()]
 
 
-def test_a_file_as_given_is_the_static_configuration(tmp_path: Path) -> None:
+def test_static_configuration_is_file_as_given(tmp_path: Path) -> None:
     path = tmp_path / "node.properties"
     path.write_text(GOOD + "quorum.fetch.timeout.ms = 3s\n")
     settings = load(str(path))
@@ -41,7 +41,7 @@ def test_a_file_as_given_is_the_static_configuration(tmp_path: Path) -> None:
     assert settings.node_settings().static_configs == settings.static_properties()
 
 
-def test_all_problems_of_a_file_are_told_in_order_with_file_line_key_and_what_is_allowed(
+def test_all_problems_are_reported_with_place_and_allowed_values(
     tmp_path: Path,
 ) -> None:
     reported = problems(
@@ -69,8 +69,8 @@ def test_all_problems_of_a_file_are_told_in_order_with_file_line_key_and_what_is
     ]
 
 
-def test_what_depends_on_a_bad_value_is_not_told(tmp_path: Path) -> None:
-    # Whether voters 2 and 3 can be found depends on the value that cannot be read.
+def test_problems_depending_on_invalid_value_are_not_reported(tmp_path: Path) -> None:
+    # Whether voters 2 and 3 can be found depends on the unreadable value.
     reported = problems(tmp_path, GOOD.replace("voters=1", "voters=1,2") + "bootstrap.servers=nowhere\n")
     assert len(reported) == 1
     assert reported[0].startswith(":6: bootstrap.servers=nowhere: 'nowhere' is not host:port")
@@ -90,7 +90,7 @@ def test_what_depends_on_a_bad_value_is_not_told(tmp_path: Path) -> None:
         "quorum.voters=1@${env:SECRET}",
     ],
 )
-def test_no_error_shows_what_may_be_a_secret(tmp_path: Path, line: str) -> None:
+def test_errors_show_no_possible_secret(tmp_path: Path, line: str) -> None:
     text = GOOD.replace("broker.id=1\n", "").replace("quorum.voters=1\n", "")
     path = tmp_path / "node.properties"
     path.write_text(f"{text}{line}\nnode.id=x\n")
@@ -99,7 +99,7 @@ def test_no_error_shows_what_may_be_a_secret(tmp_path: Path, line: str) -> None:
     assert "hunter2" not in str(refusal.value)
 
 
-def test_keys_that_nobody_knows_are_warned_of_once_with_one_hint(tmp_path: Path) -> None:
+def test_unknown_keys_give_one_warning_and_one_hint(tmp_path: Path) -> None:
     path = tmp_path / "node.properties"
     path.write_text(GOOD + "our.password=hunter2\nour.team=metal\nour.password=hunter3\n")
     assert [warning.removeprefix(str(path)) for warning in load(str(path)).warnings()] == [
@@ -133,7 +133,7 @@ log.retention.check.interval.ms=300000
 """
 
 
-def test_the_file_of_a_stock_controller_is_accepted_with_a_warning_for_each_key_without_effect(
+def test_stock_controller_file_is_accepted_with_warnings(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "controller.properties"
@@ -157,9 +157,7 @@ def test_the_file_of_a_stock_controller_is_accepted_with_a_warning_for_each_key_
 
 @pytest.mark.parametrize("lines", ["{broker}{metadata}", "{metadata}{broker}"])
 @pytest.mark.parametrize("broker", ["log.dirs=/data/1,/data/2", "log.dir=/data/1"])
-def test_the_metadata_folder_wins_over_the_folders_of_a_broker(
-    tmp_path: Path, lines: str, broker: str
-) -> None:
+def test_metadata_log_dir_overrides_log_dirs(tmp_path: Path, lines: str, broker: str) -> None:
     path = tmp_path / "node.properties"
     rest = "".join(line for line in GOOD.splitlines(keepends=True) if not line.startswith("log.dir"))
     path.write_text(rest + lines.format(broker=f"{broker}\n", metadata="metadata.log.dir=/metadata\n"))
@@ -170,7 +168,7 @@ def test_the_metadata_folder_wins_over_the_folders_of_a_broker(
     assert broker.partition("=")[0] not in dict(settings.static_properties())
 
 
-def test_two_keys_that_name_one_metadata_folder_need_no_warning(tmp_path: Path) -> None:
+def test_equal_metadata_and_log_dirs_give_no_warning(tmp_path: Path) -> None:
     path = tmp_path / "node.properties"
     path.write_text(STOCK.replace("log.dirs", "metadata.log.dir") + "log.dirs=/tmp/kraft-controller-logs\n")
     assert not [warning for warning in load(str(path)).warnings() if "log.dir" in warning]
@@ -192,19 +190,19 @@ def test_two_keys_that_name_one_metadata_folder_need_no_warning(tmp_path: Path) 
         ("delete.topic.enable=false", "topic deletion cannot be disabled"),
     ],
 )
-def test_a_key_that_is_dangerous_to_ignore_is_refused(tmp_path: Path, line: str, reason: str) -> None:
+def test_key_that_is_unsafe_to_ignore_is_rejected(tmp_path: Path, line: str, reason: str) -> None:
     (reported,) = problems(tmp_path, GOOD + line + "\n")
     assert reported.startswith(f":6: {line.partition('=')[0]}: ")
     assert reason in reported
     assert reported.endswith("; remove it only if the quorum may run without it")
 
 
-def test_a_listener_of_a_stock_file_that_is_not_plaintext_is_refused(tmp_path: Path) -> None:
+def test_stock_listener_other_than_plaintext_is_rejected(tmp_path: Path) -> None:
     (reported,) = problems(tmp_path, STOCK + "listener.security.protocol.map=CONTROLLER:SSL\n")
     assert "SSL is not supported yet" in reported
 
 
-def test_the_environment_wins_over_the_file_whatever_the_file_calls_the_setting(tmp_path: Path) -> None:
+def test_environment_overrides_file_under_any_key(tmp_path: Path) -> None:
     path = tmp_path / "node.properties"
     path.write_text(GOOD)
     settings = load(str(path), {"QUORUMD_NODE_ID": "1", "QUORUMD_QUORUM_FETCH_TIMEOUT_MS": "3s"})
@@ -213,7 +211,7 @@ def test_the_environment_wins_over_the_file_whatever_the_file_calls_the_setting(
     assert ("broker.id", "1") not in settings.static_properties()
 
 
-def test_what_is_wrong_in_the_environment_names_the_variable(tmp_path: Path) -> None:
+def test_invalid_environment_value_names_variable(tmp_path: Path) -> None:
     path = tmp_path / "node.properties"
     path.write_text(GOOD)
     environment = {"QUORUMD_NODE_ID": "x", "QUORUMD_BROKER_ID": "2", "QUORUMD_LOG_LEVEL": "LOUD"}
@@ -228,7 +226,7 @@ def test_what_is_wrong_in_the_environment_names_the_variable(tmp_path: Path) -> 
     assert "differs from node.id=x on QUORUMD_NODE_ID" in reported[0]
 
 
-def test_references_are_resolved_and_clients_are_not_told_what_they_stand_for(tmp_path: Path) -> None:
+def test_references_are_resolved_and_hidden_from_clients(tmp_path: Path) -> None:
     (tmp_path / "secrets.properties").write_text("a=0\nnode=1\n")
     path = tmp_path / "node.properties"
     path.write_text(GOOD.replace("broker.id=1", f"broker.id=${{file:{tmp_path}/secrets.properties:node}}"))
@@ -237,32 +235,32 @@ def test_references_are_resolved_and_clients_are_not_told_what_they_stand_for(tm
     assert "broker.id" not in dict(settings.static_properties())
 
 
-def test_a_reference_that_cannot_be_resolved_is_told_without_a_content(tmp_path: Path) -> None:
+def test_unresolvable_reference_is_reported_without_content(tmp_path: Path) -> None:
     (reported,) = problems(tmp_path, GOOD + "log.level=${file:/nonexistent/file:level}\n")
     assert reported == (
         ":6: log.level: ${file:/nonexistent/file:level}: cannot be read: No such file or directory"
     )
 
 
-def test_references_in_keys_without_effect_are_not_even_read(tmp_path: Path) -> None:
+def test_references_in_ignored_keys_are_not_read(tmp_path: Path) -> None:
     path = tmp_path / "node.properties"
     path.write_text(GOOD + "ssl.key.password=${file:/nonexistent/file:level}\n")
     assert load(str(path)).warnings() == (f"{path}:6: ssl.key.password has no effect here",)
 
 
-def test_two_names_of_one_setting_with_different_values(tmp_path: Path) -> None:
+def test_contradicting_aliases_are_rejected(tmp_path: Path) -> None:
     (reported,) = problems(tmp_path, GOOD + "node.id=2\n")
     assert reported == (
         ":6: node.id=2: differs from broker.id=1 on line 2, and both keys are the same setting; keep one of them"
     )
 
 
-def test_one_key_twice_with_different_values(tmp_path: Path) -> None:
+def test_contradicting_duplicate_key_is_rejected(tmp_path: Path) -> None:
     (reported,) = problems(tmp_path, GOOD + "broker.id=2\n")
     assert reported == ":6: broker.id=2: differs from broker.id=1 on line 2; keep one of them"
 
 
-def test_two_names_of_one_setting_with_the_same_value_are_fine(tmp_path: Path) -> None:
+def test_equal_aliases_are_accepted(tmp_path: Path) -> None:
     path = tmp_path / "node.properties"
     path.write_text(
         GOOD + "node.id=1\nquorum.request.timeout.ms=2s\ncontroller.quorum.request.timeout.ms=2000\n"
@@ -270,22 +268,22 @@ def test_two_names_of_one_setting_with_the_same_value_are_fine(tmp_path: Path) -
     assert load(str(path)).request_timeout_ms == 2000
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigError, match=r"none.properties: cannot be read: No such file or directory; give the path"
     ):
         load(str(tmp_path / "none.properties"))
 
 
-def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+def test_binary_file_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "node.properties"
     path.write_bytes(b"node.id=1\n\xff\xfe")
     with pytest.raises(ConfigError, match=r"node.properties:2: not UTF-8"):
         load(str(path))
 
 
-def test_a_file_of_another_kind_ends_the_search_for_problems(tmp_path: Path) -> None:
-    """Looking for what each of its lines may have meant took minutes."""
+def test_file_of_other_kind_stops_checks(tmp_path: Path) -> None:
+    """Searching for similar keys for each of its lines took minutes."""
     reported = problems(tmp_path, "".join(f"quorum.voter{number}=1\n" for number in range(3000)))
     assert len(reported) == MAX_FAULTS + 2
     assert reported[-2:] == [":21: too many problems; the rest of the file was not checked", f": {HINT}"]
@@ -296,6 +294,6 @@ def test_a_file_of_another_kind_ends_the_search_for_problems(tmp_path: Path) -> 
     ]
 
 
-def test_a_file_that_is_far_too_large(tmp_path: Path) -> None:
+def test_oversized_file_is_reported(tmp_path: Path) -> None:
     (reported,) = problems(tmp_path, "# nothing\n" * 7000)
     assert "larger than 65536 bytes" in reported

@@ -1,4 +1,4 @@
-"""Settings: what Node is told, and which settings do not go together."""
+"""Settings: the settings of a Node, and contradicting settings."""
 
 import os
 from typing import Any
@@ -24,7 +24,7 @@ def make(**texts: Any) -> Settings:
     return Settings.model_validate(base | texts)
 
 
-def test_defaults_are_kafkas_and_those_of_the_packages() -> None:
+def test_defaults_match_kafka_and_packages() -> None:
     assert make().node_settings() == NodeSettings(
         node_id=1,
         data_directory="/data",
@@ -113,30 +113,30 @@ def test_every_setting_reaches_the_node() -> None:
     )
 
 
-def test_the_controller_is_told_of_brokers_and_new_topics() -> None:
+def test_controller_settings_of_brokers_and_topics_are_passed() -> None:
     given = make(broker_session_timeout_ms="18s", default_replication_factor="3", num_partitions="12")
     assert given.node_settings().controller == ControllerSettings(18_000, 3, 12)
     assert make().node_settings().controller == ControllerSettings()
 
 
-def test_a_long_poll_never_outlasts_half_of_a_timeout() -> None:
+def test_long_poll_lasts_at_most_half_of_timeout() -> None:
     assert make(fetch_timeout_ms="300ms").node_settings().raft.fetch_max_wait_ms == 150
     assert make(request_timeout_ms="400ms").node_settings().raft.fetch_max_wait_ms == 200
 
 
-def test_the_log_is_kept_as_kafka_keeps_it() -> None:
+def test_retention_defaults_match_kafka() -> None:
     defaults, log = LogSettings(), make().node_settings().log
     assert (log.snapshot_bytes, log.snapshot_ms) == (defaults.snapshot_bytes, defaults.snapshot_ms)
     assert (log.retention_bytes, log.retention_ms) == (defaults.retention_bytes, defaults.retention_ms)
     assert make().node_settings().raft.snapshot_max_bytes == RaftSettings().snapshot_max_bytes
 
 
-def test_pieces_of_a_snapshot_fit_into_what_a_peer_accepts() -> None:
+def test_snapshot_chunks_fit_request_limit() -> None:
     raft = make(snapshot_max_bytes="1MiB", max_request_bytes="64KiB").node_settings().raft
     assert raft.snapshot_max_bytes == 32 << 10
 
 
-def test_a_relative_folder_is_relative_to_where_the_daemon_is_started() -> None:
+def test_relative_folder_is_relative_to_working_directory() -> None:
     assert make(data_directory="run/1").node_settings().data_directory == os.path.join(os.getcwd(), "run/1")
 
 
@@ -163,7 +163,7 @@ def test_settings_are_frozen() -> None:
         ({"connections_max_idle_ms": "2s"}, "more than quorum.fetch.timeout.ms (2000)"),
     ],
 )
-def test_settings_that_do_not_go_together(texts: dict[str, str], wrong: str) -> None:
+def test_contradicting_settings_are_rejected(texts: dict[str, str], wrong: str) -> None:
     with pytest.raises(ValidationError) as refusal:
         make(**texts)
     assert wrong in str(refusal.value)
@@ -183,7 +183,7 @@ def test_settings_that_do_not_go_together(texts: dict[str, str], wrong: str) -> 
         {"process_roles": "controller"},
     ],
 )
-def test_settings_that_do_go_together(texts: dict[str, str]) -> None:
+def test_compatible_settings_are_accepted(texts: dict[str, str]) -> None:
     assert make(**texts).warnings() == ()
 
 
@@ -197,19 +197,19 @@ def test_settings_that_do_go_together(texts: dict[str, str]) -> None:
         ({"fail_flush_after": "1"}, "faults are injected into this node"),
     ],
 )
-def test_warnings(texts: dict[str, str], warning: str) -> None:
+def test_suspicious_settings_give_warnings(texts: dict[str, str], warning: str) -> None:
     (line,) = make(**texts).warnings()
     assert warning in line
 
 
-def test_documentation_has_every_setting_with_all_its_keys() -> None:
+def test_documentation_has_all_keys_of_every_setting() -> None:
     rows = documentation()
     hidden = {
         "properties",
         "file_warnings",
         "clock_offset_ms",
         "fail_flush_after",
-    }  # what no file of a user says
+    }  # not set by files of users
     assert len(rows) == len(Settings.model_fields.keys() - hidden)
     keys = [key for row in rows for key in row.keys]
     assert len(keys) == len(set(keys))
@@ -232,25 +232,25 @@ def test_documentation_has_every_setting_with_all_its_keys() -> None:
         ("quorum.fetch.snapshot.max.bytes", "controller.quorum.fetch.snapshot.max.bytes"),
     ],
 )
-def test_the_drafts_key_and_kafkas_key_are_one_setting(draft: str, shipped: str) -> None:
+def test_draft_key_and_kafka_key_are_one_setting(draft: str, shipped: str) -> None:
     (row,) = [row for row in documentation() if draft in row.keys]
     assert shipped in row.keys
 
 
-def test_auto_join_is_off_unless_it_is_true() -> None:
+def test_auto_join_is_off_by_default() -> None:
     assert not make().node_settings().auto_join
     assert make(quorum_voters="", bootstrap_servers="h:1", auto_join="true").node_settings().auto_join
     with pytest.raises(ValidationError, match="neither true nor false"):
         make(auto_join="yes")
 
 
-def test_a_node_whose_log_names_the_voters_needs_neither_voters_nor_servers() -> None:
-    """The draft: once the voters are in the log, quorum.voters may be dropped. The start looks into the log."""
+def test_voters_and_servers_are_optional() -> None:
+    """As in the draft, quorum.voters may be removed once the voters are in the log, which is checked at startup."""
     settings = make(quorum_voters="", bootstrap_servers="")
     assert settings.node_settings().bootstrap_voters == ()
 
 
-def test_leader_balance_and_idle_records_are_those_of_kafka() -> None:
+def test_leader_balance_and_idle_defaults_match_kafka() -> None:
     controller = (
         make(leader_imbalance_check_interval_s="60", max_idle_interval_ms="0").node_settings().controller
     )

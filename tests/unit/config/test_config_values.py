@@ -1,4 +1,4 @@
-"""What each kind of value accepts, and what it says of anything else."""
+"""Accepted values of each kind, and errors for others."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ from quorumd.ids import Endpoint
         (values.FOLDER, "/var/lib/quorumd", "/var/lib/quorumd"),
     ],
 )
-def test_accepts(kind: Kind[Any], text: str, value: object) -> None:
+def test_valid_values_are_accepted(kind: Kind[Any], text: str, value: object) -> None:
     assert kind.validate(text) == value
 
 
@@ -87,7 +87,7 @@ def test_accepts(kind: Kind[Any], text: str, value: object) -> None:
         (values.FOLDER, "", "the value is empty"),
     ],
 )
-def test_refuses_and_says_what_is_wrong(kind: Kind[Any], text: str, wrong: str) -> None:
+def test_invalid_values_are_rejected_with_reason(kind: Kind[Any], text: str, wrong: str) -> None:
     with pytest.raises(PydanticCustomError) as refusal:
         kind.validate(text)
     context = refusal.value.context
@@ -96,5 +96,5 @@ def test_refuses_and_says_what_is_wrong(kind: Kind[Any], text: str, wrong: str) 
     assert context["allowed"] == kind.allowed
 
 
-def test_a_number_may_be_given_as_int() -> None:
+def test_number_may_be_given_as_int() -> None:
     assert duration("10ms", "1h").validate(2000) == 2000

@@ -1,4 +1,4 @@
-"""Java's properties format: what ends a key, what is a comment, what a backslash does."""
+"""Java's properties format: ends of keys, comments and backslashes."""
 
 import pytest
 
@@ -22,7 +22,7 @@ from quorumd.config.properties import Property, parse_properties
         (r"a=c:\\x", "a", r"c:\x"),
     ],
 )
-def test_one_property(text: str, key: str, value: str) -> None:
+def test_property_is_parsed(text: str, key: str, value: str) -> None:
     assert parse_properties(text) == [Property(key, value, 1)]
 
 
@@ -33,7 +33,7 @@ def test_comments_and_empty_lines_count_as_lines() -> None:
     ]
 
 
-def test_a_backslash_continues_a_line_and_the_property_keeps_its_first_line() -> None:
+def test_continued_property_keeps_first_line_number() -> None:
     text = "a=1,\\\n    2,\\\n\t3\nb=ends\\\\\nc=last\\"
     assert parse_properties(text) == [
         Property("a", "1,2,3", 1),
@@ -42,21 +42,21 @@ def test_a_backslash_continues_a_line_and_the_property_keeps_its_first_line() ->
     ]
 
 
-def test_a_continued_line_that_looks_like_a_comment_is_none() -> None:
+def test_continuation_line_is_never_a_comment() -> None:
     assert parse_properties("a=1,\\\n#2") == [Property("a", "1,#2", 1)]
 
 
-def test_a_broken_escape_is_a_fault_of_its_line() -> None:
+def test_invalid_escape_is_fault_of_its_line() -> None:
     (given,) = parse_properties("\n\na=\\u12g4")
     assert given.line == 3
     assert given.fault == "four hexadecimal digits must follow \\u"
 
 
-def test_a_key_given_twice_is_there_twice() -> None:
+def test_duplicate_key_is_kept_twice() -> None:
     assert [given.value for given in parse_properties("a=1\na=2")] == ["1", "2"]
 
 
-def test_two_escapes_may_be_one_character_and_half_of_one_is_a_fault() -> None:
+def test_surrogate_pair_is_one_character_and_half_is_fault() -> None:
     whole, half = parse_properties("a=\\ud83d\\ude00\nb=x\\ude00")
     assert (whole.value, whole.fault) == ("\U0001f600", "")
     assert "surrogate pairs" in half.fault

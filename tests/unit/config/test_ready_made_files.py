@@ -1,4 +1,4 @@
-"""Every ready-made file in config/ works as it is: properties, service, scrape targets, dashboard, image."""
+"""Every ready-made file in config/ works unchanged: properties, service, scrape targets, dashboard, image."""
 
 import json
 import re
@@ -20,13 +20,13 @@ PROPERTIES = sorted(CONFIG.rglob("*.properties"))
 
 
 @pytest.mark.parametrize("path", PROPERTIES, ids=lambda path: str(path.relative_to(CONFIG)))
-def test_properties_load_without_a_warning(path: Path) -> None:
+def test_properties_load_without_warning(path: Path) -> None:
     settings = load(str(path))
     assert settings.warnings() == ()
     assert settings.metrics_listener is not None
 
 
-def test_three_nodes_agree_on_the_voters_and_share_nothing_else() -> None:
+def test_three_nodes_share_only_voters() -> None:
     nodes = [load(str(path)) for path in sorted((CONFIG / "three-nodes").iterdir())]
     assert [node.node_id for node in nodes] == [1, 2, 3]
     assert len({node.quorum_voters for node in nodes}) == 1
@@ -49,13 +49,13 @@ def test_prometheus_scrapes_the_three_nodes() -> None:
     assert scrape_targets() == ["{}:{}".format(*(node.metrics_listener or ())) for node in nodes]
 
 
-def test_prometheus_scrapes_the_nodes_of_make_run_and_of_cluster_up(tmp_path: Path) -> None:
+def test_prometheus_scrapes_nodes_of_make_run_and_cluster_up(tmp_path: Path) -> None:
     demo = LocalCluster.open_or_plan(tmp_path, run_demo.NODES, run_demo.BASE_PORTS[0])
     for cluster in (demo, LocalCluster.open_or_plan(tmp_path)):
         assert scrape_targets() == [f"{HOST}:{node.metrics_port}" for node in cluster.nodes]
 
 
-def test_the_dashboard_asks_only_for_metrics_that_exist_and_for_most_of_them() -> None:
+def test_dashboard_uses_most_existing_metrics_only() -> None:
     dashboard = json.loads((CONFIG / "grafana-dashboard.json").read_text())
     request = set()
     for panel in dashboard["panels"]:
@@ -82,7 +82,7 @@ def test_the_dashboard_asks_only_for_metrics_that_exist_and_for_most_of_them() -
 
 
 @pytest.mark.parametrize("file", ["config/quorumd.service", "Dockerfile"])
-def test_service_and_image_start_a_node_with_options_that_exist(file: str) -> None:
+def test_service_and_image_use_existing_options(file: str) -> None:
     from quorumd.cli.start import start
 
     text = (ROOT / file).read_text()
@@ -91,7 +91,7 @@ def test_service_and_image_start_a_node_with_options_that_exist(file: str) -> No
     assert options <= {option for parameter in start.params for option in parameter.opts}
 
 
-def test_the_image_is_made_of_files_that_are_there_and_not_ignored() -> None:
+def test_image_files_exist_and_are_not_ignored() -> None:
     dockerfile = (ROOT / "Dockerfile").read_text()
     kept = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
     sources = [
@@ -105,23 +105,23 @@ def test_the_image_is_made_of_files_that_are_there_and_not_ignored() -> None:
         assert source in kept
 
 
-def test_the_service_does_not_restart_what_only_a_person_can_correct() -> None:
+def test_service_does_not_restart_after_permanent_failures() -> None:
     service = (CONFIG / "quorumd.service").read_text()
     assert "RestartPreventExitStatus=2 3 6\n" in service
     assert "Type=notify\n" in service
 
 
 @pytest.mark.parametrize("directive", ["LimitNOFILE", "StateDirectory", "NoNewPrivileges", "ProtectSystem"])
-def test_the_service_is_confined(directive: str) -> None:
+def test_service_is_sandboxed(directive: str) -> None:
     assert f"\n{directive}=" in (CONFIG / "quorumd.service").read_text()
 
 
-def test_systemd_finds_nothing_wrong_with_the_service(tmp_path: Path) -> None:
+def test_systemd_accepts_service(tmp_path: Path) -> None:
     lines = (CONFIG / "quorumd.service").read_text().splitlines()
     assert all(re.fullmatch(r"|#.*|\[[A-Z]\w+\]|[A-Z]\w+=.*", line) for line in lines)
     analyze = shutil.which("systemd-analyze")
     if analyze is None:
-        return  # the rest is for machines that have systemd
+        return  # the rest requires systemd
     daemon = tmp_path / "quorumd"
     daemon.write_text("#!/bin/sh\n")
     daemon.chmod(0o755)

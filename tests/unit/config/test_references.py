@@ -1,4 +1,4 @@
-"""References in values: Kafka's three config providers, what restricts them, and what cannot be resolved."""
+"""References in values: Kafka's three config providers, their restrictions, and unresolvable references."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def secrets(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_key_of_a_file_a_file_of_a_folder_and_a_variable(secrets: Path) -> None:
+def test_references_to_file_folder_and_variable_are_resolved(secrets: Path) -> None:
     value = f"<${{file:{secrets}/some.properties:user}}|${{dir:{secrets}:token}}|${{env:HOME_TOWN}}>"
     assert is_reference(value)
     assert providers(HOME_TOWN="Oslo").resolve(value) == "<alice!|t-1|Oslo>"
 
 
 @pytest.mark.parametrize("value", ["", "plain", "$x", "${x}", "a$b{c:d}"])
-def test_what_is_no_reference_stays(value: str) -> None:
+def test_text_without_reference_is_unchanged(value: str) -> None:
     assert not is_reference(value)
     assert providers().resolve(value) == value
 
 
-def test_providers_by_other_names(secrets: Path) -> None:
+def test_providers_may_be_renamed(secrets: Path) -> None:
     text = (
         f"config.providers=vault,file\nconfig.providers.vault.class={FILE}\n"
         f"config.providers.file.class={FILE}\nnode.id=1\n"
@@ -60,16 +60,14 @@ def test_providers_by_other_names(secrets: Path) -> None:
         ("${env:NONE}", "the environment variable is not set"),
     ],
 )
-def test_what_cannot_be_resolved_is_told_with_the_reference(
-    secrets: Path, reference: str, reason: str
-) -> None:
+def test_unresolvable_reference_is_reported(secrets: Path, reference: str, reason: str) -> None:
     reference = reference.replace("FOLDER", str(secrets))
     with pytest.raises(ValueError, match=re.escape(reason)) as refusal:
         providers().resolve(f"before {reference} after")
     assert str(refusal.value) == f"{reference}: {reason}"
 
 
-def test_restrictions_hold(secrets: Path) -> None:
+def test_provider_restrictions_are_enforced(secrets: Path) -> None:
     made = providers(
         f"config.providers=file,dir,env\nconfig.providers.file.class={FILE}\n"
         f"config.providers.dir.class={DIRECTORY}\nconfig.providers.env.class={ENVIRONMENT}\n"
@@ -104,7 +102,7 @@ def test_restrictions_hold(secrets: Path) -> None:
         ("config.providers.env.param.x=(", "config.providers.env.param.x", "not a parameter of a provider"),
     ],
 )
-def test_a_bad_declaration_is_told(text: str, key: str, wrong: str) -> None:
+def test_invalid_declaration_is_reported(text: str, key: str, wrong: str) -> None:
     ((given, reported, allowed),) = Providers({}).declare(parse_properties(text))
     assert given.key == key
     assert wrong in reported

@@ -1,4 +1,4 @@
-"""Figures of real images, and of nodes whose image is ahead of their log."""
+"""Statistics of real images, and of nodes whose image is ahead of their log."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_image_statistics_counts() -> None:
     assert dict(figures.broker_states) == {1: 20, 2: 30, 3: 10, 4: 30, 5: 10}
 
 
-def test_age_of_heartbeats_is_known_where_the_node_decides() -> None:
+def test_heartbeat_ages_are_known_on_leader() -> None:
     harness = BrokerHarness([1, 2])
     timeout_s = harness.controller.sessions.timeout_ms / 1000
     harness.now_ms = 1500.0
@@ -62,7 +62,7 @@ def test_age_of_heartbeats_is_known_where_the_node_decides() -> None:
     )
 
 
-def test_the_count_of_partitions_is_taken_back_with_them() -> None:
+def test_partition_counts_are_reverted_with_image() -> None:
     harness = BrokerHarness([1])
     harness.begin(Partition((1,), (1,), 1))
     changes: list[UndoEntry] = []
@@ -72,7 +72,7 @@ def test_the_count_of_partitions_is_taken_back_with_them() -> None:
     assert harness.controller.image.index.partition_count == 1
 
 
-def test_the_hash_is_that_of_the_offset_that_is_told() -> None:
+def test_hash_matches_reported_offset() -> None:
     harness = BrokerHarness([1])
     before = collect_image_statistics(node_of(harness), EMPTY_STATISTICS)
     harness.begin(Partition((1,), (1,), 1))

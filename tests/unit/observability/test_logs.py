@@ -1,4 +1,4 @@
-"""Log lines: one event is one line, for people or as JSON."""
+"""Log lines: one event is one line, as text or JSON."""
 
 import io
 import json
@@ -19,7 +19,7 @@ def root_logger() -> Iterator[logging.Logger]:
     root.setLevel(level)
 
 
-def test_text_lines(root_logger: logging.Logger) -> None:
+def test_text_lines_are_formatted(root_logger: logging.Logger) -> None:
     stream = io.StringIO()
     configure_logging("INFO", "text", stream)
     logging.getLogger("quorumd.node").info("leader of epoch %d", 3)
@@ -28,7 +28,7 @@ def test_text_lines(root_logger: logging.Logger) -> None:
     assert line.endswith("Z INFO    quorumd.node: leader of epoch 3")
 
 
-def test_an_event_stays_one_line_whatever_a_peer_put_into_it(root_logger: logging.Logger) -> None:
+def test_event_is_one_line_whatever_its_text(root_logger: logging.Logger) -> None:
     stream = io.StringIO()
     configure_logging("INFO", "text", stream)
     logging.getLogger("a").warning("client %s", "x\nforged line\r")
@@ -36,7 +36,7 @@ def test_an_event_stays_one_line_whatever_a_peer_put_into_it(root_logger: loggin
     assert "x\\nforged line\\r" in stream.getvalue()
 
 
-def test_json_lines(root_logger: logging.Logger) -> None:
+def test_json_lines_are_formatted(root_logger: logging.Logger) -> None:
     stream = io.StringIO()
     configure_logging("WARNING", "json", stream)
     try:
@@ -49,7 +49,7 @@ def test_json_lines(root_logger: logging.Logger) -> None:
     assert stream.getvalue().count("\n") == 1
 
 
-def test_a_traceback_is_indented_in_text(root_logger: logging.Logger) -> None:
+def test_traceback_is_indented_in_text(root_logger: logging.Logger) -> None:
     stream = io.StringIO()
     configure_logging("INFO", "text", stream)
     try:

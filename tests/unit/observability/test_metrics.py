@@ -156,21 +156,21 @@ def scrape(
 
 
 @pytest.mark.parametrize("name", KIP_595_DRAFT + KIP_595_ACCEPTED + SHIPPED_SINCE + CONTROLLER_OF_KAFKA)
-def test_every_metric_of_the_kip_is_here_or_has_a_reason_not_to_be(name: str) -> None:
+def test_every_kip_metric_exists_or_has_reason(name: str) -> None:
     measured = [metric.name for metric in METRICS if name in metric.kip]
     assert bool(measured) != (name in NOT_MEASURED)
 
 
-def test_no_metric_claims_a_name_that_the_kip_does_not_have() -> None:
+def test_metrics_claim_only_kip_names() -> None:
     known = set(KIP_595_DRAFT + KIP_595_ACCEPTED + SHIPPED_SINCE + CONTROLLER_OF_KAFKA)
     assert {name for metric in METRICS for name in metric.kip} | set(NOT_MEASURED) == known
 
 
-def test_what_the_accepted_kip_has_is_all_measured() -> None:
+def test_accepted_kip_metrics_are_measured() -> None:
     assert not set(KIP_595_ACCEPTED) & set(NOT_MEASURED)
 
 
-def test_follower_metrics() -> None:
+def test_follower_metrics_are_reported() -> None:
     samples = scrape(
         make_node(voted=ReplicaKey(1, KafkaUuid(bytes(15) + b"\x07"))), SampledState(idle_ratio=0.75)
     )
@@ -207,7 +207,7 @@ def test_follower_metrics() -> None:
     )
 
 
-def test_values_of_the_image() -> None:
+def test_image_values_are_reported() -> None:
     node = make_node()
     node.statistics.sessions_expired = 2
     node.statistics.last_known_leader_elections = 7
@@ -237,7 +237,7 @@ def test_values_of_the_image() -> None:
         assert samples[name, ()] == value, name
 
 
-def test_values_of_each_broker() -> None:
+def test_broker_values_are_reported() -> None:
     image = EMPTY_STATISTICS._replace(
         broker_states=((7, 30), (9, 10)), heartbeat_ages_s=((7, 0.25), (9, 9.0)), applied_timestamp_ms=2500
     )
@@ -298,7 +298,7 @@ def test_requests_and_errors_carry_names() -> None:
     assert samples[errors, (("api", "999"), ("error", "12345"))] == 1
 
 
-def test_a_scrape_of_the_process_is_there() -> None:
+def test_process_metrics_are_exposed() -> None:
     assert scrape(make_node())["process_resident_memory_bytes", ()] > 1_000_000
 
 
