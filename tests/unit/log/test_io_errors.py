@@ -1,0 +1,101 @@
+"""Files that cannot be read, listed or synced raise errors that name them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from quorumd.errors import FlushFailed, StorageError
+from quorumd.ids import OffsetAndEpoch
+from quorumd.log.atomic_file import read_whole, write_atomically
+from quorumd.log.log_reader import read_log
+from quorumd.log.snapshot_file import SnapshotWriter, file_name, publish_snapshot, read_batches
+from quorumd.log.snapshot_store import SnapshotStore
+from quorumd.simulator.environment.disk import OpenFile, SimulatedDisk
+from tests.support.log.small_logs import fail_with_io_error, fill, fresh_disk, open_log
+from tests.support.log.snapshots import write_snapshot
+
+SNAPSHOT = OffsetAndEpoch(42, 7)
+PATH = f"log/{file_name(SNAPSHOT)}"
+
+
+def disk_with_log_and_snapshot() -> SimulatedDisk:
+    disk = fresh_disk(1)
+    log = open_log(disk, "log")
+    fill(log, 10)
+    log.begin_flush()()
+    log.close()
+    write_snapshot(disk, "log", SNAPSHOT)
+    return disk
+
+
+def read_some(disk: SimulatedDisk) -> None:
+    list(read_log(disk, "log", 0, 10))
+
+
+OPEN: list[tuple[str, Callable[[SimulatedDisk], object]]] = [
+    ("log/0000", read_some),
+    (PATH, lambda disk: list(read_batches(disk, PATH, SNAPSHOT))),
+    (PATH, lambda disk: read_whole(disk, PATH)),
+    (PATH, lambda disk: SnapshotStore(disk, "log").read(SNAPSHOT, 0, 10)),
+    (PATH, lambda disk: SnapshotStore(disk, "log").size(SNAPSHOT)),
+    (PATH, lambda disk: SnapshotStore(disk, "log").make_durable(SNAPSHOT)),
+    (PATH, lambda disk: SnapshotWriter(disk, "log", SNAPSHOT, 0, None, "one")),
+]
+
+
+@pytest.mark.parametrize(("named", "use"), OPEN)
+def test_file_that_cannot_be_opened(
+    named: str, use: Callable[[SimulatedDisk], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = disk_with_log_and_snapshot()
+    monkeypatch.setattr(disk, "open", lambda path, create=False: fail_with_io_error())
+    with pytest.raises(StorageError, match=named):
+        use(disk)
+
+
+@pytest.mark.parametrize(("named", "use"), OPEN[:4])
+def test_file_that_cannot_be_read(
+    named: str, use: Callable[[SimulatedDisk], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = disk_with_log_and_snapshot()
+    monkeypatch.setattr(OpenFile, "read_at", fail_with_io_error)
+    with pytest.raises(StorageError, match=named):
+        use(disk)
+
+
+def test_folder_that_cannot_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = disk_with_log_and_snapshot()
+    store = SnapshotStore(disk, "log")
+    monkeypatch.setattr(disk, "list_directory", fail_with_io_error)
+    with pytest.raises(StorageError, match="log cannot be listed"):
+        store.rescan()
+    with pytest.raises(StorageError, match="log cannot be listed"):
+        read_some(disk)
+
+
+def test_file_that_cannot_be_renamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = disk_with_log_and_snapshot()
+    monkeypatch.setattr(disk, "rename", fail_with_io_error)
+    with pytest.raises(StorageError, match="cannot be set aside"):
+        SnapshotStore(disk, "log").quarantine(SNAPSHOT)
+    with pytest.raises(StorageError, match="its old content is in place"):
+        write_atomically(disk, "log/file", b"x")
+    with pytest.raises(StorageError, match="log/target was not put in place"):
+        publish_snapshot(disk, PATH, "log/target")
+    assert not disk.exists(PATH)
+
+
+def test_folder_that_cannot_be_synced(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = disk_with_log_and_snapshot()
+    monkeypatch.setattr(disk, "sync_directory", fail_with_io_error)
+    with pytest.raises(FlushFailed, match=file_name(SNAPSHOT)):
+        SnapshotStore(disk, "log").make_durable(SNAPSHOT)
+    with pytest.raises(FlushFailed, match="log/target"):
+        publish_snapshot(disk, PATH, "log/target")
+
+
+def test_log_that_ends_before_the_offset() -> None:
+    with pytest.raises(StorageError, match="ends at offset"):
+        list(read_log(disk_with_log_and_snapshot(), "log", 15, 20))
