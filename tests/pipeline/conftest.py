@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The one session of all Spark tests: starting it is what costs."""
+    """The session shared by all Spark tests, because starting it is expensive."""
     session = spark_session(master="local[2]", profile="small")
     try:
         started = session.__enter__()

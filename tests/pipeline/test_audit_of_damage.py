@@ -1,4 +1,4 @@
-"""Damage is told as exactly when Spark reads the files, in pieces that are cut anywhere."""
+"""Damage is located as exactly when Spark reads the files in pieces split anywhere."""
 
 from __future__ import annotations
 

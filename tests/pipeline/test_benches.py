@@ -1,4 +1,4 @@
-"""Every benchmark of the pipeline that needs Spark runs, in its short form."""
+"""The short form of every benchmark of the pipeline that needs Spark."""
 
 from __future__ import annotations
 

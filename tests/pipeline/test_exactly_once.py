@@ -1,4 +1,4 @@
-"""Every record of a growing log is in Parquet once, wherever the stream was killed."""
+"""Every record of a growing log is in Parquet once, wherever the stream is killed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.pipeline.stream_kills.lanes import Kill, Lane
 
 
 def test_each_record_appears_once_after_six_kills(tmp_path: Path) -> None:
-    """Each costs a start of Java: `make stream-kills` has a hundred."""
+    """Each kill costs a start of Java; `make stream-kills` does a hundred."""
     lanes = [
         Lane(tmp_path / FILES, FILES, [Kill("offsets", 0), Kill("part", 1), Kill("sink", 0)]),
         Lane(tmp_path / EACH, EACH, [Kill("written", 1), Kill("renamed", 0), Kill("commits", 0)]),

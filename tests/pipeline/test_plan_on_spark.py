@@ -1,4 +1,4 @@
-"""Shards of a plan worked on by Spark: the plan is the one that a single process makes."""
+"""Shards planned by Spark give the same plan as a single process."""
 
 from __future__ import annotations
 

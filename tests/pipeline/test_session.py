@@ -1,4 +1,4 @@
-"""The session of all Spark tests is quiet, on loopback and of this Python."""
+"""The session of all Spark tests is quiet, on loopback and uses this Python."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_invalid_query_is_reported_in_one_line(spark: SparkSession) -> None:
 
 
 def run(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """A program with a session of its own, temporary files in `folder`."""
+    """Run a program with its own session, and temporary files in `folder`."""
     environment = {
         name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "XDG_CACHE_HOME")
     }

@@ -1,4 +1,4 @@
-"""The source through Spark: what is decided is tested without it, in tests/unit/pipeline."""
+"""The source through Spark; its decisions are tested without Spark in tests/unit/pipeline."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def load(spark: SparkSession, path: str, schema: str | None = None, **options: s
 
 
 def decoded(log: GeneratedLog) -> pa.Table:
-    """All rows, read without Spark."""
+    """All rows, decoded without Spark."""
     return pa.Table.from_batches(
         decode_records(data, scanned.batches, folder.node, segment.name, position)
         for folder in read_folders({node: str(path) for node, path in log.folders.items()})
@@ -130,7 +130,7 @@ def test_source_as_sql_view(spark: SparkSession, log: GeneratedLog) -> None:
 
 @pytest.fixture
 def damaged(log: GeneratedLog, tmp_path: Path) -> tuple[Path, int, int]:
-    """A copy of node 1 with a bit of a record turned; position and base offset of its batch."""
+    """A copy of node 1 with a flipped bit in a record, and the position and base offset of its batch."""
     folder = tmp_path / "node-1"
     shutil.copytree(log.folders[1], folder)
     (read,) = read_folders({1: str(folder)})

@@ -1,4 +1,4 @@
-"""The source over a cluster at work: real daemons, read as an observer."""
+"""The source over a running cluster: real daemons, read as an observer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.processes.daemons import Cluster, run_quorumd, wait_for
 from tests.support.processes.fixtures import running_cluster
 
 NO_IDLE_RECORDS = "metadata.max.idle.interval.ms=0\n"
-"""The end of a log is asked for before it is read."""
+"""Keeps the end of the log fixed between looking it up and reading."""
 EXTRA = (
     f"{NO_IDLE_RECORDS}"
     "metadata.log.segment.bytes=256KiB\n"
@@ -26,7 +26,7 @@ EXTRA = (
 RECORD_COLUMNS = [name for name in RECORDS.names if name not in ("node", "segment", "position")]
 
 TOO_SHORT = "measure for longer"
-"""What the benchmark says where a machine is that busy."""
+"""Printed by the benchmark on a very busy machine."""
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def write(cluster: Cluster, seconds: float) -> int:
-    """Write for so long, or longer where nothing was answered; the high watermark then, with all nodes level."""
+    """Write for this long, or longer if no write succeeded; return the high watermark once all nodes are level."""
     done = None
     while done is None or TOO_SHORT in done.stderr:
         done = run_quorumd(
@@ -88,7 +88,7 @@ def test_stream_has_each_committed_record_once_across_leader_change(
     killed.start()
     end = write(cluster, 0.1)
     second = stream()
-    # The node that started registers as a controller, maybe behind the last write.
+    # A started node registers as a controller, possibly after the last write.
     assert second == list(range(first[0], second[-1] + 1))
     assert second[-1] + 1 >= end
 
@@ -101,13 +101,13 @@ def test_records_below_log_start_are_in_snapshot(tmp_path: Path) -> None:
 def _check_snapshot(cluster: Cluster) -> None:
     def begins_above() -> int:
         write(cluster, 0.1)
-        # By itself it builds one, too, but the more slowly the busier the machine is with writing what is in it.
+        # The node also builds snapshots by itself, but slowly if the machine is busy writing.
         done = run_quorumd("snapshot", "--config", cluster.leader().config)
         assert done.returncode == 0, done.stderr
         try:
             found = read_table(None, ("offset",), bootstrap=cluster.bootstrap).column("offset").to_pylist()
         except InputIncomplete:
-            # What the log began with when the read was planned went while it was read: there is a snapshot more.
+            # The start of the log may be deleted between planning and reading; then there is one more snapshot.
             return 0
         return int(min(found))
 

@@ -1,7 +1,7 @@
-"""`make standalone`: source and commands give on a Spark cluster what they give in one process.
+"""`make standalone`: source and commands give the same results on a Spark cluster as in one process.
 
-A standalone master and two workers run on loopback. With a command behind `--` that is run instead, with {master} in
-it replaced by the URL of the master:
+A standalone master and two workers run on loopback. A command after `--` is run instead, with {master} replaced by
+the URL of the master:
 
     python -m tests.pipeline.standalone -- .venv/bin/python -m quorumd pipeline audit 1=DIR 2=DIR --master {master}
 """

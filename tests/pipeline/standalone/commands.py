@@ -1,4 +1,4 @@
-"""Command lines of `quorumd pipeline` where Spark is: in one process, or on a cluster."""
+"""Commands of `quorumd pipeline` that use Spark, to run in one process or on a cluster."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUERY = """
 
 
 def write_logs(folder: Path) -> None:
-    """Two logs, each of three nodes: `generated`, one of whose copies is damaged, and `real`."""
+    """Write two logs of three nodes each: `generated`, with one damaged copy, and `real`."""
     for path in generate(folder / "generated", SHAPE).folders.values():
         segments = sorted(path.glob("*/*.log"))
     data = bytearray(segments[1].read_bytes())
@@ -48,9 +48,9 @@ def _set_config(bootstrap: str, number: int) -> subprocess.CompletedProcess[str]
 
 
 class Commands:
-    """Commands that run in a folder of their own, beside that of the logs, with this master of Spark.
+    """Commands that run in their own folder, beside the folder of the logs, with this Spark master.
 
-    Their folders are named relative to it, as people do, and so have the same names wherever Spark is.
+    They use relative paths, so that their output is the same wherever Spark runs.
     """
 
     def __init__(self, folder: Path, logs: Path, master: str) -> None:
@@ -61,11 +61,11 @@ class Commands:
         for side in ("driver", "executor"):
             self._spark += ["--conf", f"spark.{side}.extraJavaOptions={QUICK_JAVA}"]
         self.seconds = 0.0
-        """Of the last one."""
+        """The duration of the last command."""
         folder.mkdir()
 
     def all(self) -> dict[str, Callable[[], Any]]:
-        """By name; each returns what came out, for comparisons."""
+        """Return functions by name of the command; each returns the result for comparison."""
         return {
             "history build": self.history,
             "history sql": lambda: self._run("history", "sql", QUERY, "--output", "csv"),
@@ -109,6 +109,6 @@ class Commands:
 
 
 def _sorted(table: Any) -> Any:
-    """Rows in an order that does not depend on which task wrote which file."""
+    """Sort rows, since their order depends on which task wrote which file."""
     plain = [field.name for field in table.schema if not pa.types.is_nested(field.type)]
     return table.sort_by([(name, "ascending") for name in plain])

@@ -1,7 +1,7 @@
-"""`make stream-kills`: streams of the source into Parquet are killed (kill -9) many times; each record is there once.
+"""`make stream-kills`: streams into Parquet are killed (kill -9) many times; each record is in the table once.
 
-Three streams side by side, one with Spark's file sink, one with foreachBatch and one that is a history, are killed in
-turns at every stage of a micro-batch. KILLS of them in all.
+Three streams, one with Spark's file sink, one with foreachBatch and one into a history, are killed in turns at
+every stage of a micro-batch, KILLS times in all.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.pipeline.stream_kills.lanes import BATCHES_A_RUN, Kill, Lane
 @click.option("--kills", default=100, show_default=True)
 @click.option("--seed", default=1, show_default=True)
 def main(kills: int, seed: int) -> None:
-    """Kill streams and count what they wrote."""
+    """Kill streams, and count the records they wrote."""
     lots = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="quorumd-stream-kills-") as folder:
         lanes = []

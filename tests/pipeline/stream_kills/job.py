@@ -1,9 +1,9 @@
-"""A stream of the source into Parquet that kills itself, with its Java and all, at a chosen moment of its work.
+"""A stream of the source into Parquet that kills itself, including Java, at a chosen stage of a micro-batch.
 
     python -m tests.pipeline.stream_kills.job '{"log": ..., "to": ..., "sink": "files", "stage": "part", "after": 2}'
 
-It runs until nothing is left to read, and prints what is in the tables then. `stage` is the moment, `after` how often
-it is let pass; without one it lives.
+It runs until nothing is left to read, and then prints a summary of the tables. It is killed at `stage`, after
+passing that stage `after` times; without a stage it is not killed.
 """
 
 from __future__ import annotations
@@ -35,10 +35,13 @@ STAGES = {
     EACH: ("offsets", "begun", "written", "renamed", "commits"),
     HISTORY: ("offsets", "staged", "written", "published", "commits"),
 }
-"""What has just happened when it dies: the offsets of a micro-batch were written down, a file of rows was begun, the
-sink's own log says which files count, the micro-batch was written down as done. With foreachBatch: the function was
-called, its files were written, they were put in place. With a history: a task put aside what it read, all but
-history.json was written, that was."""
+"""What has just happened at each stage.
+
+In general: the offsets of a micro-batch were logged, a file of rows was begun, the sink's own log lists the valid
+files, the micro-batch was committed. With foreachBatch: the function was called, its files were written, they were
+moved into place. With a history: a task staged its records, everything except history.json was written,
+history.json was written.
+"""
 OFFSETS_A_BATCH = 2_000
 _LOOK_S = 0.0005
 
@@ -49,21 +52,21 @@ def die() -> NoReturn:
 
 
 class Fuse:
-    """Dies at the right moment."""
+    """Kills the process at the chosen stage."""
 
     def __init__(self, stage: str | None, after: int) -> None:
         self.stage = stage
         self.left = after
 
     def passes(self, stage: str) -> None:
-        """A moment that the job knows of."""
+        """Report a stage known to the job."""
         if stage == self.stage:
             self.left -= 1
             if self.left < 0:
                 die()
 
     def watch(self, folders: dict[str, Callable[[], Iterable[str]]]) -> None:
-        """Moments that are seen by new files only."""
+        """Detect stages by new files."""
         names = folders.get(self.stage or "")
         if names is None:
             return
@@ -123,7 +126,7 @@ def run(spark: SparkSession, options: dict[str, Any]) -> dict[str, Any]:
 
 def run_history(spark: SparkSession, log: str, folder: Path, fuse: Fuse) -> dict[str, Any]:
     checkpoint, publish = folder / CHECKPOINT, writer.write_manifest
-    # Of a run that was killed: each begins a new one, with the same names in it.
+    # Left by a killed run: each run begins a new stream with the same file names.
     shutil.rmtree(checkpoint, ignore_errors=True)
     fuse.watch(
         {
@@ -144,7 +147,7 @@ def run_history(spark: SparkSession, log: str, folder: Path, fuse: Fuse) -> dict
 
 
 def put(frame: DataFrame, number: int, rows: Path, fuse: Fuse) -> None:
-    """A folder for each micro-batch, put in place whole: a replay replaces it."""
+    """Write a folder per micro-batch and move it into place; a replay replaces it."""
     fuse.passes("begun")
     building, place = rows / f".building-{number}", rows / f"batch={number}"
     frame.write.mode("overwrite").parquet(str(building))

@@ -1,4 +1,4 @@
-"""`quorumd brokers`: the registered ones among all that can be asked, and forgetting one."""
+"""`quorumd brokers`: list, describe and unregister."""
 
 from __future__ import annotations
 

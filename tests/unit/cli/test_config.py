@@ -1,4 +1,4 @@
-"""`config check`: for people one line a problem, for scripts one document."""
+"""`config check`: one line per problem as text, one document as JSON."""
 
 from __future__ import annotations
 

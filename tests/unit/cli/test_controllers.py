@@ -1,4 +1,4 @@
-"""`quorumd controllers`: what is shown and requested."""
+"""`quorumd controllers`: output and requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.client.fake_admin import SERVER
 
 
 class Admin:
-    """Node 1 leads, 2 votes, 3 fetches, 9 is gone."""
+    """Node 1 leads, 2 is a voter, 3 an observer, 9 is absent."""
 
     def __init__(self) -> None:
         self.unregistered: list[int] = []

@@ -1,4 +1,4 @@
-"""`quorumd features`: levels as people read them, and what is asked of the cluster."""
+"""`quorumd features`: output and requests."""
 
 from __future__ import annotations
 

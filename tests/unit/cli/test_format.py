@@ -1,4 +1,4 @@
-"""`quorumd format`: what it tells."""
+"""The output of `quorumd format`."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_format_prints_result_as_json(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def formatted(tmp_path: Path, *arguments: str) -> tuple[int, list[Message]]:
-    """Exit code, and what a cluster begins with."""
+    """The exit code, and the initial records of a new cluster."""
     config = tmp_path / "node.properties"
     config.write_text(
         f"node.id=1\nlog.dirs={tmp_path}/data\nlisteners=PLAINTEXT://127.0.0.1:9192\nquorum.voters=1\n"

@@ -1,4 +1,4 @@
-"""The folder of a local cluster: its shape, its properties files, and whose processes it may stop."""
+"""The folder of a local cluster: its layout, its properties files, and the processes it may stop."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def made(folder: Path, nodes: int | None = None, base_port: int | None = None) -
 
 
 def run_as_daemon_of(node: LocalNode, code: str) -> subprocess.Popen[bytes]:
-    """A process that looks like the daemon of `node`, with its pid file, and runs its own code by now: a new process
-    has no command line yet for a moment."""
+    """A process that looks like the daemon of `node`, with its pid file, and already runs `code`: a new process
+    has no command line for a moment."""
     process = subprocess.Popen(
         [sys.executable, "-c", code, "start", "--config", str(node.config)], stdout=subprocess.PIPE
     )
@@ -90,7 +90,7 @@ def test_stop_ends_only_daemons_of_the_cluster(tmp_path: Path) -> None:
     ours = run_as_daemon_of(cluster.nodes[0], WAIT_FOR_A_SIGNAL)
     theirs = run_as_daemon_of(other.nodes[0], WAIT_FOR_A_SIGNAL)
     try:
-        # The pid of the other cluster's daemon came to stand in a pid file of ours.
+        # The pid of the other cluster's daemon is in one of our pid files.
         cluster.nodes[1].pid_file.write_text(str(theirs.pid))
         assert [node.id for node in cluster.stop(lambda text: None)] == [0]
         assert ours.wait() == -15

@@ -1,4 +1,4 @@
-"""A node's view of the quorum out of its metrics text."""
+"""A node's view of the quorum, parsed from its metrics."""
 
 from __future__ import annotations
 

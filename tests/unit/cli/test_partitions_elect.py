@@ -1,4 +1,4 @@
-"""`quorumd partitions elect`: who is to be elected where, and what came of it."""
+"""`quorumd partitions elect`: requests, output and exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`quorum describe`: the draft's lines and columns (KIP-595 draft, tool)."""
+"""`quorum describe`: the fields and columns of the KIP-595 draft."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`quorum add-voter` and `remove-voter`: which voter is meant, and what is printed."""
+"""`quorum add-voter` and `remove-voter`: requests and output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plan files: what they say, and what is wrong with them, where."""
+"""Plan files: their content, and errors with their place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command as a whole: help, errors, exit codes, and how little it imports to show its help."""
+"""The command as a whole: help, errors, exit codes, and few imports for --help."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ HEAVY = (
 def commands(
     command: click.Command, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """Every command below this one, groups too."""
+    """All commands below this one, including groups."""
     for name, inner in getattr(command, "commands", {}).items():
         yield (*path, name), inner
         yield from commands(inner, (*path, name))

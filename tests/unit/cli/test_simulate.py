@@ -1,4 +1,5 @@
-"""`simulate`: seeds in order, whatever the number of processes; a broken promise is told with the line to repeat."""
+"""`simulate`: seeds in order, whatever the number of processes; a violation is reported with the command that
+repeats it."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from quorumd.simulator.report import Report, Violation
 
 @pytest.fixture
 def seeds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The seeds that were asked for, of a simulator in which every seed that ends in 3 is broken."""
+    """The requested seeds, in a simulator in which every seed that ends in 3 violates an invariant."""
     request: list[int] = []
 
     def run_seeds(
@@ -122,7 +123,7 @@ def test_fault_that_seed_never_draws_is_rejected(capsys: pytest.CaptureFixture[s
     assert run([*seed, "--explain", "--only-faults", "99"]) == 2
     assert run([*seed, "--only-faults", f"0,{reported[1]}"]) == 0
     assert run([*seed, "--only-faults", "-1"]) == 2
-    # The line that repeats a shortened run may name faults that the shorter time is over before.
+    # The command of a shortened run may name faults after its end.
     assert run([*seed, "--only-faults", f"0,{reported[1]}", "--safety-duration", "100ms"]) == 0
 
 

@@ -1,4 +1,4 @@
-"""`quorumd snapshot` on a folder that no node runs on, and everything that can be wrong with it."""
+"""`quorumd snapshot` on the folder of a stopped node, and its errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.log.config_logs import ConfigLog
 
 
 class Node:
-    """A properties file, and the folder that it names."""
+    """A properties file, and the folder that it configures."""
 
     def __init__(self, folder: Path) -> None:
         self.config = folder / "node.properties"
@@ -138,7 +138,7 @@ def test_damaged_snapshot_is_reported(node: Node, capsys: pytest.CaptureFixture[
 
 
 def test_interrupted_build_leaves_no_file(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C comes to the first thread; the one that builds hears of it the next time it tells something."""
+    """Ctrl-C interrupts the main thread; the building thread notices at its next progress report."""
     node.format()
     node.write(3000)
 

@@ -1,4 +1,4 @@
-"""`quorumd status`: table, problems and exit code from what nodes say."""
+"""`quorumd status`: table, problems and exit code from the nodes' responses."""
 
 from __future__ import annotations
 

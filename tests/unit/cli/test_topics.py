@@ -1,4 +1,4 @@
-"""`quorumd topics`: what is asked for, and what is printed."""
+"""`quorumd topics`: requests and output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`quorumd pipeline history show` and `top`: answers without Spark."""
+"""`quorumd pipeline history show` and `top`, which work without Spark."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_since_and_until_limit_states(
     built: tuple[Path, NaiveHistory], capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, naive = built
-    # The log has a record a millisecond, from 1970 on; its last one is at its last offset.
+    # The log has one record per millisecond since 1970; the last one is at its last offset.
     since, until = 300_000, 350_000
     words = "--since", "1970-01-01T00:00:00.300", "--until", "1970-01-01T00:00:00.350+00:00"
     rows = send(capsys, folder, "show", "partitions", *words)

@@ -1,4 +1,4 @@
-"""Shared options of `quorumd pipeline`, its exit codes, and what it says where Spark cannot run."""
+"""Shared options of `quorumd pipeline`, its exit codes, and errors if Spark cannot run."""
 
 from __future__ import annotations
 

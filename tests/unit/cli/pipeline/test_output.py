@@ -1,4 +1,4 @@
-"""Rows of the pipeline in the four forms of --output."""
+"""Rows of the pipeline in the four formats of --output."""
 
 from __future__ import annotations
 

@@ -260,7 +260,7 @@ def test_environment_supplies_cluster_unless_options_do(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """By the names that all other commands have for it."""
+    """With the options and the environment variable of all other commands."""
     used = []
 
     def request_cluster(servers: Any, question: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Seeded faults: each is found, at its offset, and nothing else is said to be wrong."""
+"""Injected faults: each is found at its offset, and nothing else is reported."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tests.support.log.log_files import batches
 
 VOTERS = (1, 2, 3)
 RECORDS = 150_000
-"""More than two buckets of digests."""
+"""Covers more than two buckets of digests."""
 EPOCH_RECORDS = 40_000
 SOMEWHERE = 70_001
-"""An offset in the second bucket, in no first batch of anything."""
+"""An offset in the second bucket, not in the first batch of anything."""
 EVERYWHERE = (5, 65_530, SOMEWHERE, RECORDS - 100)
 
 
@@ -40,7 +40,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def nodes(original: Path, tmp_path: Path) -> Iterator[dict[int, Path]]:
-    """Three whole copies of a log, by node."""
+    """Three complete copies of a log, by node."""
     shutil.copytree(original, tmp_path / "copy")
     yield {node: tmp_path / "copy" / f"node-{node}" for node in VOTERS}
     shutil.rmtree(tmp_path / "copy")
@@ -177,17 +177,17 @@ def test_copy_below_its_high_watermark_is_found(nodes: dict[int, Path]) -> None:
 def test_uncommitted_tail_is_information(nodes: dict[int, Path]) -> None:
     offset = damaged_logs.cut(nodes[3], SOMEWHERE)
     last = damaged_logs.batch_at(nodes[1], SOMEWHERE)[1]
-    # The others went on in the epoch that node 3 did not take part in, and have later ones by now.
+    # The others continued in the epoch that node 3 missed, and are in later epochs by now.
     start = damaged_logs.add_tail(nodes[3], last.epoch + 1, leader=3, voters=VOTERS)
     report = audited(nodes)
     assert start == offset
     assert report.is_clean is False
-    # That epoch has a leader in the others' logs, and it is another one.
+    # According to the others' logs, that epoch has a different leader.
     assert {finding.code for finding in alarms(report)} == {"LEADER_CONTRADICTION"}
 
 
 def test_ends_of_different_epochs_are_compared(nodes: dict[int, Path]) -> None:
-    """Node 3 led an epoch, wrote, and was cut off; the others began the next one without it."""
+    """Node 3 led an epoch, wrote, and was isolated; the others began the next epoch without it."""
     epoch = audited(nodes).copies[1].last_epoch
     offset = damaged_logs.add_tail(nodes[3], epoch + 1, leader=3, voters=VOTERS)
     for node in (1, 2):
@@ -247,7 +247,7 @@ def test_torn_segment_before_last_is_found(nodes: dict[int, Path]) -> None:
 def test_forged_vote_is_found(nodes: dict[int, Path]) -> None:
     report = audited(nodes)
     epoch = report.copies[1].last_epoch
-    # The generator lets the leader and the next node vote for it.
+    # The generator lets the leader and the next node vote for the leader.
     leader = VOTERS[epoch % 3]
     other = next(node for node in VOTERS if node != leader)
     for node in VOTERS:
@@ -293,7 +293,7 @@ def test_missing_folder_is_reported(nodes: dict[int, Path]) -> None:
 
 
 def figure_8(nodes: dict[int, Path]) -> int:
-    """Nodes 1 and 2 hold records of an epoch; node 3 led a later one without them (Raft paper, figure 8 c)."""
+    """Nodes 1 and 2 have records of an epoch; node 3 led a later one without them (Raft paper, figure 8 c)."""
     epoch = audited(nodes).copies[1].last_epoch
     for node in (1, 2):
         offset = damaged_logs.add_tail(nodes[node], epoch + 1, leader=1, voters=VOTERS)
@@ -358,7 +358,7 @@ def test_unreadable_sidecar_file_is_found(nodes: dict[int, Path]) -> None:
 
 
 def test_overlapping_damage_is_reported(nodes: dict[int, Path]) -> None:
-    """Bytes of all kinds, everywhere, in all copies: nothing but findings comes of it."""
+    """Arbitrary bytes anywhere in all copies give findings, but no exception."""
     random = Random(6)
     for folder in nodes.values():
         for segment in segments(folder):

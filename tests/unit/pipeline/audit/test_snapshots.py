@@ -1,4 +1,4 @@
-"""Snapshots: sound or not, the same on all nodes or not, and what the log adds up to or not."""
+"""Snapshots: valid or not, equal on all nodes or not, matching the log or not."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def alarms(report: AuditReport) -> list[Finding]:
 
 
 def change_value(file: Path, batch: Batch) -> None:
-    """The last letter of the last value of a batch is another one, and the CRC is that of what is there."""
+    """Change the last letter of the last value of a batch, and fix the CRC."""
     data = bytearray(batch.data)
-    # Behind a value stand the record's empty headers and the value's tagged fields.
+    # The value is followed by its tagged fields and the record's empty headers.
     data[-3] ^= 1
     struct.pack_into(">I", data, 17, crc32c.crc32c(bytes(data[21:])))
     with file.open("r+b") as stream:
@@ -70,7 +70,7 @@ def change_value(file: Path, batch: Batch) -> None:
 
 
 def snapshot_batches(file: Path) -> list[Batch]:
-    """As of a segment that begins at offset 0."""
+    """Read like a segment that begins at offset 0."""
     copy = file.with_name("0.log")
     shutil.copy(file, copy)
     found = batches(copy)
@@ -112,7 +112,7 @@ def test_changed_value_on_one_node_is_found(nodes: dict[int, Path]) -> None:
     assert {(finding.code, finding.node, finding.segment) for finding in found} == {
         ("SNAPSHOT_DIFFERS", 2, file.name)
     }
-    # From that of the other node, and from the log.
+    # It differs from that of the other node and from the log.
     assert sorted(finding.peer or 0 for finding in found) == [0, 1]
     assert any(finding.detail.endswith(": configs") for finding in found)
 
@@ -130,7 +130,7 @@ def test_changed_value_on_all_nodes_is_found(nodes: dict[int, Path]) -> None:
 
 
 def test_order_of_snapshot_records_does_not_matter(nodes: dict[int, Path], disk: OsDisk) -> None:
-    """As of stock Kafka's nodes, each of which writes them in an order of its own."""
+    """Stock Kafka's nodes write records in different orders."""
     end = int(snapshots(nodes[1])[1].name[:20]) + 20
     values = [config(f"c{n}") for n in range(10)]
     for folder, some in zip(nodes.values(), (values, values[::-1]), strict=True):
@@ -149,7 +149,7 @@ def test_excess_records_are_reported_and_not_applied(nodes: dict[int, Path]) -> 
 
 
 def test_log_starting_at_snapshot_is_compared(nodes: dict[int, Path]) -> None:
-    """The second snapshot is compared with the first one and the log behind it."""
+    """The second snapshot is compared with the first one and the log after it."""
     end = int(snapshots(nodes[1])[0].name[:20])
     for folder in nodes.values():
         for segment in segments(folder):
@@ -173,7 +173,7 @@ def test_unfinished_snapshot_is_information(nodes: dict[int, Path]) -> None:
 
 
 def test_logs_with_different_starts_are_compared(nodes: dict[int, Path]) -> None:
-    """Retention is each node's own."""
+    """Nodes apply retention independently."""
     first, second, *_ = segments(nodes[2])
     assert int(second.stem) <= int(snapshots(nodes[2])[0].name[:20])
     first.unlink()

@@ -1,4 +1,4 @@
-"""A crash explains sectors that were not written at the end of a log; it explains nothing else."""
+"""A crash explains unwritten sectors at the end of a log, and nothing else."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def audited(nodes: dict[int, Path]) -> AuditReport:
 
 
 def lose_sector(data_folder: Path, from_end: int = 10) -> Batch:
-    """A sector of the last segment holds zeros; the first batch that has a part in it."""
+    """Overwrite a sector of the last segment with zeros; return the first batch that overlaps it."""
     segment = segments(data_folder)[-1]
     found = batches(segment)
     sector = found[-from_end].position // SECTOR * SECTOR

@@ -10,7 +10,7 @@ from quorumd.pipeline.copies.log_files import read_folders
 def test_files_are_found_in_data_and_partition_folders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Workers of a cluster work in folders of their own."""
+    """Workers of a cluster have other working directories."""
     folder = tmp_path / "node" / "__cluster_metadata-0"
     folder.mkdir(parents=True)
     names = "00000000000000000000.log", "00000000000000000007-0000000001.checkpoint"
@@ -24,7 +24,7 @@ def test_files_are_found_in_data_and_partition_folders(
 def test_file_deleted_during_listing_is_skipped(tmp_path: Path) -> None:
     (tmp_path / f"{7:020d}.log").write_bytes(b"some")
     for name in (f"{0:020d}.log", f"{5:020d}-{1:010d}.checkpoint"):
-        # Listed, and not to be found when it is looked at.
+        # Deleted between being listed and being opened.
         (tmp_path / name).symlink_to(tmp_path / "deleted")
     (found,) = read_folders({1: str(tmp_path)})
     assert [(file.base_offset, file.size) for file in found.segments] == [(7, 4)]

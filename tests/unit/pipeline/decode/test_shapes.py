@@ -1,4 +1,4 @@
-"""quorumd.pipeline.decode.shapes: which records are alike, and what follows from it."""
+"""quorumd.pipeline.decode.shapes: which records share a shape, and what it determines."""
 
 from __future__ import annotations
 

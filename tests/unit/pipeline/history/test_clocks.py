@@ -1,4 +1,4 @@
-"""A leader's clock that was wrong is found where time goes back, and only its epochs are moved."""
+"""A leader's wrong clock is detected where time goes back, and only its epochs are shifted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DAY = 86_400
 
 
 def shifts_of(starts: list[int], ends: list[int]) -> list[int]:
-    """Epochs of ten offsets each that begin and end at these times."""
+    """Epochs of ten offsets each with these start and end times."""
     begins = np.arange(len(starts), dtype=np.int64) * 10
     return shifts(begins, np.array(starts), begins + 9, np.array(ends)).tolist()
 
@@ -60,7 +60,7 @@ def test_epoch_may_have_only_known_start() -> None:
 def test_wrong_clock_is_shifted_between_neighbours(
     epochs: list[tuple[int, int]], data: st.DataObject, wrong_by: int
 ) -> None:
-    """`epochs`: how long each lasts, and the pause after it."""
+    """`epochs` are their durations and the pauses after them."""
     starts, ends, now = [], [], 0
     for length, pause in epochs:
         starts.append(now)

@@ -1,4 +1,4 @@
-"""A power failure at any moment leaves a history that was published, with every file of it whole."""
+"""A power failure at any moment leaves a published history with all of its files complete."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.log.power_failure import flushed_disk
 
 
 def test_listed_files_are_flushed_before_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its rename may reach the disk at any moment; and what it no longer names goes only behind it."""
+    """The rename may reach the disk at any moment; files are removed only after it."""
     folder, numbers, removed = tmp_path / "history", count(), writer.remove_obsolete
 
     def publish(folder: Path, manifest: Manifest) -> None:
@@ -46,7 +46,7 @@ def test_listed_files_are_flushed_before_manifest(tmp_path: Path, monkeypatch: p
 
 
 def test_files_of_worker_are_flushed_when_it_is_done(tmp_path: Path) -> None:
-    """The driver may be on another machine, whose fsync does nothing about it."""
+    """The driver may be on another machine, and cannot flush files of a worker."""
     log, _ = history(4, 120)
 
     def run(jobs: Sequence[EventsJob | FoldJob]) -> list[Done]:

@@ -1,4 +1,4 @@
-"""How far the copies in folders are, as a history is told."""
+"""The lag of copies in folders and of nodes, as recorded in a history."""
 
 from __future__ import annotations
 

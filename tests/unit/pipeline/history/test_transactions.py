@@ -30,9 +30,9 @@ def marker(kind: Any) -> Logged:
 
 
 def log_with_transactions(seed: int) -> tuple[list[Logged], list[Logged]]:
-    """A log with a transaction that ended and one that was aborted, and its records that count."""
+    """A log with a completed and an aborted transaction, and its effective records."""
     log, _ = history(seed, 150)
-    # The records of another history make no sense, and may say anything: they never were.
+    # Aborted records may have any content: here, records of another history.
     never_were = history(seed, 190)[0][150:]
     before, within, behind = log[:60], log[60:100], log[100:]
     parts = [before, [marker(BeginTransactionRecord)], within, [marker(EndTransactionRecord)], behind[:20]]
@@ -62,7 +62,7 @@ def test_aborted_records_are_dropped(tmp_path: Path, seed: int) -> None:
         add(writer, log[start:end])
         start = end
     cut = content(tmp_path / "cut")
-    # A topic that never was here may come to be behind it, with the same id: these are records of one history.
+    # An aborted topic id may be created again later: these are records of one history.
     for event in cut["events"] + whole["events"]:
         event.pop("topic")
     assert cut == whole

@@ -1,4 +1,4 @@
-"""The observer against scripted nodes; tests/shell has it against real ones."""
+"""The observer against scripted nodes; tests/shell runs it against real ones."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def piece(data: bytes, position: int, size: int, error: int = 0) -> snapshot.Fet
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only waits take time, and they take no time at all: two minutes each."""
+    """Only waits advance the clock, by two minutes each."""
     now_s = 0.0
 
     def sleep(seconds: float) -> None:
@@ -101,7 +101,7 @@ def partition_of(request: Request) -> Any:
 def script(
     replies: dict[int, list[Message]], seen: list[Any] | None = None
 ) -> Callable[[Request], Message | None]:
-    """The next answer of each API; the last one over and over."""
+    """The next response of each API; the last one is repeated."""
 
     def response(request: Request) -> Message:
         if seen is not None:
@@ -164,7 +164,7 @@ async def test_unreachable_node_is_skipped_and_leaderless_one_retried() -> None:
 
 @pytest.mark.asyncio
 async def test_discovered_nodes_are_used_without_bootstrap() -> None:
-    """A stream lives longer than a node: its plans, and the tasks of them, which are read elsewhere."""
+    """A stream outlives its bootstrap node, and so do its tasks, which run elsewhere."""
     async with FakeNode(lambda request: script(there)(request)) as other:
         there = {ApiKey.FETCH: [fetched()], ApiKey.DESCRIBE_QUORUM: [described(9, voters=[other.address])]}
         here = there | {ApiKey.DESCRIBE_QUORUM: [described(7, voters=[other.address])]}

@@ -1,4 +1,4 @@
-"""The folder of a plan: Kafka's JSON, the way back, and what is said of a folder that is none."""
+"""The folder of a plan: Kafka's JSON, rollback, and errors for other folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Targets: as even as the racks allow, whole, of the right sum, and nearest to what is there."""
+"""Targets are as even as the racks allow, integers, of the right sum, and closest to the current loads."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_brokers_get_equal_shares_if_racks_allow() -> None:
 
 
 def test_small_rack_takes_one_replica_per_partition() -> None:
-    """Redpanda's issue 6058: shares of racks come first."""
+    """Redpanda's issue 6058: rack shares come first."""
     within = banded((0, 0, 0, 0, 0, 0, 1, 2), {3: 90})
     assert list(within.low) == [15] * 6 + [90, 90]
     assert list(within.high) == [15] * 6 + [90, 90]
@@ -66,7 +66,7 @@ def test_small_rack_takes_one_replica_per_partition() -> None:
 
 
 def test_replication_factor_classes_share_racks() -> None:
-    """Two racks of ten and two of one: single replicas go to the large racks, threefold ones to three racks."""
+    """Two racks of ten and two of one: single replicas go to the large racks, three replicas to three racks."""
     within = banded((*([0] * 10), *([1] * 10), 2, 3), {1: 50, 3: 50})
     of_rack = [within.share[:10].sum(), within.share[10:20].sum(), within.share[20], within.share[21]]
     assert sum(of_rack) == pytest.approx(200)

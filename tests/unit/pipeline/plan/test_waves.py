@@ -1,4 +1,4 @@
-"""Waves: no broker is asked for more than the limit, leaders come last."""
+"""Waves respect the limits per broker, and changes of leaders come last."""
 
 from __future__ import annotations
 

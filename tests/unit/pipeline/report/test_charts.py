@@ -1,4 +1,4 @@
-"""Charts have a mark for each value, in its place, with a tooltip."""
+"""Charts have a mark for each value, at its position, with a tooltip."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_brokers_are_ordered_by_rack_and_have_tooltips() -> None:
     spec = before_and_after(brokers, "replicas")
     assert [(row["broker"], row["rack"]) for row in rows(spec)] == [("2", "a"), ("1", "b"), ("3", "b")]
     assert [rows(spec)[1][f"{name} text"] for name in ("before", "after", "target")] == ["2", "4", "4"]
-    # Before, after and the area with the tooltip, of three brokers each.
+    # Before, after, and the area with the tooltip, for three brokers each.
     assert len(marks(spec, "rect")) == 9
     assert [mark.text for mark in marks(spec, "text")] == ["a", "b"]
     assert {"before", "after", "target", "2", "1", "3"} <= set(texts(spec))

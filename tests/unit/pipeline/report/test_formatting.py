@@ -1,4 +1,4 @@
-"""Numbers, sizes and times as a reader expects them."""
+"""Formats of numbers, sizes and times."""
 
 from __future__ import annotations
 

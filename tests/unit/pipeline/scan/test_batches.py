@@ -1,4 +1,4 @@
-"""Every batch is found, every damage is located, and the division into pieces makes no difference."""
+"""Every batch is found, all damage is located, and the division into pieces makes no difference."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIZES = (3, 1, 40, 2, 2, 17, 1, 5)
 
 
 def make_log(sizes: tuple[int, ...] = SIZES, first_offset: int = 0) -> tuple[bytearray, list[int]]:
-    """A log and where its batches begin; epochs are 1, 1, 2, 2, 3, ..."""
+    """A log and the positions of its batches; epochs are 1, 1, 2, 2, 3, ..."""
     data, bounds, offset = bytearray(), [0], first_offset
     for number, count in enumerate(sizes):
         values = [bytes([number % 256]) * (11 + index) for index in range(count)]
@@ -107,7 +107,7 @@ def test_much_damage_is_walked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("quorumd.pipeline.scan.chain", counted)
     data, bounds = make_log((1,) * 2_000)
     for index in range(0, 2_000, 20):
-        # One that swallows the next one: the chain goes on to the end, and all the same it is not to be believed.
+        # This length covers the next batch: the chain continues to the end, but must not be trusted.
         pack_into(">i", data, bounds[index] + 8, bounds[index + 2] - bounds[index] - 12)
     scanned = scan(bytes(data))
     assert len(scanned.faults) == 100
@@ -207,7 +207,7 @@ def in_pieces(data: bytes, size: int) -> list[tuple[int, int]]:
 
 
 def pieces_of(data: bytes, size: int) -> tuple[list[tuple[int, int, int]], list[object]]:
-    """All batches and faults of `data` read in pieces of `size`, larger where they have to be."""
+    """All batches and faults of `data` read in pieces of `size`, or larger if necessary."""
     place, wanted, found, faults = START, size, [], []
     while True:
         piece = data[place.position : place.position + wanted]

@@ -1,4 +1,4 @@
-"""quorumd.pipeline.scan.chain: walks in lock step find what one walk finds, whatever the bytes are."""
+"""quorumd.pipeline.scan.chain: walks in lock step give the result of one walk, whatever the bytes are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quorumd.pipeline.scan.chain import chain
 from quorumd.pipeline.scan.search import LARGEST_BATCH
 
 SMALL = 4_000
-"""Batches: enough of them for more than one walk."""
+"""Enough batches for more than one walk."""
 
 
 def header(size: int) -> bytes:
@@ -24,7 +24,7 @@ def header(size: int) -> bytes:
 
 
 def small_batches(lots: Random, count: int = SMALL) -> bytearray:
-    """Some of them carry what looks like a batch that begins in them, as a record may."""
+    """Some contain bytes that look like the start of a batch, as a record may."""
     data = bytearray()
     for _ in range(count):
         size = lots.randint(61, 200)

@@ -1,4 +1,4 @@
-"""quorumd.pipeline.scan.crcs: computed together, CRCs are what they are one by one, whichever byte is damaged."""
+"""quorumd.pipeline.scan.crcs: verification in groups equals one by one, whichever byte is damaged."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from quorumd.pipeline.spark.java import feature_version, find_java, read_java, w
 
 
 def installed(home: Path, version: str | None) -> Path:
-    """A folder that looks like a Java; without a version it has no `release` file and its java says nothing."""
+    """A folder that looks like a Java; without a version it has no `release` file, and its java prints nothing."""
     (home / "bin").mkdir(parents=True)
     (home / "bin" / "java").write_text("#!/bin/sh\nexit 1\n")
     (home / "bin" / "java").chmod(0o755)
@@ -46,7 +46,7 @@ def test_link_on_path_is_resolved(tmp_path: Path) -> None:
 
 
 def test_java_has_one_path_for_all_names(tmp_path: Path) -> None:
-    """A session looks for the class-data archive of this Java by its home."""
+    """A session selects the class-data archive of this Java by its home."""
     home = installed(tmp_path / "jvm" / "java-17", "17.0.15")
     alias = tmp_path / "jvm" / "a-name-of-it"
     alias.symlink_to(home)

@@ -1,4 +1,4 @@
-"""However a session ends, its Java process ends first, and nothing waits for it for ever."""
+"""However a session ends, its Java process ends first, and nothing waits for it forever."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from quorumd.pipeline.spark import session
 
 
 class Gateway:
-    """A gateway to a process that is no Java."""
+    """A gateway to a process that is not Java."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self.proc = subprocess.Popen(command, stdin=subprocess.PIPE)
         self.ended_before: int | None = None
 
     def shutdown(self) -> None:
-        # Py4J waits here for threads that read what the process may send.
+        # Py4J waits here for threads that read output of the process.
         self.ended_before = self.proc.poll()
 
 
 @pytest.fixture(autouse=True)
 def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark has one for the whole process, which other tests may have started: it is put aside meanwhile."""
+    """Spark has one session per process, which other tests may have started: hide it meanwhile."""
     monkeypatch.setattr(SparkSession, "_instantiatedSession", None)
     for name in ("_gateway", "_jvm"):
         monkeypatch.setattr(SparkContext, name, None)

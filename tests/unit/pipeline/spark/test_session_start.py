@@ -1,4 +1,4 @@
-"""quorumd.pipeline.spark.session: what a start saves, and that nothing depends on it."""
+"""quorumd.pipeline.spark.session: optimizations of the start, none of which is required."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quorumd.pipeline.spark import session
 
 
 class Java:
-    """Answers whatever it is asked; a Spark that makes its sessions in another way refuses to."""
+    """Accepts any call; an incompatible Spark raises an error."""
 
     def __getattr__(self, name: str) -> Any:
         return Refusal() if name == "SparkSession" else self
