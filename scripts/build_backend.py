@@ -1,8 +1,8 @@
-"""How pip builds quorumd (PEP 517): setuptools, with the hot packages compiled by mypyc.
+"""The PEP 517 build backend: setuptools, with the hot packages compiled by mypyc.
 
-The wheel has both: a compiled module beside each source file that `[tool.quorumd] compiled` in pyproject.toml names.
-It is the same code; whoever reads or debugs it turns to the sources, which is what an editable install and the
-tests run. Without a C compiler, or with QUORUMD_COMPILE=0, the wheel has the sources alone, and says so.
+The wheel has both: a compiled module next to each source file that `[tool.quorumd] compiled` in pyproject.toml names.
+An editable install and the tests run the sources. Without a C compiler, or with QUORUMD_COMPILE=0, the wheel has the
+sources only, and the build prints the reason.
 """
 
 from __future__ import annotations
@@ -26,32 +26,33 @@ MYPY = "mypy>=1.10,<3"
 
 
 class SourceArchive(sdist):
-    """The source archive, with what is needed to build from it."""
+    """The source archive, including this file."""
 
     def make_release_tree(self, base_dir: str, files: list[str]) -> None:
         super().make_release_tree(base_dir, [*files, "scripts/build_backend.py"])
 
 
 class ParallelCompiler(build_ext):
-    """As many files at a time as there are processors: what mypyc makes is one extension of a file a module."""
+    """Compiles as many files at a time as there are processors: mypyc makes one extension with a C file per
+    module."""
 
     def build_extensions(self) -> None:
         compile_files = self.compiler.compile
 
-        def compile_side_by_side(sources: list[str], **options: Any) -> list[str]:
+        def compile_in_parallel(sources: list[str], **options: Any) -> list[str]:
             with ThreadPoolExecutor(os.cpu_count()) as pool:
                 objects = pool.map(lambda source: compile_files([source], **options), sources)
                 return [path for paths in objects for path in paths]
 
-        self.compiler.compile = compile_side_by_side
+        self.compiler.compile = compile_in_parallel
         super().build_extensions()
 
 
 class Backend(_BuildMetaBackend):
-    """setuptools' own backend, but wheels get compiled modules."""
+    """The backend of setuptools, with compiled modules in wheels."""
 
     _build_folder: str | None = None
-    """Where a wheel is made: empty at first, or modules of an earlier build would get into it."""
+    """Initially empty build folder of a wheel: otherwise it could include modules of an earlier build."""
     _compiles = False
 
     def run_setup(self, setup_script: str = "setup.py") -> None:
@@ -82,7 +83,7 @@ class Backend(_BuildMetaBackend):
 
 
 def why_interpreted() -> str | None:
-    """Why nothing can or shall be compiled; None when it can."""
+    """Return why modules are not compiled, None if they are."""
     if os.environ.get("QUORUMD_COMPILE") == "0":
         return "QUORUMD_COMPILE=0"
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
@@ -94,7 +95,7 @@ def why_interpreted() -> str | None:
 
 
 def compiled_files() -> list[str]:
-    """The source files that `[tool.quorumd] compiled` names, packages by their folder."""
+    """Return the source files that `[tool.quorumd] compiled` names, packages by their folder."""
     with open("pyproject.toml", "rb") as file:
         named = tomllib.load(file)["tool"]["quorumd"]["compiled"]
     files = []
@@ -108,16 +109,16 @@ def compiled_files() -> list[str]:
 
 
 def extensions(folder: str) -> list[Any]:
-    """What the C compiler makes of the sources; the C code goes to `folder`."""
+    """Translate the sources to C in `folder` and return the extensions to compile."""
     from mypyc.build import mypycify
 
-    # The project's own settings for mypy ask for more than a compiler needs, and for more packages than it has here.
+    # The project's settings for mypy need plugins and packages that the build environment lacks.
     options = ["--config-file=", "--ignore-missing-imports"]
-    # One C file of everything takes gcc twice as long and six times the memory, on one processor.
+    # A single C file takes gcc twice as long and six times the memory, on one processor.
     files = [*options, *compiled_files()]
     made = mypycify(files, opt_level="2", debug_level="0", multi_file=True, target_dir=folder)
     for extension in made:
-        # mypyc asks for -Werror: what a newer compiler warns of must not keep anyone from installing.
+        # mypyc sets -Werror: warnings of a newer compiler must not break the installation.
         extension.extra_compile_args.append("-Wno-error")
     return list(made)
 

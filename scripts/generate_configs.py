@@ -2,16 +2,16 @@
 
     python scripts/generate_configs.py --jars build/stock-tools/4.4.0
 
-`make stock-tools` gets the jars. A line per config, its fields separated by spaces:
+`make stock-tools` downloads the jars. One line per config, its fields separated by spaces:
 
 resource   TOPIC, GROUP, CLIENT_METRICS or BROKER
 name
 type       of Kafka's ConfigDef
 default    null, or = and the value
-rule       what values must be: LEAST:MOST (either may lack), with |N for one value beside the range;
+rule       constraint of values: MIN:MAX (either may be missing), with |N for one value outside the range;
            in=A,B or case-insensitive=A,B for one of several; items=A,B for a list without empty items, of these if
-           any are named, and some-items= where the list must not be empty; replicas, non-empty and offset-reset
-synonym    the config of brokers that holds where this one is not set
+           any are named, and some-items= if the list must not be empty; replicas, non-empty and offset-reset
+synonym    the broker config that is the default of this one
 internal   not described unless it is set
 """
 
@@ -42,7 +42,7 @@ DEFINITIONS: Final = """\\
     "--jars", type=click.Path(exists=True, path_type=Path), required=True, help="Jars of Kafka's core."
 )
 def main(jars: Path) -> None:
-    """Write the definitions of all configs anew."""
+    """Regenerate the definitions of all configs."""
     (core,) = jars.glob("kafka_2.13-*.jar")
     release = core.stem.removeprefix("kafka_2.13-")
     java = shutil.which("java")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Generate quorumd/protocol/messages/ from schemas/.
 
-    scripts/generate_messages.py            write what is stale or missing, delete what no schema asks for
-    scripts/generate_messages.py --check    only compare; name every stale, missing and surplus file
+    scripts/generate_messages.py            write stale and missing modules, delete those without a schema
+    scripts/generate_messages.py --check    only compare; print every stale, missing and surplus module
 
-Exit codes: 0 all is fresh; 1 something is not (--check); 2 a schema cannot be used.
+Exit codes: 0 up to date; 1 differences (--check); 2 an invalid schema.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def load_schemas(folder: Path) -> list[MessageSchema]:
-    """All schemas of a folder by name. Raises SchemaError with every problem of every file, a line each."""
+    """Load the schemas of a folder, sorted by name. Raises SchemaError with every problem of every file, one per
+    line."""
     problems: list[str] = []
     messages: dict[Path, MessageSchema] = {}
     for path in sorted(folder.glob("*.json")):
@@ -41,18 +42,18 @@ def load_schemas(folder: Path) -> list[MessageSchema]:
     if problems:
         raise SchemaError("\n".join(problems))
     if not messages:
-        raise SchemaError(f"{folder}: there is no schema")
+        raise SchemaError(f"{folder}: no schemas found")
     return list(messages.values())
 
 
 def generate(messages: list[MessageSchema]) -> dict[str, str]:
-    """The text of every file of the package, by file name."""
+    """Generate the text of every file of the package, by file name."""
     files = {f"{module_name(message.name)}.py": emit_module(message) for message in messages}
     return {**files, "__init__.py": emit_index(messages)}
 
 
 def differences(files: dict[str, str], package: Path) -> dict[str, str]:
-    """What of `package` is not as it should be: file name to "stale", "missing" or "surplus"."""
+    """Compare the files of `package`: return file name to "stale", "missing" or "surplus"."""
     there = {path.name: path.read_text(encoding="utf-8") for path in package.glob("*.py")}
     found = {name: "missing" for name in files if name not in there}
     found |= {name: "stale" for name, text in files.items() if there.get(name, text) != text}

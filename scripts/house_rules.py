@@ -1,24 +1,24 @@
 #!/usr/bin/env python3
-"""The rules of this house that no ready-made linter checks. `make check` runs it; every rule has a bad sample
-in tests/unit/test_house_rules.py.
+"""Project rules that no standard linter checks. `make check` runs it; every rule has a bad sample in
+tests/unit/test_house_rules.py.
 
     file-length       a hand-written file has at most 500 lines
     function-length   a function has at most 50 lines
-    leftover          no marker of unfinished work, no error class that says "not written yet"
-    unexplained       an ignored type error or lint finding says why, on the same line
+    leftover          no marker of unfinished work, no error class for unwritten code
+    unexplained       an ignored type error or lint finding has a reason on the same line
     print             only the command line prints
     sleep             unit and property tests never wait for real time; sleep(0) only yields
-    pure              the pure packages import nothing of the world and call nothing that differs between runs
-    docstring         every module of quorumd/ says what it is, and so does every public class and function of
-                      more than 10 lines; a shorter one may say it all by its name
-    layout            the top of the tree and of tests/ holds only what belongs there
+    pure              the pure packages do no I/O and call nothing that differs between runs
+    docstring         every module of quorumd/ has a docstring, and every public class and function of more than
+                      10 lines
+    layout            the top of the tree and of tests/ has only known entries
     name, opening,    identifiers, first words of docstrings and prose are plain technical English (house/language.py)
     wording
-    reference         a number of a hole, property or race is explained in docs/decisions.md, and what holds it exists
+    reference         a number of a hole, property or race is explained in docs/decisions.md, and its tests exist
     commit            subjects of commits are imperative and at most 72 characters long
 
-Usage: house_rules.py [ROOT | --prune]. Prints `path:line: rule: what is wrong`, one per line; exit code 1 if any.
-`--prune` takes files that follow the rules of language by now out of house/unfinished.txt.
+Usage: house_rules.py [ROOT | --prune]. Prints `path:line: rule: problem`, one per line; exit code 1 if any.
+`--prune` removes files that follow the language rules from house/unfinished.txt.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ TEST_FOLDERS = {
 }
 NOT_OURS = re.compile(r"^(\.git|\.venv|build|run|dist|__pycache__|\..*_cache|\.hypothesis|.*\.egg-info)$")
 
-# Spelled in two halves so that this file passes its own rule.
+# Split so that this file passes its own rule.
 LEFTOVER_WORDS = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
 UNWRITTEN = "NotImplemented" + "Error"
 DIRECTIVE = re.compile(r"#\s*(?:type:\s*ignore(?:\[[\w,\s-]*\])?|noqa(?::\s*[A-Z]+\d+(?:,\s*[A-Z]+\d+)*)?)")
@@ -82,7 +82,7 @@ DIRECTIVE = re.compile(r"#\s*(?:type:\s*ignore(?:\[[\w,\s-]*\])?|noqa(?::\s*[A-Z
 
 @dataclass(frozen=True, slots=True, order=True)
 class Finding:
-    """One place where one rule is broken; `path` is relative to the root."""
+    """One violation of one rule; `path` is relative to the root."""
 
     path: str
     line: int
@@ -94,7 +94,7 @@ class Finding:
 
 
 def check_source(path: str, source: str) -> list[Finding]:
-    """All findings in one Python file; `path` relative to the root decides which rules hold there."""
+    """Return all findings in one Python file; `path`, relative to the root, selects the rules."""
     if path.startswith(GENERATED):
         return []
     try:
@@ -106,7 +106,7 @@ def check_source(path: str, source: str) -> list[Finding]:
 
 
 def check_layout(root: Path) -> list[Finding]:
-    """Names at the top of the tree and of tests/ that do not belong there."""
+    """Return unknown entries at the top of the tree and of tests/."""
     found = []
     for folder, allowed in (("", TOP_LEVEL), ("tests/", TEST_FOLDERS)):
         for name in sorted(entry.name for entry in (root / folder).glob("*")):
@@ -117,7 +117,7 @@ def check_layout(root: Path) -> list[Finding]:
 
 
 def check_tree(root: Path) -> list[Finding]:
-    """All findings under `root`, in the order of paths."""
+    """Return all findings under `root`, in the order of paths."""
     found = check_layout(root)
     for top in ("quorumd", "scripts", "tests"):
         for file in sorted((root / top).rglob("*.py")):
@@ -130,7 +130,7 @@ def check_tree(root: Path) -> list[Finding]:
 
 
 def check_pages(root: Path) -> list[Finding]:
-    """Wording of the pages at the top and in docs/."""
+    """Check the wording of the pages at the top and in docs/."""
     found = []
     for page in sorted((*root.glob("*.md"), *root.glob("docs/*.md"))):
         path = page.relative_to(root).as_posix()
@@ -141,7 +141,7 @@ def check_pages(root: Path) -> list[Finding]:
 
 
 def prune(root: Path) -> None:
-    """List exactly the files that still break a rule of language and were listed before, themselves or as folders."""
+    """Rewrite the list: files that still violate a language rule and were listed before, directly or by folder."""
     left = set()
     pages = [*root.glob("*.md"), *root.glob("docs/*.md")]
     for file in (
@@ -265,7 +265,7 @@ def _impurities(tree: ast.Module) -> _Findings:
 
 
 def _called_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """Plain names that are called, with their lines; what `__hash__` calls is its own business."""
+    """Iterate over plain names that are called, with their lines, except in `__hash__`."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.FunctionDef) and node.name == "__hash__":
             continue
@@ -275,7 +275,7 @@ def _called_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
 
 
 def main(arguments: list[str]) -> int:
-    """Check the tree given (default: the one this script is in) and print what was found."""
+    """Check the given tree (default: that of this script) and print the findings."""
     here = Path(__file__).resolve().parent.parent
     if arguments == ["--prune"]:
         prune(here)

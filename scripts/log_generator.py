@@ -1,15 +1,15 @@
-"""Real KRaft logs of any size, made fast: what the pipeline is tested and measured with.
+"""Fast generator of real KRaft logs of any size, for tests and benchmarks of the pipeline.
 
     generate(folder, LogShape(records=1_000_000)) -> GeneratedLog      copies of one log in folder/node-1, node-2, ...
     chunks(LogShape(...)) -> the same bytes in memory, some megabytes at a time
 
     python scripts/log_generator.py /tmp/log --records 100000000 --batch-records 32 --nodes 3
 
-The same shape gives the same bytes. A history begins with brokers, topics and partitions. Then partitions change
-(replicas leave the ISR and come back, leaders move, reassignments, unclean elections, ELR), brokers are fenced and
-unfenced, and topics come and go. All changes of an epoch undo each other. So every epoch can have the bytes of the
-one before it, but for offsets, epoch, times, the ids and names of its topics, and CRCs: that is what makes a billion
-records a matter of minutes.
+The same shape gives the same bytes. A history starts with brokers, topics and partitions. Then partitions change
+(replicas leave and rejoin the ISR, leaders move, reassignments, unclean elections, ELR), brokers are fenced and
+unfenced, and topics are created and deleted. All changes of an epoch undo each other. So every epoch can reuse the
+bytes of the previous one, except offsets, epoch, timestamps, the ids and names of its topics, and CRCs: this makes a
+billion records a matter of minutes.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ _CRC, _BODY, _BASE_TIMESTAMP, _MAX_TIMESTAMP = 17, 21, 27, 35
 
 @dataclass(frozen=True, slots=True)
 class LogShape:
-    """What a log looks like. It has at least `records`; the last batch is whole.
+    """The parameters of a log. It has at least `records`; the last batch is complete.
 
-    `batch_records` is the mean: 1, 32 and 1,000 are what a lone writer, a busy cluster and a bulk change make.
+    `batch_records` is a mean: 1, 32 and 1,000 are typical of a single writer, a busy cluster and a bulk change.
     `segment_bytes` is that of node 1; each further node rolls 30% later, with the same batches.
     """
 
@@ -77,14 +77,14 @@ class LogShape:
     brokers: int = 30
     topics: int = 50
     partitions: int = 20
-    """Of a topic."""
+    """Partitions per topic."""
     epoch_records: int = 100_000
-    """Of an epoch; one that begins makes a LeaderChange."""
+    """Records per epoch, each of which starts with a LeaderChange."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Whole batches; `bounds` are their positions, and the end of the last one."""
+    """Complete batches; `bounds` are their positions, and the end of the last one."""
 
     data: bytes
     bounds: npt.NDArray[np.int64]
@@ -95,7 +95,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class GeneratedLog:
-    """What was written; `folders` by node are data folders, with the partition's folder in each."""
+    """A generated log; `folders` are the data folders by node, each with the partition's folder."""
 
     folders: dict[int, Path]
     end_offset: int
@@ -106,8 +106,8 @@ class GeneratedLog:
 def generate(
     folder: Path, shape: LogShape, written: Callable[[int], None] = lambda end_offset: None
 ) -> GeneratedLog:
-    """Write the log of each node; the folder is made, and must not hold a log yet. `written` is told how far it is,
-    after each epoch."""
+    """Write the log of each node into a folder without a log, which is created. `written` is called with the end
+    offset after each epoch."""
     writers = {}
     for index in range(shape.nodes):
         data_folder = folder / f"node-{index + 1}"
@@ -127,7 +127,7 @@ def generate(
 
 
 def chunks(shape: LogShape) -> Iterator[Chunk]:
-    """The bytes of the log, in order: the creation of everything, then an epoch at a time."""
+    """Yield the bytes of the log in order: the creation of everything, then one epoch at a time."""
     rng = Random(shape.seed)
     cluster = _Cluster(shape, rng)
     epoch = 1
@@ -150,7 +150,7 @@ def chunks(shape: LogShape) -> Iterator[Chunk]:
 
 
 class _Cluster:
-    """Brokers, topics and partitions, and records that make and change them."""
+    """Brokers, topics and partitions, and the records that create and change them."""
 
     def __init__(self, shape: LogShape, rng: Random) -> None:
         self._shape = shape
@@ -164,7 +164,7 @@ class _Cluster:
         ]
 
     def creation(self, first_offset: int) -> Iterator[bytes]:
-        """Features, then brokers, then each topic with its partitions."""
+        """Yield features, then brokers, then each topic with its partitions."""
         yield encode_record(FeatureLevelRecord("metadata.version", METADATA_LEVEL), 0)
         yield encode_record(FeatureLevelRecord("eligible.leader.replicas.version", 1), 0)
         for offset, broker in enumerate(self._brokers, first_offset + 2):
@@ -205,7 +205,7 @@ class _Cluster:
         )
 
     def changes(self, count: int) -> Iterator[bytes]:
-        """About `count` records after which everything but epochs of partitions is as it was before them."""
+        """Yield about `count` records that leave everything unchanged except the epochs of partitions."""
         rng = self._rng
         idle = rng.sample(range(len(self._partitions)), len(self._partitions))
         stories: list[tuple[int | None, Iterator[tuple[Message, int]]]] = []
@@ -423,7 +423,7 @@ def _uuid(kind: int, number: int) -> KafkaUuid:
 
 
 class _SegmentWriter:
-    """Rolls at batches, as a node does: before one that would make a segment too large."""
+    """Writes segments; like a node, rolls before a batch that would make one too large."""
 
     def __init__(self, folder: Path, segment_bytes: int) -> None:
         folder.mkdir(parents=True)
@@ -440,7 +440,7 @@ class _SegmentWriter:
                 fits = int(np.searchsorted(chunk.bounds, start + self._room, side="right")) - 1
                 if fits == first:
                     self._roll(int(chunk.base_offsets[first]))
-                    # A batch that is larger than a segment has one of its own.
+                    # A batch larger than a segment gets a segment of its own.
                     self._room = max(self._segment_bytes, int(chunk.bounds[first + 1]) - start)
                     continue
                 assert self._stream is not None

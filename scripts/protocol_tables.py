@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/protocol.md from quorumd.protocol and schemas/. `--check` only compares them.
+"""Generate the tables of docs/protocol.md from quorumd.protocol and schemas/. `--check` only compares them.
 
-A table stands between `<!-- NAME -->` and `<!-- end -->`. tests/unit/scripts/test_protocol_tables.py fails while the
-page differs from the code.
+A table is between `<!-- NAME -->` and `<!-- end -->`. tests/unit/scripts/test_protocol_tables.py fails if the page
+differs from the code.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FIRST_PRIVATE_TAG = 10000
 
 
 def tables() -> dict[str, str]:
-    """Every generated table by its name."""
+    """Return every generated table by its name."""
     return {
         "apis": _table(("key", "API", "versions", "flexible from", "forwarded to the leader"), _apis()),
         "records": _table(("id", "record", "versions"), _records()),
@@ -33,7 +33,7 @@ def tables() -> dict[str, str]:
 
 
 def render(page: str) -> str:
-    """The page with its tables as the code has them. Raises KeyError for a table that the code does not have."""
+    """Return the page with its tables regenerated. Raises KeyError for an unknown table."""
     found = tables()
 
     def replaced(match: re.Match[str]) -> str:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""`make run`: three nodes on this machine, what they say of themselves, and a commit made by a stock client.
+"""`make run`: three nodes on this machine, their status, and a commit by a stock client.
 
-The cluster lives in run/demo and is made anew each time. It stays until Ctrl-C, which stops it.
+The cluster is in run/demo and is recreated each time. It runs until Ctrl-C.
 """
 
 from __future__ import annotations
@@ -63,35 +63,34 @@ def main() -> int:
 
 
 def fresh_cluster() -> LocalCluster:
-    """An empty cluster in FOLDER on ports that are free; one that an earlier run left behind is stopped
-    first."""
+    """Create an empty cluster in FOLDER on free ports, after stopping one that an earlier run left behind."""
     if (FOLDER / "cluster.json").exists():
         left_behind = LocalCluster.open(FOLDER)
         if any(node.pid() is not None for node in left_behind.nodes):
-            click.echo(f"a cluster of an earlier run is still there, in {FOLDER}")
+            click.echo(f"a cluster of an earlier run is still running in {FOLDER}")
             stop(left_behind)
     shutil.rmtree(FOLDER, ignore_errors=True)
     for base_port in BASE_PORTS:
         ports = [port for i in range(NODES) for port in (base_port + i, base_port + METRICS_PORT_OFFSET + i)]
         if all(is_free(port) for port in ports):
             if base_port != BASE_PORTS[0]:
-                click.echo(f"port {BASE_PORTS[0]} or one beside it is taken, using {base_port} and up")
+                click.echo(f"port {BASE_PORTS[0]} or one after it is in use; using {base_port} and up")
             cluster = LocalCluster.open_or_plan(FOLDER, NODES, base_port)
             cluster.create()
             return cluster
     raise ConfigError(
-        f"no {NODES} free ports from {BASE_PORTS[0]} to {BASE_PORTS[-1] + NODES}; stop what has them"
+        f"no {NODES} free ports from {BASE_PORTS[0]} to {BASE_PORTS[-1] + NODES}; stop the processes that use them"
     )
 
 
 def show(cluster: LocalCluster) -> list[subprocess.Popen[bytes]]:
-    """Start the cluster, print what it does, and return its processes."""
+    """Start the cluster, print its status, and return its processes."""
     begun = time.monotonic()
     with progress(f"starting {NODES} nodes in {FOLDER}") as echo:
         started = {node.id: cluster.start(node) for node in cluster.nodes}
         leader = wait_for_leader(cluster, started, echo)
     click.echo(
-        f"{NODES} nodes run, node {leader} leads; {time.monotonic() - begun:.1f} s from the first start."
+        f"{NODES} nodes run, node {leader} leads; {time.monotonic() - begun:.1f} s since the first start."
     )
     server = cluster.bootstrap.partition(",")[0]
     show_command("cluster", "status", "--dir", str(FOLDER))
@@ -116,7 +115,7 @@ def show_command(*arguments: str) -> None:
 
 
 def show_commit(cluster: LocalCluster) -> None:
-    """A stock client changes a config and reads it back, some times over."""
+    """Change a config with a stock client and read it back, several times."""
     heading(f"A stock client, kafka-python {kafka.__version__}, changes a config and reads it back")
     client = KafkaAdminClient(bootstrap_servers=cluster.bootstrap.split(","))
     orders = [ConfigResource("GROUP", "orders")]
@@ -126,18 +125,18 @@ def show_commit(cluster: LocalCluster) -> None:
         read, read_ms = timed(lambda: client.describe_configs(orders))
     finally:
         client.close()
-    answer = changed["group"]["orders"]
-    click.echo(f"  alter_configs     group orders, {KEY}={VALUE}: {answer}")
+    outcome = changed["group"]["orders"]
+    click.echo(f"  alter_configs     group orders, {KEY}={VALUE}: {outcome}")
     value = read["group"]["orders"][KEY]["value"]
     click.echo(f"  describe_configs  group orders, {KEY} is {value}")
     click.echo(
-        f"  median of {REPETITIONS}: a change {commit_ms:.1f} ms, on the disks of a majority before it is answered; "
-        f"a read {read_ms:.1f} ms"
+        f"  median of {REPETITIONS}: {commit_ms:.1f} ms per change, flushed by a majority before the response; "
+        f"{read_ms:.1f} ms per read"
     )
 
 
 def timed(call: Callable[[], T]) -> tuple[T, float]:
-    """What `call` returns, and the median of the milliseconds that it took: the first opens a connection."""
+    """Call REPETITIONS times; return the result and the median in milliseconds, as the first opens a connection."""
     took_ms = []
     for _ in range(REPETITIONS):
         begun = time.perf_counter()
@@ -147,7 +146,7 @@ def timed(call: Callable[[], T]) -> tuple[T, float]:
 
 
 def next_commands(cluster: LocalCluster, leader: int) -> list[tuple[str, str]]:
-    """What it is good for, and the line to copy."""
+    """Return (purpose, command line) pairs."""
     server = "--bootstrap-server " + cluster.bootstrap.partition(",")[0]
     node = cluster.nodes[leader]
     return [
@@ -155,15 +154,15 @@ def next_commands(cluster: LocalCluster, leader: int) -> list[tuple[str, str]]:
         ("kill the leader", f"kill -9 {node.pid()}"),
         ("see who leads now", f"{QUORUMD} cluster status --dir {FOLDER}"),
         ("start it again", f"{QUORUMD} cluster up --dir {FOLDER} --detach"),
-        ("look into the log", f"{QUORUMD} log dump {FOLDER}/node-{leader}/data"),
-        ("commits a second", f"{QUORUMD} bench {server} --duration 2s"),
+        ("inspect the log", f"{QUORUMD} log dump {FOLDER}/node-{leader}/data"),
+        ("commits per second", f"{QUORUMD} bench {server} --duration 2s"),
         ("a simulated cluster", f"{QUORUMD} simulate --seed 7"),
         ("the metrics", f"curl -s http://{HOST}:{node.metrics_port}/metrics"),
     ]
 
 
 def heading(text: str) -> None:
-    """A line that stands out on a terminal."""
+    """Print a bold line."""
     click.secho(f"\n{text}", bold=True)
 
 

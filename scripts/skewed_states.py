@@ -1,4 +1,4 @@
-"""States of clusters that grew unevenly, for plans to mend; the same for the same seed."""
+"""Unevenly grown cluster states, as input of reassignment plans; equal for equal seeds."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def skewed_state(
     topics: int | None = None,
     heeds_racks: bool = True,
 ) -> ClusterState:
-    """Brokers from 0 on in these racks, some of which got far more replicas than others; those of a partition are in
-    different racks as far as there are enough, if `heeds_racks`."""
+    """Build a state with a broker per entry of `racks`, numbered from 0, some with far more replicas than others;
+    with `heeds_racks` the replicas of a partition are in different racks if there are enough."""
     random = np.random.default_rng(seed)
     count = len(racks)
     names = sorted({rack or "" for rack in racks})
@@ -29,11 +29,11 @@ def skewed_state(
     rows = np.full((partitions, replication_factor), -1, np.int32)
     for column in range(replication_factor):
         todo = np.arange(partitions)
-        # Where racks leave no choice, they are not heeded.
+        # If the racks leave no choice, ignore them.
         for attempt in range(200):
             if not len(todo):
                 break
-            # Of the last broker that is left for a partition, too few may be drawn if it is an unlikely one.
+            # The last eligible broker of a partition may be drawn too rarely if its weight is small.
             drawn = random.choice(count, len(todo), p=likely / likely.sum() if attempt < 150 else None)
             ok = np.ones(len(todo), bool)
             for before in range(column):

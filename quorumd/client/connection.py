@@ -142,7 +142,7 @@ class NodeConnection(asyncio.Protocol):
         self._fail(f"lost: {error}" if error else "closed by the node")
 
     def _shake_hands(self, response: Message) -> None:
-        again = self._handshake.answered(response)
+        again = self._handshake.handle_response(response)
         if again is not None:
             self._write(again)
         else:

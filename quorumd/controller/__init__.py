@@ -1,57 +1,61 @@
-"""Metadata decisions, pure: the image of the cluster and what a request makes of it.
+"""The controller: metadata decisions, pure. The image of the cluster, and the records that a request adds to the log.
 
-State, a function of the log:
+The image is a function of the log:
 
-cluster_image      what the records so far add up to; every change can be taken back
-assignment         a change that can be taken back: an assignment to a key of a dictionary
-broker             one registered broker, a value
-partition          one partition, a value; what a change record makes of it
-shared_tuples      equal replicas and directories are one object: there are a million partitions
-partition_index    which partitions a broker holds, leads, or waits for
-kept_records       records that are kept as they were written: access control, credentials, quotas, controllers
-controllers        the registered controllers, values read from the kept records
-image_hash         one number of the whole image, kept up to date: what nodes compare
-image_records      the image as records again: what a snapshot is made of
-record_versions    in which version a record is written at a metadata version, and what that cannot carry
+cluster_image      the state of the cluster at one offset; every change can be undone
+undo_log           assignments to dictionaries that can be undone
+broker             one registered broker, immutable
+partition          one partition, immutable; change records applied to it
+intern_pool        equal replica sets and directories share one object: there may be a million partitions
+partition_index    partitions by broker, leaderless ones, those with an ELR or a reassignment
+opaque_records     records stored as written: access control, credentials, quotas, tokens, controllers
+registered_controllers  the registered controllers, parsed from their records
+image_hash         a hash of the whole image, updated with every change: nodes compare it
+image_records      the image as records: the content of a snapshot
+record_versions    the version of a record at a metadata version, and the fields that it cannot carry
 
-Every record type of Kafka has its place in the image and its snapshots. One that is not known, or in a later version,
-is refused with its offset: nothing is passed over.
+The image and its snapshots store every record type of Kafka. A record of an unknown type or a later version is
+refused with its offset; none is skipped.
 
-Decisions. A `plan_*` function looks at the `Controller` and a request and returns a `Plan`: the records to append,
-all or none, and the answer to give once they are committed. Planning changes nothing.
+Decisions: a `plan_*` function reads the `Controller` and a request and returns a `ControllerResult`: the records to
+append, all or none, and the response once they are committed. Planning changes nothing.
 
-controller         what decisions look at: image, sessions of brokers, time, offsets
-plan               records and answer
-broker_sessions    who was heard of when: the state of the leader that is not in the log
+controller         the inputs of decisions: image, broker sessions, settings, time, offsets
+controller_result  records and response
+broker_sessions    heartbeats of brokers: state of the leader that is not in the log
 broker_registration  BrokerRegistration and UnregisterBroker
 controller_registration  ControllerRegistration and UnregisterController
-broker_heartbeat   BrokerHeartbeat: what a broker becomes by what it says
-broker_lifecycle   what becomes of partitions when a broker is fenced, unfenced, drained, starts anew, or is removed
-partition_change   the one function behind every change of a partition (ISR, ELR, leader, epochs)
-rules              what changes of a topic's partitions depend on
-reassignment       start, override, cancel and completion of a reassignment
-alter_partition    AlterPartition: its checks in their order
+broker_heartbeat   BrokerHeartbeat: state changes of brokers
+broker_lifecycle   records that fence, unfence, drain, restart or remove a broker, and their partition changes
+partition_change   builds every change of a partition (ISR, ELR, leader, epochs)
+partition_rules    the rules for changes of a topic's partitions, from the image
+reassignment       start, replacement, cancellation and completion of a reassignment
+alter_partition    AlterPartition: its checks, in order
 reassignments      AlterPartitionReassignments and ListPartitionReassignments
-elections          ElectLeaders, and elections that the controller holds by itself
-leader_balance     gives leadership back to preferred leaders
+elections          ElectLeaders, and periodic unclean elections
+leader_balance     election of preferred leaders
 topic_creation     CreateTopics
 topic_deletion     DeleteTopics
 partition_creation CreatePartitions
-new_partitions     what the creation of topics and of partitions have in common
-placement          which brokers a new partition goes to
-topic_names        what a topic may be called
+new_partitions     common parts of the creation of topics and partitions
+preparation        preparation of many new partitions in slices
+prepared_partitions  the result of that
+partitions_by_topic  partitions by topic name, as requests name them
+placement          rack-aware placement of new partitions on brokers
+topic_names        validation of topic names
 config_definitions every config of Kafka, generated from its jars
 config_table       the same as a table: types, defaults, rules
-config_values      what a value means, and whether its rule allows it
-topic_configs      whether a topic can have configs, all together
-group_configs      the same of a group
-client_metrics_configs  the same of a subscription to clients' metrics
-effective_configs  what holds for a topic, and where it comes from
-config_effects     what a change of configs does to partitions
-configs            IncrementalAlterConfigs and AlterConfigs: validation and the records they need
+config_values      parsing and validation of values
+topic_configs      validation of a topic's configs
+group_configs      validation of a group's configs
+client_metrics_configs  validation of client metrics subscriptions
+effective_configs  effective configs and their sources
+config_effects     partition changes caused by config changes
+configs            IncrementalAlterConfigs and AlterConfigs
 features           UpdateFeatures
-metadata_versions  every feature, its levels, their releases, and what they need
-bootstrap_metadata the features that a new cluster begins with
+metadata_versions  every feature: levels, releases and dependencies
+bootstrap_metadata the initial feature levels of a new cluster
+scram_credentials  SCRAM credentials of users
 producer_ids       AllocateProducerIds
 directories        AssignReplicasToDirs
 """

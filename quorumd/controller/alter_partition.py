@@ -24,7 +24,7 @@ from quorumd.protocol.messages.alter_partition_request import (
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 
 ANY_EPOCH: Final = -1
-"""The broker epoch of a member that the leader does not know: not checked (KIP-903)."""
+"""Broker epoch of an ISR member if the leader does not know it: not checked (KIP-903)."""
 
 _TOPIC_IDS_SINCE: Final = 2
 """Older versions name topics, and lack the newer error codes."""
@@ -93,7 +93,7 @@ def _alter(
     records[tp] = record
     updated = partition.apply(record)
     if updated.leader != leader_id:
-        # Committed, but the sender no longer leads: it must wait for the metadata.
+        # The change elected another leader: the sender must wait for the metadata.
         newer = version >= _TOPIC_IDS_SINCE
         return _error_response(
             requested, ErrorCode.NEW_LEADER_ELECTED if newer else ErrorCode.FENCED_LEADER_EPOCH
@@ -102,7 +102,7 @@ def _alter(
 
 
 def _proposed_isr(requested: PartitionData, version: int) -> tuple[Replicas, Replicas]:
-    """The proposed ISR, and the broker epoch of each member."""
+    """Return the proposed ISR, and the broker epoch of each member."""
     if version >= 3:
         replicas = requested.new_isr_with_epochs
         return tuple(m.broker_id for m in replicas), tuple(m.broker_epoch for m in replicas)
@@ -112,12 +112,12 @@ def _proposed_isr(requested: PartitionData, version: int) -> tuple[Replicas, Rep
 def _validate_request(
     leader_id: int, partition: Partition, requested: PartitionData, isr: Replicas
 ) -> ErrorCode | None:
-    """The error of a stale or invalid request, None if there is none."""
+    """Return the error of a stale or invalid request, None if it is valid."""
     if (
         requested.leader_epoch > partition.leader_epoch
         or requested.partition_epoch > partition.partition_epoch
     ):
-        # The leader has newer metadata than this controller, so there is a newer controller.
+        # The sender has newer metadata than this controller, so a newer controller exists.
         return ErrorCode.NOT_CONTROLLER
     if requested.leader_epoch < partition.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
@@ -137,7 +137,7 @@ def _validate_request(
 def _check_eligibility(
     controller: Controller, isr: Replicas, epochs: Replicas, version: int
 ) -> ErrorCode | None:
-    """The error if a member is inactive or restarted since the leader saw it (KIP-903)."""
+    """Return the error if a member is inactive or has restarted since the leader proposed it (KIP-903)."""
     for replica_id, epoch in zip(isr, epochs, strict=True):
         broker = controller.image.brokers.get(replica_id)
         if broker is None or not broker.is_active or epoch not in (ANY_EPOCH, broker.epoch):

@@ -1,4 +1,4 @@
-"""What a new cluster begins with: the levels of its features, and the records that say so.
+"""Bootstrap metadata: the initial feature levels of a cluster and their records.
 
 The rules are those of `kafka-storage format`.
 """
@@ -22,14 +22,12 @@ from quorumd.protocol.wire import Message
 
 
 def initial_feature_levels(release: str | None, features: Mapping[str, int]) -> dict[str, int]:
-    """Every feature with its level: that of the release (default: the newest), or as `features` has it.
+    """Return the level of every feature: that in `features`, or else that of the release (default: the newest).
 
-    Raises ValueError for a release, feature or level that is not known, and for levels that contradict each other.
+    Raises ValueError for an unknown release, feature or level, and for levels that contradict each other.
     """
     if release is not None and METADATA_VERSION in features:
-        raise ValueError(
-            f"a release version cannot be combined with a level of {METADATA_VERSION}: give one of the two"
-        )
+        raise ValueError(f"a release version cannot be combined with a level of {METADATA_VERSION}")
     if METADATA_VERSION in features:
         metadata_version = features[METADATA_VERSION]
     else:
@@ -40,25 +38,27 @@ def initial_feature_levels(release: str | None, features: Mapping[str, int]) -> 
 
 
 def release_level(text: str) -> int:
-    """The metadata version of a release (4.1, 4.1.2) or of this name (4.1-IV0). Raises ValueError."""
+    """Parse a metadata version: a release (4.1, 4.1.2) or a name (4.1-IV0). Raises ValueError."""
     found = parse_metadata_version(text)
     if found is None:
         names = ", ".join(version.name for version in METADATA_VERSIONS)
         raise ValueError(
-            f"release version {text!r} is not known; these are: {names}, and releases without -IV"
+            f"unknown release version {text!r}; known versions: {names}, and releases without -IV"
         )
     return found.level
 
 
 def check_levels(levels: Mapping[str, int]) -> None:
-    """Raises ValueError for levels that a cluster cannot work at."""
+    """Check feature levels. Raises ValueError for levels that a cluster cannot work at."""
     supported = {feature.name: feature for feature in SUPPORTED_FEATURES}
     for name, level in sorted(levels.items()):
         feature = supported.get(name)
         if feature is None:
-            raise ValueError(f"feature {name!r} is not known; these are: {', '.join(sorted(supported))}")
+            raise ValueError(f"unknown feature {name!r}; known features: {', '.join(sorted(supported))}")
         if not feature.lowest <= level <= feature.highest:
-            raise ValueError(f"{name} {level} is not supported: {feature.lowest} to {feature.highest} are")
+            raise ValueError(
+                f"{name} {level} is not supported; supported levels: {feature.lowest} to {feature.highest}"
+            )
         for needed, minimum in unmet_dependencies(name, level, levels):
             raise ValueError(
                 f"{name} {level} needs {needed} {minimum} or higher, not {levels.get(needed, 0)}"
@@ -72,7 +72,7 @@ def check_levels(levels: Mapping[str, int]) -> None:
 
 
 def feature_records(levels: Mapping[str, int]) -> list[FeatureLevelRecord]:
-    """The records of these levels. Features that are off have none, nor has the quorum's own (KIP-853)."""
+    """Return the records of these levels, without features that are off and the quorum's own (KIP-853)."""
     others = sorted(set(levels) - {METADATA_VERSION, KRAFT_VERSION})
     return [
         FeatureLevelRecord(name, levels[name]) for name in (METADATA_VERSION, *others) if levels[name] > 0
@@ -80,5 +80,5 @@ def feature_records(levels: Mapping[str, int]) -> list[FeatureLevelRecord]:
 
 
 def feature_levels_from(records: Iterable[Message]) -> dict[str, int]:
-    """The levels that records set."""
+    """Return the levels that records set."""
     return {each.name: each.feature_level for each in records if isinstance(each, FeatureLevelRecord)}

@@ -15,7 +15,7 @@ LOST: Final = KafkaUuid(bytes(15) + b"\x02")
 
 
 class BrokerEndpoint(NamedTuple):
-    """Where a listener of a broker is reached. `security_protocol`: Kafka's number, 0 PLAINTEXT, 1 SSL."""
+    """The endpoint of a broker's listener. `security_protocol`: Kafka's number, 0 PLAINTEXT, 1 SSL."""
 
     name: str
     host: str
@@ -24,7 +24,7 @@ class BrokerEndpoint(NamedTuple):
 
 
 class BrokerFeature(NamedTuple):
-    """The levels of a feature that a broker can work with."""
+    """The levels of a feature that a broker supports."""
 
     name: str
     min_level: int
@@ -32,12 +32,12 @@ class BrokerFeature(NamedTuple):
 
 
 class Broker(NamedTuple):
-    """An immutable value.
+    """An immutable registration.
 
-    `epoch` names one incarnation of the broker: one start of its process, which has `incarnation_id` (KIP-631,
+    `epoch` identifies one incarnation of the broker, a start of its process with this `incarnation_id` (KIP-631,
     KIP-903). A fenced broker, and one in controlled shutdown, is in no ISR and leads nothing. `cordoned`: directories
-    that take no new replicas (KIP-1066), None before the broker said which; `is_migrating`: from ZooKeeper, Kafka
-    3.x, kept for others.
+    that take no new replicas (KIP-1066), None before the broker reports them; `is_migrating`: from ZooKeeper, Kafka
+    3.x, stored for other readers.
     """
 
     id: int
@@ -54,12 +54,12 @@ class Broker(NamedTuple):
 
     @property
     def canonical(self) -> Broker:
-        """The same for equal brokers: Kafka's controllers write endpoints and features in any order."""
+        """Return the canonical form: Kafka's controllers write endpoints and features in any order."""
         return self._replace(endpoints=tuple(sorted(self.endpoints)), features=tuple(sorted(self.features)))
 
     @property
     def is_active(self) -> bool:
-        """Whether it may be in an ISR and lead."""
+        """Whether the broker may be in an ISR and lead partitions."""
         return not self.is_fenced and not self.in_controlled_shutdown
 
     @property
@@ -69,7 +69,7 @@ class Broker(NamedTuple):
         return bool(self.directories) and all(directory in cordoned for directory in self.directories)
 
     def has_online_dir(self, directory: KafkaUuid) -> bool:
-        """Whether a replica in this directory can be read: of what its broker did not say yet, it is assumed."""
+        """Whether the directory is online; assumed if the broker has not reported its directories yet."""
         if directory in (MIGRATING, UNASSIGNED):
             return True
         return directory != LOST and (not self.directories or directory in self.directories)

@@ -35,7 +35,7 @@ class BrokerState(Enum):
     CONTROLLED_SHUTDOWN = auto()
     """Still serving while other brokers take over its leaderships."""
     SHUTDOWN_NOW = auto()
-    """Fenced, and directed to stop: no partition depends on it."""
+    """Fenced and directed to stop: no partition depends on the broker."""
 
 
 def plan_broker_heartbeat(
@@ -61,7 +61,7 @@ def plan_broker_heartbeat(
         ):
             next_state = state
     elif next_state is BrokerState.CONTROLLED_SHUTDOWN and _leads(controller, broker):
-        # There were too many for one step, or the log of the leader before this one ended within the drain.
+        # There were too many for one step, or the previous leader's log ended during the drain.
         records = remove_from_isrs(controller, broker.id, controller.step)
     response = BrokerHeartbeatResponse(
         0,
@@ -75,8 +75,8 @@ def plan_broker_heartbeat(
 
 
 def record_heartbeat(controller: Controller, message: BrokerHeartbeatRequest) -> None:
-    """The broker is alive, whatever comes of the heartbeat. Once it leads nothing any more, note which metadata the
-    others must have before it may stop: all that there is now tells them so."""
+    """Renew the session, whatever the heartbeat requests. Once a broker in controlled shutdown leads nothing, also
+    record the offset that the other brokers must reach before it may stop: the present end of the log."""
     broker = controller.image.brokers.get(message.broker_id)
     if broker is None or broker.epoch != message.broker_epoch:
         return
@@ -90,14 +90,13 @@ def record_heartbeat(controller: Controller, message: BrokerHeartbeatRequest) ->
         and session.controlled_shutdown_offset < 0
         and not _leads(controller, broker)
     ):
-        # A record of the quorum's own may still come before what waits to be appended, and make this a little too
-        # low. Then others may hear a moment late who leads instead; that is committed before the broker is told to
-        # go.
+        # A control record may still be appended before the pending records and make this offset slightly too low.
+        # Then other brokers may learn the new leaders slightly late; the change is committed before the broker stops.
         session.controlled_shutdown_offset = controller.next_offset() - 1
 
 
 def broker_state(broker: Broker) -> BrokerState:
-    """The state of the broker in the image."""
+    """Return the state of the broker in the image."""
     if broker.is_fenced:
         return BrokerState.FENCED
     return BrokerState.CONTROLLED_SHUTDOWN if broker.in_controlled_shutdown else BrokerState.UNFENCED

@@ -1,9 +1,9 @@
-"""What becomes of partitions when a broker comes, goes, drains, or starts anew: the records, in their order.
+"""Records that fence, unfence, drain, restart or remove a broker, and the partition changes that go with them.
 
-A broker that leaves first loses its partitions and is then said to be gone; one that comes is first said to be there
-and then leads. So the log is never without sense, wherever it is cut. That also lets a broker with very many
-partitions leave and come in steps: while a leader plans, nobody hears of it. Where `most` partitions change in a step
-there may be more, and the next step is planned once this one is applied.
+A broker that leaves first loses its partitions and is fenced or removed by the last record; a broker that joins is
+unfenced by the first record and elected by those that follow. So every prefix of the log is consistent, and a broker
+with very many partitions can leave and join in steps. If a step changes `limit` partitions there may be more; the
+next step is planned once this one is applied.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ from quorumd.protocol.wire import Message
 NO_LIMIT: Final = 1 << 62
 
 UNFENCED, FENCED = -1, 1
-"""BrokerRegistrationChangeRecord.Fenced; 0 leaves it."""
+"""BrokerRegistrationChangeRecord.Fenced; 0 means no change."""
 DRAINING = 1
 
 
 def fence(controller: Controller, broker: Broker, limit: int = NO_LIMIT) -> list[Message]:
-    """The broker was not heard of, or wants to be fenced: it is in no ISR and leads nothing. Where it was in no ISR
-    no partition epoch moves, which is why members of an ISR are named with their broker epochs (KIP-903).
+    """Fence a broker whose session expired or that requested it: it leaves every ISR and leads nothing. A partition
+    without it in the ISR keeps its epoch, which is why AlterPartition names the broker epoch of each ISR member
+    (KIP-903).
 
-    It is fenced with the last step: see `completes_fencing`.
+    The last step fences it: see `completes_fencing`.
     """
     records = remove_from_isrs(controller, broker.id, limit)
     if len(records) < limit:
@@ -47,7 +48,7 @@ def fence(controller: Controller, broker: Broker, limit: int = NO_LIMIT) -> list
 
 
 def completes_fencing(records: Sequence[Message]) -> bool:
-    """Whether these records of `fence` are the last step."""
+    """Return whether these records of `fence` are the last step."""
     return isinstance(records[-1], BrokerRegistrationChangeRecord)
 
 
@@ -108,9 +109,9 @@ def remove_after_unclean_shutdown(controller: Controller, broker_id: int) -> lis
 def mark_directories_offline(
     controller: Controller, broker: Broker, offline: Collection[KafkaUuid]
 ) -> list[Message]:
-    """The broker cannot read these of its directories any more: as if it were fenced for what is in them (KIP-858).
+    """Treat the broker as fenced for its replicas in these directories, which it can no longer read (KIP-858).
 
-    A broker that has no other directory stops by itself.
+    A broker without another directory stops by itself.
     """
 
     def change(partition: Partition) -> PartitionChange | None:
@@ -129,8 +130,10 @@ def mark_directories_offline(
 
 
 def cordon(controller: Controller, broker: Broker, cordoned: Collection[KafkaUuid] | None) -> list[Message]:
-    """The broker says which of its directories take no new replicas (KIP-1066), None while it does not know yet.
-    Readers of older metadata versions do not know of cordons: for them nothing is written."""
+    """Record which of its directories a broker reports as cordoned (KIP-1066), None before it knows.
+
+    Writes nothing below the metadata version that introduced cordoned directories.
+    """
     if cordoned is None or controller.image.metadata_version < CORDONED_SINCE:
         return []
     if broker.cordoned is not None and set(broker.cordoned) == set(cordoned):
@@ -145,7 +148,7 @@ def _partition_changes(
     is_active: Callable[[int], bool] | None = None,
     limit: int = NO_LIMIT,
 ) -> list[Message]:
-    """The change records of these partitions, at most `limit`."""
+    """Return the change records of these partitions, at most `limit`."""
     topics = controller.image.topics
     rules: dict[KafkaUuid, PartitionRules] = {}
     records: list[Message] = []

@@ -1,4 +1,4 @@
-"""BrokerRegistration and UnregisterBroker: which brokers there are, and which start of each (KIP-631, KIP-903)."""
+"""BrokerRegistration and UnregisterBroker: the registered brokers and their incarnations (KIP-631, KIP-903)."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ NO_EPOCH: Final = -1
 RESERVED_DIRECTORIES: Final = 100
 """The first 100 UUIDs are reserved and name no directory (KIP-858)."""
 MAX_NAME_LENGTH: Final = 255
-"""Characters of a host, listener, feature or rack. Limited, as clients receive them as int16 strings too."""
+"""Maximum length of a host, listener, feature or rack, in characters: clients receive them as int16 strings."""
 MAX_PORT: Final = 65_535
 
 
 def plan_broker_registration(
     controller: Controller, message: BrokerRegistrationRequest, version: int
 ) -> ControllerResult:
-    """A start of a broker gets an epoch, and begins fenced. What its last one had is cleaned up in the same batch,
-    whether the session of that is over or not yet seen to be.
+    """Register a broker incarnation: it gets an epoch and starts fenced. The same batch removes its previous
+    incarnation from ISRs and leaderships, even if the expiry of that session was not noticed yet.
 
-    The same start asking again (same incarnation id) gets its epoch again, and stays what it is.
+    A repeated request of the same incarnation gets the same epoch and leaves the broker's state unchanged.
     """
     del version
     previous = controller.image.brokers.get(message.broker_id)
@@ -99,7 +99,7 @@ def _validate_request(
 
 
 def _blocks_registration(controller: Controller, previous: Broker) -> bool:
-    """Whether another start of the broker may live; or has left so much that it is fenced first, in steps."""
+    """Whether another incarnation of the broker may be alive, or has too many partitions to fence it in one step."""
     if not previous.is_active:
         return False
     is_alive = controller.sessions.is_alive(previous.id, controller.now_ms())
@@ -123,7 +123,7 @@ def _is_valid_listener(listener: Listener) -> bool:
 
 
 def _are_unclaimed_directories(image: ClusterImage, broker_id: int, directories: list[KafkaUuid]) -> bool:
-    """Whether these can be the directories of one broker: real ones, each once, none that another broker has."""
+    """Whether these can be the directories of one broker: not reserved, no duplicates, none of another broker."""
     others = {
         directory
         for broker in image.brokers.values()
@@ -141,7 +141,7 @@ def _are_unclaimed_directories(image: ClusterImage, broker_id: int, directories:
 
 
 def _supports_finalized_features(image: ClusterImage, message: BrokerRegistrationRequest) -> bool:
-    """Whether the broker can work with every feature at the level that the cluster has."""
+    """Whether the broker supports every feature at its finalized level."""
     ranges = {f.name: (f.min_supported_version, f.max_supported_version) for f in message.features}
     for name, level in image.features.items():
         lowest, highest = ranges.get(name, (0, 0))

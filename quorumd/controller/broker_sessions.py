@@ -1,6 +1,6 @@
-"""Which broker was heard of when, and what it said: the leader's own knowledge, which is not in the log.
+"""Sessions of brokers: when each last sent a heartbeat and what it reported, known to the leader and not in the log.
 
-A new leader gives every broker a whole session: it cannot know when the one before it heard of them.
+A new leader starts a full session for every broker: it cannot know when the previous leader received heartbeats.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from quorumd.controller.broker import Broker
 
 
 class BrokerSession:
-    """Of one start of a broker: when it was heard of last, how far its metadata is (offset of the last record, -1 if
-    it did not say), and since it drains, which offset others must have for it to stop (-1: not known).
+    """The session of one broker incarnation.
 
-    `elections_checked`: since it is not fenced, it was seen that it leads wherever nobody else does and it may.
+    `contact_ms`: time of the last heartbeat. `metadata_offset`: last offset that the broker has applied, -1 if not
+    reported. `controlled_shutdown_offset`: offset that the other brokers must reach before a broker in controlled
+    shutdown may stop, -1 if unknown. `elections_checked`: whether the broker was elected for every leaderless
+    partition that it may lead.
     """
 
     __slots__ = ("contact_ms", "controlled_shutdown_offset", "elections_checked", "epoch", "metadata_offset")
@@ -42,7 +44,7 @@ class BrokerSessions:
         return self._sessions.get(broker_id)
 
     def touch(self, broker_id: int, epoch: int, metadata_offset: int, now_ms: float) -> BrokerSession:
-        """The broker said something. Of another start of it than before nothing else is known."""
+        """Record a heartbeat; a new incarnation starts a new session."""
         session = self._sessions.get(broker_id)
         if session is None or session.epoch != epoch:
             session = self._sessions[broker_id] = BrokerSession(epoch, now_ms)
@@ -57,16 +59,16 @@ class BrokerSessions:
             session.contact_ms += duration_ms
 
     def with_unchecked_elections(self) -> list[tuple[int, BrokerSession]]:
-        """Sessions that are not settled, with the ids of their brokers."""
+        """Return the sessions without `elections_checked`, with the ids of their brokers."""
         return [entry for entry in self._sessions.items() if not entry[1].elections_checked]
 
     def is_alive(self, broker_id: int, now_ms: float) -> bool:
-        """Whether the session is still valid."""
+        """Whether the broker's session has not expired."""
         session = self._sessions.get(broker_id)
         return session is not None and now_ms < session.contact_ms + self.timeout_ms
 
     def expired(self, now_ms: float) -> list[int]:
-        """Broker ids whose session ended, the oldest contact first."""
+        """Return the ids of brokers whose session expired, the oldest contact first."""
         ended = [
             (session.contact_ms, broker_id)
             for broker_id, session in self._sessions.items()

@@ -1,4 +1,4 @@
-"""Whether a subscription to clients' metrics can have configs (KIP-714)."""
+"""Validation of client metrics subscriptions (KIP-714)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ SELECTORS: Final = (
     "client_source_port",
 )
 _JAVA_CLASSES: Final = re.compile(r"\\[pP](\{\w+\}|[A-Z])")
-"""Classes of characters that Python's regular expressions do not know."""
+"""POSIX character classes, which Python's regular expressions lack."""
 
 
 def validate_client_metrics_configs(configs: Mapping[str, str]) -> None:
-    """Raises InvalidConfig unless a subscription can have these configs."""
+    """Check the configs of a client metrics subscription. Raises InvalidConfig."""
     for name in configs:
         if name not in CLIENT_METRICS_CONFIGS:
             raise InvalidConfig(

@@ -1,7 +1,7 @@
-"""What the metadata records so far add up to.
+"""The cluster image: the state after applying the metadata records up to an offset.
 
-The image is nothing but dictionaries of values, and every change is an assignment to one key of one of them (see
-`assignment`), so that a leader can take back what it proposed.
+The image consists of dictionaries of values, and every change is an assignment to one key of one of them (see
+`undo_log`), so that a leader can undo its uncommitted records.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
 
 class ResourceType(IntEnum):
-    """What a config belongs to (Kafka's ConfigResource types)."""
+    """Types of resources that have configs (Kafka's ConfigResource types)."""
 
     TOPIC = 2
     BROKER = 4
@@ -84,7 +84,7 @@ _TRANSACTION_MARKERS = frozenset({BeginTransactionRecord, EndTransactionRecord, 
 
 
 def parse_min_isr(value: str | None) -> int:
-    """What a value of min.insync.replicas means; 1 where it is not set, or was never meant to be read."""
+    """Parse a value of min.insync.replicas; 1 if it is not set or is not a number."""
     try:
         return max(1, int(value or 1))
     except ValueError:
@@ -92,7 +92,7 @@ def parse_min_isr(value: str | None) -> int:
 
 
 def allows_unclean_election(value: str | None) -> bool:
-    """What a value of unclean.leader.election.enable means."""
+    """Parse a value of unclean.leader.election.enable."""
     return value is not None and value.strip().lower() == "true"
 
 
@@ -110,10 +110,10 @@ class Topic:
 class ClusterImage:
     """The state of the cluster at one offset of the log.
 
-    `next_producer_id`: the first that no broker was given. `names_with_collision_chars`: of topics whose name
-    another could be mistaken for, by the unified name (see `topic_names`). `opaque_records`: frames of records as
-    they were written (see `quorumd.controller.opaque_records`); `controllers`: what those of registered controllers
-    mean. `shared`: for tuples that many partitions have.
+    `next_producer_id`: the first not allocated to a broker. `names_with_collision_chars`: topic names that contain
+    '.' or '_', by their unified name (see `topic_names`). `opaque_records`: frames of records as written (see
+    `quorumd.controller.opaque_records`); `controllers`: the parsed records of registered controllers. `shared`:
+    interned tuples that many partitions share.
     """
 
     __slots__ = ("_rows", "_scalars", "_transaction", "brokers", "configs", "controllers", "features", "index",
@@ -131,14 +131,14 @@ class ClusterImage:
         self.index = PartitionIndex()
         self._scalars: dict[str, int] = {"hash": 0, "next producer id": 0}
         self._rows: dict[KafkaUuid, int] = {}
-        """By topic what its partitions add to the hash: it goes with them."""
+        """By topic, the part of the hash that its partitions contribute."""
         self.shared = InternPool()
         self._transaction: dict[int, tuple[Message, bytes | None]] = {}
-        """The records of the transaction that is open, its beginning first, with their frames."""
+        """The records of the open transaction, its BeginTransactionRecord first, with their frames."""
 
     @property
     def hash(self) -> int:
-        """48 bits: equal for equal images, however they came about."""
+        """A hash of 48 bits, equal for equal images, whatever records led to them."""
         return self._scalars["hash"]
 
     @property
@@ -147,24 +147,24 @@ class ClusterImage:
 
     @property
     def metadata_version(self) -> int:
-        """The level at which records are written, 0 before the log has one."""
+        """The finalized metadata.version, 0 if the log has none yet."""
         return self.features.get(METADATA_VERSION, 0)
 
     @property
     def elr_enabled(self) -> bool:
-        """Whether replicas that left the ISR may stay eligible (KIP-966)."""
+        """Whether eligible leader replicas are enabled (KIP-966)."""
         return self.features.get(ELR_VERSION, 0) >= 1
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a transaction is open: the image is that of before it (KIP-868)."""
+        """Whether a metadata transaction is open, whose records are not applied yet (KIP-868)."""
         return bool(self._transaction)
 
     def apply(self, record: Message, changes: list[UndoEntry], frame: bytes | None = None) -> None:
-        """Apply one metadata record, and note in `changes` how to take it back; nothing for records without state.
+        """Apply one metadata record and add its undo entries to `changes`; none for a record without state.
 
-        `frame` is what the record was read from, None for one that is not written yet. Records of a transaction are
-        applied at its end, all together. Raises MalformedMessage for a record that contradicts what was before it.
+        `frame` is the encoded record, None if it is not written yet. Records of a transaction are applied together at
+        its end. Raises MalformedMessage for a record that contradicts the image.
         """
         kind = type(record)
         if self._transaction and kind not in _TRANSACTION_MARKERS:
@@ -199,29 +199,28 @@ class ClusterImage:
             self._replace_row(old_row, 0, changes)
 
     def config(self, resource: Resource) -> dict[str, str]:
-        """The configs of a resource; empty where none is set. Not to be changed."""
+        """Return the configs of a resource, empty if none is set. The caller must not modify them."""
         return self.configs.get(resource, {})
 
     def apply_config(self, record: ConfigRecord, changes: list[UndoEntry]) -> None:
-        """As `apply`, for those who know what they have."""
+        """Apply a record of this type: `apply` without the dispatch."""
         self.set_config((record.resource_type, record.resource_name), record.name, record.value, changes)
 
     def topic_config(self, topic: str, key: str) -> str | None:
-        """What holds for a topic: its own value, or else that of all brokers."""
+        """Return the effective value for a topic: its own, or else the cluster-wide one."""
         own = self.config((int(ResourceType.TOPIC), topic)).get(key)
         return own if own is not None else self.config(ALL_BROKERS).get(key)
 
     def min_isr(self, topic: str) -> int:
-        """min.insync.replicas of a topic, at least 1."""
+        """Return min.insync.replicas of a topic, at least 1."""
         return parse_min_isr(self.topic_config(topic, MIN_INSYNC_REPLICAS))
 
     def unclean_election(self, topic: str) -> bool:
-        """Whether a replica that may lack committed records may lead, if no other can."""
+        """Whether the topic allows unclean leader election."""
         return allows_unclean_election(self.topic_config(topic, UNCLEAN_ELECTION))
 
     def _apply_feature_level(self, record: FeatureLevelRecord, changes: list[UndoEntry]) -> None:
-        """Level 0 is that of a feature that is not there. kraft.version is kept by the quorum itself (KIP-853), and a
-        record of it means nothing."""
+        """Set a feature level; 0 removes it. kraft.version is ignored: the quorum itself stores it (KIP-853)."""
         if record.name == KRAFT_VERSION:
             return
         before = self.features.get(record.name)
@@ -294,19 +293,21 @@ class ClusterImage:
     def _registered_broker(self, broker_id: int, epoch: int) -> Broker:
         broker = self.brokers.get(broker_id)
         if broker is None or broker.epoch != epoch:
-            known = "not registered" if broker is None else f"registered with epoch {broker.epoch}"
-            raise MalformedMessage(f"a record names broker {broker_id} with epoch {epoch}, but it is {known}")
+            actual = "not registered" if broker is None else f"registered with epoch {broker.epoch}"
+            raise MalformedMessage(
+                f"a record names broker {broker_id} with epoch {epoch}, but it is {actual}"
+            )
         return broker
 
     # Topics and partitions
 
     def partition(self, tp: PartitionId) -> Partition | None:
-        """The partition, None where there is none."""
+        """Return the partition, None if it does not exist."""
         topic = self.topics.get(tp.topic_id)
         return topic.partitions.get(tp.number) if topic is not None else None
 
     def topic_by_name(self, name: str) -> Topic | None:
-        """The topic of a name, None where there is none."""
+        """Return the topic of this name, None if it does not exist."""
         topic_id = self.topic_ids.get(name)
         return self.topics[topic_id] if topic_id is not None else None
 
@@ -322,7 +323,7 @@ class ClusterImage:
         self._replace_row(0, text_row("topic", record.name, str(record.topic_id)), changes)
 
     def _remove_topic(self, record: RemoveTopicRecord, changes: list[UndoEntry]) -> None:
-        """Its configs go with it, as in every reader of the log."""
+        """Remove a topic with its configs, as every reader of the log does."""
         topic = self._topic(record.topic_id)
         self.index.remove(topic.id, topic.partitions, changes)
         self._replace_row(self._rows.get(topic.id, 0), 0, changes)
@@ -337,12 +338,12 @@ class ClusterImage:
         self._replace_row(text_row("topic", topic.name, str(topic.id)), 0, changes)
 
     def _add_partition(self, record: PartitionRecord, changes: list[UndoEntry]) -> None:
-        """In place of one that may be there."""
+        """Add a partition, or replace an existing one."""
         topic = self._topic(record.topic_id)
         self._set_partition(topic, record.partition_id, partition_from_record(record, self.shared), changes)
 
     def apply_partition_change(self, record: PartitionChangeRecord, changes: list[UndoEntry]) -> None:
-        """As `apply`, for those who know what they have."""
+        """Apply a record of this type: `apply` without the dispatch."""
         topic = self._topic(record.topic_id)
         partition = topic.partitions.get(record.partition_id)
         if partition is None:
@@ -365,7 +366,7 @@ class ClusterImage:
         self._topic_rows_moved(topic.id, old_row, new_row, changes)
 
     def add_prepared(self, prepared: PreparedPartitions, changes: list[UndoEntry]) -> None:
-        """As `apply` of the records of all these partitions, which are new, one by one."""
+        """Add prepared partitions, all new, as if each of their records were applied."""
         add_all(self._topic(prepared.topic_id).partitions, prepared.partitions, changes)
         self.index.add(prepared.index, changes)
         self._replace_row(0, prepared.rows, changes)
@@ -380,7 +381,7 @@ class ClusterImage:
         rows[topic_id] = replace_row(before or 0, old_row, new_row)
 
     def _clear_elr(self, record: ClearElrRecord, changes: list[UndoEntry]) -> None:
-        """Of one topic, or of all with the name ""."""
+        """Clear the ELRs of one topic, or with the name "" of all topics."""
         topic = self.topic_by_name(record.topic_name)
         if record.topic_name and topic is None:
             raise MalformedMessage(f"a record clears the ELR of unknown topic {record.topic_name!r}")
@@ -412,9 +413,9 @@ class ClusterImage:
     def _close_transaction(
         self, record: Message, changes: list[UndoEntry]
     ) -> list[tuple[Message, bytes | None]]:
-        """The records of the transaction, which is none any more."""
+        """Close the transaction and return its records."""
         if not self._transaction:
-            raise MalformedMessage(f"there is a {type(record).__name__}, and no transaction is open")
+            raise MalformedMessage(f"a {type(record).__name__} without an open transaction")
         _, *pending = self._transaction.values()
         for position in reversed(range(len(self._transaction))):
             remove(self._transaction, position, changes)
@@ -438,7 +439,7 @@ class ClusterImage:
             check_removal(record)
 
     def _apply_noop(self, record: NoOpRecord, changes: list[UndoEntry]) -> None:
-        """It says nothing about the cluster."""
+        """Ignore a record without state."""
 
     def _apply_producer_ids(self, record: ProducerIdsRecord, changes: list[UndoEntry]) -> None:
         old_row, new_row = self.next_producer_id, record.next_producer_id
@@ -446,14 +447,14 @@ class ClusterImage:
         self._replace_row(producer_ids_row(old_row), producer_ids_row(new_row), changes)
 
     def _replace_row(self, old_row: int, new_row: int, changes: list[UndoEntry]) -> None:
-        """Once for every record: written out, and not by `assign`."""
+        # Runs once per record: inlined instead of calling `assign`.
         numbers = self._scalars
         before = numbers["hash"]
         changes.append((numbers, "hash", before))
         numbers["hash"] = replace_row(before, old_row, new_row)
 
     def fingerprint(self) -> tuple[object, ...]:
-        """Equal for equal images, however they came about, and showing where they differ. Reads all there is."""
+        """Return values that are equal for equal images and show where they differ. Reads the whole image."""
         configs = tuple(
             (resource, tuple(sorted(values.items())))
             for resource, values in sorted(self.configs.items())
@@ -496,4 +497,4 @@ _REPLAY: dict[type, Callable[[ClusterImage, Any, list[UndoEntry]], None]] = {
     AbortTransactionRecord: ClusterImage._abort_transaction,
     NoOpRecord: ClusterImage._apply_noop,
 }
-"""Not kept by the image: one that is replaced shall go at once, without anybody looking for cycles."""
+"""Not an attribute of the image, to avoid a reference cycle: a replaced image is freed immediately."""

@@ -1,8 +1,8 @@
-"""What a change of configs does to partitions.
+"""Partition changes caused by config changes.
 
-With another min.insync.replicas an ELR may end, and a reassignment be complete; with unclean.leader.election.enable
-a partition that waits for a leader may get one. That belongs into the batch of the change: a leader that reads the
-smaller min.insync.replicas may advance its high watermark at once, without those who are in the ELR.
+A new min.insync.replicas may clear an ELR or complete a reassignment; unclean.leader.election.enable may elect a
+leader for a leaderless partition. These changes belong into the batch of the config change: a leader that reads a
+smaller min.insync.replicas may advance its high watermark immediately, without the replicas in the ELR.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CONFIGS_WITH_EFFECTS = frozenset({MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION})
 
 
 def plan_effects(controller: Controller, changes: Sequence[ConfigRecord]) -> list[PartitionChangeRecord]:
-    """The changes of partitions that follow from these changes of configs, to be appended after them."""
+    """Plan the partition changes that these config changes cause, to be appended after them."""
     changed = {
         ((record.resource_type, record.resource_name), record.name): record.value
         for record in changes
@@ -58,7 +58,7 @@ def plan_effects(controller: Controller, changes: Sequence[ConfigRecord]) -> lis
 
 
 def _affected_partitions(image: ClusterImage, resources: Iterable[Resource]) -> Iterable[PartitionId]:
-    """Partitions that are not as they would be with other configs."""
+    """Partitions that other configs may change: reassigning, leaderless or with an ELR."""
     if ALL_BROKERS in resources:
         index = image.index
         return dict.fromkeys((*index.with_elr, *index.reassigning, *index.leaderless))
@@ -77,7 +77,7 @@ def _affected_by_topic(topic: Topic) -> Iterable[PartitionId]:
 
 
 class _PendingConfigs:
-    """Configs of topics as they are with some changes. `changed`: by (resource, key), None where it is deleted."""
+    """Topic configs with pending changes applied. `changed`: by (resource, key), None if deleted."""
 
     def __init__(self, image: ClusterImage, changed: dict[tuple[Resource, str], str | None]) -> None:
         self._image = image

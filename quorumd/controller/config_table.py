@@ -1,4 +1,4 @@
-"""Every config that Kafka defines: its type, default and rule, and the config of brokers that holds without it."""
+"""The configs that Kafka defines: type, default, rule, and the broker config that is their default."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from quorumd.controller.config_definitions import DEFINITIONS
 
 
 class ConfigType(IntEnum):
-    """DescribeConfigs' types of values."""
+    """Types of values in DescribeConfigs."""
 
     UNKNOWN = 0
     BOOLEAN = 1
@@ -26,9 +26,8 @@ class ConfigType(IntEnum):
 class ConfigDefinition(NamedTuple):
     """One config.
 
-    `rule`: how values are checked beyond their type, as config_values.py reads it. `broker_name`: the config of
-    brokers whose value holds where this one is not set, None if there is none. `is_internal`: not described unless
-    it is set.
+    `rule`: check of values beyond their type, in the syntax of config_values.py. `broker_name`: the broker config
+    that is the default of this one, None if there is none. `is_internal`: not described unless it is set.
     """
 
     type: ConfigType

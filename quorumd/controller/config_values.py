@@ -35,7 +35,7 @@ _SHOWN_CHARACTERS: Final = 64
 
 
 class InvalidConfig(Exception):
-    """Why configs cannot be so: a sentence, and the error code that Kafka has for it."""
+    """Invalid configs: a message, and Kafka's error code for them."""
 
     def __init__(self, message: str, error: ErrorCode = ErrorCode.INVALID_CONFIG) -> None:
         super().__init__(message)
@@ -43,12 +43,12 @@ class InvalidConfig(Exception):
 
 
 def quoted(text: str) -> str:
-    """A name or a value for an error message, which must itself fit a string of the wire."""
+    """Quote a name or value for an error message, shortened so that the message fits a wire string."""
     return repr(text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "...")
 
 
 def parse_value(name: str, definition: ConfigDefinition, text: str) -> Value:
-    """What the text means. Raises InvalidConfig."""
+    """Parse and check a value. Raises InvalidConfig."""
     stripped = text.strip(_STRIPPED)
     value, problem = _parse(definition.type, stripped)
     if problem is None and definition.rule:
@@ -59,18 +59,18 @@ def parse_value(name: str, definition: ConfigDefinition, text: str) -> Value:
 
 
 def default_value(definition: ConfigDefinition) -> Value:
-    """What the built-in default means."""
+    """Return the parsed built-in default."""
     return None if definition.default is None else _parse(definition.type, definition.default)[0]
 
 
 def split_list(text: str) -> list[str]:
-    """The items of a list."""
+    """Split a comma separated list into its items."""
     stripped = text.strip(_STRIPPED)
     return _COMMA.split(stripped) if stripped else []
 
 
 def split_like_java(text: str, separator: str) -> list[str]:
-    """Split like Java: without trailing empty parts; an empty text is one empty part."""
+    """Split like Java's String.split: without trailing empty parts; an empty text is one empty part."""
     parts = text.split(separator)
     if len(parts) == 1:
         return parts
@@ -80,7 +80,7 @@ def split_like_java(text: str, separator: str) -> list[str]:
 
 
 def _parse(kind: ConfigType, text: str) -> tuple[Value, str | None]:
-    """The value, and what is wrong with it."""
+    """Return the value, and the reason if it is invalid."""
     if kind is ConfigType.BOOLEAN:
         lower = text.lower()
         return lower == "true", None if lower in ("true", "false") else "must be true or false"
@@ -111,7 +111,7 @@ def _parse_double(text: str) -> tuple[Value, str | None]:
 
 
 def _check_rule(rule: str, value: Value) -> str | None:
-    """Why a value of the right type is not allowed; rules are explained in scripts/generate_configs.py."""
+    """Return why a value of the right type is invalid; scripts/generate_configs.py explains the rules."""
     kind, equals, choices = rule.partition("=")
     if equals:
         allowed = choices.split(",") if choices else []
@@ -157,7 +157,7 @@ def _range(minimum: str, maximum: str) -> str:
 
 
 def is_offset_reset(text: str) -> bool:
-    """Whether a share group can begin to read by this."""
+    """Whether this is a valid initial offset of a share group."""
     if text in ("earliest", "latest"):
         return True
     duration = text.removeprefix(_BY_DURATION)

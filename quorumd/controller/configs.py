@@ -1,4 +1,4 @@
-"""Changes of configs: what a request may ask, and the records that it needs (KIP-339, KIP-412)."""
+"""IncrementalAlterConfigs and AlterConfigs: validation of requests, and their records (KIP-339, KIP-412)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.config_record import ConfigRecord
 
 MAX_TEXT_BYTES = 32_767
-"""What a non-flexible string can carry (int16), so that every client can read back what it set."""
+"""Maximum of a non-flexible string (int16), so that every client can read back the values that it set."""
 MAX_NODE_ID = 2**31 - 1
 CORDONED_LOG_DIRS = "cordoned.log.dirs"
 _COMMA = re.compile(r"\s*,\s*", re.ASCII)
@@ -64,7 +64,7 @@ class ApiError:
 
 
 def check_resource(image: ClusterImage, resource: Resource) -> ApiError | None:
-    """Whether configs of this resource can be described here."""
+    """Return the error if configs of this resource cannot be described."""
     error = _check_name(resource) or _check_existence(image, resource)
     if error is not None and error.error is ErrorCode.UNSUPPORTED_VERSION:
         return ApiError(ErrorCode.INVALID_REQUEST, error.message)
@@ -72,7 +72,7 @@ def check_resource(image: ClusterImage, resource: Resource) -> ApiError | None:
 
 
 def _check_name(resource: Resource) -> ApiError | None:
-    """Whether there can be such a resource."""
+    """Return the error if the resource type or name is invalid."""
     kind, name = resource
     if kind == ResourceType.BROKER:
         if name == "" or _is_node_id(name):
@@ -110,10 +110,10 @@ def plan_incremental(
     has_remote_storage: bool = False,
     comes_from_broker: bool = False,
 ) -> list[ConfigRecord] | ApiError:
-    """The records that (name, ConfigOperation, value) triples of one resource need, all or none.
+    """Plan the records of (name, ConfigOperation, value) triples of one resource, all or none.
 
-    APPEND and SUBTRACT treat the value as a comma separated list and are no change where nothing changes.
-    `comes_from_broker`: the broker that passed the request on has checked what only brokers can.
+    APPEND and SUBTRACT treat the value as a comma separated list and write no record if the list does not change.
+    `comes_from_broker`: the forwarding broker has done the checks that only brokers can do.
     """
     error = _check_name(resource)
     if error is None and resource[0] == _BROKER:
@@ -137,8 +137,8 @@ def plan_operations(
     operations: Sequence[tuple[str, int, str | None]],
     has_remote_storage: bool,
 ) -> list[ConfigRecord] | ApiError:
-    """As `plan_incremental`, for a resource that has these configs and may not be there yet. Of operations on the
-    same config the last one counts."""
+    """Plan like `plan_incremental`, for a resource with these configs that may not exist yet. The last of several
+    operations on the same config wins."""
     if len(operations) > 1:
         operations = list({operation[0]: operation for operation in operations}.values())
     records: list[ConfigRecord] = []
@@ -166,7 +166,7 @@ def plan_replacement(
     has_remote_storage: bool = False,
     comes_from_broker: bool = False,
 ) -> list[ConfigRecord] | ApiError:
-    """The records that make `values` the only configs of the resource (AlterConfigs)."""
+    """Plan the records that make `values` the only configs of the resource (AlterConfigs)."""
     named = {name for name, _ in values}
     operations: list[tuple[str, int, str | None]] = [
         (name, ConfigOperation.DELETE, None) for name in image.config(resource) if name not in named
@@ -178,8 +178,8 @@ def plan_replacement(
 def _validate(
     kind: int, configs: Mapping[str, str], previous: Mapping[str, str], has_remote_storage: bool
 ) -> None:
-    """Raises InvalidConfig unless a resource can have these configs, as Kafka's controllers see it: those of brokers
-    are for the broker to check that passes them on."""
+    """Check configs as Kafka's controllers do; broker configs are checked by the forwarding broker. Raises
+    InvalidConfig."""
     if kind == _TOPIC:
         validate_topic_configs(configs, previous, has_remote_storage)
     elif kind == ResourceType.GROUP:
@@ -191,7 +191,7 @@ def _validate(
 def _plan_operation(
     current: dict[str, str], resource: Resource, name: str, operation: int, value: str | None
 ) -> ConfigRecord | None:
-    """The record of one operation, None where it changes nothing. Raises InvalidConfig."""
+    """Plan the record of one operation, None if nothing changes. Raises InvalidConfig."""
     if _is_too_long(name):
         raise InvalidConfig(f"A config name must have at most {MAX_TEXT_BYTES} bytes.")
     if operation == ConfigOperation.DELETE or (operation == ConfigOperation.SET and value is None):
@@ -215,7 +215,7 @@ def _plan_operation(
     if _is_too_long(value):
         raise InvalidConfig(f"The value of {quoted(name)} is longer than {MAX_TEXT_BYTES} bytes.")
     if resource[0] == _BROKER and name in (MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION):
-        # What holds for topics by default must be right for topics.
+        # The default for topics must be valid for topics.
         parse_value(name, BROKER_CONFIGS[name], value)
     return ConfigRecord(*resource, name, value)
 
@@ -223,7 +223,7 @@ def _plan_operation(
 def _check_cordons_are_known(
     image: ClusterImage, operations: Sequence[tuple[str, int, str | None]]
 ) -> ApiError | None:
-    """Below that metadata version brokers do not report what they have cordoned (KIP-1066)."""
+    """Return the error below the metadata version from which brokers report cordoned directories (KIP-1066)."""
     if image.metadata_version >= CORDONED_SINCE or all(
         name != CORDONED_LOG_DIRS for name, _, _ in operations
     ):
@@ -238,8 +238,8 @@ def _check_cordons_are_known(
 def _check_cordons_are_fewer(
     current: str | None, records_or_error: Sequence[ConfigRecord]
 ) -> ApiError | None:
-    """A controller knows the ids of a broker's log directories, not their paths: without the broker's check it can
-    only take away, as Kafka's controllers do."""
+    """Return the error if an entry is added: controllers know the ids of log directories, not their paths, so without
+    the broker's check they can only remove entries, as in Kafka."""
     for record in records_or_error:
         if record.name != CORDONED_LOG_DIRS or not (record.value or "").strip():
             continue
@@ -270,7 +270,7 @@ def _check_one_broker(operations: Sequence[tuple[str, int, str | None]]) -> ApiE
 
 
 def _check_all_brokers(operations: Sequence[tuple[str, int, str | None]]) -> ApiError | None:
-    """Without a value for all of them each would take the one in its properties file, as Kafka's controllers say."""
+    """Return the error if the cluster-wide value is deleted: each broker would fall back to its properties file."""
     if all(
         name != MIN_INSYNC_REPLICAS or operation != ConfigOperation.DELETE
         for name, operation, _ in operations
@@ -284,7 +284,7 @@ def _check_all_brokers(operations: Sequence[tuple[str, int, str | None]]) -> Api
 
 
 def _apply_list_operation(current: str, operation: int, value: str) -> str:
-    """The comma separated list after the operation."""
+    """Return the comma separated list after the operation."""
     items = [item for item in current.split(",") if item]
     for item in split_like_java(value, ","):
         if operation == ConfigOperation.SUBTRACT:
@@ -296,7 +296,7 @@ def _apply_list_operation(current: str, operation: int, value: str) -> str:
 
 
 def _is_node_id(name: str) -> bool:
-    """Whether the name is a node id as it is written: one name a node, so no leading zeros."""
+    """Whether the name is a node id in canonical form, without leading zeros."""
     if len(name) > 10 or not (name.isascii() and name.isdigit()):
         return False
     return int(name) <= MAX_NODE_ID and str(int(name)) == name

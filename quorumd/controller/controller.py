@@ -1,4 +1,4 @@
-"""What decisions look at. Only the leader of the quorum decides."""
+"""The inputs of the active controller's decisions: image, sessions, settings, time and offsets."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from quorumd.ids import KafkaUuid
 
 @dataclass(slots=True)
 class ControllerSettings:
-    """Times in milliseconds; the names are Kafka's properties.
+    """Settings named after Kafka's properties; times in milliseconds.
 
-    `max_batch_bytes`: what the records of one plan may have together, framing included. `max_partitions_per_step`:
-    how many change in one step of a broker that comes or goes: some hundred milliseconds, then there is time for
-    others.
+    `max_batch_bytes`: limit of all records of one result, framing included. `max_partitions_per_step`: partitions
+    that change in one step when a broker joins or leaves, so that a step takes a few hundred milliseconds.
     `leader_imbalance_check_interval_ms`, `max_idle_interval_ms`: 0 for never.
     """
 
@@ -33,9 +32,12 @@ class ControllerSettings:
 
 
 class Controller:
-    """`image` is that of the leader's whole log with what is proposed. `now_ms()`: monotonic. `next_offset()`: that
-    of the next record to be appended. `new_uuid()`: never one that is reserved (KIP-516). `other_voters()`: voters
-    besides this node, which must be registered before a feature changes."""
+    """State of the active controller.
+
+    `image` is that of the leader's whole log, uncommitted records included. `now_ms()`: monotonic. `next_offset()`:
+    offset of the next record to append. `new_uuid()`: never a reserved one (KIP-516). `other_voters()`: voters
+    besides this node, which must be registered before a feature changes.
+    """
 
     def __init__(
         self,
@@ -56,20 +58,21 @@ class Controller:
 
     @property
     def step(self) -> int:
-        """How many partitions change in one step."""
+        """Limit of partitions that change in one step."""
         return self.settings.max_partitions_per_step
 
     def is_active(self, broker_id: int) -> bool:
-        """Whether the broker may be in an ISR and lead."""
+        """Whether the broker may be in an ISR and lead partitions."""
         broker = self.image.brokers.get(broker_id)
         return broker is not None and not broker.is_fenced and not broker.in_controlled_shutdown
 
     def directory_of(self, broker_id: int) -> KafkaUuid:
-        """Where a new replica goes on this broker: its only directory, or unassigned, to be told by it (KIP-858)."""
+        """Return the directory of a new replica on this broker: its only one, or unassigned until it reports one
+        (KIP-858)."""
         broker = self.image.brokers.get(broker_id)
         return broker.directories[0] if broker is not None and len(broker.directories) == 1 else UNASSIGNED
 
     def is_online(self, broker_id: int, directory: KafkaUuid) -> bool:
-        """Whether the broker can read what it has in this directory."""
+        """Whether the directory is online on this broker."""
         broker = self.image.brokers.get(broker_id)
         return broker is not None and broker.has_online_dir(directory)

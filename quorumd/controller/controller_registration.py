@@ -1,4 +1,4 @@
-"""ControllerRegistration and UnregisterController: which controllers there are, and what they support (KIP-919)."""
+"""ControllerRegistration and UnregisterController: the registered controllers and their features (KIP-919)."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from quorumd.protocol.messages.unregister_controller_request import UnregisterCo
 from quorumd.protocol.messages.unregister_controller_response import UnregisterControllerResponse
 
 MAX_NAME_LENGTH: Final = 255
-"""Characters of a host, listener or feature."""
+"""Maximum length of a host, listener or feature name, in characters."""
 MAX_PORT: Final = 65_535
 SECURITY_PROTOCOLS: Final = 4
-"""PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL; a stock reader halts on a number that is none of theirs."""
+"""PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL; a stock reader halts on any other number."""
 MAX_ENTRIES: Final = 100
-"""Listeners, or features."""
+"""Maximum number of listeners, and of features."""
 
 
 def plan_controller_registration(
     controller: Controller, message: ControllerRegistrationRequest, version: int
 ) -> ControllerResult:
-    """Replace what was known of the controller, whichever incarnation it was of, as Kafka does: a request of a dead
-    one that comes late is put right by the next request of the living one, whose own image shows it.
+    """Replace the registration of the controller, of whichever incarnation, as Kafka does: if a late request of a
+    dead incarnation wins, the running one sees that in its image and registers again.
 
-    A registration that the log holds already is not written again.
+    A registration that the log already holds is not written again.
     """
     del version
     problem = _validate_request(message)
@@ -55,8 +55,8 @@ def plan_controller_registration(
 def plan_unregister_controller(
     controller: Controller, message: UnregisterControllerRequest, version: int
 ) -> ControllerResult:
-    """Remove a registration. A controller that runs registers again. Unlike Kafka's, this works at every metadata
-    version: see `controllers`."""
+    """Remove a registration. A running controller registers again. Unlike Kafka, this works at every metadata
+    version: see `registered_controllers`."""
     del version
     image = controller.image
     if message.controller_id not in image.controllers:
@@ -72,7 +72,7 @@ def plan_unregister_controller(
 
 
 def _validate_request(message: ControllerRegistrationRequest) -> str | None:
-    """What no reader of the log could do with, in words."""
+    """Return why readers of the log could not use this registration, None if they can."""
     names = [listener.name for listener in message.listeners]
     features = [feature.name for feature in message.features]
     if message.controller_id < 0:

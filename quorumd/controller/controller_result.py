@@ -10,8 +10,8 @@ from quorumd.protocol.wire import Message
 
 
 class ControllerResult(NamedTuple):
-    """`records` are appended together or not at all, with those of the partitions in `prepared` behind them. Without
-    any the answer is a read of the image."""
+    """The result of planning a request. `records` are appended atomically, followed by those of the partitions in
+    `prepared`. Without records the response only reads the image."""
 
     records: Sequence[Message]
     response: Message

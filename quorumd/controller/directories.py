@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs: a broker says in which of its directories a replica is (KIP-858)."""
+"""AssignReplicasToDirs: a broker reports the directories of its replicas (KIP-858)."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from quorumd.protocol.messages.partition_change_record import PartitionChangeRec
 def plan_assign_replicas_to_dirs(
     controller: Controller, message: AssignReplicasToDirsRequest, version: int
 ) -> ControllerResult:
-    """Each replica by itself. One that is in a directory which its broker has not, or lost, cannot be read: it
-    leaves the ISR and leads no more, as if its broker were fenced for this partition."""
+    """Plan each replica separately. A replica in a directory that its broker does not have, or has lost, leaves the
+    ISR and its leadership, as if the broker were fenced for this partition."""
     del version
     broker = controller.image.brokers.get(message.broker_id)
     if broker is None or broker.epoch != message.broker_epoch:
@@ -42,7 +42,7 @@ def plan_assign_replicas_to_dirs(
 
 
 class _ReplicaAssigner:
-    """The changes for one request. A replica that it names twice is where it is said to be last."""
+    """The changes of one request. If it names a replica twice, the last directory counts."""
 
     def __init__(self, controller: Controller, broker: Broker) -> None:
         self._controller = controller
@@ -51,7 +51,7 @@ class _ReplicaAssigner:
         self.records: list[PartitionChangeRecord] = []
 
     def topic(self, directory: KafkaUuid, requested: TopicData) -> wire.TopicData:
-        """The answer for the replicas of one topic in one directory."""
+        """Assign the replicas of one topic in one directory; return their part of the response."""
         topic = self._controller.image.topics.get(requested.topic_id)
         numbers = [partition.partition_index for partition in requested.partitions]
         if topic is None:

@@ -1,4 +1,4 @@
-"""What holds for a topic or another resource, and where it comes from."""
+"""Effective configs of topics and other resources, and their sources."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ConfigSource(IntEnum):
 
 
 class ConfigValue(NamedTuple):
-    """A value where it was found: `name` is what it is called there."""
+    """A value in one source: `name` is its name there."""
 
     source: ConfigSource
     name: str
@@ -31,7 +31,7 @@ class ConfigValue(NamedTuple):
 
 
 class EffectiveConfig(NamedTuple):
-    """One config. The first of `values` holds; the others would if those before them were not."""
+    """One config. The first of `values` is effective; the others are its fallbacks, in order."""
 
     name: str
     type: ConfigType
@@ -46,7 +46,7 @@ class EffectiveConfig(NamedTuple):
 def merge_layers(
     definitions: Mapping[str, ConfigDefinition], *layers: tuple[ConfigSource, dict[str, str]]
 ) -> list[EffectiveConfig]:
-    """Configs of a resource that have the same names wherever they are set, those of the first layer first."""
+    """Merge layers whose configs have the same names; the first layer takes precedence."""
     effective: dict[str, EffectiveConfig] = {}
     for source, configs in layers:
         for name, value in sorted(configs.items()):
@@ -60,8 +60,8 @@ def merge_layers(
 
 
 def effective_topic_configs(image: ClusterImage, own: dict[str, str]) -> list[EffectiveConfig]:
-    """All configs of a topic that has these of its own, by name: after them those of all brokers, then what is built
-    in."""
+    """Return all configs of a topic with these values of its own, by name; they take precedence over the cluster-wide
+    values, and those over the defaults."""
     of_brokers = image.config(ALL_BROKERS)
     effective: list[EffectiveConfig] = []
     for name in sorted(TOPIC_CONFIGS.keys() | own.keys()):
@@ -72,7 +72,7 @@ def effective_topic_configs(image: ClusterImage, own: dict[str, str]) -> list[Ef
         if config is not None and config.is_internal and not values:
             continue
         if config is None:
-            # In the log for a reason that this version does not know.
+            # The log has a config that this version does not know.
             effective.append(EffectiveConfig(name, ConfigType.UNKNOWN, values))
             continue
         broker_name = config.broker_name

@@ -1,4 +1,4 @@
-"""ElectLeaders, and the elections that the controller holds by itself (KIP-183, KIP-460)."""
+"""ElectLeaders, and the periodic unclean elections of the controller (KIP-183, KIP-460)."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from quorumd.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 
 UNCLEAN_ELECTION_INTERVAL_MS: Final = 300_000
-"""How often leaderless partitions that allow it are looked at (Kafka's
-unclean.leader.election.interval.ms): a safety net, since whatever makes a replica electable elects it."""
+"""Interval of the sweep over leaderless partitions that allow unclean election (Kafka's
+unclean.leader.election.interval.ms): a safety net, since every change that makes a replica electable elects it."""
 
 MAX_SWEEP_RECORDS: Final = 1_000
-"""Of one sweep: some ten milliseconds of planning."""
+"""Limit per sweep: about ten milliseconds of planning."""
 
 _SEEN_A_PARTITION: Final = 16
-"""Partitions that are looked at while another work changes one."""
+"""Partitions that can be examined in the time that changes one."""
 
 _NO_MATTER: Final = (ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-"""Of partitions that a request does not name: they came right meanwhile, or went."""
+"""Errors left out of the response for all partitions: the partition was elected or deleted in the meantime."""
 
 _ELECTIONS: Final = (Election.PREFERRED, Election.UNCLEAN)
 """By ElectionType."""
 
 
 class UncleanElection(NamedTuple):
-    """A leader that may lack committed records. `is_last_known`: elected without consent of the topic, since it led
-    last and every replica that had all of them is lost (KIP-966)."""
+    """The election of a leader that may lack committed records. `is_last_known`: the last known leader was elected
+    although the topic does not allow unclean election, since every eligible replica is lost (KIP-966)."""
 
     topic: str
     number: int
@@ -50,7 +50,7 @@ class UncleanElection(NamedTuple):
 
 
 def unclean_election(image: ClusterImage, record: PartitionChangeRecord) -> UncleanElection | None:
-    """The election that this record, which is not applied yet, is; None if it is another one, or none."""
+    """Return the unclean election that this record, not applied yet, carries out; None if it does not."""
     if record.leader < 0:
         return None
     topic = image.topics[record.topic_id]
@@ -64,7 +64,7 @@ def unclean_election(image: ClusterImage, record: PartitionChangeRecord) -> Uncl
 
 
 def is_eligible_election(image: ClusterImage, record: PartitionChangeRecord) -> bool:
-    """Whether this record, which is not applied yet, elects an eligible replica since none is in sync (KIP-966)."""
+    """Whether this record, not applied yet, elects a member of the ELR because the ISR is empty (KIP-966)."""
     if record.leader < 0:
         return False
     before = image.topics[record.topic_id].partitions[record.partition_id]
@@ -80,8 +80,10 @@ class _ElectionResult(NamedTuple):
 def partitions_to_elect(
     controller: Controller, message: ElectLeadersRequest, most: int
 ) -> Iterator[dict[str, list[int]] | None] | None:
-    """What a request for all partitions means: those without the leader that they may get, at most so many at once,
-    by topic; None now and then, where many had to be looked at. None if there are few partitions anyway."""
+    """Expand a request for all partitions: yield those that need an election, by topic, in chunks of at most `most`.
+
+    Yields None after examining many partitions without finding a chunk. Returns None if there are few partitions.
+    """
     if controller.image.index.partition_count <= most or not 0 <= message.election_type < len(_ELECTIONS):
         return None
     if _ELECTIONS[message.election_type] is Election.UNCLEAN:
@@ -112,8 +114,11 @@ def _without_preferred_leader(image: ClusterImage, most: int) -> Iterator[dict[s
 def plan_elect_leaders(
     controller: Controller, message: ElectLeadersRequest, version: int, of_all: bool = False
 ) -> ControllerResult:
-    """Each partition by itself; all changes are one. Without partitions: all of them, and of these only those are
-    told where an election was needed. `of_all`: a part of that (`partitions_to_elect`)."""
+    """Plan each partition separately; all changes form one atomic batch.
+
+    A request without partitions means all, and its response lists only those that needed an election. `of_all`: the
+    request is a part of such a request (`partitions_to_elect`).
+    """
     del version
     reports_all = message.topic_partitions is not None and not of_all
     if not 0 <= message.election_type < len(_ELECTIONS):
@@ -136,9 +141,9 @@ def plan_elect_leaders(
 
 
 def elect_unclean_leaders(controller: Controller) -> list[PartitionChangeRecord]:
-    """Leaders for partitions that have none, of topics where one may lead that lacks committed records.
+    """Elect leaders for leaderless partitions of topics that allow unclean election.
 
-    At most MAX_SWEEP_RECORDS; where there are so many, there may be more once these are applied.
+    Returns at most MAX_SWEEP_RECORDS records; if it returns that many, there may be more once these are applied.
     """
     image = controller.image
     rules: dict[str, PartitionRules] = {}

@@ -1,4 +1,4 @@
-"""UpdateFeatures: the levels that the whole cluster works at (KIP-584, KIP-778)."""
+"""UpdateFeatures: the finalized feature levels of the cluster (KIP-584, KIP-778)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from quorumd.protocol.messages.update_features_request import FeatureUpdateKey, 
 from quorumd.protocol.wire import Message
 
 KRAFT_VERSION_LEVEL: Final = 1
-"""Voters that can change (KIP-853): what every quorum here begins with and stays at."""
+"""Dynamic voters (KIP-853): every quorum of quorumd starts and stays at this level."""
 
 
 class UpgradeType(IntEnum):
@@ -47,12 +47,12 @@ class _UpdateError(Exception):
 def plan_update_features(
     controller: Controller, message: UpdateFeaturesRequest, version: int
 ) -> ControllerResult:
-    """All updates, or none of them. Levels that are so already are no change, and no error.
+    """Plan all updates or none. A level that is already finalized is not an error.
 
-    `kafka-features upgrade --release-version` names every feature of a release: what hinders each of them is told.
+    `kafka-features upgrade --release-version` names every feature of a release: the response has the error of each.
     """
     if METADATA_VERSION not in controller.image.features:
-        # What the cluster begins with is not written yet, and would replace what is acknowledged now.
+        # The bootstrap levels are not written yet and would replace a level acknowledged now.
         text = "The cluster has no finalized features yet; retry the request."
         return ControllerResult((), wire.UpdateFeaturesResponse(0, int(ErrorCode.NOT_CONTROLLER), text))
     requested = {update.feature: update.max_version_level for update in message.feature_updates}
@@ -80,7 +80,7 @@ def plan_update_features(
 def _plan_update(
     controller: Controller, update: FeatureUpdateKey, upgrade_type: UpgradeType, levels: Mapping[str, int]
 ) -> list[Message]:
-    """The records of one update. `levels`: all there are with all updates done. Raises _UpdateError."""
+    """Plan the records of one update. `levels`: all levels after all updates. Raises _UpdateError."""
     image, name, level = controller.image, update.feature, update.max_version_level
     current = finalized_level(image, name)
     if level == current:
@@ -91,7 +91,7 @@ def _plan_update(
     for needed, minimum in unmet_dependencies(name, level, levels):
         raise _UpdateError(f"It requires {needed} {minimum} or higher, not {levels.get(needed, 0)}.")
     if name == METADATA_VERSION and changes_records(current, level):
-        # Not even an unsafe downgrade: a reader of the log from its beginning has met those records.
+        # This holds for an unsafe downgrade too: a reader of the log from its start meets those records.
         raise _UpdateError(
             f"{name} is {current}, and the metadata log may hold records that {level} does not know; neither a safe "
             "nor an unsafe downgrade is supported."
@@ -102,7 +102,7 @@ def _plan_update(
 
 
 def finalized_level(image: ClusterImage, name: str) -> int:
-    """The level that the cluster works at; 0 means off. That of the quorum itself is said by its voter records."""
+    """Return the finalized level, 0 for off. That of kraft.version follows from the voter records."""
     return KRAFT_VERSION_LEVEL if name == KRAFT_VERSION else image.features.get(name, 0)
 
 
@@ -120,14 +120,14 @@ def _upgrade_type(update: FeatureUpdateKey, version: int) -> UpgradeType:
 
 
 def _check_supported(image: ClusterImage, name: str, level: int) -> None:
-    """Every node and every registered broker must be able to work at the level."""
+    """Check that this node and every registered broker support the level. Raises _UpdateError."""
     supported = next((feature for feature in SUPPORTED_FEATURES if feature.name == name), None)
     if supported is None:
         known = ", ".join(feature.name for feature in SUPPORTED_FEATURES)
         raise _UpdateError(f"The controllers do not support this feature; supported features: {known}.")
     _check_range("The active controller", level, supported.lowest, supported.highest)
     for _, broker in sorted(image.brokers.items()):
-        # A feature that a broker does not name is one that it can only leave off.
+        # A feature that a broker does not list is supported at level 0 only.
         lowest, highest = next(
             ((known.min_level, known.max_level) for known in broker.features if known.name == name), (0, 0)
         )
@@ -135,8 +135,10 @@ def _check_supported(image: ClusterImage, name: str, level: int) -> None:
 
 
 def _check_controllers(controller: Controller, name: str, level: int) -> None:
-    """As Kafka's: every registered controller must support the level, and of a voter that is not registered nobody
-    knows. Observers count, for they read the log; one that is gone for good is to be unregistered."""
+    """Check as Kafka does that all voters are registered and every registered controller supports the level.
+
+    Observers count, since they read the log; one that is permanently gone must be unregistered. Raises _UpdateError.
+    """
     registered = controller.image.controllers
     for controller_id, other in sorted(registered.items()):
         try:
@@ -172,9 +174,12 @@ def _check_upgrade_type(current: int, level: int, upgrade_type: UpgradeType, nam
 
 
 def _switch_elr(controller: Controller, level: int) -> list[Message]:
-    """Off: eligible replicas are forgotten where a replica is in sync, for they may miss what is committed from now
-    on. On: brokers must agree with the controller on what min.insync.replicas is, so all of them have one value, and
-    none of them keeps its own (KIP-966)."""
+    """Plan the records that go with switching ELR on or off (KIP-966).
+
+    Off: clear the ELR of every partition with an ISR, since its members may miss records committed from now on. On:
+    set one cluster-wide min.insync.replicas and remove those of single brokers, since brokers and controllers must
+    agree on it.
+    """
     image = controller.image
     if level == 0:
         return [FeatureLevelRecord(ELR_VERSION, 0), *_superfluous_elr(image)]
@@ -188,8 +193,8 @@ def _switch_elr(controller: Controller, level: int) -> list[Message]:
 
 
 def _superfluous_elr(image: ClusterImage) -> list[Message]:
-    """The records that clear every ELR beside an ISR. A partition without an ISR keeps what it has: only its eligible
-    replicas are known to have every committed record, and nothing is committed until one of its replicas leads."""
+    """Plan the records that clear the ELR of every partition with an ISR. A partition without an ISR keeps its ELR:
+    only these replicas are known to have every committed record, and nothing is committed until one of them leads."""
     needed: set[PartitionId] = set()
     superfluous: list[PartitionId] = []
     for tp in dict.fromkeys((*image.index.with_elr, *image.index.leaderless)):
@@ -212,8 +217,8 @@ def _superfluous_elr(image: ClusterImage) -> list[Message]:
 
 
 def default_min_isr_records(image: ClusterImage, value: int) -> list[Message]:
-    """The record that sets min.insync.replicas for all brokers, if it is not set yet: a value in the properties file
-    of a broker, which the controller cannot know, has no effect then. As Kafka's controllers do it."""
+    """Plan the record that sets the cluster-wide min.insync.replicas, if it is not set yet, as Kafka's controllers
+    do: it overrides the properties file of a broker, whose value the controller cannot know."""
     if MIN_INSYNC_REPLICAS in image.config(ALL_BROKERS):
         return []
     return [ConfigRecord(*ALL_BROKERS, MIN_INSYNC_REPLICAS, str(value))]

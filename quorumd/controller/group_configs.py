@@ -1,4 +1,4 @@
-"""Whether a group can have configs: each of them, against the bounds that brokers set, and all together."""
+"""Validation of group configs: each value, its bounds by broker configs, and their combination."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ PROTOCOLS: Final = ("consumer", "share", "streams")
 
 
 def _bound(name: str, side: str) -> int | None:
-    """The config consumer.X is bounded by group.consumer.min.X and group.consumer.max.X of brokers; before the
-    number of replicas the word num is left out."""
+    """Return a bound of a group config: consumer.X is bounded by the broker configs group.consumer.min.X and
+    group.consumer.max.X, whose names lack the word num before replicas."""
     protocol, _, rest = name.partition(".")
     definition = BROKER_CONFIGS.get(f"group.{protocol}.{side}.{rest.removeprefix('num.')}")
     value = default_value(definition) if definition is not None else None
@@ -36,7 +36,7 @@ _ASSIGNORS: Final = split_list(BROKER_CONFIGS["group.streams.assignors"].default
 
 
 def validate_group_configs(configs: Mapping[str, str]) -> None:
-    """Raises InvalidConfig unless a group can have these configs."""
+    """Check the configs of a group. Raises InvalidConfig."""
     values: dict[str, Value] = {}
     for name, text in configs.items():
         definition = GROUP_CONFIGS.get(name)

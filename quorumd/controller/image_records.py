@@ -1,4 +1,4 @@
-"""An image as the records that make it: what a snapshot holds (KIP-630)."""
+"""Conversion of an image to records, the content of a snapshot (KIP-630)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from quorumd.protocol.wire import Message
 
 
 def snapshot_frames(image: ClusterImage) -> Iterator[bytes]:
-    """What a snapshot of an image holds: the same frames in the same order for equal images.
+    """Iterate over the frames of a snapshot of an image: the same frames in the same order for equal images.
 
-    Features come first: they say in which versions a reader finds the rest.
+    Features come first: they determine the versions of the other records.
     """
     level = image.metadata_version
     for record in _typed_records(image):
@@ -34,14 +34,14 @@ def snapshot_frames(image: ClusterImage) -> Iterator[bytes]:
 
 
 def snapshot_records(image: ClusterImage) -> Iterator[Message]:
-    """The records that make an equal image of an empty one, in the order of `snapshot_frames`."""
+    """Iterate over the records that turn an empty image into an equal one, in the order of `snapshot_frames`."""
     yield from _typed_records(image)
     for _, frame in sorted(image.opaque_records.items()):
         yield decode_record(frame)
 
 
 def _typed_records(image: ClusterImage) -> Iterator[Message]:
-    """Of all that the image reads; what it keeps as it is comes after that."""
+    """Iterate over the records that the image interprets, which come before the opaque ones."""
     for feature, level in sorted(image.features.items()):
         yield FeatureLevelRecord(feature, level)
     for _, broker in sorted(image.brokers.items()):
@@ -58,7 +58,7 @@ def _typed_records(image: ClusterImage) -> Iterator[Message]:
 
 
 def broker_record(broker: Broker) -> RegisterBrokerRecord:
-    """The record that registers this broker as it is."""
+    """Return the record that registers this broker in its present state."""
     return RegisterBrokerRecord(
         broker.id,
         broker.is_migrating,

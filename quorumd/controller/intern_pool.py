@@ -1,4 +1,4 @@
-"""Equal tuples become one object: a million partitions have their replicas on the same few sets of brokers."""
+"""Interning of equal tuples: a million partitions have their replicas on the same few sets of brokers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Replicas = tuple[int, ...]
 """Broker ids."""
 
 MAX_ENTRIES: Final = 1 << 17
-"""So many different tuples are remembered; more, and sharing starts anew, which costs memory and nothing else."""
+"""Maximum number of interned tuples; beyond it the pool starts over, which only costs memory."""
 
 
 class InternPool:
-    """What an image has seen of replicas, ISRs and the like, and of the data folders of replicas."""
+    """The interned replica sets and directories of an image."""
 
     __slots__ = ("_directories", "_ids", "_replicas")
 
@@ -25,7 +25,7 @@ class InternPool:
         self._ids: dict[KafkaUuid, KafkaUuid] = {}
 
     def replicas(self, values: Sequence[int] | None) -> Replicas:
-        """The tuple of these broker ids; none of None."""
+        """Intern broker ids; None gives an empty tuple."""
         if not values:
             return ()
         value = tuple(values)
@@ -37,7 +37,7 @@ class InternPool:
         return known
 
     def directories(self, values: Sequence[KafkaUuid]) -> tuple[KafkaUuid, ...]:
-        """The tuple of these directory ids, of which each is one object too."""
+        """Intern directory ids, both the tuple and each id."""
         if not values:
             return ()
         value = tuple(values)

@@ -1,4 +1,4 @@
-"""Leader balance: a preferred leader that is in sync and active again leads again (auto.leader.rebalance.enable)."""
+"""Leader balance: elects preferred leaders that are in sync and active (auto.leader.rebalance.enable)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 
 _MAX_RECORDS: Final = 1_000
-"""As in Kafka: some ten milliseconds of planning."""
+"""Limit of Kafka: about ten milliseconds of planning."""
 
 
 def max_balance_records(controller: Controller) -> int:
-    """How many leaders are elected in one step at most."""
+    """Return the limit of elections in one step."""
     return min(_MAX_RECORDS, controller.step)
 
 
@@ -28,8 +28,8 @@ def balance_leaders(controller: Controller) -> list[PartitionChangeRecord]:
     """Elect preferred leaders in one step. If it has `max_balance_records` records, there may be more to elect once
     these are applied.
 
-    The leader that is replaced stays in the ISR. As in Kafka's KRaft controllers no share of imbalanced partitions is
-    left alone: leader.imbalance.per.broker.percentage has no effect.
+    The replaced leader stays in the ISR. As in Kafka's KRaft controllers, no share of imbalanced partitions is
+    tolerated: leader.imbalance.per.broker.percentage has no effect.
     """
     topics = controller.image.topics
     limit = max_balance_records(controller)

@@ -1,7 +1,7 @@
-"""The features of a cluster and their levels, as Kafka 4.4.0 has released them (KIP-584, KIP-778, KIP-1022).
+"""The features of a cluster and their levels, as released by Kafka 4.4.0 (KIP-584, KIP-778, KIP-1022).
 
-A metadata version has a number, a name, and the release that it came with; every other feature has a default level at
-each metadata version, which is what a cluster formatted for that release begins with.
+A metadata version has a level, a name and a release; every other feature has a default level at each metadata
+version, the initial level of a cluster formatted for that release.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ TRANSACTION_VERSION: Final = "transaction.version"
 
 
 class MetadataVersion(NamedTuple):
-    """One level of metadata.version. `changes_records`: whether it brought records or fields that readers at the
-    level before it do not know."""
+    """One level of metadata.version. `changes_records`: whether it introduced records or fields that readers at the
+    previous level do not know."""
 
     level: int
     name: str
@@ -27,7 +27,7 @@ class MetadataVersion(NamedTuple):
 
     @property
     def release(self) -> str:
-        """The release that it came with, for example 4.3."""
+        """The release that introduced it, for example 4.3."""
         return self.name.partition("-")[0]
 
     def __str__(self) -> str:
@@ -49,7 +49,7 @@ METADATA_VERSIONS: Final = (
     MetadataVersion(32, "4.4-IV1", True),  # ranges of addresses in access control entries (KIP-1276)
     MetadataVersion(33, "4.4-IV2", True),  # UnregisterControllerRecord (KIP-1312)
 )
-"""From the first with voters that can change to the newest that is released. Kafka 4 itself goes down to 7."""
+"""From the first version with dynamic voters to the newest release. Kafka 4 itself goes down to 7."""
 
 MINIMUM_VERSION: Final = METADATA_VERSIONS[0]
 LATEST_VERSION: Final = METADATA_VERSIONS[-1]
@@ -57,7 +57,7 @@ LATEST_VERSION: Final = METADATA_VERSIONS[-1]
 
 class FeatureLevel(NamedTuple):
     """A level of a feature other than metadata.version. `default_since`: the metadata version from which new clusters
-    have at least this level; `needs`: the lowest levels of other features that it works with."""
+    have at least this level; `needs`: the minimum levels of other features."""
 
     level: int
     default_since: int
@@ -65,13 +65,13 @@ class FeatureLevel(NamedTuple):
 
 
 class Feature(NamedTuple):
-    """A feature other than metadata.version. It can be off, level 0; `levels` are the others, ascending."""
+    """A feature other than metadata.version. Level 0 turns it off; `levels` are the other levels, ascending."""
 
     name: str
     levels: tuple[FeatureLevel, ...]
 
     def default_level(self, metadata_version: int) -> int:
-        """The level that a new cluster begins with at this metadata version."""
+        """Return the initial level of a new cluster at this metadata version."""
         return max((each.level for each in self.levels if each.default_since <= metadata_version), default=0)
 
 
@@ -83,13 +83,13 @@ FEATURES: Final = (
     Feature(STREAMS_VERSION, (FeatureLevel(1, 29),)),
     Feature(TRANSACTION_VERSION, (FeatureLevel(1, 24), FeatureLevel(2, 24))),
 )
-"""What they enable: replicas that left the ISR and may lead (KIP-966), consumer groups that brokers assign (KIP-848),
-voters that can change (KIP-853), share groups (KIP-932) and their dead letters (KIP-1191), streams groups (KIP-1071),
-an epoch for each transaction (KIP-890)."""
+"""In order: eligible leader replicas (KIP-966), the consumer group protocol (KIP-848), dynamic voters (KIP-853),
+share groups (KIP-932) and their dead letter queues (KIP-1191), streams groups (KIP-1071), transactions with an epoch
+each (KIP-890)."""
 
 
 class SupportedFeature(NamedTuple):
-    """The levels of a feature that this version can work at."""
+    """The levels of a feature that this version supports."""
 
     name: str
     lowest: int
@@ -103,30 +103,30 @@ SUPPORTED_FEATURES: Final = (
 
 
 def metadata_version_for_level(level: int) -> MetadataVersion | None:
-    """The metadata version of this level, None for one that is not known."""
+    """Return the metadata version of this level, None if it is unknown."""
     return next((version for version in METADATA_VERSIONS if version.level == level), None)
 
 
 def parse_metadata_version(text: str) -> MetadataVersion | None:
-    """The one of this name, or the newest of a release: 4.1-IV0, 4.1, 4.1.0, 4.1.2. None if there is none."""
+    """Return the version of this name (4.1-IV0), or the newest of a release (4.1, 4.1.0, 4.1.2); None if unknown."""
     release = ".".join(text.split(".")[:2])
     found = [version for version in METADATA_VERSIONS if release in (version.name, version.release)]
     return found[-1] if found else None
 
 
 def default_levels(metadata_version: int) -> dict[str, int]:
-    """Every feature with the level at which a new cluster of this metadata version has it, 0 for off."""
+    """Return the initial level of every feature in a new cluster of this metadata version, 0 for off."""
     levels = {feature.name: feature.default_level(metadata_version) for feature in FEATURES}
     return {METADATA_VERSION: metadata_version, **levels}
 
 
 def changes_records(higher: int, lower: int) -> bool:
-    """Whether readers at the lower metadata version may meet what they do not know in a log of the higher one."""
+    """Whether a log at the higher metadata version may have records unknown to readers at the lower one."""
     return any(version.changes_records for version in METADATA_VERSIONS if lower < version.level <= higher)
 
 
 def unmet_dependencies(name: str, level: int, levels: Mapping[str, int]) -> Iterable[tuple[str, int]]:
-    """Other features that are below what this level of a feature needs, each with the level needed."""
+    """Iterate over the features below the level that this level of a feature needs, each with that level."""
     for feature in FEATURES:
         for each in feature.levels if feature.name == name else ():
             if each.level == level:

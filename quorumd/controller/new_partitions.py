@@ -1,4 +1,4 @@
-"""Partitions that are about to be: where they go, who leads them, and how much room their records need."""
+"""New partitions: their replicas, initial leaders, and the size of their records."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from quorumd.protocol.messages.partition_record import PartitionRecord
 from quorumd.protocol.record_batch import RECORD_FRAMING_BYTES
 
 TOPIC_BYTES = RECORD_FRAMING_BYTES + 272
-"""Room for the record of a topic: the longest name fits."""
+"""Maximum size of a topic's record, with the longest name."""
 _PARTITION_BYTES = RECORD_FRAMING_BYTES + 48
 _REPLICA_BYTES = 24
-"""Room for the record of a partition: what it has anyway, and what each replica adds (itself, in the ISR, where)."""
+"""Maximum size of a partition's record: a fixed part, and a part per replica (replicas, ISR, directories)."""
 
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
-"""That one request creates, as in Kafka."""
+"""Limit of partitions that one request creates, as in Kafka."""
 
 
 class TopicError(Exception):
@@ -32,12 +32,12 @@ class TopicError(Exception):
 
 
 def free_space_for(partitions: int, replication_factor: int) -> int:
-    """Upper bound of the bytes of the records of new partitions, framing included."""
+    """Return an upper bound of the bytes of the records of new partitions, framing included."""
     return partitions * (_PARTITION_BYTES + replication_factor * _REPLICA_BYTES)
 
 
 def too_many_partitions(partitions: int) -> TopicError:
-    """The partitions of a request are created together, without a pause."""
+    """The error for too many partitions: those of a request are created together, without a pause."""
     return TopicError(
         ErrorCode.POLICY_VIOLATION,
         f"The request would create {partitions} partitions, more than the limit of {MAX_PARTITIONS_PER_REQUEST} per "
@@ -46,7 +46,7 @@ def too_many_partitions(partitions: int) -> TopicError:
 
 
 def too_large(bytes_needed: int, limit: int) -> TopicError:
-    """The whole request is: its records must fit one batch, so that all or none of them are in the log."""
+    """The error for a request whose records do not fit one batch, which makes them atomic."""
     return TopicError(
         ErrorCode.POLICY_VIOLATION,
         f"The request would write about {bytes_needed} bytes of records, more than the limit of {limit} per request; "
@@ -55,7 +55,7 @@ def too_large(bytes_needed: int, limit: int) -> TopicError:
 
 
 def placement_of(controller: Controller, topic_id: KafkaUuid, replication_factor: int) -> Placement:
-    """Where new partitions of a topic go. Raises TopicError if there are too few brokers."""
+    """Return the placement of new partitions of a topic. Raises TopicError if there are too few brokers."""
     placement = Placement(controller.image.brokers.values(), replication_factor, topic_id)
     if placement.usable < replication_factor or not placement.leader_candidates:
         cordoned = sorted(broker.id for broker in controller.image.brokers.values() if broker.is_cordoned)
@@ -71,7 +71,7 @@ def placement_of(controller: Controller, topic_id: KafkaUuid, replication_factor
 def validate_assignment(
     controller: Controller, number: int, broker_ids: Sequence[int], replication_factor: int | None
 ) -> Replicas:
-    """The replicas of a manual assignment. Raises TopicError if it is invalid."""
+    """Return the replicas of a manual assignment. Raises TopicError if it is invalid."""
     problem: str | None = None
     unknown_brokers = [broker_id for broker_id in broker_ids if broker_id not in controller.image.brokers]
     if not broker_ids:
@@ -96,7 +96,7 @@ def validate_assignment(
 
 
 def cordoned_brokers(controller: Controller, broker_ids: Sequence[int]) -> list[int]:
-    """Those of these brokers that take no new replicas (KIP-1066)."""
+    """Return those of these brokers that take no new replicas (KIP-1066)."""
     known = controller.image.brokers
     return [broker_id for broker_id in broker_ids if broker_id in known and known[broker_id].is_cordoned]
 
@@ -104,19 +104,19 @@ def cordoned_brokers(controller: Controller, broker_ids: Sequence[int]) -> list[
 def partition_records(
     controller: Controller, topic_id: KafkaUuid, partitions: Iterable[tuple[int, Replicas]]
 ) -> list[PartitionRecord]:
-    """The records of partitions that have these replicas, at least one of each active."""
+    """Return the records of partitions with these replicas, at least one of each active."""
     return [
         record_for(controller, PartitionId(topic_id, number), replicas) for number, replicas in partitions
     ]
 
 
 def record_for(controller: Controller, where: PartitionId, replicas: Replicas) -> PartitionRecord:
-    """The record of one of them."""
+    """Return the record of one partition."""
     return partition_record(where, _initial_partition(controller, replicas))
 
 
 def _initial_partition(controller: Controller, replicas: Replicas) -> Partition:
-    """A new partition is empty, so every active replica is in sync."""
+    """Build a new partition. It is empty, so every active replica is in sync."""
     isr = tuple([replica for replica in replicas if controller.is_active(replica)])
     directories = tuple([controller.directory_of(replica) for replica in replicas])
     return Partition(replicas, isr, isr[0], directories=directories)

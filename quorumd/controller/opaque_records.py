@@ -1,9 +1,9 @@
-"""Records that are kept as they were written: access control, credentials, quotas, tokens, controllers.
+"""Records that the image stores as written: access control, credentials, quotas, tokens, controllers.
 
-Nothing here acts on them, but on those of controllers (see `controllers`).
+The controller interprets only those of controllers (see `registered_controllers`).
 
-Each sets or removes the value of one key, as in Kafka's images. What is kept is the frame as it was written: a
-snapshot holds it byte for byte, tagged fields of later versions included.
+Each sets or removes the value of one key, as in Kafka's images. The value is the frame as written: a snapshot holds
+it byte for byte, including tagged fields of later versions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from quorumd.protocol.messages.zk_migration_state_record import ZkMigrationState
 from quorumd.protocol.metadata_record import decode_frame, encode_record
 
 OpaqueRecordKey = tuple[Any, ...]
-"""API key of the record that sets it, and what tells such records apart. Keys of one API key can be ordered."""
+"""API key of the record that sets it, and the fields that identify the record. Keys of one API key can be ordered."""
 
 
 def _acl(record: AccessControlEntryRecord | RemoveAccessControlEntryRecord) -> OpaqueRecordKey:
@@ -41,7 +41,7 @@ def _token(record: DelegationTokenRecord | RemoveDelegationTokenRecord) -> Opaqu
 
 
 def _quota(record: ClientQuotaRecord) -> OpaqueRecordKey:
-    """An entity is the same in whatever order its parts are named; the name None is that of the default."""
+    """The key of a quota: the order of an entity's parts does not matter; the name None stands for the default."""
     parts = [(e.entity_type, e.entity_name is not None, e.entity_name or "") for e in record.entity]
     return ClientQuotaRecord.API_KEY, tuple(sorted(parts)), record.key
 
@@ -67,7 +67,7 @@ OPAQUE_KEYS: Final[dict[type, Callable[[Any], OpaqueRecordKey]]] = {
     UnregisterControllerRecord: _controller,
     ZkMigrationStateRecord: _migration,
 }
-"""By type, the key that a record is about."""
+"""Functions that return the key of a record, by its type."""
 
 _ORDER_FREE: Final = frozenset({ClientQuotaRecord.API_KEY, RegisterControllerRecord.API_KEY})
 
@@ -82,9 +82,9 @@ _REMOVERS: Final = frozenset(
 
 
 def canonical_frame(frame: bytes) -> bytes:
-    """The same for frames that mean the same: Kafka's controllers write what they hold in maps in any order.
+    """Return the canonical form of equivalent frames: Kafka's controllers write the entries of maps in any order.
 
-    A frame with something in it that is not known here means nothing but itself.
+    A frame with unknown fields is its own canonical form.
     """
     if frame[1] not in _ORDER_FREE:
         return frame
@@ -105,6 +105,6 @@ def is_removal(record: object) -> bool:
 
 
 def check_removal(record: object) -> None:
-    """Raises MalformedMessage for a record that removes a missing key, where Kafka's readers halt too."""
+    """Check a record that removes a missing key. Raises MalformedMessage where Kafka's readers halt too."""
     if isinstance(record, RemoveAccessControlEntryRecord):
         raise MalformedMessage(f"a record removes the access control entry {record.id}, which does not exist")

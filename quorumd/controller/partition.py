@@ -1,6 +1,6 @@
-"""One partition as the metadata log has it, and what a change record makes of it.
+"""The state of one partition in the metadata log, and its change records.
 
-There are a million of these: slots, and tuples that are shared where they are equal (`shared_tuples`).
+There may be a million of these, so they have slots and share equal tuples (`intern_pool`).
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ RECOVERY_UNCHANGED: Final = -1
 
 RECOVERED: Final = 0
 RECOVERING: Final = 1
-"""The leader was elected although it may lack committed records, and is alone in the ISR (KIP-704)."""
+"""The leader was elected uncleanly, may lack committed records, and is alone in the ISR (KIP-704)."""
 
 
 class PartitionId(NamedTuple):
-    """A partition, whatever its topic is called."""
+    """A partition, identified by topic id."""
 
     topic_id: KafkaUuid
     number: int
 
 
 class Partition:
-    """A value: a change makes a new one.
+    """An immutable partition state.
 
-    `replicas`: the preferred leader first. `isr`: in sync. `elr`: out of the ISR, and known to have every committed
-    record nevertheless (KIP-966). `last_known_elr`: those that were candidates last. `adding`, `removing`: what the
-    reassignment under way changes, and `original` the replicas before it, in their order (KIP-455); all empty
-    without one. `directories`: the data folder of each replica.
+    `replicas`: the preferred leader first. `isr`: in sync. `elr`: not in the ISR, but known to have every committed
+    record (KIP-966). `last_known_elr`: former members of the ELR. `adding`, `removing`: replicas that the
+    reassignment in progress adds and removes, `original` the replicas before it, in their order (KIP-455); all empty
+    without a reassignment. `directories`: the directory id of each replica.
     """
 
     __slots__ = (
@@ -88,7 +88,7 @@ class Partition:
 
     @property
     def target(self) -> Replicas:
-        """What the replicas are when no reassignment is under way any more."""
+        """The replicas once no reassignment is in progress."""
         if not self.removing:
             return self.replicas
         return tuple(replica for replica in self.replicas if replica not in self.removing)
@@ -100,14 +100,14 @@ class Partition:
 
     @property
     def electable_preferred_leader(self) -> int:
-        """The first replica where it is in sync and does not lead, NO_LEADER elsewhere."""
+        """The first replica if it is in sync and does not lead, else NO_LEADER."""
         if not self.replicas or self.leader == self.replicas[0] or self.replicas[0] not in self.isr:
             return NO_LEADER
         return self.replicas[0]
 
     def without_elr(self) -> Partition:
-        """The partition after its ELR was cleared by a change of min.insync.replicas (KIP-966): a change as others
-        are, so the partition epoch grows."""
+        """Return the partition after a change of min.insync.replicas cleared its ELR (KIP-966), which increments the
+        partition epoch."""
         return Partition(
             self.replicas,
             self.isr,
@@ -124,7 +124,7 @@ class Partition:
         )
 
     def as_tuple(self) -> tuple[object, ...]:
-        """Everything, for comparisons and for `repr`."""
+        """Return all fields, for comparisons."""
         return (
             self.replicas,
             self.isr,
@@ -156,8 +156,8 @@ class Partition:
         return f"Partition({parts})"
 
     def apply(self, record: PartitionChangeRecord, pool: InternPool | None = None) -> Partition:
-        """The partition after this record: the partition epoch grows by one, the leader epoch where it names a
-        leader, be it the same."""
+        """Return the partition after this record. The partition epoch grows by one; the leader epoch does if the
+        record names a leader, even the same one."""
         names_leader = record.leader != LEADER_UNCHANGED
         if pool is None:
             pool = InternPool()
@@ -182,19 +182,19 @@ class Partition:
         )
 
     def check(self) -> None:
-        """Raises MalformedMessage for a partition that no reader of the log takes."""
+        """Raises MalformedMessage for a partition that readers of the log refuse."""
         if self.directories and len(self.directories) != len(self.replicas):
             raise MalformedMessage(
                 f"a partition has {len(self.replicas)} replicas in {len(self.directories)} directories"
             )
         if self.recovery not in (RECOVERED, RECOVERING):
             raise MalformedMessage(
-                f"a partition has the leader recovery state {self.recovery}: there are 0 and 1"
+                f"a partition has the leader recovery state {self.recovery}, expected 0 or 1"
             )
 
 
 def partition_from_record(record: PartitionRecord, pool: InternPool) -> Partition:
-    """The partition that a record makes."""
+    """Convert a record to a partition."""
     replicas = pool.replicas
     return Partition(
         replicas(record.replicas),
@@ -213,7 +213,7 @@ def partition_from_record(record: PartitionRecord, pool: InternPool) -> Partitio
 
 
 def partition_record(tp: PartitionId, partition: Partition) -> PartitionRecord:
-    """The record that makes this partition."""
+    """Convert a partition to a record."""
     record = PartitionRecord(
         tp.number,
         tp.topic_id,

@@ -1,9 +1,9 @@
-"""The one function behind every change of a partition: who is in sync, who may lead, who does, in which epoch.
+"""Builds every change of a partition: ISR, ELR, leader and epochs.
 
-The causes (AlterPartition, fencing, drains, restarts, elections, reassignments, changes of min.insync.replicas) only
-say what they want; what follows from it is decided here, in this order: a reassignment that can be completed is; the
-ELR is what the new ISR makes of it; a leader is elected where the old one cannot stay; a dropped replica costs a new
-leader epoch, so that nothing it still has under way counts (KIP-966 description, chapters 3 and 4).
+The causes (AlterPartition, fencing, drains, restarts, elections, reassignments, changes of min.insync.replicas) give
+the requested change; this module derives the rest, in this order: complete the reassignment if possible; update the
+ELR for the new ISR; elect a leader if the old one cannot stay; start a new leader epoch if a replica is dropped, so
+that its fetches in flight do not count (KIP-966 description, chapters 3 and 4).
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ from quorumd.protocol.messages.partition_change_record import PartitionChangeRec
 
 
 def unassigned_directory(broker_id: int) -> KafkaUuid:
-    """The directory of a replica whose broker will say where it is (KIP-858)."""
+    """Return the directory of a replica whose broker will report one (KIP-858)."""
     del broker_id
     return UNASSIGNED
 
 
 def always_online(broker_id: int, directory: KafkaUuid) -> bool:
-    """Of brokers that lost no directory."""
+    """The rule for brokers without offline directories."""
     del broker_id, directory
     return True
 
 
 class Election(Enum):
-    """Who may be elected. Whoever leads and may go on leading stays, but for PREFERRED."""
+    """The kind of election. Except for PREFERRED, a leader that may continue to lead stays."""
 
     ORDINARY = auto()
-    """A member of the ISR; of the ELR if the ISR is empty; who led last if both are empty and nobody else did."""
+    """Elect a member of the ISR; of the ELR if the ISR is empty; the last known leader if both are empty."""
     PREFERRED = auto()
-    """As ORDINARY, the first replica before all others."""
+    """As ORDINARY, but the first replica takes precedence."""
     UNCLEAN = auto()
-    """As ORDINARY, and any active replica if nobody is left who has every committed record."""
+    """As ORDINARY, or any active replica if no replica with every committed record is left."""
 
 
 @dataclass(slots=True)
 class PartitionRules:
-    """What changes of one partition depend on besides itself.
+    """The inputs of partition changes besides the partition.
 
-    `min_isr`: min.insync.replicas of its topic. `directory_of(broker_id)`: where a replica that is new there goes.
-    `is_online(broker_id, directory)`: whether the broker can read what it has there.
+    `min_isr`: min.insync.replicas of its topic. `directory_of(broker_id)`: directory of a new replica there.
+    `is_online(broker_id, directory)`: whether the broker can read this directory.
     """
 
     min_isr: int
@@ -68,11 +68,11 @@ class PartitionRules:
 
 @dataclass(slots=True)
 class PartitionChange:
-    """What the cause of a change asks for; None leaves it.
+    """A requested change; None leaves a field unchanged.
 
-    `unclean`: brokers that lost what they had in memory, or all. They leave the ELR too, and are not elected.
-    `leaving`: brokers that are about to be fenced or drained, and not to be elected.
-    `directories`: by broker id where its replica is from now on (KIP-858).
+    `unclean`: brokers that may have lost data. They leave the ELR too and are not elected.
+    `ineligible`: brokers about to be fenced or drained, which are not elected.
+    `directories`: new directories of replicas, by broker id (KIP-858).
     """
 
     isr: Replicas | None = None
@@ -90,20 +90,20 @@ class PartitionChange:
 def build_partition_change(
     tp: PartitionId, partition: Partition, change: PartitionChange, rules: PartitionRules
 ) -> PartitionChangeRecord | None:
-    """The record that makes of the partition what is wished, None if it is so already: then no epoch grows."""
+    """Build the record of a change, None if nothing changes, in which case no epoch grows."""
     builder = PartitionChangeBuilder(partition, change, rules)
     builder.complete_reassignment()
     builder.update_elr()
     builder.elect()
     if builder.complete_reassignment():
-        # Who was elected is alone in the ISR, and may be all that was waited for.
+        # The elected replica is alone in the ISR, which may complete the reassignment.
         builder.update_elr()
         builder.elect()
     return builder.record(tp)
 
 
 class PartitionChangeBuilder:
-    """The partition as it is to become."""
+    """The new state of the partition while it is derived."""
 
     def __init__(self, partition: Partition, change: PartitionChange, rules: PartitionRules) -> None:
         self._partition = partition
@@ -120,7 +120,7 @@ class PartitionChangeBuilder:
         self.leader = LEADER_UNCHANGED
 
     def complete_reassignment(self) -> bool:
-        """Complete it if that is possible; whether it was."""
+        """Complete the reassignment if possible; return whether it was."""
         if not self.adding and not self.removing:
             return False
         isr = exclude(self.isr, self.removing)
@@ -132,15 +132,16 @@ class PartitionChangeBuilder:
         return True
 
     def update_elr(self) -> None:
-        """Whoever left the ISR while it is too small for the high watermark to advance has all that is committed."""
+        """Update the ELR: a replica that leaves an ISR too small to advance the high watermark has every committed
+        record."""
         if not self._rules.elr_enabled and not self.isr:
-            # The last one in sync stays: nothing else would tell who has the committed records.
+            # Keep the last ISR member: otherwise it would be unknown which replica has the committed records.
             self.isr = tuple(replica for replica in self._partition.isr if replica in self.replicas)
         least = self._min_isr(self.replicas) if self._rules.elr_enabled else 1
         if len(self.isr) >= least:
             self.elr = self.last_known_elr = ()
             return
-        # With the ELR turned off, only what it held when nobody was in sync is left.
+        # With ELR disabled, an ELR remains only from a time when the ISR was empty.
         candidates = dict.fromkeys(self._partition.elr + self._partition.isr)
         self.elr = tuple(
             replica
@@ -161,13 +162,13 @@ class PartitionChangeBuilder:
         if leader != NO_LEADER:
             self.last_known_elr = ()
         elif not self.isr and self._rules.elr_enabled:
-            # Where the ELR was off when the last leader stopped, that one stayed in the ISR.
+            # If ELR was disabled when the last leader stopped, it stayed in the ISR.
             last = before.isr if before.leader == NO_LEADER else (before.leader,)
             if len(last) == 1 and last[0] in self.replicas:
                 self.last_known_elr = last
 
     def _choose_leader(self) -> int:
-        """The leader to be; who it is may change the ISR."""
+        """Choose the leader; an election from the ELR or an unclean one changes the ISR."""
         preferred = self.replicas[0]
         if self._change.election is Election.PREFERRED and self._is_valid(preferred):
             return self._elect_cleanly(preferred)
@@ -187,7 +188,7 @@ class PartitionChangeBuilder:
         return NO_LEADER
 
     def _is_valid(self, replica: int) -> bool:
-        """Whether it has every committed record, and is there."""
+        """Whether the replica has every committed record and is electable."""
         return replica in (self.isr or self.elr) and self._is_electable(replica)
 
     def _is_electable(self, replica: int) -> bool:
@@ -214,7 +215,7 @@ class PartitionChangeBuilder:
         return leader
 
     def _min_isr(self, replicas: Replicas) -> int:
-        """No more replicas can be asked for than there are to be when the reassignment is done."""
+        """Return min.insync.replicas, limited to the number of replicas after the reassignment."""
         return min(self._rules.min_isr, len(exclude(replicas, self.removing)))
 
     def record(self, tp: PartitionId) -> PartitionChangeRecord | None:
@@ -245,7 +246,7 @@ class PartitionChangeBuilder:
         return record if is_changed else None
 
     def _directory(self, replica: int) -> KafkaUuid:
-        """Where the replica is to be."""
+        """Return the new directory of a replica."""
         before = self._partition
         if self._change.directories and replica in self._change.directories:
             return self._change.directories[replica]
@@ -255,12 +256,12 @@ class PartitionChangeBuilder:
 
 
 def exclude(replicas: Replicas, removed: Collection[int]) -> Replicas:
-    """The replicas that are not among those, in their order."""
+    """Return the replicas without the removed ones, in their order."""
     if not removed:
         return replicas
     return tuple(replica for replica in replicas if replica not in removed)
 
 
 def _same_members(left: Replicas, right: Replicas) -> bool:
-    """In whatever order: an ISR is a set."""
+    """Whether two ISRs are equal as sets."""
     return left == right or sorted(left) == sorted(right)

@@ -1,6 +1,7 @@
-"""CreatePartitions (KIP-195): more partitions for topics that are there.
+"""CreatePartitions (KIP-195): new partitions for existing topics.
 
-Those of one topic come together, however many: what takes long is made ready in slices before (`preparation`).
+All new partitions of a topic are added together, however many; the slow part is prepared before, in slices
+(`preparation`).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from quorumd.protocol.messages.partition_record import PartitionRecord
 
 
 class _TopicExpansion(NamedTuple):
-    """What a topic is to get. `assigned` is empty where the controller is to choose."""
+    """The requested growth of a topic. `assigned` is empty if the controller places the replicas."""
 
     topic: Topic
     numbers: range
@@ -44,14 +45,14 @@ class _TopicExpansion(NamedTuple):
 
     @property
     def estimated_bytes(self) -> int:
-        """Bytes that its records have at most."""
+        """Upper bound of the bytes of its records."""
         return free_space_for(len(self.numbers), self.replication_factor)
 
 
 def _replicas_of(expansion: _TopicExpansion, controller: Controller) -> Callable[[int], Replicas]:
-    """Where each partition goes. Raises TopicError.
+    """Return the function that places each partition. Raises TopicError.
 
-    A function of the module: mypyc compiles no closure in a method of a tuple.
+    This is a module function because mypyc does not compile closures in methods of a NamedTuple.
     """
     if expansion.manual_replicas:
         return lambda number: expansion.manual_replicas[number - expansion.numbers.start]
@@ -59,19 +60,19 @@ def _replicas_of(expansion: _TopicExpansion, controller: Controller) -> Callable
 
 
 def requested_growth(controller: Controller, requested: CreatePartitionsTopic) -> int:
-    """How many partitions a topic is to get."""
+    """Return the number of new partitions of a topic."""
     topic = controller.image.topic_by_name(requested.name)
     return max(0, requested.count - len(topic.partitions)) if topic is not None else 0
 
 
 def total_requested_growth(controller: Controller, message: CreatePartitionsRequest) -> int:
-    """How many partitions the request would create."""
+    """Return the number of partitions that the request would create."""
     times = Counter(topic.name for topic in message.topics)
     return sum(requested_growth(controller, topic) for topic in message.topics if times[topic.name] == 1)
 
 
 def prepare_growth(controller: Controller, message: CreatePartitionsRequest) -> Preparation:
-    """Make the new partitions of the one topic in a request ready."""
+    """Prepare the new partitions of a request with one topic."""
 
     def wanted() -> Wanted | None:
         try:
@@ -94,8 +95,8 @@ def plan_create_partitions(
     total: int | None = None,
     prepared: PreparedPartitions | None = None,
 ) -> ControllerResult:
-    """Each topic by itself, all that can grow in one atomic batch. `total`: `total_requested_growth` of a request of
-    which this is a part; `prepared`: of its one topic."""
+    """Plan each topic separately; all valid ones form one atomic batch. `total`: `total_requested_growth` of the
+    request of which this is a part; `prepared`: the partitions of its only topic."""
     del version
     outcomes: dict[str, _TopicExpansion | TopicError] = {}
     for requested in message.topics:
@@ -134,7 +135,7 @@ def plan_create_partitions(
 
 
 def _is_of(prepared: PreparedPartitions, expansion: _TopicExpansion) -> bool:
-    """Whether the topic is what it was when its partitions were prepared."""
+    """Whether the topic is unchanged since its partitions were prepared."""
     partitions, numbers = prepared.partitions, expansion.numbers
     if prepared.topic_id != expansion.topic.id or len(partitions) != len(numbers):
         return False

@@ -1,7 +1,7 @@
-"""Which partitions a broker holds, leads or should lead, which have no leader or an ELR, which are being reassigned.
+"""Index of partitions by broker, and of those without a leader, with an ELR, or under reassignment.
 
-Kept up to date change by change: a broker is fenced among a million partitions by looking at its own. Everything is
-an assignment to a key of a dictionary, as in the rest of the image, so that it is undone the same way.
+Updated with every change, so that fencing a broker reads only its own among a million partitions. Every update is an
+assignment to a key of a dictionary, as in the rest of the image, and undone the same way.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from quorumd.ids import KafkaUuid
 
 
 class PartitionIndex:
-    """`holds`: by broker id the partitions with it in the ISR or ELR. `leads`: by broker id how many it leads.
+    """`holds`: by broker id, the partitions with the broker in the ISR or ELR. `leads`: by broker id, the number of
+    partitions that it leads.
 
-    `rebalance_candidates`: by broker id the partitions of which it is the preferred leader and in sync, and that it
-    does not lead.
+    `rebalance_candidates`: by broker id, the partitions whose preferred leader it is, in sync but not leading.
     """
 
     __slots__ = (
@@ -42,31 +42,31 @@ class PartitionIndex:
         self.with_elr: dict[PartitionId, None] = {}
 
     def partitions_with_broker(self, broker_id: int) -> Iterable[PartitionId]:
-        """The partitions with the broker in their ISR or ELR. Not to be changed meanwhile."""
+        """Iterate over the partitions with the broker in their ISR or ELR; they must not change meanwhile."""
         return self._partitions_by_broker.get(broker_id, {})
 
     def count_with_broker(self, broker_id: int) -> int:
-        """How many these are."""
+        """Return the number of partitions with the broker in their ISR or ELR."""
         return len(self._partitions_by_broker.get(broker_id, {}))
 
     @property
     def partition_count(self) -> int:
-        """How many partitions there are."""
+        """The number of partitions."""
         return self._numbers["partitions"]
 
     @property
     def imbalanced_count(self) -> int:
-        """How many partitions are not led by their preferred leader, whether or not it could lead."""
+        """The number of partitions not led by their preferred leader, whether or not it could lead."""
         return self._numbers["imbalanced"]
 
     def leader_count(self, broker_id: int) -> int:
-        """How many partitions the broker leads."""
+        """Return the number of partitions that the broker leads."""
         return self.leader_counts.get(broker_id, 0)
 
     def update(
         self, tp: PartitionId, before: Partition | None, after: Partition | None, changes: list[UndoEntry]
     ) -> None:
-        """A partition came (no `before`), changed, or went (no `after`)."""
+        """Update the index for a partition that is new (no `before`), changed, or removed (no `after`)."""
         if before is None or after is None:
             difference = (after is not None) - (before is not None)
             assign(self._numbers, "partitions", self._numbers["partitions"] + difference, changes)
@@ -87,7 +87,7 @@ class PartitionIndex:
             _set_marked(self.with_elr, tp, has_elr, changes)
 
     def add(self, other: PartitionIndex, changes: list[UndoEntry]) -> None:
-        """Partitions came together: another index, which is not used any more, knows them and nothing else."""
+        """Add the partitions of another index, all new; that index must not be used afterwards."""
         for name, count in other._numbers.items():
             assign(self._numbers, name, self._numbers[name] + count, changes)
         for leader, count in other.leader_counts.items():
@@ -112,8 +112,7 @@ class PartitionIndex:
     def remove(
         self, topic_id: KafkaUuid, partitions: Mapping[int, Partition], changes: list[UndoEntry]
     ) -> None:
-        """These partitions of a topic went together: a few microseconds each, since every node does that in one
-        piece."""
+        """Remove partitions of a topic together. A few microseconds each: every node does this without a pause."""
         leader_counts = Counter(partition.leader for partition in partitions.values())
         old_brokers: dict[int, dict[PartitionId, None]] = {}
         rebalance_candidates: dict[int, dict[PartitionId, None]] = {}
@@ -159,7 +158,7 @@ class PartitionIndex:
     def _update_candidates(
         self, tp: PartitionId, before: Partition | None, after: Partition | None, changes: list[UndoEntry]
     ) -> None:
-        """After `_hold`, which knows the one object for this partition."""
+        # After `_update_brokers`, which interns the PartitionId.
         was_imbalanced = before is not None and not before.has_preferred_leader
         is_imbalanced = after is not None and not after.has_preferred_leader
         if was_imbalanced != is_imbalanced:
@@ -193,7 +192,7 @@ class PartitionIndex:
         new_brokers = after.isr + after.elr if after is not None else ()
         added_brokers = [broker_id for broker_id in new_brokers if broker_id not in old_brokers]
         if added_brokers and old_brokers:
-            # One object for all brokers: there are as many as replicas in the cluster.
+            # Share one PartitionId among all brokers: otherwise there is one per replica in the cluster.
             tp = self._partitions_by_broker[old_brokers[0]].get(tp, tp)
         for broker_id in added_brokers:
             if broker_id not in self._partitions_by_broker:

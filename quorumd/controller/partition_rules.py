@@ -1,4 +1,4 @@
-"""What changes of the partitions of a topic depend on, as the image has it."""
+"""The rules for changes of a topic's partitions, from the image."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def rules_for(
     min_isr: int | None = None,
     unclean_election: bool | None = None,
 ) -> PartitionRules:
-    """The rules for partitions of the topic of this name.
+    """Return the rules for partitions of the topic.
 
-    `is_active`, `min_isr` and `unclean_election` where the records that are being planned change just these.
+    `is_active`, `min_isr` and `unclean_election` override the image if the records being planned change them.
     """
     image = controller.image
     return PartitionRules(

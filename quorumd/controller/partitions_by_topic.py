@@ -1,4 +1,4 @@
-"""Partitions that an index knows, as requests name them: by name of topic and number."""
+"""Conversion of indexed partitions to topic names and partition numbers, as requests name them."""
 
 from __future__ import annotations
 

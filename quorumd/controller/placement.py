@@ -1,15 +1,15 @@
-"""Which brokers a new partition goes to: on different racks while there are, and evenly.
+"""Rack-aware, even placement of new partitions on brokers.
 
-Where a partition goes depends on the brokers, a seed (the topic's id, which is random) and its number alone, so that
-partitions that a topic gets later go where they would have gone at once.
+The placement of a partition depends only on the brokers, a seed (the topic's random id) and the partition's number,
+so that partitions added later are placed as if they had been created with the topic.
 
-There are as many partitions in a round as brokers that can lead, and each leads one of them. Racks take turns to
-lead, as often as they have brokers that can. The seed decides who begins: the first partition of a topic is led by
-any broker with equal probability, in whatever rack it is, and followed by any of the racks that have no replica yet.
-Kafka begins with any rack instead: there the brokers of a small rack lead more of the topics with one partition.
+A round has as many partitions as brokers that can lead, and each of these leads one. Racks take turns to lead, in
+proportion to their number of such brokers. The seed chooses the first leader: every broker leads the first partition
+with equal probability, whatever its rack, followed by any of the racks without a replica yet.
+Kafka starts with a random rack instead, where brokers of a small rack lead more topics with one partition.
 
-Which seats of a round share a partition is worked out once; each round then seats the brokers anew, each on a seat of
-its rack, so that the partitions of one broker have their other replicas on as many brokers as possible.
+The groups of slots that share a partition are computed once; each round then assigns the brokers to slots of their
+racks again, so that the partitions of one broker have their other replicas on as many brokers as possible.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from quorumd.controller.broker import Broker
 from quorumd.controller.partition import Replicas
 
 _FOLLOWERS, _RACKS, _BEGIN = b"follower", b"racks", b"begin"
-"""Salts: what is decided by the seed does not depend on what else is."""
+"""Salts that make the decisions derived from one seed independent of each other."""
 
 
 class Placement:
-    """Replicas for the partitions of one topic.
+    """Places the partitions of one topic.
 
-    `usable`: how many brokers may hold one; `leader_candidates`: how many of them a partition may begin with. With
+    `usable`: number of brokers that may hold a replica; `leader_candidates`: number of these that may lead. With
     fewer usable brokers than `replication_factor`, or none that can lead, nothing can be placed.
     """
 
@@ -44,7 +44,7 @@ class Placement:
         self._slot_brokers: list[int] = []
 
     def replicas_of(self, number: int) -> Replicas:
-        """The replicas of this partition, the first of them active. Partitions are best asked for in order."""
+        """Return the replicas of this partition, the first of them active. Ascending numbers are fastest."""
         round_number, position = divmod(number, self.leader_candidates)
         if round_number != self._round:
             self._round = round_number
@@ -55,8 +55,8 @@ class Placement:
         return tuple([slot_brokers[slot] for slot in self._pattern[position]])
 
     def _next_slots(self) -> list[_Slot]:
-        """The seats of the next partition of a round. Whoever leads and holds least is next; among those that hold
-        equally few, one that has led already follows, so that who has not stays free to lead."""
+        """Return the slots of the next partition of a round. The slots with the fewest replicas are next; among
+        equals a follower is one that has already led, so that the others stay free to lead."""
         leader = min(
             self._leaders, key=lambda slot: (slot.leader_count, slot.replica_count, slot.leader_position)
         )
@@ -81,7 +81,7 @@ class Placement:
         return chosen
 
     def _assign_slots(self, round_number: int) -> list[int]:
-        """Who is on which seat in this round: any broker that stands where it stands."""
+        """Assign the brokers of each rack to its slots for this round."""
         salt = round_number.to_bytes(8, "big")
         groups: dict[tuple[str | None, bool], list[int]] = {}
         for slot in self._slots_in_order:
@@ -92,10 +92,10 @@ class Placement:
 
 
 class _Slot:
-    """Where a broker can be, and what is there so far in this round.
+    """A place for a broker, and its replicas so far in this round.
 
-    `turn`: its place among those that lead; `order`: among those that follow, which is independent of it; `number`:
-    its place in the list of seats.
+    Leaders are ordered by one random position and followers by an independent one; `number` is the index in the list
+    of slots.
     """
 
     __slots__ = (
@@ -121,7 +121,7 @@ class _Slot:
 
 
 def _build_slots(brokers: Iterable[Broker], seed: bytes) -> list[_Slot]:
-    """One for each usable broker. A broker that is about to go, or is cordoned, gets nothing new."""
+    """Build a slot per usable broker: one in controlled shutdown or cordoned gets no new replicas."""
     usable = [
         broker for broker in sorted(brokers) if not broker.in_controlled_shutdown and not broker.is_cordoned
     ]
@@ -136,8 +136,8 @@ def _build_slots(brokers: Iterable[Broker], seed: bytes) -> list[_Slot]:
 
 
 def _leader_positions(active: Sequence[Broker], seed: bytes) -> dict[int, float]:
-    """By broker id where its seat is on a circle, counted from the one that begins. The brokers of each rack stand at
-    equal distances, so that every part of the circle has the same share of each rack."""
+    """Return, by broker id, its position on a circle, starting at the first leader. The brokers of a rack are evenly
+    spaced, so that every part of the circle has the same share of each rack."""
     in_rack = Counter(broker.rack for broker in active)
     counts = Counter[str | None]()
     positions: dict[int, float] = {}
@@ -152,12 +152,12 @@ def _leader_positions(active: Sequence[Broker], seed: bytes) -> dict[int, float]
 
 
 def _random_fraction(seed: bytes, rack: str | None) -> float:
-    """Of a rack, or of all for None: any number from 0 to less than 1."""
+    """Return a pseudo-random number in [0, 1) for a rack, or for the whole circle with None."""
     salt = _RACKS if rack is not None else _BEGIN
     digest = blake2b((rack or "").encode(), digest_size=6, key=seed, salt=salt).digest()
     return int.from_bytes(digest, "big") / (1 << 48)
 
 
 def _shuffle_key(seed: bytes, salt: bytes, broker_id: int) -> bytes:
-    """Sorts brokers in an order that has nothing to do with anything, and is the same everywhere."""
+    """Return a sort key that shuffles brokers, the same on every node."""
     return blake2b(broker_id.to_bytes(8, "big"), digest_size=8, key=seed, salt=salt).digest()

@@ -1,7 +1,7 @@
-"""Many partitions of one topic are made ready in slices, before the request for them is planned.
+"""Preparation of many partitions of one topic in slices, before the request is planned.
 
-What is made depends on the brokers: where one changes meanwhile, all is made anew. A request that meets such changes
-again and again is planned as a small one is, in one piece.
+Placement depends on the brokers: if one changes meanwhile, the preparation starts over. A request that meets such
+changes repeatedly is planned like a small one, without slices.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ATTEMPTS = 4
 
 
 class Wanted(NamedTuple):
-    """New partitions of one topic, and how to find the replicas of each number, in order."""
+    """New partitions of one topic, and the function that returns the replicas of each number, in order."""
 
     topic_id: KafkaUuid
     numbers: range
@@ -28,7 +28,7 @@ class Wanted(NamedTuple):
 
 
 class Preparation:
-    """`wanted()`: what is to be made now, None where the request is refused, or nothing is to be made for it."""
+    """`wanted()` returns the partitions to prepare, None if the request is refused or needs none."""
 
     def __init__(self, controller: Controller, wanted: Callable[[], Wanted | None]) -> None:
         self._controller = controller
@@ -68,7 +68,7 @@ class Preparation:
             self._left -= 1
 
     def result(self) -> PreparedPartitions | None:
-        """The partitions as they would be made now, None where they are not ready."""
+        """Return the prepared partitions, None if they are not ready or no longer current."""
         return self._prepared if self.is_done and self._is_current else None
 
     @property

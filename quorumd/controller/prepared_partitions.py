@@ -1,7 +1,7 @@
-"""Partitions that are made ready before they come: ten thousand of one topic take a quarter of a second.
+"""Partitions prepared before they are added to the image: ten thousand of one topic take a quarter of a second.
 
-All that takes long is done beside the image, a slice at a time, and no reader sees any of it. The image takes them in
-one go, with the record of their topic, and their records are one batch.
+The slow part is done outside of the image, in slices, and invisible to readers. The image then adds them together,
+with the record of their topic, and their records are one batch.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from quorumd.protocol.messages.partition_record import PartitionRecord
 
 
 class PreparedPartitions:
-    """New partitions of one topic. `frames`: their records for readers at a metadata version; `rows`: what they add
-    to the hash of the image; `index`: knows them and nothing else."""
+    """New partitions of one topic. `frames`: their records for readers at a metadata version; `rows`: their
+    contribution to the hash of the image; `index`: an index of these partitions only."""
 
     __slots__ = ("_metadata_version", "_shared", "frames", "index", "partitions", "rows", "topic_id")
 
@@ -31,7 +31,7 @@ class PreparedPartitions:
         self._shared = shared
 
     def add(self, record: PartitionRecord) -> None:
-        """The next partition of the topic, which has none of this number."""
+        """Add the next partition of the topic; its number must be new."""
         self.frames.append(encode_for_version(record, self._metadata_version))
         partition = partition_from_record(record, self._shared)
         where = PartitionId(self.topic_id, record.partition_id)

@@ -1,4 +1,4 @@
-"""AllocateProducerIds: blocks of producer ids, none of which is ever given twice (KIP-730)."""
+"""AllocateProducerIds: blocks of producer ids, each allocated once (KIP-730)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_PRODUCER_ID: Final = 2**63 - 1
 def plan_allocate_producer_ids(
     controller: Controller, message: AllocateProducerIdsRequest, version: int
 ) -> ControllerResult:
-    """The next block, for this incarnation of the broker."""
+    """Allocate the next block to this incarnation of the broker."""
     del version
     broker = controller.image.brokers.get(message.broker_id)
     if broker is None or broker.epoch != message.broker_epoch:

@@ -1,7 +1,7 @@
-"""Reassignments of one partition: how one starts, takes the place of another, is cancelled, and may complete.
+"""Reassignments of one partition: start, replacement, cancellation and completion.
 
-The originals are kept with the partition (`Partition.original`), so that a cancel restores them in their order,
-whatever came between (KIP-455; the description of data replication, chapter 4).
+The original replicas are stored with the partition (`Partition.original`), so that a cancellation restores them in
+their order, even after several reassignments (KIP-455; the description of data replication, chapter 4).
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ from typing import NamedTuple
 from quorumd.controller.partition import Partition, Replicas
 
 CompletionRule = Callable[[Replicas, Replicas, Replicas, Replicas, int], bool]
-"""(ISR and replicas without those removed, adding, removing, least size of the ISR) -> whether it is completed."""
+"""(ISR and replicas without the removed ones, adding, removing, minimum ISR) -> whether the reassignment
+completes."""
 
 
 def can_complete(
     isr: Replicas, replicas: Replicas, adding: Replicas, removing: Replicas, min_isr: int
 ) -> bool:
-    """Every added replica is in sync, and enough are without the removed ones (the description, 4.2)."""
+    """Whether every added replica is in sync, and enough replicas without the removed ones (the description, 4.2)."""
     del removing
     return bool(replicas) and len(isr) >= max(1, min_isr) and all(replica in isr for replica in adding)
 
 
 class Reassignment(NamedTuple):
-    """What a partition's replicas and the fields of its reassignment become."""
+    """The new replicas of a partition and the fields of its reassignment."""
 
     replicas: Replicas
     adding: Replicas
@@ -33,20 +34,20 @@ class Reassignment(NamedTuple):
 
 
 def original_replicas_of(partition: Partition) -> Replicas:
-    """The replicas before the reassignment under way; without one, those there are."""
+    """Return the replicas before the reassignment in progress, or the present ones without a reassignment."""
     if not partition.is_reassigning:
         return partition.replicas
     if partition.original:
         return partition.original
-    # Begun by a controller that keeps no originals.
+    # Started by a controller that does not store the original replicas.
     return tuple(replica for replica in partition.replicas if replica not in partition.adding)
 
 
 def start(partition: Partition, target: Replicas) -> Reassignment:
-    """Move a partition to `target`, the preferred leader first, be another reassignment under way or not.
+    """Move a partition to `target`, the preferred leader first, also during another reassignment.
 
-    Replicas that are neither target, original, nor in sync are dropped at once; nobody in sync, or eligible for a
-    leader, is before the end: what was acknowledged may be nowhere else.
+    Replicas that are neither target, original, nor in sync are dropped immediately. Replicas in the ISR or ELR stay
+    until the end: only they may have acknowledged records.
     """
     original = original_replicas_of(partition)
     retained = [replica for replica in original if replica not in target]
@@ -63,5 +64,5 @@ def start(partition: Partition, target: Replicas) -> Reassignment:
 
 
 def cancel(partition: Partition) -> Reassignment:
-    """Back to the replicas before the reassignment that is under way."""
+    """Return to the replicas before the reassignment in progress."""
     return Reassignment(original_replicas_of(partition), (), (), ())

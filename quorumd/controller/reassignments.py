@@ -73,8 +73,8 @@ def plan_alter_partition_reassignments(
 def partitions_under_way(
     controller: Controller, message: ListPartitionReassignmentsRequest, most: int
 ) -> Iterator[dict[str, list[int]] | None] | None:
-    """What a request for all reassignments means, at most so many partitions at once, by topic. None if these are few
-    anyway."""
+    """Expand a request for all reassignments: yield the partitions by topic, in chunks of at most `most`. Returns
+    None if there are few."""
     del message
     ongoing = controller.image.index.reassigning
     return by_topic(controller.image, ongoing, most) if len(ongoing) > most else None
@@ -86,7 +86,8 @@ def plan_list_partition_reassignments(
     version: int,
     of_all: bool = False,
 ) -> ControllerResult:
-    """What is under way, of all partitions or of those named. `of_all`: a part of all (`partitions_under_way`)."""
+    """List the reassignments in progress, of all partitions or of the named ones. `of_all`: the request is a part of
+    one for all (`partitions_under_way`)."""
     del version, of_all
     found: dict[str, list[listed.OngoingPartitionReassignment]] = {}
     for topic, number in _requested_partitions(controller, message):
@@ -145,8 +146,11 @@ def _check_target(
     target: Replicas,
     allow_replication_factor_change: bool,
 ) -> None:
-    """A fenced broker may be a target: it joins when it is back. One that is cordoned may not, even where it holds
-    the partition already: as in Kafka."""
+    """Check the new replicas. Raises ReassignmentError.
+
+    A fenced broker is allowed: its replica joins once it is unfenced. A cordoned one is not, even if it already holds
+    the partition, as in Kafka.
+    """
     if not target or len(set(target)) != len(target):
         raise ReassignmentError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -185,9 +189,12 @@ def _check_target(
 def _plan_cancel(
     controller: Controller, topic: Topic, tp: PartitionId, partition: Partition
 ) -> PartitionChangeRecord | None:
-    """Refused where too few of the originals are in sync and others, which it would drop, have what these may lack;
-    but for topics that allow an unclean election. The way back is a reassignment to the originals then: it drops
-    nobody before enough of them are in sync."""
+    """Plan a cancellation. Raises ReassignmentError.
+
+    Unless the topic allows unclean election, it is refused if too few original replicas are in sync and it would drop
+    others that may have records which these lack. A reassignment to the original replicas is possible then: it drops
+    no replica before enough of them are in sync.
+    """
     if not partition.is_reassigning:
         raise ReassignmentError(
             ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "The partition has no reassignment in progress."

@@ -1,4 +1,4 @@
-"""In which version a record is written, so that every reader at the cluster's metadata version understands it."""
+"""Record versions by metadata version, so that every reader at that version understands the log."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.wire import Message
 
 MIGRATION_SINCE: Final = 8
-"""The metadata version (3.4-IV0) from which brokers can be on their way from ZooKeeper (KIP-866). Kafka 4 knows none
-before 7."""
+"""The metadata version (3.4-IV0) from which brokers can migrate from ZooKeeper (KIP-866). Kafka 4 supports 7 and
+higher."""
 DIRECTORIES_SINCE: Final = 17
 """The metadata version (3.7-IV2) from which brokers and replicas have directories (KIP-858)."""
 ELR_FIELDS_SINCE: Final = 23
@@ -21,13 +21,13 @@ ELR_FIELDS_SINCE: Final = 23
 CORDONED_SINCE: Final = 30
 """The metadata version (4.3-IV0) from which directories can be cordoned (KIP-1066)."""
 _DEFAULT_LEVEL: Final = 21
-"""A log without a metadata version is written as for the lowest that `features` allows."""
+"""A log without a metadata version is written for the lowest that `features` allows."""
 
 
 def encode_for_version(record: Message, metadata_version: int) -> bytes:
-    """The frame of a record for readers at this metadata version.
+    """Encode the frame of a record for readers at this metadata version.
 
-    Fields that they do not know are emptied in the record first: who applies it has what is written.
+    Fields unknown to them are first cleared in `record`, so that it equals what readers decode.
     """
     version = record_version(record, metadata_version)
     _clear_unsupported_fields(record, version)
@@ -35,7 +35,7 @@ def encode_for_version(record: Message, metadata_version: int) -> bytes:
 
 
 def record_version(record: Message, metadata_version: int) -> int:
-    """The version of a record that readers at this metadata version know; 0: none is set yet."""
+    """Return the record version for readers at this metadata version, 0 if none is finalized yet."""
     level = metadata_version or _DEFAULT_LEVEL
     if isinstance(record, (PartitionChangeRecord, PartitionRecord)):
         return 2 if level >= ELR_FIELDS_SINCE else 1 if level >= DIRECTORIES_SINCE else 0
@@ -46,7 +46,7 @@ def record_version(record: Message, metadata_version: int) -> int:
     if isinstance(record, BrokerRegistrationChangeRecord):
         if record.cordoned_log_dirs is not None and level >= CORDONED_SINCE:
             return 3
-        # A reader that knows no drains or directories reads the rest.
+        # Readers without controlled shutdown or directories read the other fields.
         if record.log_dirs and level >= DIRECTORIES_SINCE:
             return 2
         return 1 if record.in_controlled_shutdown else 0

@@ -23,7 +23,7 @@ HIGHEST_LEVEL: Final = 32_767
 
 
 class ControllerListener(NamedTuple):
-    """Where a controller is reached. `security_protocol`: Kafka's number, 0 PLAINTEXT, 1 SSL."""
+    """The endpoint of a controller's listener. `security_protocol`: Kafka's number, 0 PLAINTEXT, 1 SSL."""
 
     name: str
     host: str
@@ -34,7 +34,7 @@ class ControllerListener(NamedTuple):
 class RegisteredController(NamedTuple):
     """One incarnation of a controller: one start of its process.
 
-    `features`: lowest and highest supported level by name; a feature that is not named is supported at 0 only.
+    `features`: lowest and highest supported level by name; a feature without an entry is supported at 0 only.
     """
 
     id: int
@@ -43,7 +43,7 @@ class RegisteredController(NamedTuple):
     features: dict[str, tuple[int, int]]
 
     def supports(self, feature: str, level: int) -> bool:
-        """Whether the controller works at this level of a feature."""
+        """Whether the controller supports this level of a feature."""
         lowest, highest = self.features.get(feature, (0, 0))
         return lowest <= level <= highest
 

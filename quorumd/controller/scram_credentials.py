@@ -1,6 +1,6 @@
-"""SCRAM credentials as the log keeps them (RFC 5802, KIP-84): never the password, only what proves it.
+"""SCRAM credentials in the log (RFC 5802, KIP-84): the keys derived from a password, never the password.
 
-Written on a command line as `kafka-storage format --add-scram` has it:
+Command-line syntax, as for `kafka-storage format --add-scram`:
 
     SCRAM-SHA-256=[name=alice,password=alice-secret]
     SCRAM-SHA-512=[name=alice,iterations=8192,salt="N3E=",saltedpassword="YCE="]
@@ -36,14 +36,14 @@ _PARTS: Final = ("name", "salt", "iterations", "password", "saltedpassword")
 
 
 def salted_password(mechanism: Mechanism, password: str, salt: bytes, iterations: int) -> bytes:
-    """What is left of a password (RFC 5802: Hi); takes some milliseconds, and is meant to."""
+    """Salt and hash a password (RFC 5802: Hi); deliberately takes milliseconds."""
     return hashlib.pbkdf2_hmac(mechanism.digest, password.encode(), salt, iterations)
 
 
 def credential(
     mechanism: Mechanism, name: str, salt: bytes, salted: bytes, iterations: int
 ) -> UserScramCredentialRecord:
-    """The record of a user's credential."""
+    """Build the record of a user's credential."""
     client_key = hmac.digest(salted, b"Client Key", mechanism.digest)
     stored_key = hashlib.new(mechanism.digest, client_key).digest()
     server_key = hmac.digest(salted, b"Server Key", mechanism.digest)
@@ -51,8 +51,8 @@ def credential(
 
 
 def parse_credential(text: str, new_salt: Callable[[], bytes]) -> UserScramCredentialRecord:
-    """The credential that an argument describes; `new_salt` where it names none. Raises ValueError, which does not
-    repeat a secret."""
+    """Parse a credential; `new_salt` provides the salt if it has none. Raises ValueError, without the secret in its
+    message."""
     found = _ARGUMENT.fullmatch(text)
     if found is None:
         raise ValueError(
@@ -85,9 +85,9 @@ def _parse_parts(text: str) -> dict[str, str]:
         key, equals, value = part.partition("=")
         if not equals or key not in _PARTS or key in parts:
             problem = (
-                f"{key!r} has no '='" if not equals else f"{key!r} comes twice" if key in parts else repr(key)
+                f"{key!r} has no '='" if not equals else f"duplicate {key!r}" if key in parts else repr(key)
             )
-            raise ValueError(f"{problem}: expected each of {', '.join(_PARTS)} at most once, as NAME=VALUE")
+            raise ValueError(f"{problem}; expected each of {', '.join(_PARTS)} at most once, as NAME=VALUE")
         if len(value) >= 2 and value[0] == value[-1] == '"':
             value = value[1:-1]
         parts[key] = value

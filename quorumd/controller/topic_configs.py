@@ -1,7 +1,7 @@
-"""Whether a topic can have configs: each of them, and all together.
+"""Validation of topic configs: each value, and their combination.
 
-quorumd itself goes by two of them, min.insync.replicas and unclean.leader.election.enable; the others are for the
-brokers, which refuse to load a topic whose configs they cannot read.
+quorumd itself uses two of them, min.insync.replicas and unclean.leader.election.enable; the others are for the
+brokers, which refuse to load a topic whose configs they cannot parse.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DEFAULTS: Final[dict[str, Value]] = {
 def validate_topic_configs(
     configs: Mapping[str, str], previous: Mapping[str, str], has_remote_storage: bool
 ) -> None:
-    """Raises InvalidConfig unless a topic can have these configs after the previous ones."""
+    """Check the new configs of a topic, given the previous ones. Raises InvalidConfig."""
     values: dict[str, Value] = {}
     for name, text in configs.items():
         definition = TOPIC_CONFIGS.get(name)
@@ -72,7 +72,7 @@ def _check_remote_storage(values: dict[str, Value], has_remote_storage: bool) ->
 
 
 def _check_retention(values: dict[str, Value], unit: str) -> None:
-    """What is kept locally, and how long it waits for its copy, against what is kept at all."""
+    """Check local retention and copy lag against the total retention. Raises InvalidConfig."""
     name, local_name, lag_name = f"retention.{unit}", f"local.retention.{unit}", f"remote.copy.lag.{unit}"
     retention, local, lag = (_int_value(values, each) for each in (name, local_name, lag_name))
     is_limited = retention > UNLIMITED if unit == "bytes" else retention != UNLIMITED

@@ -1,6 +1,6 @@
-"""CreateTopics (KIP-4, KIP-525): each topic by itself, all that can be made in one atomic batch.
+"""CreateTopics (KIP-4, KIP-525): each topic separately, all valid ones in one atomic batch.
 
-A topic comes whole, however large it is: what takes long is made ready in slices before (`preparation`).
+A topic is created with all its partitions, however many; the slow part is prepared before, in slices (`preparation`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _SharedConfigs = dict[tuple[tuple[str, str], ...], list[CreatableTopicConfigs]]
 
 
 class _NewTopic(NamedTuple):
-    """A topic that can be made, if the brokers suffice. `assigned` is empty where the controller is to choose."""
+    """A valid topic, if there are enough brokers. `assigned` is empty if the controller places the replicas."""
 
     name: str
     partitions: int
@@ -60,19 +60,19 @@ class _NewTopic(NamedTuple):
 
     @property
     def estimated_bytes(self) -> int:
-        """Bytes that its records have at most."""
+        """Upper bound of the bytes of its records."""
         configs = sum(RECORD_FRAMING_BYTES + len(encode_record(config, 0)) for config in self.configs)
         return TOPIC_BYTES + configs + free_space_for(self.partitions, self.replication_factor)
 
     def replicas_of(self, controller: Controller, topic_id: KafkaUuid) -> Callable[[int], Replicas]:
-        """Where each partition goes. Raises TopicError."""
+        """Return the function that places each partition. Raises TopicError."""
         if self.manual_replicas:
             return self.manual_replicas.__getitem__
         return placement_of(controller, topic_id, self.replication_factor).replicas_of
 
 
 def requested_partitions(controller: Controller, requested: CreatableTopic) -> int:
-    """How many partitions a topic is to have."""
+    """Return the number of partitions of a requested topic."""
     if requested.assignments:
         return len(requested.assignments)
     default = controller.settings.num_partitions
@@ -80,7 +80,7 @@ def requested_partitions(controller: Controller, requested: CreatableTopic) -> i
 
 
 def total_requested_partitions(controller: Controller, message: CreateTopicsRequest) -> int:
-    """How many partitions the request would create."""
+    """Return the number of partitions that the request would create."""
     times = Counter(topic.name for topic in message.topics)
     present = controller.image.topic_ids
     return sum(
@@ -91,7 +91,7 @@ def total_requested_partitions(controller: Controller, message: CreateTopicsRequ
 
 
 def prepare_topic(controller: Controller, message: CreateTopicsRequest) -> Preparation:
-    """Make the partitions of the one topic in a request ready."""
+    """Prepare the partitions of a request with one topic."""
 
     def wanted() -> Wanted | None:
         (outcome,) = _outcomes(controller, message).values()
@@ -119,8 +119,8 @@ def plan_create_topics(
     total: int | None = None,
     prepared: PreparedPartitions | None = None,
 ) -> ControllerResult:
-    """Make topics with their configs and partitions. `total`: `total_requested_partitions` of a request of which
-    this is a part; `prepared`: of its one topic."""
+    """Plan topics with their configs and partitions. `total`: `total_requested_partitions` of the request of which
+    this is a part; `prepared`: the partitions of its only topic."""
     del version
     outcomes = _outcomes(controller, message)
     estimated_bytes = sum(
@@ -158,7 +158,7 @@ def plan_create_topics(
 
 
 def _outcomes(controller: Controller, message: CreateTopicsRequest) -> dict[str, _NewTopic | TopicError]:
-    """By name, in the order of the request."""
+    """Return each topic or its error by name, in the order of the request."""
     outcomes: dict[str, _NewTopic | TopicError] = {}
     names_with_collision_chars: dict[str, str] = {}
     for requested in message.topics:
@@ -173,7 +173,7 @@ def _outcomes(controller: Controller, message: CreateTopicsRequest) -> dict[str,
 
 
 def _check_name(image: ClusterImage, name: str, in_request: dict[str, str]) -> None:
-    """`in_request`: the names before it in the request, by their unified name."""
+    """Check a name. `in_request`: earlier names of the request, by their unified name. Raises TopicError."""
     if name == METADATA_TOPIC:
         raise TopicError(ErrorCode.INVALID_REQUEST, f"{METADATA_TOPIC} is reserved for the metadata log.")
     problem = invalid_name_reason(name)
@@ -232,7 +232,7 @@ def _new_topic(controller: Controller, requested: CreatableTopic) -> _NewTopic:
 
 
 def _manual_replicas(controller: Controller, requested: CreatableTopic) -> list[Replicas]:
-    """The replicas of each partition, by number."""
+    """Return the replicas of each partition, by number."""
     if requested.num_partitions != USE_DEFAULT or requested.replication_factor != USE_DEFAULT:
         raise TopicError(
             ErrorCode.INVALID_REQUEST,
@@ -262,7 +262,7 @@ def _manual_replicas(controller: Controller, requested: CreatableTopic) -> list[
 def _records(
     controller: Controller, topic_id: KafkaUuid, new: _NewTopic, prepared: PreparedPartitions | None
 ) -> list[Message]:
-    """Without those of the partitions that are prepared."""
+    """Return the records of a topic, without those of prepared partitions."""
     records: list[Message] = [TopicRecord(new.name, topic_id), *new.configs]
     if prepared is None:
         replicas_of = new.replicas_of(controller, topic_id)
@@ -276,7 +276,8 @@ def _records(
 def _result(
     image: ClusterImage, new: _NewTopic, topic_id: KafkaUuid, cached_configs: _SharedConfigs
 ) -> CreatableTopicResult:
-    """`shared`: configs by those that a topic has of its own, for other topics of the request with the same."""
+    """Build the response for a topic. `cached_configs`: effective configs by a topic's own configs, shared by topics
+    of the request with equal ones."""
     own = {config.name: config.value for config in new.configs if config.value is not None}
     key = tuple(own.items())
     configs = cached_configs.get(key)

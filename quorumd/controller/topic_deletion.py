@@ -25,7 +25,7 @@ _REMOVAL_BYTES = RECORD_FRAMING_BYTES + 20
 def plan_delete_topics(
     controller: Controller, message: DeleteTopicsRequest, version: int
 ) -> ControllerResult:
-    """Remove topics, each by itself, all that can be in one atomic batch."""
+    """Plan each topic separately; all valid deletions form one atomic batch."""
     del version
     named = [as_named(each) for each in message.topic_names]
     named += [as_named(each) for each in message.topics]
@@ -48,18 +48,18 @@ def plan_delete_topics(
 
 
 def as_named(requested: str | DeleteTopicState) -> TopicName:
-    """How a request names one of its topics."""
+    """Return the name or id by which a request refers to a topic."""
     return (requested, ZERO_UUID) if isinstance(requested, str) else (requested.name, requested.topic_id)
 
 
 def named_topic(image: ClusterImage, requested: str | DeleteTopicState) -> Topic | None:
-    """The named topic, None if it does not exist."""
+    """Return the named topic, None if it does not exist."""
     name, topic_id = as_named(requested)
     return image.topic_by_name(name) if name is not None else image.topics.get(topic_id)
 
 
 def _count_mentions(image: ClusterImage, named: list[TopicName]) -> dict[KafkaUuid, int]:
-    """How often the request names each topic, by name or id."""
+    """Count the mentions of each topic in the request, by name or id."""
     mentions: dict[KafkaUuid, int] = {}
     for name, topic_id in named:
         topic_uuid = image.topic_ids.get(name) if name is not None else topic_id

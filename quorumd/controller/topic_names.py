@@ -1,4 +1,4 @@
-"""What a topic may be called (Kafka's rules: the name is part of a folder's name and of metrics')."""
+"""Validation of topic names by Kafka's rules: names are part of directory and metric names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def invalid_name_reason(name: str) -> str | None:
-    """Why no topic can be called so, None if one can."""
+    """Return why a topic name is invalid, None if it is valid."""
     if not name:
         return "The topic name must not be empty."
     if name in (".", ".."):
@@ -22,7 +22,7 @@ def invalid_name_reason(name: str) -> str | None:
 
 
 def normalized(name: str) -> str:
-    """Two names that differ only in '.' and '_' have the same unified name: in metrics they would be one."""
+    """Return the unified name, the same for names that differ only in '.' and '_' and collide in metric names."""
     return name.replace(".", "_")
 
 

@@ -86,7 +86,8 @@ class SnapshotStore:
         return stored.size if stored is not None else None
 
     def timestamp_ms(self, snapshot: OffsetAndEpoch) -> int:
-        """Of the last batch of the log in a snapshot, Unix milliseconds; 0 if it is not here. Raises StorageError."""
+        """Timestamp of the last log batch in a snapshot, Unix milliseconds; 0 if it is not here. Raises
+        StorageError."""
         stored = self._stat(snapshot) if snapshot in self.ids else None
         return stored.timestamp_ms if stored is not None else 0
 

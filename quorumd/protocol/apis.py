@@ -1,7 +1,7 @@
-"""The APIs that this code can speak: keys, names, version ranges, header versions, message classes.
+"""The APIs that the generated messages cover: keys, names, version ranges, header versions, message classes.
 
-Which of them a node answers is for its request router to decide. A message's module is imported when its
-class is first asked for: all together they would cost a daemon more memory and start-up time than it needs.
+A node's request router decides which of them the node serves. A message's module is imported when its class is
+first used: importing all of them would cost a daemon memory and start-up time.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ FORWARDABLE: Final = frozenset(
 )
 """APIs whose requests a node may wrap into an Envelope for the leader, as Kafka's brokers do (KIP-590).
 
-What brokers themselves ask of the controller is not among them: registration, heartbeats, AlterPartition,
-AllocateProducerIds and AssignReplicasToDirs go straight to the leader. (Kafka lets an Envelope carry
-AllocateProducerIds too; no broker makes use of that.)
+Requests that brokers send for themselves are not forwarded: registration, heartbeats, AlterPartition,
+AllocateProducerIds and AssignReplicasToDirs go straight to the leader. (Kafka allows AllocateProducerIds in an
+Envelope too; no broker uses that.)
 """
 
 
@@ -48,7 +48,7 @@ class Api(NamedTuple):
     """One API, with every version that a schema describes.
 
     `flexible_from` is the first version with compact encoding and the newer headers, None if there is none.
-    `private` APIs are spoken between quorumd nodes only; Kafka has no such key.
+    `private` APIs are used between quorumd nodes only; Kafka has no such key.
     """
 
     key: int
@@ -67,13 +67,13 @@ class Api(NamedTuple):
 
 
 APIS: Final[dict[int, Api]] = {
-    key: Api(key, *facts, forwardable=key in FORWARDABLE, private=key >= FIRST_PRIVATE_KEY)
-    for key, facts in messages.APIS.items()
+    key: Api(key, *values, forwardable=key in FORWARDABLE, private=key >= FIRST_PRIVATE_KEY)
+    for key, values in messages.APIS.items()
 }
 
 
 def api(key: int) -> Api:
-    """The API of a key. Raises UnsupportedVersion if there is none."""
+    """Look up the API of a key. Raises UnsupportedVersion if there is none."""
     try:
         return APIS[key]
     except KeyError:
@@ -103,14 +103,14 @@ def record_class(api_key: int) -> type[Message]:
 
 
 def request_header_version(key: int, version: int) -> int:
-    """2, with tagged fields, for flexible versions of the API, else 1."""
+    """Return 2, with tagged fields, for flexible versions of the API, else 1."""
     return 2 if api(key).is_flexible(version) else 1
 
 
 def response_header_version(key: int, version: int) -> int:
-    """1, with tagged fields, for flexible versions of the API, else 0.
+    """Return 1, with tagged fields, for flexible versions of the API, else 0.
 
-    Always 0 for ApiVersions (KIP-511): a client reads that answer before it knows what the server speaks.
+    Always 0 for ApiVersions (KIP-511): a client reads that response before it knows the server's versions.
     """
     if key == ApiKey.API_VERSIONS:
         return 0

@@ -1,7 +1,7 @@
-"""Messages to bytes and back, with one kind of error for each direction.
+"""Encoding and decoding of messages, with one kind of error per direction.
 
-What is decoded is `bytes`: slice a frame out once, decoding from a memoryview is slower. Fields of type bytes
-and records are slices of it. Positions in errors count from the beginning of `data`, whatever `position` was.
+The input is `bytes`: slice a frame out once, decoding from a memoryview is slower. Fields of type bytes
+and records are slices of it. Positions in errors count from the start of `data`, not from `position`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ M = TypeVar("M", bound=Message)
 
 
 def encode(message: Message, version: int) -> bytes:
-    """The bytes of a message in one version.
+    """Encode a message in one version.
 
-    Raises UnsupportedVersion where the version is not known or cannot carry a field that is set, ValueError
-    where a value does not fit its type.
+    Raises UnsupportedVersion if the version is unknown or cannot carry a field that is set, ValueError
+    if a value does not fit its type.
     """
     out = bytearray()
     encode_into(message, version, out)
@@ -28,7 +28,7 @@ def encode(message: Message, version: int) -> bytes:
 
 
 def encode_into(message: Message, version: int, out: bytearray) -> None:
-    """As `encode`, appended to `out`, which is as it was if this raises."""
+    """Encode like `encode`, appending to `out`, which is unchanged if this raises."""
     start = len(out)
     try:
         encoder = message.ENCODE[version]
@@ -45,8 +45,10 @@ def encode_into(message: Message, version: int, out: bytearray) -> None:
 
 
 def encode_in_steps(message: Message, version: int, out: bytearray) -> Generator[None, None, None]:
-    """As `encode_into`, with a step for each element of an array, for messages with ENCODE_IN_STEPS. What is in `out`
-    after this raised is to be thrown away."""
+    """Encode like `encode_into`, one step per array element, for messages with ENCODE_IN_STEPS.
+
+    If this raises, `out` must be discarded.
+    """
     try:
         yield from message.ENCODE_IN_STEPS[version](message, out)
     except UnsupportedVersion as error:
@@ -56,10 +58,10 @@ def encode_in_steps(message: Message, version: int, out: bytearray) -> Generator
 
 
 def decode(message_class: type[M], version: int, data: bytes, position: int = 0) -> M:
-    """The message that fills `data` from `position` to its end.
+    """Decode the message that fills `data` from `position` to its end.
 
-    Raises MalformedMessage for anything else, naming message, version and byte, and UnsupportedVersion where
-    the version is not known.
+    Raises MalformedMessage, naming message, version and byte, for anything else, and UnsupportedVersion if
+    the version is unknown.
     """
     try:
         message: M
@@ -74,7 +76,7 @@ def decode(message_class: type[M], version: int, data: bytes, position: int = 0)
 
 
 def decode_prefix(message_class: type[M], version: int, data: bytes, position: int = 0) -> tuple[M, int]:
-    """As `decode`, but more may follow: the message and the position after it."""
+    """Decode a message that more bytes may follow; return it and the position after it."""
     try:
         return message_class.DECODE[version](data, position)
     except (KeyError, MalformedMessage, IndexError, struct.error) as error:
@@ -84,7 +86,7 @@ def decode_prefix(message_class: type[M], version: int, data: bytes, position: i
 def decode_in_steps(
     message_class: type[Message], version: int, data: bytes, position: int
 ) -> Generator[None, None, tuple[Any, int]]:
-    """As `decode_prefix`, with a step for each element of an array, for messages with DECODE_IN_STEPS."""
+    """Decode like `decode_prefix`, one step per array element, for messages with DECODE_IN_STEPS."""
     try:
         return (yield from message_class.DECODE_IN_STEPS[version](data, position))
     except (MalformedMessage, IndexError, struct.error) as error:

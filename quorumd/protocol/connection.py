@@ -1,17 +1,17 @@
-"""Both ends of one connection, pure: bytes in, requests or responses out, bytes to send back.
+"""Both ends of one connection, pure: received bytes become requests or responses, and those become bytes to send.
 
 A frame is a header and a message. Request header: API key, API version, correlation id, client id, and tagged
 fields if that API version is flexible. Response header: correlation id, and tagged fields if flexible; never
-for ApiVersions, so that a client can read that answer of a server it knows nothing about.
+for ApiVersions, so that a client can read that response before it knows the server's versions.
 
-    server = ServerConnection(max_request_bytes, spoken)
+    server = ServerConnection(max_request_bytes, supported)
     for request in server.receive(data):            MalformedMessage: log it and close the connection; the same
-                                                    if `server.fault` is set, once these requests have their answers
+                                                    if `server.fault` is set, once these requests have responses
         while not request.is_whole:                 a large one is decoded in steps
             server.continue_decoding(request, steps)
         ...                                         now or later, in any order:
-        server.answer(request, response)
-    transport.write(server.take_output())           once a turn: what may leave, in the order of the requests
+        server.respond(request, response)
+    transport.write(server.take_output())           once per tick: responses, in the order of the requests
 
     client = ClientConnection(client_id)            see `handshake` for the version
     correlation_id, data = client.request(message, version)
@@ -52,36 +52,36 @@ from quorumd.protocol.wire import Message
 M_co = TypeVar("M_co", bound=Message, covariant=True)
 
 VersionRanges = Mapping[int, tuple[int, int]]
-"""API key -> (lowest, highest) version that somebody speaks."""
+"""API key -> (lowest, highest) supported version."""
 
 CLIENT_SOFTWARE_NAME = "quorumd"
-"""What nodes and clients of quorumd call themselves (KIP-511): whoever says so is told of private APIs too."""
+"""Software name of quorumd's nodes and clients (KIP-511): a peer with this name also learns the private APIs."""
 
 _REQUEST_HEAD = Struct(">hhih")
 """API key, API version, correlation id, length of the client id."""
 _REQUEST_START = Struct(">ihhih")
-"""The size of the frame, and the same."""
+"""Frame size, then the fields of _REQUEST_HEAD."""
 _RESPONSE_START = Struct(">ii")
-"""The size of the frame, correlation id."""
+"""Frame size, correlation id."""
 _CORRELATION_ID = Struct(">i")
 _ERROR_CODE = Struct(">h")
 
 _NO_TAGS = b"\x00"
 _MAX_CORRELATION_ID = 0x7FFF_FFFF
 LARGE_REQUEST = 16 * 1024
-"""Bytes of a frame above which a node decodes a request in steps: some milliseconds in one piece."""
+"""A node decodes requests above this frame size in steps: in one step they would take milliseconds."""
 ALL = 1 << 31
 _MAX_RESPONSE_BYTES = 100 * 1024 * 1024
-_RESPONSE_LIMIT = "the ceiling of responses"
+_RESPONSE_LIMIT = "the response size limit"
 
 
 class Request(Generic[M_co]):
-    """One request as it came in.
+    """One received request.
 
-    `frame` holds header and message as they came, without the size before them, and the message begins at
-    `body_offset`: what forwarding needs. `connection` is None for a request that came inside an Envelope.
-    `response_frame` is the encoded answer while it waits for those of earlier requests. `message` is empty until all
-    of a large request is decoded (`continue_decoding`).
+    `frame` holds header and message as received, without the size prefix, and the message begins at
+    `body_offset`: forwarding needs both. `connection` is None for a request from inside an Envelope.
+    `response_frame` is the encoded response while it waits for those of earlier requests. `message` is empty until
+    a large request is decoded completely (`continue_decoding`).
     """
 
     __slots__ = (
@@ -124,8 +124,10 @@ class Request(Generic[M_co]):
         return self.decoding is None
 
     def continue_decoding(self, steps: int) -> int:
-        """Decode up to so many elements more, of a request that is not whole. Returns how many. Raises
-        MalformedMessage."""
+        """Decode up to `steps` more array elements of a request that is not whole; return the number decoded.
+
+        Raises MalformedMessage.
+        """
         decoding = self.decoding
         assert decoding is not None
         for taken in range(steps):
@@ -138,14 +140,12 @@ class Request(Generic[M_co]):
         return steps
 
     def __repr__(self) -> str:
-        return (
-            f"<request {self.correlation_id}: {self.message.NAME} v{self.api_version} of {self.client_id!r}>"
-        )
+        return f"<request {self.correlation_id}: {self.message.NAME} v{self.api_version} from {self.client_id!r}>"
 
 
 @cache
 def _request_route(api_key: int, version: int) -> tuple[type[Message], bool]:
-    """The class of the message, and whether the header has tagged fields."""
+    """Return the message class, and whether the header has tagged fields."""
     return request_class(api_key), request_header_version(api_key, version) == 2
 
 
@@ -154,17 +154,17 @@ def _response_route(api_key: int, version: int) -> tuple[type[Message], bool]:
     return response_class(api_key), response_header_version(api_key, version) == 1
 
 
-def read_request(frame: bytes, spoken: VersionRanges, max_whole_bytes: int = ALL) -> Request[Message]:
-    """The request in a frame, or in the `request_data` of an Envelope: above `most` bytes it may not be whole.
+def read_request(frame: bytes, supported: VersionRanges, max_whole_bytes: int = ALL) -> Request[Message]:
+    """Read the request in a frame, or in the `request_data` of an Envelope.
 
-    Raises UnsupportedVersion for an API or version that is not in `spoken`, MalformedMessage for bytes that
-    are no request.
+    A frame of more than `max_whole_bytes` may give a request that is not whole. Raises UnsupportedVersion for an API
+    or version that is not in `supported`, MalformedMessage for bytes that are not a request.
     """
     try:
         api_key, version, correlation_id, client_id_size = _REQUEST_HEAD.unpack_from(frame)
     except error:
         raise MalformedMessage(f"a frame of {len(frame)} bytes is too short for a request") from None
-    versions = spoken.get(api_key)
+    versions = supported.get(api_key)
     if versions is None or not versions[0] <= version <= versions[1]:
         raise UnsupportedVersion(_unsupported_message(api_key, version, versions))
     message_class, is_flexible = _request_route(api_key, version)
@@ -177,11 +177,11 @@ def read_request(frame: bytes, spoken: VersionRanges, max_whole_bytes: int = ALL
         if is_flexible:
             position = position + 1 if frame[position] == 0 else skip_tagged_fields(frame, position)
         if position > len(frame) or client_id_size < -1:
-            raise MalformedMessage("the client id reaches over its end")
+            raise MalformedMessage("the client id ends beyond the frame")
     except (IndexError, UnicodeDecodeError, MalformedMessage) as cause:
         raise MalformedMessage(f"the header of a {message_class.NAME} is malformed: {cause}") from None
-    # What follows the message is not looked at, as in Kafka: librdkafka sends three bytes too many when it asks
-    # for all topics (librdkafka issue 5049).
+    # Like Kafka, ignore bytes after the message: librdkafka sends three extra bytes when it requests all topics
+    # (librdkafka issue 5049).
     if len(frame) > max_whole_bytes and version in message_class.DECODE_IN_STEPS:
         request = Request(api_key, version, correlation_id, client_id, message_class(), frame, position)
         request.decoding = decode_in_steps(message_class, version, frame, position)
@@ -193,14 +193,14 @@ def read_request(frame: bytes, spoken: VersionRanges, max_whole_bytes: int = ALL
 def _unsupported_message(api_key: int, version: int, versions: tuple[int, int] | None) -> str:
     name = APIS[api_key].name if api_key in APIS else f"API key {api_key}"
     if versions is None:
-        return f"{name} v{version} is not spoken here"
-    return f"{name} v{version} is not spoken here, versions {versions[0]} to {versions[1]} are"
+        return f"{name} v{version} is not supported"
+    return f"{name} v{version} is not supported; supported versions: {versions[0]} to {versions[1]}"
 
 
 def encode_response(request: Request[Message], response: Message) -> bytes:
-    """Response header and message without the size before them: the `response_data` of an Envelope.
+    """Encode response header and message without the size prefix: the `response_data` of an Envelope.
 
-    Raises as `codec.encode`.
+    Raises the errors of `codec.encode`.
     """
     out = bytearray()
     _write_response(request, response, out)
@@ -208,7 +208,7 @@ def encode_response(request: Request[Message], response: Message) -> bytes:
 
 
 def encode_response_in_steps(request: Request[Message], response: Message) -> Generator[None, None, bytes]:
-    """As `encode_response`, with a step for each element of an array, of a response with ENCODE_IN_STEPS."""
+    """Encode like `encode_response`, one step per array element, for responses with ENCODE_IN_STEPS."""
     out = bytearray(_CORRELATION_ID.pack(request.correlation_id))
     if _response_route(request.api_key, request.api_version)[1]:
         out.append(0)
@@ -217,7 +217,7 @@ def encode_response_in_steps(request: Request[Message], response: Message) -> Ge
 
 
 def _write_response(request: Request[Message], response: Message, out: bytearray) -> None:
-    """Append a response frame to `out`, which is as it was if this raises."""
+    """Append a response frame to `out`, which is unchanged if this raises."""
     start = len(out)
     out += _RESPONSE_START.pack(0, request.correlation_id)
     if _response_route(request.api_key, request.api_version)[1]:
@@ -231,42 +231,42 @@ def _write_response(request: Request[Message], response: Message, out: bytearray
 
 
 class ServerConnection:
-    """The side that is asked. `spoken` is the table of what it answers; it may be shared by all connections. `most`
+    """The server's end. `supported` holds the APIs served and may be shared by all connections; `max_whole_bytes`
     is that of `read_request`.
 
-    Answers leave in the order of the requests, as Kafka promises, whatever the order in which they are given.
+    Responses are sent in the order of the requests, as Kafka guarantees, in whatever order they are given.
     """
 
-    def __init__(self, max_request_bytes: int, spoken: VersionRanges, max_whole_bytes: int = ALL) -> None:
+    def __init__(self, max_request_bytes: int, supported: VersionRanges, max_whole_bytes: int = ALL) -> None:
         self._frames = FrameReader(max_request_bytes)
         self._max_whole_bytes = max_whole_bytes
-        self._spoken = spoken
+        self._supported = supported
         self._pending: deque[Request[Message]] = deque()
         self._output = bytearray()
         self.fault: MalformedMessage | None = None
-        """Why no request can be read after those that were returned."""
+        """Why no request can be read after those already returned."""
 
     @property
     def has_output(self) -> bool:
-        """Whether an answer may leave now."""
+        """Whether a response can be sent now."""
         return len(self._output) > 0
 
     @property
-    def unanswered(self) -> int:
-        """How many requests wait for their answer or for an earlier one's to leave: for back-pressure."""
+    def pending(self) -> int:
+        """Requests that wait for their response, or for that of an earlier request: for back-pressure."""
         return len(self._pending)
 
     def __repr__(self) -> str:
-        return f"<server connection: {len(self._pending)} unanswered, {len(self._output)} bytes to send>"
+        return f"<server connection: {len(self._pending)} pending, {len(self._output)} bytes to send>"
 
     def receive(self, data: bytes) -> list[Request[Message]]:
-        """The requests that `data` completes.
+        """Return the requests that `data` completes.
 
-        Raises MalformedMessage, upon which the connection must be closed, for what is no request, and for an
-        API or version that is not spoken: Kafka closes the connection as well. Requests before it in `data` are
-        returned first; then `fault` is set, and the next call raises it. A message that is too large is
-        refused, here, where its API has one error for the whole of it. And an ApiVersions request of
-        an unknown version is answered, here, in version 0 and with the versions of ApiVersions alone (KIP-511).
+        Raises MalformedMessage, after which the connection must be closed, for bytes that are not a request, and
+        for an unsupported API or version: Kafka closes the connection as well. Requests before it in `data` are
+        returned first; then `fault` is set, and the next call raises it. Two kinds of requests get their response
+        here: a message that is too large, if its API has one error for the whole request, and an ApiVersions
+        request of an unknown version: in version 0, with the versions of ApiVersions alone (KIP-511).
         """
         if self.fault is not None:
             raise self.fault
@@ -284,9 +284,9 @@ class ServerConnection:
         return requests
 
     def _read(self, frame: bytes) -> Request[Message] | None:
-        """The request in a frame, None if it has its answer already."""
+        """Return the request in a frame, None if it already has its response."""
         try:
-            request = read_request(frame, self._spoken, self._max_whole_bytes)
+            request = read_request(frame, self._supported, self._max_whole_bytes)
         except UnsupportedVersion as unsupported:
             self._respond_unknown_api_versions(frame, unsupported)
             return None
@@ -298,13 +298,16 @@ class ServerConnection:
         return request
 
     def continue_decoding(self, request: Request[Message], steps: int) -> int:
-        """As `Request.continue_decoding`. What is malformed sets `fault`: this request and those behind it get no
-        answer. What takes too much memory is refused here (`awaits_response`)."""
+        """Continue as `Request.continue_decoding`.
+
+        A malformed request sets `fault`: it and the requests after it get no response. A request that takes too much
+        memory gets its response here (`awaits_response`).
+        """
         try:
             try:
                 return request.continue_decoding(steps)
             except MessageTooLarge as too_large:
-                self.answer(request, _refusal(request.api_key, too_large))
+                self.respond(request, _error_response(request.api_key, too_large))
         except MalformedMessage as fault:
             self.fault = fault
             while self._pending.pop() is not request:
@@ -313,13 +316,13 @@ class ServerConnection:
         return steps
 
     def awaits_response(self, request: Request[Message]) -> bool:
-        """Whether the request came here and has no answer yet."""
+        """Whether the request was received here and has no response yet."""
         return request in self._pending and request.response_frame is None
 
-    def answer(self, request: Request[Message], response: Message) -> None:
-        """Queue the answer to a request of this connection, once.
+    def respond(self, request: Request[Message], response: Message) -> None:
+        """Queue the response to a request of this connection, once.
 
-        Raises as `codec.encode`, with nothing queued, and ValueError for a request that has its answer.
+        Raises the errors of `codec.encode`, with nothing queued, and ValueError for a request that has its response.
         """
         if self._is_next(request):
             _write_response(request, response, self._output)
@@ -329,12 +332,12 @@ class ServerConnection:
             _write_response(request, response, response_frame)
             request.response_frame = response_frame
 
-    def answer_encoded(self, request: Request[Message], answer: bytes) -> None:
-        """As `answer`, with header and message encoded by another node for a forwarded request.
+    def respond_encoded(self, request: Request[Message], response: bytes) -> None:
+        """Queue a response whose header and message another node encoded for a forwarded request.
 
-        The correlation id in it must be the request's, which it is if the `frame` was forwarded.
+        Its correlation id must be the request's, which holds if `frame` was forwarded.
         """
-        frame = SIZE.pack(len(answer)) + answer
+        frame = SIZE.pack(len(response)) + response
         if self._is_next(request):
             self._output += frame
             self._advance()
@@ -342,7 +345,7 @@ class ServerConnection:
             request.response_frame = frame
 
     def take_output(self) -> bytes:
-        """What may leave now, joined for one write; b"" for nothing."""
+        """Return the bytes that can be sent now, joined for one write; b"" if there are none."""
         output = bytes(self._output)
         self._output.clear()
         return output
@@ -351,60 +354,60 @@ class ServerConnection:
         if self._pending and self._pending[0] is request:
             return True
         if request.response_frame is not None or request not in self._pending:
-            raise ValueError(f"{request!r} is answered already, or came over another connection")
+            raise ValueError(f"{request!r} already has its response, or belongs to another connection")
         return False
 
     def _advance(self) -> None:
-        """The first request is answered: release the answers that waited for it."""
-        unanswered = self._pending
-        unanswered.popleft()
-        while unanswered:
-            response_frame = unanswered[0].response_frame
+        """Drop the first request, which has its response, and release the responses that waited for it."""
+        pending = self._pending
+        pending.popleft()
+        while pending:
+            response_frame = pending[0].response_frame
             if response_frame is None:
                 break
             self._output += response_frame
-            unanswered.popleft()
+            pending.popleft()
 
     def _refuse(self, frame: bytes, too_large: MessageTooLarge) -> None:
         api_key, version, correlation_id, _ = _REQUEST_HEAD.unpack_from(frame)
-        refusal = _refusal(api_key, too_large)
+        response = _error_response(api_key, too_large)
         request = Request(api_key, version, correlation_id, None, request_class(api_key)(), frame, len(frame))
         request.connection = self
         self._pending.append(request)
-        self.answer(request, refusal)
+        self.respond(request, response)
 
     def _respond_unknown_api_versions(self, frame: bytes, unsupported: UnsupportedVersion) -> None:
         api_key, _, correlation_id, _ = _REQUEST_HEAD.unpack_from(frame)
-        if api_key != ApiKey.API_VERSIONS or api_key not in self._spoken:
+        if api_key != ApiKey.API_VERSIONS or api_key not in self._supported:
             raise MalformedMessage(str(unsupported)) from None
         request = Request(api_key, 0, correlation_id, None, ApiVersionsRequest(), frame, len(frame))
         request.connection = self
         self._pending.append(request)
-        spoken = ApiVersion(api_key, *self._spoken[api_key])
-        self.answer(request, ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, [spoken]))
+        supported = ApiVersion(api_key, *self._supported[api_key])
+        self.respond(request, ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, [supported]))
 
 
-def _refusal(api_key: int, too_large: MessageTooLarge) -> Message:
-    """The answer that refuses a whole request. Raises `too_large` where the API has no error for that."""
-    refusal: Any = response_class(api_key)()
-    if "error_code" not in refusal.__slots__:
+def _error_response(api_key: int, too_large: MessageTooLarge) -> Message:
+    """Build the response that refuses a whole request. Raises `too_large` if the API has no error for that."""
+    response: Any = response_class(api_key)()
+    if "error_code" not in response.__slots__:
         raise too_large
-    refusal.error_code = int(ErrorCode.INVALID_REQUEST)
-    if "error_message" in refusal.__slots__:
-        refusal.error_message = str(too_large)
-    message: Message = refusal
+    response.error_code = int(ErrorCode.INVALID_REQUEST)
+    if "error_message" in response.__slots__:
+        response.error_message = str(too_large)
+    message: Message = response
     return message
 
 
 class ClientConnection:
-    """The side that asks: any number of requests in flight, answered in order."""
+    """The client's end: any number of requests in flight, whose responses arrive in order."""
 
     def __init__(self, client_id: str, max_response_bytes: int = _MAX_RESPONSE_BYTES) -> None:
         self._client_id = client_id.encode()
         self._frames = FrameReader(max_response_bytes, _RESPONSE_LIMIT)
         self._next_correlation_id = 0
         self._in_flight: deque[tuple[int, int, int]] = deque()
-        """Correlation id, API key and version of what is not answered yet."""
+        """Correlation id, API key and version of each request without a response."""
 
     @property
     def in_flight(self) -> int:
@@ -414,12 +417,13 @@ class ClientConnection:
         return f"<client connection: {len(self._in_flight)} in flight>"
 
     def request(self, message: Message, api_version: int) -> tuple[int, bytes]:
-        """The correlation id and the bytes of a request. Raises as `codec.encode`, with nothing in flight."""
-        assert message.API_KEY is not None, f"{message.NAME} is no request"
+        """Encode a request; return its correlation id and bytes. Raises the errors of `codec.encode`, with nothing in
+        flight."""
+        assert message.API_KEY is not None, f"{message.NAME} is not a request"
         return self.request_encoded(message.API_KEY, api_version, encode(message, api_version))
 
     def request_encoded(self, api_key: int, api_version: int, message: bytes) -> tuple[int, bytes]:
-        """As `request`, for a message that is encoded already."""
+        """Frame a request whose message is already encoded; return its correlation id and bytes."""
         correlation_id = self._next_correlation_id
         client_id = self._client_id
         tags = _NO_TAGS if _request_route(api_key, api_version)[1] else b""
@@ -430,10 +434,10 @@ class ClientConnection:
         return correlation_id, b"".join((start, client_id, tags, message))
 
     def receive(self, data: bytes) -> list[tuple[int, Message]]:
-        """The responses that `data` completes, each with the correlation id of its request.
+        """Return the responses that `data` completes, each with the correlation id of its request.
 
-        Raises MalformedMessage, upon which the connection must be closed, for a response that is none or that
-        does not belong to the oldest request in flight.
+        Raises MalformedMessage, after which the connection must be closed, for bytes that are not a response or
+        that do not belong to the oldest request in flight.
         """
         return [self._read_response(frame) for frame in self._frames.feed(data)]
 
@@ -442,23 +446,25 @@ class ClientConnection:
             raise MalformedMessage(f"a frame of {len(frame)} bytes is too short for a response")
         (correlation_id,) = SIZE.unpack_from(frame)
         if not self._in_flight:
-            raise MalformedMessage(f"response {correlation_id} came, but nothing was asked")
+            raise MalformedMessage(f"received response {correlation_id} without a request in flight")
         expected, api_key, version = self._in_flight.popleft()
         if correlation_id != expected:
-            raise MalformedMessage(f"response {correlation_id} came where {expected} was due")
+            raise MalformedMessage(f"expected response {expected}, received {correlation_id}")
         message_class, is_flexible = _response_route(api_key, version)
         position = SIZE.size
         if is_flexible:
             try:
                 position = position + 1 if frame[position] == 0 else skip_tagged_fields(frame, position)
             except IndexError:
-                raise MalformedMessage(f"the header of {message_class.NAME} v{version} is cut off") from None
+                raise MalformedMessage(
+                    f"the header of {message_class.NAME} v{version} is truncated"
+                ) from None
         elif api_key == ApiKey.API_VERSIONS and _is_unsupported(frame, position):
             version = 0
         return correlation_id, decode(message_class, version, frame, position)
 
 
 def _is_unsupported(frame: bytes, position: int) -> bool:
-    """A server that lacks the version asked for answers in version 0; both begin with the error code."""
+    """Whether a server without the requested version responded in version 0; both begin with the error code."""
     unsupported = _ERROR_CODE.pack(ErrorCode.UNSUPPORTED_VERSION)
     return frame.startswith(unsupported, position)

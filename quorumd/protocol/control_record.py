@@ -1,8 +1,8 @@
-"""Control records: what the quorum writes into its own log, beside the metadata.
+"""Control records, which the quorum writes into its log besides the metadata.
 
-The key is int16 version 0 and int16 type. The value is the message itself, without any prefix, always in its
+The key is int16 version 0 and int16 type. The value is the message without a prefix, always in its
 schema version 0: LeaderChange has a version 1, but every stock reader reads version 0. Types 0 and 1 belong
-to transactions, and a stock reader halts on any type that it does not know: only 2 to 6 may be in this log.
+to transactions, and a stock reader halts on an unknown type: only 2 to 6 may be in this log.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KEY_VERSION = 0
 
 
 class ControlType(IntEnum):
-    """Types as Kafka has them since 3.0; the KIP-595 draft had other meanings for 2 and 3."""
+    """Types of Kafka since 3.0; the KIP-595 draft had other meanings for 2 and 3."""
 
     LEADER_CHANGE = 2
     SNAPSHOT_HEADER = 3
@@ -48,15 +48,15 @@ _KEYS = {message_class: _KEY.pack(_KEY_VERSION, number) for number, message_clas
 
 
 def encode_control(message: ControlMessage) -> tuple[bytes, bytes]:
-    """Key and value of a control record, for `record_batch.encode_control_batch`.
+    """Encode key and value of a control record, for `record_batch.encode_control_batch`.
 
-    Raises UnsupportedVersion for what version 0 cannot carry: directory ids in a LeaderChange.
+    Raises UnsupportedVersion for a field that version 0 cannot carry: directory ids in a LeaderChange.
     """
     return _KEYS[type(message)], encode(message, VALUE_VERSION)
 
 
 def control_type(key: bytes) -> int:
-    """The type in the key of a control record, known or not. Raises MalformedMessage."""
+    """Read the type, known or not, from the key of a control record. Raises MalformedMessage."""
     if len(key) != _KEY.size:
         raise MalformedMessage(f"the key of a control record has {_KEY.size} bytes, this one {len(key)}")
     version, number = _KEY.unpack(key)
@@ -66,9 +66,9 @@ def control_type(key: bytes) -> int:
 
 
 def decode_control(key: bytes, value: bytes) -> ControlMessage:
-    """The message of a control record; its class tells the type.
+    """Decode a control record into the message class of its type.
 
-    Raises UnsupportedVersion for a type that is not known, MalformedMessage for what is no control record.
+    Raises UnsupportedVersion for an unknown type, MalformedMessage for bytes that are not a control record.
     """
     number = control_type(key)
     message_class = _CLASSES.get(number)

@@ -1,7 +1,7 @@
 """Length-prefixed frames: every request and response is an int32 size and that many bytes.
 
-The size is checked against a ceiling before anything is kept, and nothing is reserved for bytes only
-announced. Bytes of a foreign protocol end with a message that says so.
+The size is checked against a limit before anything is buffered, and no memory is reserved for bytes that have not
+arrived. The error for bytes of HTTP or TLS names that protocol.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ SIZE = Struct(">i")
 
 REQUEST_LIMIT = "socket.request.max.bytes"
 
-_HTTP_BEGINNINGS = (b"GET ", b"POST", b"PUT ", b"HEAD", b"HTTP", b"DELE", b"OPTI", b"PATC", b"CONN", b"PRI ")
+_HTTP_PREFIXES = (b"GET ", b"POST", b"PUT ", b"HEAD", b"HTTP", b"DELE", b"OPTI", b"PATC", b"CONN", b"PRI ")
 _TLS_HANDSHAKE = b"\x16\x03"
 
 
 class FrameReader:
-    """Cuts a stream that arrives in pieces into frames, without the size before them.
+    """Splits a stream that arrives in chunks into frames, without their size prefix.
 
-    `limit_name` is the setting that `max_bytes` came from: the error for a larger frame tells it.
+    `limit_name` is the setting that `max_bytes` comes from: the error for a larger frame names it.
     """
 
     __slots__ = ("_buffer", "_limit_name", "_max_bytes", "_needed", "fault")
@@ -33,17 +33,17 @@ class FrameReader:
         self._buffer = bytearray()
         self._needed = SIZE.size
         self.fault: MalformedMessage | None = None
-        """Why the stream cannot be read on."""
+        """Why reading cannot continue."""
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes kept of a frame that is not whole yet."""
+        """Buffered bytes of an incomplete frame."""
         return len(self._buffer)
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The frames that `data` completes, in order.
+        """Return the frames that `data` completes, in order.
 
-        Raises MalformedMessage for a size that is negative or above the ceiling. Frames before it in `data` are
+        Raises MalformedMessage for a size that is negative or above the limit. Frames before it in `data` are
         returned first; then `fault` is set, and the next call raises it.
         """
         if self.fault is not None:
@@ -64,7 +64,7 @@ class FrameReader:
                 break
             (size,) = SIZE.unpack_from(data, position)
             if not 0 <= size <= self._max_bytes:
-                self.fault = MalformedMessage(self._refusal(size, data[position:start]))
+                self.fault = MalformedMessage(self._size_error(size, data[position:start]))
                 if not frames:
                     raise self.fault
                 return frames
@@ -78,9 +78,9 @@ class FrameReader:
             self._buffer += data[position:]
         return frames
 
-    def _refusal(self, size: int, beginning: bytes) -> str:
-        if beginning in _HTTP_BEGINNINGS:
-            return f"the bytes begin like HTTP ({beginning!r}); Kafka's protocol is spoken here"
-        if beginning.startswith(_TLS_HANDSHAKE):
-            return "the bytes begin like a TLS handshake; this listener speaks plaintext"
-        return f"a frame of {size} bytes was announced, {self._limit_name} allows 0 to {self._max_bytes}"
+    def _size_error(self, size: int, prefix: bytes) -> str:
+        if prefix in _HTTP_PREFIXES:
+            return f"received an HTTP message ({prefix!r}) on a listener for Kafka's protocol"
+        if prefix.startswith(_TLS_HANDSHAKE):
+            return "received a TLS handshake on a PLAINTEXT listener"
+        return f"frame size {size} is outside of 0 to {self._max_bytes} ({self._limit_name})"

@@ -1,8 +1,8 @@
-"""What the other side of a connection speaks, learnt before anything else is asked.
+"""Version negotiation with ApiVersions, before any other request on a connection.
 
 client = ClientConnection(client_id)
 handshake = Handshake(client)
-transport.write(handshake.begin())              ApiVersions; feed its answers to `handshake.answered`
+transport.write(handshake.begin())              ApiVersions; pass its responses to `handshake.handle_response`
 version = choose_version(api_key, handshake.peer_ranges)
 """
 
@@ -18,9 +18,9 @@ from quorumd.protocol.wire import Message
 
 
 class Handshake:
-    """Learns what the other side speaks, before anything else is asked on a connection.
+    """Learns the API versions of the peer.
 
-    `peer_ranges` is empty until `answered` has returned None.
+    `peer_ranges` is empty until `handle_response` has returned None.
     """
 
     def __init__(self, connection: ClientConnection) -> None:
@@ -29,42 +29,42 @@ class Handshake:
         self._version = ApiVersionsRequest.MAX_VERSION
 
     def begin(self) -> bytes:
-        """The first bytes to send."""
+        """Return the first bytes to send."""
         request = ApiVersionsRequest(
             client_software_name=CLIENT_SOFTWARE_NAME, client_software_version=__version__
         )
         return self._connection.request(request, self._version)[1]
 
-    def answered(self, response: Message) -> bytes | None:
-        """None when the peer's versions are known now, else the bytes to send next.
+    def handle_response(self, response: Message) -> bytes | None:
+        """Return None once the peer's versions are known, else the bytes to send next.
 
-        Raises UnsupportedVersion when there is no ApiVersions version that both sides speak, MalformedMessage
-        for any other error or answer.
+        Raises UnsupportedVersion if both sides have no version of ApiVersions in common, MalformedMessage
+        for any other error or response.
         """
         if not isinstance(response, ApiVersionsResponse):
-            raise MalformedMessage(f"{response.NAME} came where ApiVersionsResponse was due")
+            raise MalformedMessage(f"expected ApiVersionsResponse, received {response.NAME}")
         ranges = {key.api_key: (key.min_version, key.max_version) for key in response.api_keys}
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
             return self._retry(ranges.get(ApiKey.API_VERSIONS, (0, 0)))
         if response.error_code != ErrorCode.NONE:
             code = ErrorCode.describe(response.error_code)
-            raise MalformedMessage(f"ApiVersions v{self._version} was answered with {code}")
+            raise MalformedMessage(f"ApiVersions v{self._version} failed with {code}")
         self.peer_ranges = ranges
         return None
 
     def _retry(self, versions: tuple[int, int]) -> bytes:
-        """A retry goes below the version that was refused, so there is an end to them."""
+        # Each retry uses a lower version than the refused one, so their number is bounded.
         low, high = versions
         if not low <= min(high, self._version - 1):
             raise UnsupportedVersion(
-                f"the peer speaks ApiVersions v{low} to v{high} but refuses v{self._version}"
+                f"the peer supports ApiVersions v{low} to v{high} but refuses v{self._version}"
             )
         self._version = min(high, self._version - 1)
         return self.begin()
 
 
 def choose_version(api_key: int, peer_ranges: VersionRanges) -> int | None:
-    """The highest version of an API that both this code and the peer speak; None if there is none.
+    """Return the highest version of an API that this code and the peer support; None if there is none.
 
     Raises UnsupportedVersion for an API that this code does not know.
     """

@@ -1,4 +1,4 @@
-"""Messages as JSON says them: what people read of a record or an answer."""
+"""Messages as JSON values, for people who read a record or a response."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from quorumd.protocol.wire import MessageStruct
 
 
 def plain(value: Any) -> Any:
-    """A message or a part of one as JSON-ready values: Kafka's field names, Uuids as Kafka prints them."""
+    """Convert a message or a part of one to JSON-ready values: Kafka's field names, Uuids as Kafka prints them."""
     if isinstance(value, MessageStruct):
         return {_camel_case(name): plain(getattr(value, name)) for name in value.__slots__}
     if isinstance(value, list | tuple):

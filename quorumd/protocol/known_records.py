@@ -1,6 +1,6 @@
-"""Whether this version knows every metadata record of a batch, told without decoding them.
+"""Checks that every metadata record of a batch is known, without decoding the records.
 
-What is not known cannot be applied: a node that took it into its log could never go on.
+An unknown record cannot be applied: a node that appended it to its log could never continue.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from quorumd.protocol.metadata_record import FRAME_VERSION, decode_frame
 from quorumd.protocol.record_batch import BatchHeader, values
 
 _HEAD_SIZE = 3
-"""Frame version, type and version, of every record that there is."""
+"""Bytes of frame version, type and version, of every known record."""
 
 
 @cache
@@ -29,8 +29,8 @@ def _known_heads() -> frozenset[bytes]:
 def check_known(data: bytes, header: BatchHeader) -> None:
     """Check a data batch that is whole in `data`.
 
-    Raises UnsupportedVersion for a record whose type or version is not known, MalformedMessage for what is no record,
-    both with its offset.
+    Raises UnsupportedVersion for an unknown record type or version, MalformedMessage for bytes that are not a record;
+    both name the offset.
     """
     known = _known_heads()
     offset = header.base_offset

@@ -1,10 +1,10 @@
-"""Kafka's binary layouts that are no messages, declared with construct.
+"""Kafka's binary layouts other than messages, declared with construct.
 
-This is the readable description of what `record_batch`, `control_record` and the log's indexes read and write
+A readable description of the bytes that `record_batch`, `control_record` and the log's indexes read and write
 by hand, and the independent oracle that they are tested against. It is 50 times slower: inspection
 and tests import it, a running node never does.
 
-All integers are big-endian. `Varint` is the zigzag varint of records, of at most 64 bits.
+All integers are big-endian. `Varint` is the zigzag varint of records, at most 64 bits.
 """
 
 from __future__ import annotations

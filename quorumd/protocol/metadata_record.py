@@ -1,8 +1,8 @@
-"""Values of data records: frames of metadata records, as every KRaft node reads them.
+"""Frames of metadata records: the values of data records, as every KRaft node reads them.
 
     uvarint 1 (version of the frame) | uvarint API key of the record | uvarint version | body in that version
 
-A stock reader halts on a frame version, key or version that it does not know, and on bytes after the body.
+A stock reader halts on an unknown frame version, key or version, and on bytes after the body.
 """
 
 from __future__ import annotations
@@ -27,25 +27,27 @@ def _frame_start(api_key: int, version: int) -> bytes:
 
 
 def encode_record(message: Message, version: int) -> bytes:
-    """The frame of a metadata record: a value for `record_batch.encode_batch`. Raises as `codec.encode`."""
+    """Encode the frame of a metadata record: a value for `record_batch.encode_batch`.
+
+    Raises the errors of `codec.encode`.
+    """
     api_key = message.API_KEY
-    assert api_key is not None, f"{message.NAME} is no metadata record"
+    assert api_key is not None, f"{message.NAME} is not a metadata record"
     out = bytearray(_frame_start(api_key, version))
     encode_into(message, version, out)
     return bytes(out)
 
 
 def decode_record(value: bytes) -> Message:
-    """The metadata record in a frame.
+    """Decode the metadata record in a frame.
 
-    Raises UnsupportedVersion for a record or version that is not known here, MalformedMessage for what is no
-    frame.
+    Raises UnsupportedVersion for an unknown record or version, MalformedMessage for bytes that are not a frame.
     """
     return decode_frame(value)[0]
 
 
 def decode_frame(value: bytes) -> tuple[Message, int]:
-    """As `decode_record`, with the version that the record was written in."""
+    """Decode like `decode_record`; also return the version of the record."""
     try:
         frame_version, position = read_uvarint(value, 0)
         api_key, position = read_uvarint(value, position)

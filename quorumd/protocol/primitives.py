@@ -1,9 +1,9 @@
 """Kafka's primitives: varints, strings, bytes, counts and tagged fields.
 
-Readers take `(buf, pos)` and return `(value, position after it)`. They trust nothing: whatever cannot be
-right is `MalformedMessage`, or IndexError or struct.error where the bytes end too early, which `codec` turns
-into one. A count or length is never believed beyond the bytes that are left, and the memory of the elements of all
-arrays of a message is bounded before they are made: see `check_memory`.
+Readers take `(buf, pos)` and return `(value, position after it)`. Invalid bytes raise `MalformedMessage`; bytes that
+end too early may raise IndexError or struct.error, which `codec` converts. A count or length beyond the remaining
+bytes is refused, and the memory of the elements of all arrays of a message is bounded before they are created: see
+`check_memory`.
 
 "Compact" is the encoding of flexible versions (KIP-482): a length is an unsigned varint of length + 1, or 0
 for null.
@@ -17,13 +17,13 @@ from typing import Final
 from quorumd.errors import MalformedMessage, MessageTooLarge, UnsupportedVersion
 
 MAX_STRING_BYTES: Final = 0x7FFF
-"""Longer strings are refused in both directions, as Kafka refuses them: its readers could not load them."""
+"""Longer strings are refused in both directions, as in Kafka, whose readers could not load them."""
 
 ALWAYS_ALLOWED_MEMORY: Final = 32 * 1024 * 1024
-"""Bytes that the array elements of any message may take, however few bytes they come in."""
+"""Bytes that the array elements of any message may take, however small its encoding."""
 _MEMORY_OF_A_BYTE: Final = 4
 _MEMORY_OF_A_RESPONSE_BYTE: Final = 24
-"""Metadata of many partitions becomes objects of 17 times its size."""
+"""Factor for responses: metadata of many partitions becomes objects of 17 times its encoded size."""
 
 _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
@@ -31,7 +31,7 @@ _MASK_64: Final = 0xFFFF_FFFF_FFFF_FFFF
 
 
 def not_carried(field: str) -> UnsupportedVersion:
-    """The error for a field that is set (or null) in a version that cannot say so."""
+    """The error for a field that is set (or null) in a version that cannot carry it."""
     return UnsupportedVersion(f"cannot carry this value of {field}")
 
 
@@ -134,7 +134,7 @@ def read_compact_count(buf: bytes, pos: int, element_size: int) -> tuple[int, in
     if count == 0:
         raise _null(pos)
     if count < 0x80 and (count - 1) * element_size <= len(buf) - pos:
-        return count - 1, pos  # nearly every count: no further call
+        return count - 1, pos  # nearly every count: saves a call
     count, pos = read_uvarint(buf, pos - 1)
     return _bounded(buf, pos, count - 1, element_size), pos
 
@@ -147,17 +147,17 @@ def read_compact_nullable_count(buf: bytes, pos: int, element_size: int) -> tupl
 
 
 def check_memory(buf: bytes, memory: int) -> None:
-    """Whether the array elements of a message may take so many bytes in all; generated decoders ask while they count,
-    with what an element of each array takes.
+    """Check the memory that the array elements of a message take in all; generated decoders call this while counting,
+    with the memory per element of each array.
 
-    The shortest elements become objects of 40 times their size. What takes more than ALWAYS_ALLOWED_MEMORY must come
-    with bytes that justify it. Raises MessageTooLarge.
+    The shortest elements become objects of 40 times their size. More than ALWAYS_ALLOWED_MEMORY needs a message of
+    proportional size. Raises MessageTooLarge.
     """
     _check_memory(buf, memory, _MEMORY_OF_A_BYTE)
 
 
 def check_response_memory(buf: bytes, memory: int) -> None:
-    """As `check_memory`, for what this side has asked for."""
+    """As `check_memory`, for responses to this side's requests."""
     _check_memory(buf, memory, _MEMORY_OF_A_RESPONSE_BYTE)
 
 
@@ -224,7 +224,7 @@ def write_compact_nullable_string(out: bytearray, value: str | None) -> None:
 
 
 def read_string(buf: bytes, pos: int) -> tuple[str, int]:
-    """What `write_string` wrote."""
+    """Read what `write_string` writes."""
     (length,) = _INT16.unpack_from(buf, pos)
     pos += 2
     if length < 0:
@@ -233,7 +233,7 @@ def read_string(buf: bytes, pos: int) -> tuple[str, int]:
 
 
 def read_nullable_string(buf: bytes, pos: int) -> tuple[str | None, int]:
-    """What `write_nullable_string` wrote."""
+    """Read what `write_nullable_string` writes."""
     (length,) = _INT16.unpack_from(buf, pos)
     if length == -1:
         return None, pos + 2
@@ -241,14 +241,14 @@ def read_nullable_string(buf: bytes, pos: int) -> tuple[str | None, int]:
 
 
 def read_compact_string(buf: bytes, pos: int) -> tuple[str, int]:
-    """What `write_compact_string` wrote."""
+    """Read what `write_compact_string` writes."""
     length = buf[pos]
     pos += 1
     if length == 0:
         raise _null(pos)
     if length < 0x80:
         end = pos + length - 1
-        if end <= len(buf):  # nearly every string: no further call
+        if end <= len(buf):  # nearly every string: saves a call
             try:
                 return buf[pos:end].decode(), end
             except UnicodeDecodeError:
@@ -261,7 +261,7 @@ def read_compact_string(buf: bytes, pos: int) -> tuple[str, int]:
 
 
 def read_compact_nullable_string(buf: bytes, pos: int) -> tuple[str | None, int]:
-    """What `write_compact_nullable_string` wrote."""
+    """Read what `write_compact_nullable_string` writes."""
     if buf[pos] == 0:
         return None, pos + 1
     return read_compact_string(buf, pos)
@@ -299,7 +299,7 @@ def write_compact_nullable_bytes(out: bytearray, value: bytes | None) -> None:
 
 
 def read_bytes(buf: bytes, pos: int) -> tuple[bytes, int]:
-    """What `write_bytes` wrote."""
+    """Read what `write_bytes` writes."""
     (length,) = _INT32.unpack_from(buf, pos)
     if length < 0:
         raise _null(pos + 4)
@@ -307,7 +307,7 @@ def read_bytes(buf: bytes, pos: int) -> tuple[bytes, int]:
 
 
 def read_nullable_bytes(buf: bytes, pos: int) -> tuple[bytes | None, int]:
-    """What `write_nullable_bytes` wrote."""
+    """Read what `write_nullable_bytes` writes."""
     (length,) = _INT32.unpack_from(buf, pos)
     if length == -1:
         return None, pos + 4
@@ -317,7 +317,7 @@ def read_nullable_bytes(buf: bytes, pos: int) -> tuple[bytes | None, int]:
 
 
 def read_compact_bytes(buf: bytes, pos: int) -> tuple[bytes, int]:
-    """What `write_compact_bytes` wrote."""
+    """Read what `write_compact_bytes` writes."""
     length, pos = read_uvarint(buf, pos)
     if length == 0:
         raise _null(pos)
@@ -325,25 +325,25 @@ def read_compact_bytes(buf: bytes, pos: int) -> tuple[bytes, int]:
 
 
 def read_compact_nullable_bytes(buf: bytes, pos: int) -> tuple[bytes | None, int]:
-    """What `write_compact_nullable_bytes` wrote."""
+    """Read what `write_compact_nullable_bytes` writes."""
     length, pos = read_uvarint(buf, pos)
     if length == 0:
         return None, pos
     return _take(buf, pos, length - 1)
 
 
-# Tagged fields (KIP-482): a count, then (tag, size, that many bytes) each
+# Tagged fields (KIP-482): a count, then (tag, size, value) each
 
 
 def write_tag(out: bytearray, tag: int, payload: bytes | bytearray) -> None:
-    """One tagged field whose value is encoded already."""
+    """Write one tagged field whose value is already encoded."""
     write_uvarint(out, tag)
     write_uvarint(out, len(payload))
     out += payload
 
 
 def read_tag(buf: bytes, pos: int) -> tuple[int, int, int]:
-    """The tag, where its value begins and where it ends."""
+    """Read a tag; return it, the start of its value and the end of its value."""
     tag, pos = read_uvarint(buf, pos)
     size, pos = read_uvarint(buf, pos)
     end = pos + size
@@ -362,7 +362,7 @@ def wrong_tag_size(tag: int, pos: int, end: int) -> MalformedMessage:
 
 
 def skip_tagged_fields(buf: bytes, pos: int) -> int:
-    """The position after a section of tagged fields, none of which is known here."""
+    """Return the position after a section of tagged fields, none of which is known here."""
     count, pos = read_uvarint(buf, pos)
     for _ in range(count):
         _, _, pos = read_tag(buf, pos)

@@ -13,7 +13,7 @@ restamp a batch without touching the records. A record is:
     key length varint (-1 null) | key | value length varint (-1 null) | value | header count varint
 
 Varints of records are zigzag. The metadata log has no record headers and no compression: quorumd writes
-neither and refuses to read records that have them; the headers of such batches can be read all the same.
+neither and refuses to read records that have them; the batch headers can still be read.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from quorumd.protocol.primitives import read_varlong, write_varlong
 
 MAGIC = 2
 HEADER_SIZE = 61
-"""Bytes of a batch before its first record."""
+"""Bytes of a batch header."""
 RECORD_FRAMING_BYTES = 16
-"""What a data record has around its value, at most, in batches of less than 8 MiB."""
+"""Maximum overhead of a data record beyond its value, in batches of less than 8 MiB."""
 
 COMPRESSION_MASK = 0x07
 CONTROL_BIT = 0x20
 COMPRESSION_NAMES = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 
 _LENGTH_END = 12
-"""Base offset and length: what stands before the bytes that the length counts."""
+"""Bytes of base offset and length, which the length field does not count."""
 _CRC_END = 21
 _MIN_LENGTH = HEADER_SIZE - _LENGTH_END
 _MIN_RECORD_BYTES = 7
@@ -63,11 +63,11 @@ _NULL_KEY = b"\x01"
 _BEFORE_VALUE = [b"\x00\x00" + varint + _NULL_KEY for varint in _VARINTS]
 """By offset delta: attributes 0, timestamp delta 0, the offset delta, key null."""
 _MOST_CACHED = 16 * 1024
-"""The table grows up to this number of records once a batch has more of them."""
+"""The table grows up to this number of records, when a batch has that many."""
 
 
 class BatchHeader:
-    """One batch's header. `position` and `size` are bytes within the data that it was read from.
+    """A batch header. `position` and `size` are bytes within the data that it was read from.
 
     Offsets: `base_offset` inclusive, `end_offset` exclusive. `count` is what the header claims; it equals
     `end_offset - base_offset` in every batch of this log (`validate`). Timestamps are Unix milliseconds.
@@ -142,11 +142,11 @@ class Record:
 
 
 class Scan:
-    """What `scan` found: the batches of the valid prefix, where it ends, and why it ends there.
+    """The result of `scan`: the batches of the valid prefix, its end, and why it ends there.
 
-    `fault` is "" when nothing follows, or only zeros (preallocated blocks). `incomplete` tells that the data
-    ends inside a batch that is sound so far; it needs at least `needed_bytes` from `end`, so a caller that
-    reads a file piece by piece reads on from there and takes it for a fault only at the end of the file.
+    `fault` is "" if nothing follows, or only zeros (preallocated blocks). `incomplete` means that the data
+    ends inside a batch that is valid so far; it needs at least `needed_bytes` from `end`, so a caller that
+    reads a file in chunks continues from there and treats it as a fault only at the end of the file.
     """
 
     __slots__ = ("end", "fault", "headers", "needed_bytes")
@@ -163,20 +163,20 @@ class Scan:
 
 
 def size_of_records(values: Sequence[bytes]) -> int:
-    """Bytes that data records of these values take in a batch, at most."""
+    """Return the maximum size in a batch of data records with these values."""
     return sum(map(len, values)) + RECORD_FRAMING_BYTES * len(values)
 
 
 def encode_batch(base_offset: int, epoch: int, timestamp_ms: int, values: Sequence[bytes]) -> bytes:
-    """A data batch of records with null keys, one per value, all with the same timestamp (Unix ms).
+    """Encode a data batch of records with null keys, one per value, all with the same timestamp (Unix ms).
 
-    The values are whole metadata record frames. Raises ValueError for no values: a batch is never empty.
+    The values are whole metadata record frames. Raises ValueError without values: a batch is never empty.
     """
     parts = [_body_start(0, len(values), timestamp_ms)]
     before_values = _before_values(len(values))
     for delta, value in enumerate(values):
         size = len(value)
-        # The tables save two function calls a record; 16 leaves room for what stands around the value.
+        # The tables save two function calls per record; 16 leaves room for the bytes around the value.
         if size < _CACHED - 16 and delta < _MOST_CACHED:
             before_value = before_values[delta]
             value_size = _VARINTS[size]
@@ -190,9 +190,9 @@ def encode_batch(base_offset: int, epoch: int, timestamp_ms: int, values: Sequen
 def encode_control_batch(
     base_offset: int, epoch: int, timestamp_ms: int, records: Sequence[tuple[bytes, bytes]]
 ) -> bytes:
-    """A control batch of (key, value) records as `control_record.encode_control` makes them.
+    """Encode a control batch of (key, value) records as `control_record.encode_control` returns them.
 
-    Raises ValueError for no records.
+    Raises ValueError without records.
     """
     parts = [_body_start(CONTROL_BIT, len(records), timestamp_ms)]
     for delta, (key, value) in enumerate(records):
@@ -207,7 +207,7 @@ def _body_start(attributes: int, count: int, timestamp_ms: int) -> bytes:
 
 
 def _before_values(count: int) -> list[bytes]:
-    """What stands before the values of at least `count` records, or of _MOST_CACHED."""
+    """Return the bytes before the values of at least `count` records, or of _MOST_CACHED."""
     known = _BEFORE_VALUE
     if len(known) < min(count, _MOST_CACHED):
         known += [
@@ -218,7 +218,7 @@ def _before_values(count: int) -> list[bytes]:
 
 
 def _record_parts(delta: int, key: bytes, value: bytes) -> tuple[bytes, ...]:
-    """One record in pieces; `key` comes with its length before it."""
+    """Encode one record in parts; `key` is prefixed with its length."""
     before_value = b"\x00\x00" + _varint(delta) + key
     value_size = _varint(len(value))
     length = _varint(len(before_value) + len(value_size) + len(value) + 1)
@@ -226,15 +226,15 @@ def _record_parts(delta: int, key: bytes, value: bytes) -> tuple[bytes, ...]:
 
 
 def _seal(base_offset: int, epoch: int, body: bytes) -> bytes:
-    """The batch around `body`, which is everything after the CRC."""
+    """Build the batch around `body`, which is everything after the CRC."""
     length = _CRC_END - _LENGTH_END + len(body)
     return _BEFORE_BODY.pack(base_offset, length, epoch, MAGIC, crc32c(body)) + body
 
 
 def read_header(data: bytes, position: int) -> BatchHeader:
-    """The header of the batch at `position`; its records may lie beyond the end of `data`.
+    """Read the header of the batch at `position`; its records may lie beyond the end of `data`.
 
-    Raises MalformedMessage when no batch header is there.
+    Raises MalformedMessage if there is no batch header.
     """
     if position + HEADER_SIZE > len(data):
         raise MalformedMessage(
@@ -264,10 +264,10 @@ def read_header(data: bytes, position: int) -> BatchHeader:
 
 
 def headers(data: bytes, start: int = 0) -> Iterator[BatchHeader]:
-    """The headers of the whole batches from `start`; ends at the end of `data` or where only zeros follow.
+    """Iterate over the headers of the whole batches from `start`, to the end of `data` or to trailing zeros.
 
-    The CRC is not looked at. Raises MalformedMessage naming the position of anything else, also of a last
-    batch that is cut off.
+    The CRC is not checked. Raises MalformedMessage naming the position of anything else, including a truncated
+    last batch.
     """
     position = start
     while position < len(data) and not _is_blank(data, position):
@@ -279,25 +279,25 @@ def headers(data: bytes, start: int = 0) -> Iterator[BatchHeader]:
 
 
 def _is_blank(data: bytes, position: int) -> bool:
-    """No header of a batch is all zeros, if only for its magic."""
+    """Whether only zeros follow; a batch header is never all zeros, because of its magic."""
     return not any(data[position : position + HEADER_SIZE])
 
 
 def _cut_off_fault(header: BatchHeader, end: int) -> str:
     return (
-        f"batch at position {header.position} (offset {header.base_offset}) announces {header.size} bytes, "
-        f"only {end - header.position} are there"
+        f"batch at position {header.position} (offset {header.base_offset}) has {header.size} bytes, "
+        f"only {end - header.position} are present"
     )
 
 
 def crc_is_valid(data: bytes, header: BatchHeader) -> bool:
-    """Whether the batch of `header`, whole in `data`, is as written; offset and epoch are not covered."""
+    """Whether the CRC of the batch, whole in `data`, matches; it does not cover base offset and epoch."""
     with memoryview(data) as view:
         return bool(crc32c(view[header.position + _CRC_END : header.position + header.size]) == header.crc)
 
 
 def _fault_in(data: bytes, header: BatchHeader, expected_offset: int | None, min_epoch: int) -> str:
-    """Why the whole batch of `header` cannot stand at `expected_offset` (None: anywhere), "" when it can."""
+    """Return why the whole batch of `header` is invalid at `expected_offset` (None: anywhere), "" if it is valid."""
     if expected_offset is not None and header.base_offset != expected_offset:
         fault = f"offset {expected_offset} was expected"
     elif header.count != header.end_offset - header.base_offset:
@@ -312,11 +312,11 @@ def _fault_in(data: bytes, header: BatchHeader, expected_offset: int | None, min
 
 
 def validate(data: bytes, expected_offset: int | None = None) -> list[BatchHeader]:
-    """The headers of bytes that came from another node, once they are found to be sound.
+    """Validate bytes received from another node and return their batch headers.
 
-    Sound: whole batches and nothing else, magic 2, the CRC of each matches, as many records as offsets,
-    offsets without a gap (from `expected_offset` where it is given), epochs that never go down. The records
-    inside are covered by the CRC and not walked. Raises MalformedMessage.
+    Valid: whole batches and nothing else, magic 2, the CRC of each matches, as many records as offsets,
+    offsets without a gap (from `expected_offset` if given), epochs that never decrease. The records
+    inside are covered by the CRC and not parsed. Raises MalformedMessage.
     """
     scanned = scan(data, 0, expected_offset)
     if scanned.fault or scanned.end != len(data):
@@ -325,7 +325,7 @@ def validate(data: bytes, expected_offset: int | None = None) -> list[BatchHeade
 
 
 def scan(data: bytes, start: int = 0, expected_offset: int | None = None, min_epoch: int = 0) -> Scan:
-    """The longest prefix of sound batches (as in `validate`) from `start`, for recovery; never raises."""
+    """Find the longest prefix of valid batches (as in `validate`) from `start`, for recovery; never raises."""
     found: list[BatchHeader] = []
     position = start
     while position < len(data) and not _is_blank(data, position):
@@ -349,9 +349,9 @@ def scan(data: bytes, start: int = 0, expected_offset: int | None = None, min_ep
 
 
 def records(data: bytes, header: BatchHeader) -> Iterator[Record]:
-    """The records of one batch that is whole in `data`, in order.
+    """Iterate over the records of one batch that is whole in `data`.
 
-    Raises MalformedMessage, after the sound ones before it, at a record that is none, and at once for a
+    Raises MalformedMessage at the first malformed record, after yielding those before it, and immediately for a
     compressed batch.
     """
     if header.attributes & COMPRESSION_MASK:
@@ -381,9 +381,9 @@ def records(data: bytes, header: BatchHeader) -> Iterator[Record]:
 
 
 def values(data: bytes, header: BatchHeader) -> list[bytes]:
-    """The values of one data batch that is whole in `data`: the hot path of applying what is committed.
+    """Return the values of one data batch that is whole in `data`: the hot path of applying committed records.
 
-    The value at index i has offset `header.base_offset + i`. Raises MalformedMessage as `records` does, also
+    The value at index i has offset `header.base_offset + i`. Raises MalformedMessage as `records` does, and
     for a null value, which no metadata record has.
     """
     found: list[bytes] = []
@@ -393,8 +393,8 @@ def values(data: bytes, header: BatchHeader) -> list[bytes]:
     if count > _MOST_CACHED or header.attributes & COMPRESSION_MASK:
         return _values_slow_path(data, header)
     for before_value in _before_values(count)[:count]:
-        # Records as encode_batch makes them, one or two bytes a varint; all others take the long way.
-        # Positions only grow, so that one comparison after the loop tells whether one reached over the end.
+        # Records as encode_batch writes them, one or two bytes per varint; all others take the slow path.
+        # Positions only grow, so one comparison after the loop detects a record that exceeds the end.
         try:
             length = data[position]
             if length >= 0x80:

@@ -1,4 +1,4 @@
-"""The base of generated messages. What their fields are made of is in `primitives`."""
+"""Base classes of generated messages; `primitives` encodes their fields."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class MessageStruct:
 
 
 class Message(MessageStruct):
-    """Base of what has a version: requests, responses, headers and records. `codec` encodes and decodes them.
+    """Base of versioned messages: requests, responses, headers and records. `codec` encodes and decodes them.
 
     API_KEY is None for headers and control records. FLEXIBLE_FROM is the first version with compact encoding
     and tagged fields, None if there is none. DECODE_IN_STEPS is for requests that may be large, ENCODE_IN_STEPS for

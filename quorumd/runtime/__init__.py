@@ -8,6 +8,7 @@
     daemon                          logging, metrics endpoint, readiness, exit codes
     monitor                         periodic checks: idle ratio, readiness, watchdog
     signals                         what each signal does
+    stacks                          stack traces of all threads, for the watchdog and a signal
     http_endpoint                   /metrics, /healthz, /readyz
     notify                          systemd's Type=notify protocol
 

@@ -31,7 +31,7 @@ IMPERATIVES = {
 
 
 def problems_of(subject: str) -> list[str]:
-    """Problems of the subject of a commit, one text each."""
+    """Return the problems of a commit subject, one text each."""
     found = []
     if len(subject) > MAX_SUBJECT:
         found.append(f"{len(subject)} characters, at most {MAX_SUBJECT}")
@@ -46,7 +46,7 @@ def problems_of(subject: str) -> list[str]:
 
 
 def badly_named_commits(root: Path) -> Iterator[tuple[str, str]]:
-    """(Commit, what is wrong) for each commit since FIRST; nothing without git or its history."""
+    """Yield (commit, problem) for commits since FIRST; nothing without git or its history."""
     first = _git(root, "log", "-1", "--format=%H", f"--grep={FIRST}")
     if not first:
         return

@@ -1,7 +1,7 @@
-"""The words of the field: names, docstring openings and wording that a reader of Kafka and Raft would not expect.
+"""Language rules: names, docstring openings and wording that differ from the vocabulary of Kafka and Raft.
 
-What still breaks a rule stands in `unfinished.txt` beside this module, one `rule path` per line; a path that ends
-with a slash is a whole folder. The list only gets shorter: `house_rules.py --prune` takes out what is done.
+Exceptions are listed in `unfinished.txt` in this folder, one `rule path` per line; a path that ends with a slash is a
+whole folder. The list only gets shorter: `house_rules.py --prune` removes finished files.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NAMES = {
     "seams": "continuity",
     "world": "harness, named for what it builds",
 }
-"""Word of an identifier -> what stands there instead."""
+"""Banned word of an identifier -> its replacements."""
 
 OPENINGS = re.compile(r"(Of|What) ")
 WORDING = re.compile(
@@ -47,14 +47,14 @@ _Findings = Iterator[tuple[int, str, str]]
 
 
 def language_findings(path: str, source: str, tree: ast.Module) -> _Findings:
-    """(Line, rule, text) for one Python file, without what is on the list of unfinished files."""
+    """Yield (line, rule, text) for one Python file, without rules for which it is listed as unfinished."""
     for line, rule, text in all_findings(source, tree):
         if not is_unfinished(rule, path):
             yield line, rule, text
 
 
 def all_findings(source: str, tree: ast.Module) -> _Findings:
-    """(Line, rule, text) for one Python file, finished or not."""
+    """Yield (line, rule, text) for one Python file, finished or not."""
     yield from _names(tree)
     yield from _openings(tree)
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
@@ -65,13 +65,13 @@ def all_findings(source: str, tree: ast.Module) -> _Findings:
 
 
 def wording(number: int, line: str) -> _Findings:
-    """Words of one line of prose that plain technical English does without."""
+    """Yield the banned words of one line of prose."""
     for word in WORDING.findall(line):
         yield number, "wording", f"{word!r}: name the role, the number or the condition"
 
 
 def is_unfinished(rule: str, path: str) -> bool:
-    """Whether a file, or a folder above it, is still to be rewritten."""
+    """Whether a file, or a folder above it, is listed as unfinished."""
     return any(
         path == each or (each.endswith("/") and path.startswith(each))
         for each in unfinished(UNFINISHED)[rule]
@@ -80,7 +80,7 @@ def is_unfinished(rule: str, path: str) -> bool:
 
 @cache
 def unfinished(file: Path) -> dict[str, list[str]]:
-    """Paths of what is still to be rewritten, by rule."""
+    """Return the unfinished paths, by rule."""
     found: dict[str, list[str]] = defaultdict(list)
     for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else []:
         rule, _, path = line.partition(" ")

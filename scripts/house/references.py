@@ -1,5 +1,5 @@
-"""References resolve: every number is explained in docs/decisions.md, and what that page names exists. So do the
-modules and functions that docs/architecture.md walks through.
+"""Reference checks: docs/decisions.md explains every number in use, and the tests that it names exist. The modules
+and functions that docs/architecture.md walks through exist too.
 
 Numbers are holes of the KIP-595 draft ("hole 14", `test_hole_14_...`, `TestHole14`), properties (S10, X5) and
 races (R26, "race 26"). The page explains one in a table row that starts with it, or in bold in its text.
@@ -34,11 +34,11 @@ _CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
 _MUTANT = re.compile(r'^name = "([^"]+)"', re.MULTILINE)
 
 References = Iterator[tuple[str, int, str]]
-"""(path, line, what is wrong)"""
+"""(path, line, problem)"""
 
 
 def numbers_in(text: str) -> set[str]:
-    """Every number that a line refers to, as `explained` names it."""
+    """Return every number that a line refers to, in the form of `explained`."""
     found = {number for holes in _HOLES.findall(text) for number in re.findall(r"\d+", holes)}
     found |= set(_CODE.findall(text)) | {f"R{number}" for number in _RACE.findall(text)}
     for name, class_name, number in _TESTED.findall(text):
@@ -47,7 +47,7 @@ def numbers_in(text: str) -> set[str]:
 
 
 def explained(page: str) -> set[str]:
-    """The numbers that the page explains; those of holes without a letter."""
+    """Return the numbers that the page explains; those of holes have no letter."""
     found = set(_BOLD.findall(page))
     section = ""
     for line in page.splitlines():
@@ -60,7 +60,7 @@ def explained(page: str) -> set[str]:
 
 
 def unresolved_references(root: Path) -> References:
-    """Numbers in use that the page does not explain, rows that name no test, and names of nothing."""
+    """Yield numbers in use that the page does not explain, rows without a test, and names that do not exist."""
     page = root / PAGE
     text = page.read_text(encoding="utf-8") if page.exists() else ""
     known = explained(text)
@@ -109,7 +109,7 @@ def _files(root: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _names(root: Path) -> set[str]:
-    """All that may hold a decision: tests, scenarios, checkers of the simulator, mutants."""
+    """Return the names that may verify a decision: tests, scenarios, checkers of the simulator, mutants."""
     found: set[str] = set()
     for path, file in _files(root):
         if path.startswith("tests/") and file.name.startswith("test_"):

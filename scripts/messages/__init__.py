@@ -1,11 +1,11 @@
 """The message generator behind scripts/generate_messages.py.
 
-schema      the schema language as pydantic models, and how a file is read
-rules       what the models cannot see: versions within versions, tags without gaps, names used once
-layout      what a schema means in Python and on the wire: names, types, defaults, struct codes, sizes
+schema      the schema language as pydantic models, and reading of schema files
+rules       checks beyond the models: ranges within ranges, tags without gaps, unique names
+layout      the Python and wire layout of a schema: names, types, defaults, struct codes, sizes
 source      lines of emitted code with their indentation
 classes     emits the slotted classes
 encoders    emits encode_vN
 decoders    emits decode_vN
-modules     puts a module and the index of all modules together
+modules     assembles a module, and the index of all modules
 """

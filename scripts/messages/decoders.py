@@ -1,7 +1,7 @@
-"""Emits decode_vN: one function a version, nested structs inlined, runs of fixed-size fields in one unpack.
+"""Emits decode_vN: one function per version, nested structs inlined, runs of fixed-size fields in one unpack.
 
-Each field becomes a local variable; a nested struct's are prefixed with its name, so that all are distinct.
-With `in_steps` the function is a generator that yields after each element of an array.
+Each field becomes a local variable; those of a nested struct have its name as prefix, so that all are distinct.
+With `in_steps` the function is a generator that yields after each array element.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Decoder:
         return f"    memory = 0\n{text}" if "memory += " in text else text
 
     def _struct(self, fields: list[FieldSchema], prefix: str) -> list[str]:
-        """Decode the fields into locals; what to call the class with, in the order of its parameters."""
+        """Decode the fields into locals; return the arguments of the class, in the order of its parameters."""
         for field in fields:
             if self._is_present(field) and (field.tagged_in(self._version) or self._may_be_null_list(field)):
                 self._declare(field, prefix)

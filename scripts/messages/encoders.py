@@ -1,6 +1,6 @@
-"""Emits encode_vN: one function a version, nested structs inlined, runs of fixed-size fields in one pack.
+"""Emits encode_vN: one function per version, nested structs inlined, runs of fixed-size fields in one pack.
 
-With `in_steps` the function is a generator that yields after each element of an array.
+With `in_steps` the function is a generator that yields after each array element.
 """
 
 from __future__ import annotations

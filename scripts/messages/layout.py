@@ -1,4 +1,4 @@
-"""What a schema means in Python and on the wire: names, types, defaults, struct codes, smallest sizes."""
+"""The Python and wire layout of a schema: names, types, defaults, struct codes, minimum sizes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FIXED_CODES = {
     "float64": "d",
     "uuid": "16s",
 }
-"""Types of one size, with their code in a format string of `struct`."""
+"""Fixed-size types, with their codes in format strings of `struct`."""
 
 FIXED_SIZES = {
     "bool": 1,
@@ -66,14 +66,14 @@ class StructLayout(NamedTuple):
 
 
 def snake_case(name: str) -> str:
-    """The Python name of a schema's name: `TopicId` is topic_id, `KRaftVersion` is kraft_version."""
+    """Convert a schema name to a Python name: `TopicId` to topic_id, `KRaftVersion` to kraft_version."""
     return re.sub(
         r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name.replace("KRaft", "Kraft")
     ).lower()
 
 
 def module_name(message_name: str) -> str:
-    """The module of `quorumd.protocol.messages` in which a message stands."""
+    """Return the module of a message in `quorumd.protocol.messages`."""
     return snake_case(message_name)
 
 
@@ -82,7 +82,7 @@ def is_primitive(kind: str) -> bool:
 
 
 def structs_of(message: MessageSchema) -> list[StructLayout]:
-    """Every struct of a message, each after those that it contains; the message itself is the last."""
+    """Return every struct of a message, each after those that it contains; the message itself is the last."""
 
     def nested(fields: list[FieldSchema]) -> Iterator[StructLayout]:
         for field in fields:
@@ -97,23 +97,23 @@ def structs_of(message: MessageSchema) -> list[StructLayout]:
 
 
 def fields_of(field: FieldSchema, message: MessageSchema) -> list[FieldSchema]:
-    """The fields of the struct that a field (or each of its elements) is."""
+    """Return the fields of the struct type of a field or of its elements."""
     if field.fields:
         return field.fields
     return next(struct.fields for struct in message.common_structs if struct.name == field.element_type)
 
 
 def python_type(field: FieldSchema) -> str:
-    """The annotation of the field's attribute."""
+    """Return the annotation of the field's attribute."""
     element = PYTHON_TYPES.get(field.element_type, field.element_type)
     annotation = f"list[{element}]" if field.is_array else element
     return f"{annotation} | None" if field.nullable_versions else annotation
 
 
 def literal(field: FieldSchema) -> str:
-    """The field's default as Python source; `[]` and `Struct()` where each object needs a fresh one.
+    """Return the field's default as Python source; `[]` and `Struct()` if each object needs a fresh one.
 
-    Raises ValueError for a default that is none of the field's type.
+    Raises ValueError for a default that does not have the field's type.
     """
     text = field.default
     if text == "null":
@@ -156,7 +156,7 @@ def _scalar_literal(kind: str, text: str | None) -> str:
 
 
 def differs_from_default(field: FieldSchema, value: str, message: MessageSchema) -> str:
-    """A condition, as Python source, that holds when the expression `value` is not the field's default."""
+    """Return a condition, as Python source, that is true if the expression `value` is not the field's default."""
     default = literal(field)
     if default == "None":
         return f"{value} is not None"
@@ -176,7 +176,7 @@ def differs_from_default(field: FieldSchema, value: str, message: MessageSchema)
 
 
 def smallest_size(field: FieldSchema, version: int, message: MessageSchema) -> int:
-    """The fewest bytes that one element of an array field (or the field itself, if no array) can take."""
+    """Return the minimum size of an element of an array field, or of a field that is not an array."""
     kind = field.element_type
     if kind in FIXED_SIZES:
         return FIXED_SIZES[kind]
@@ -199,7 +199,7 @@ def smallest_size(field: FieldSchema, version: int, message: MessageSchema) -> i
 
 
 _LIST_SLOT, _OBJECT, _LIST = 9, 32, 72
-"""Bytes of a place in a list that grows, of an object without its fields, of an empty list."""
+"""Bytes of a slot in a growing list, of an object without its fields, of an empty list."""
 _MEMORY = {
     **dict.fromkeys(("bool", "int8"), 0),
     **dict.fromkeys(("int16", "uint16", "int32", "uint32", "int64", "float64"), 32),
@@ -208,12 +208,12 @@ _MEMORY = {
     "bytes": 40,
     "records": 40,
 }
-"""Bytes of a value besides those it came in; small numbers are shared by all."""
+"""Bytes of a value in addition to its encoding; small integers are shared."""
 
 
 def memory_of_element(field: FieldSchema, version: int, message: MessageSchema) -> int:
-    """About how many bytes one element of an array field takes once it is decoded, without the elements of arrays in
-    it, which count themselves, and without the bytes of its strings."""
+    """Estimate the memory of one decoded element of an array field, without elements of arrays in it, which are
+    counted separately, and without the bytes of its strings."""
     if is_primitive(field.element_type):
         return _LIST_SLOT + _MEMORY[field.element_type]
     return _LIST_SLOT + _memory_of_struct(fields_of(field, message), version, message)

@@ -1,4 +1,4 @@
-"""What a schema must obey beyond its shape, and what all schemas together must obey."""
+"""Checks of a schema beyond its structure, and checks across schemas."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from messages.schema import FieldSchema, MessageSchema, Problem, Versions
 
 PRIVATE_TAGS = 10000
 """First tag of quorumd's own fields. Kafka's tags count from 0, quorumd's from here, both without a gap: a
-stock reader skips tags that it does not know, and Kafka will not grow into this range."""
+stock reader skips unknown tags, and Kafka will not use this range."""
 
 
 def check_message(message: MessageSchema) -> list[Problem]:
-    """Everything wrong inside one schema; empty for a good one."""
+    """Return all problems within one schema."""
     return list(_MessageRules(message).problems())
 
 
 def check_together(messages: dict[Path, MessageSchema]) -> list[tuple[Path, Problem]]:
-    """What is wrong between schemas: names and API keys used twice, requests without their response."""
+    """Return problems across schemas: duplicate names and API keys, requests without a response."""
     problems = []
     names: dict[str, Path] = {}
     keys: dict[tuple[str, int], tuple[Path, MessageSchema]] = {}
     for path, message in messages.items():
         if path.stem != message.name:
             problems.append(
-                (path, Problem("name", f"{message.name!r} belongs into a file {message.name}.json"))
+                (path, Problem("name", f"{message.name!r} belongs in a file {message.name}.json"))
             )
         twin = names.setdefault(module_name(message.name), path)
         if twin != path:
@@ -62,7 +62,7 @@ def _check_pair(
 
 
 class _MessageRules:
-    """Walks one message with the path of where it is."""
+    """Walks one message, with the path of the current field."""
 
     def __init__(self, message: MessageSchema) -> None:
         self._message = message

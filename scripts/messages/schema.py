@@ -1,4 +1,4 @@
-"""Kafka's schema language as pydantic models: what a schema file may say, attribute by attribute.
+"""Kafka's schema language as pydantic models.
 
 The language is that of Kafka's own message files, without comments and without the attributes that only the
 generator of Kafka's Java code reads (mapKey, entityType, listeners, zeroCopy). An attribute that is not
@@ -20,11 +20,11 @@ TYPE_PATTERN = r"^(\[\])?[A-Za-z][A-Za-z0-9]*$"
 
 
 class SchemaError(Exception):
-    """Schemas that cannot be used. One line a problem: file, path inside the JSON, what is wrong."""
+    """Invalid schemas. One line per problem: file, path inside the JSON, problem."""
 
 
 class Problem(NamedTuple):
-    """One thing wrong with one place of one schema; `path` is what stands between file and text."""
+    """One problem of a schema; `path` is its place inside the JSON."""
 
     path: str
     text: str
@@ -38,10 +38,10 @@ class Versions(NamedTuple):
 
     @classmethod
     def parse(cls, text: object) -> Versions:
-        """From "3", "3-5" or "3+". Raises ValueError for anything else."""
+        """Parse "3", "3-5" or "3+". Raises ValueError for anything else."""
         match = re.fullmatch(r"(\d+)(?:(\+)|-(\d+))?", text) if isinstance(text, str) else None
         if match is None:
-            raise ValueError(f'{text!r} is no version range: expected "3", "3-5" or "3+"')
+            raise ValueError(f'{text!r} is not a version range: expected "3", "3-5" or "3+"')
         first = int(match[1])
         last = None if match[2] else int(match[3] or first)
         if last is not None and last < first:
@@ -54,7 +54,7 @@ class Versions(NamedTuple):
         )
 
     def within(self, outer: Versions) -> bool:
-        """Whether no version of this range is outside `outer`; an open end is as far as `outer` goes."""
+        """Whether every version of this range is in `outer`; an open end is limited by `outer`."""
         return self.first in outer and (self.last is None or self.last in outer)
 
     def __str__(self) -> str:
@@ -96,7 +96,7 @@ class FieldSchema(_Model):
 
     @property
     def element_type(self) -> str:
-        """The type without the array's brackets."""
+        """The type without the array brackets."""
         return self.type.removeprefix("[]")
 
     def nullable_in(self, version: int) -> bool:
@@ -106,12 +106,12 @@ class FieldSchema(_Model):
         return self.tagged_versions is not None and version in self.tagged_versions
 
     def flexible_in(self, version: int) -> bool:
-        """False where this field keeps its old, not compact encoding in a flexible version of the message."""
+        """False if this field keeps its non-compact encoding in a flexible version of the message."""
         return self.flexible_versions is not None and version in self.flexible_versions
 
 
 class CommonStruct(_Model):
-    """A struct that several fields name as their type."""
+    """A struct used as the type of several fields."""
 
     name: str = Field(pattern=NAME_PATTERN)
     versions: Range
@@ -129,15 +129,15 @@ class MessageSchema(_Model):
     valid_versions: Range
     flexible_versions: RangeOrNone
     decoded_in_steps: bool = False
-    """Whether it is also decoded element by element: one message may have ten thousands of them."""
+    """Whether to also emit a decoder in steps, for messages that may have tens of thousands of array elements."""
     encoded_in_steps: bool = False
-    """The same of encoding."""
+    """Whether to also emit an encoder in steps."""
     common_structs: list[CommonStruct] = []
     fields: list[FieldSchema]
 
     @property
     def versions(self) -> range:
-        """Every version there is. `rules` has made sure that the range is closed."""
+        """All versions. `rules` ensures that the range is closed."""
         assert self.valid_versions.last is not None
         return range(self.valid_versions.first, self.valid_versions.last + 1)
 
@@ -146,7 +146,7 @@ class MessageSchema(_Model):
 
 
 def read_schema(path: Path) -> MessageSchema:
-    """One schema file as a model. Raises SchemaError naming each attribute that is wrong."""
+    """Read a schema file. Raises SchemaError naming each invalid attribute."""
     try:
         return MessageSchema.model_validate(
             json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_no_twins)
@@ -159,7 +159,7 @@ def read_schema(path: Path) -> MessageSchema:
 
 
 def render(path: Path, problems: list[Problem]) -> str:
-    """Problems of one file, a line each."""
+    """Format the problems of one file, one per line."""
     return "\n".join(f"{path}: {problem.path or '(top)'}: {problem.text}" for problem in problems)
 
 
@@ -169,7 +169,7 @@ def _problem(location: tuple[int | str, ...], message: str) -> Problem:
 
 
 def _no_twins(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """JSON lets a later key replace an earlier one silently; a schema must not."""
+    """Refuse duplicate keys, of which JSON would silently use the last."""
     names = [name for name, _ in pairs]
     for name in names:
         if names.count(name) > 1:

@@ -1,4 +1,4 @@
-"""Lines of emitted Python with their indentation, and the precompiled structs they use."""
+"""Lines of emitted Python with their indentation, and the precompiled structs that they use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Source:
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """What is added inside stands indented under `head`."""
+        """Indent the lines added inside under `head`."""
         self.line(head)
         self._depth += 1
         yield
@@ -29,7 +29,7 @@ class Source:
 
 
 class Needs:
-    """What the functions of one module need from outside themselves."""
+    """Imports and constants that the functions of one module need."""
 
     def __init__(self) -> None:
         self.primitives: set[str] = set()
@@ -56,10 +56,10 @@ class Needs:
         return constant_suffix(joined)
 
     def formats(self) -> list[str]:
-        """Every format in use, once, in a fixed order."""
+        """Return every format in use, once, in a fixed order."""
         return sorted(self._formats)
 
 
 def constant_suffix(codes: str) -> str:
-    """The part of a constant's name that says its format, with `t` (truth) for the bool's `?`."""
+    """Return the part of a constant's name for its format, with `t` (truth) for the bool's `?`."""
     return codes.replace("?", "t")

@@ -252,7 +252,7 @@ class _ConnectionAttempt:
 
     def _on_handshake_response(self, response: Any) -> None:
         try:
-            next_request = self._handshake.answered(response)
+            next_request = self._handshake.handle_response(response)
         except (MalformedMessage, UnsupportedVersion) as error:
             self._fail(str(error))
             return

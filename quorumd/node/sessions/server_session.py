@@ -123,7 +123,7 @@ class ServerSession:
         must_pause = (
             self._is_closing
             or self._blocking_request is not None
-            or self._connection.unanswered > MAX_PENDING_REQUESTS
+            or self._connection.pending > MAX_PENDING_REQUESTS
         )
         if must_pause and not self._is_paused and self._transport is not None:
             self._is_paused = True
@@ -225,7 +225,7 @@ class ServerSession:
         if self._transport is None:
             return False
         try:
-            self._connection.answer(request, message)
+            self._connection.respond(request, message)
         except (UnsupportedVersion, ValueError) as error:
             # Something in the request led to it. Nothing is queued, and the node is as good as before.
             logger.error(
@@ -237,7 +237,7 @@ class ServerSession:
 
     def respond_encoded(self, request: Request[Message], answer: bytes) -> None:
         if self._transport is not None:
-            self._connection.answer_encoded(request, answer)
+            self._connection.respond_encoded(request, answer)
             self._schedule_flush(request)
 
     def _schedule_flush(self, request: Request[Message]) -> None:
@@ -266,7 +266,7 @@ class ServerSession:
         if out:
             transport.write(out)
             self._largest_write = max(self._largest_write, len(out))
-        if self._is_closing and not self._connection.unanswered:
+        if self._is_closing and not self._connection.pending:
             transport.close()
             self._transport = None
             return
@@ -277,9 +277,7 @@ class ServerSession:
             self._transport = None
 
     def _resume_reading(self, transport: Transport) -> None:
-        may_resume = (
-            self._blocking_request is None and self._connection.unanswered < MAX_PENDING_REQUESTS // 2
-        )
+        may_resume = self._blocking_request is None and self._connection.pending < MAX_PENDING_REQUESTS // 2
         if self._is_paused and may_resume and not self._is_closing:
             self._is_paused = False
             transport.resume_reading()

@@ -100,7 +100,7 @@ class _NodeConnection:
             handshake = Handshake(self._client)
             data: bytes | None = handshake.begin()
             while data is not None:
-                data = handshake.answered(self._exchange(data))
+                data = handshake.handle_response(self._exchange(data))
         except BaseException:
             self._socket.close()
             raise

@@ -81,7 +81,7 @@ class FakeNode(ByteServer):
             for request in connection.receive(data):
                 answer = self._answer(request)
                 if answer is not None:
-                    connection.answer(request, answer)
+                    connection.respond(request, answer)
             writer.write(connection.take_output())
 
     def _answer(self, request: Request) -> Message | None:

@@ -34,7 +34,7 @@ class ScriptedPeer:
         """Answer one of the requests in `asked`."""
         request = self.asked.pop(number)
         link = next(link for link in self.links if link.connection is request.connection)
-        link.connection.answer(request, message)
+        link.connection.respond(request, message)
         link.write(link.connection.take_output())
 
     def _accept(self) -> Link:
@@ -65,7 +65,7 @@ class Link:
             if request.api_key != ApiKey.API_VERSIONS:
                 self._peer.asked.append(request)
             elif self._peer.greets:
-                self.connection.answer(request, self._greeting())
+                self.connection.respond(request, self._greeting())
         self.write(self.connection.take_output())
 
     def closed(self, reason: str, refused: bool) -> None:

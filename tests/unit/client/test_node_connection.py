@@ -113,7 +113,7 @@ async def test_server_of_other_protocol_is_reported() -> None:
         await reader.read()
 
     async with ByteServer(talk) as server:
-        with pytest.raises(RequestFailed, match=f"{server.address[1]}: the bytes begin like HTTP"):
+        with pytest.raises(RequestFailed, match=f"{server.address[1]}: received an HTTP message"):
             await NodeConnection.open(*server.address)
 
 

@@ -58,7 +58,7 @@ def test_missing_salt_is_generated() -> None:
         ("SCRAM-SHA-256=[name=alice,password=p,iterations=99999999999]", "4096 to 16384"),
         ("SCRAM-SHA-256=[name=alice,password=p,salt=?]", "salt: expected base64"),
         ("SCRAM-SHA-256=[name=alice,password=p,colour=red]", "'colour'"),
-        ("SCRAM-SHA-256=[name=alice,password=p,name=bob]", "'name' comes twice"),
+        ("SCRAM-SHA-256=[name=alice,password=p,name=bob]", "'name'"),
         ("SCRAM-SHA-256=[name=alice,secret]", "'secret' has no '='"),
     ],
 )

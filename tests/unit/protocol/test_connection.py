@@ -115,7 +115,7 @@ class TestRequests:
 
     def test_repr_names_the_request(self) -> None:
         (request,) = send(server(), 4)
-        assert repr(request) == "<request 4: DescribeClusterRequest v1 of 'test'>"
+        assert repr(request) == "<request 4: DescribeClusterRequest v1 from 'test'>"
 
     @pytest.mark.parametrize("length", range(1, 10))
     def test_frame_without_a_whole_header(self, length: int) -> None:
@@ -161,14 +161,14 @@ class TestRequests:
             ServerConnection(10, SPOKEN).receive(request_bytes(DescribeClusterRequest(), 1))
 
     def test_unsupported_api_closes_the_connection(self) -> None:
-        with pytest.raises(MalformedMessage, match="API key 999 v1 is not spoken here"):
+        with pytest.raises(MalformedMessage, match="API key 999 v1 is not supported"):
             server().receive(frame(bytes.fromhex("03e7 0001 00000001 ffff")))
-        with pytest.raises(MalformedMessage, match="DescribeCluster v1 is not spoken here"):
+        with pytest.raises(MalformedMessage, match="DescribeCluster v1 is not supported"):
             ServerConnection(LIMIT, {18: (0, 4)}).receive(request_bytes(DescribeClusterRequest(), 1))
 
     def test_unsupported_version_closes_the_connection(self) -> None:
         connection = ServerConnection(LIMIT, {60: (0, 1)})
-        with pytest.raises(MalformedMessage, match="DescribeCluster v2 is not spoken here, versions 0 to 1"):
+        with pytest.raises(MalformedMessage, match=r"DescribeCluster v2 is not supported.*0 to 1"):
             connection.receive(request_bytes(DescribeClusterRequest(), 2))
 
     def test_request_within_an_envelope(self) -> None:
@@ -177,7 +177,7 @@ class TestRequests:
         assert (request.correlation_id, request.connection) == (5, None)
         data = encode_response(request, reply())
         assert data == b"\0\0\0\5\0" + encode(reply(), 1)
-        with pytest.raises(UnsupportedVersion, match="DescribeCluster v1 is not spoken"):
+        with pytest.raises(UnsupportedVersion, match="DescribeCluster v1 is not supported"):
             read_request(payload, {})
 
 
@@ -196,7 +196,7 @@ class TestResponses:
     ) -> None:
         connection = server()
         (request,) = connection.receive(request_bytes(message, version, 31))
-        connection.answer(request, response)
+        connection.respond(request, response)
         header = kio_bytes(header_class(correlation_id=i32(31)))
         assert connection.take_output() == frame(header + encode(response, version))
         assert entity_reader(header_class)(header, 0)[0].correlation_id == 31
@@ -204,21 +204,21 @@ class TestResponses:
     def test_leave_in_the_order_of_the_requests(self) -> None:
         connection = server()
         requests = send(connection, 1, 2, 3, 4)
-        connection.answer(requests[2], reply("third"))
-        connection.answer(requests[1], reply("second"))
+        connection.respond(requests[2], reply("third"))
+        connection.respond(requests[1], reply("second"))
         assert connection.take_output() == b""
-        assert connection.unanswered == 4
-        connection.answer(requests[0], reply("first"))
-        assert connection.unanswered == 1
+        assert connection.pending == 4
+        connection.respond(requests[0], reply("first"))
+        assert connection.pending == 1
         output = connection.take_output()
         assert correlation_ids(output) == [1, 2, 3]
         assert [output.find(word) for word in (b"first", b"second", b"third")] == sorted(
             output.find(word) for word in (b"first", b"second", b"third")
         )
-        connection.answer(requests[3], reply())
+        connection.respond(requests[3], reply())
         assert correlation_ids(connection.take_output()) == [4]
         assert connection.take_output() == b""
-        assert connection.unanswered == 0
+        assert connection.pending == 0
 
     def test_late_and_timely_responses_are_the_same_bytes(self) -> None:
         outputs = []
@@ -226,7 +226,7 @@ class TestResponses:
             connection = server()
             requests = send(connection, 1, 2)
             for at in order:
-                connection.answer(requests[at], reply())
+                connection.respond(requests[at], reply())
             outputs.append(connection.take_output())
         assert outputs[0] == outputs[1]
 
@@ -235,7 +235,7 @@ class TestResponses:
         connection = server()
         requests = send(connection, 1, 2)
         for at in order:
-            connection.answer_encoded(requests[at], encode_response(requests[at], reply()))
+            connection.respond_encoded(requests[at], encode_response(requests[at], reply()))
         assert correlation_ids(connection.take_output()) == [1, 2]
 
     def test_response_that_cannot_be_encoded_leaves_nothing_behind(self) -> None:
@@ -246,30 +246,30 @@ class TestResponses:
         unfit = DescribeClusterResponse(endpoint_type=2)
         for request in (first, second):
             with pytest.raises(UnsupportedVersion, match="endpoint_type"):
-                connection.answer(request, unfit)
-        assert (connection.take_output(), connection.unanswered) == (b"", 2)
-        connection.answer(second, reply())
-        connection.answer(first, reply())
+                connection.respond(request, unfit)
+        assert (connection.take_output(), connection.pending) == (b"", 2)
+        connection.respond(second, reply())
+        connection.respond(first, reply())
         assert correlation_ids(connection.take_output()) == [1, 2]
 
     def test_second_response_is_refused(self) -> None:
         connection = server()
         first, second = send(connection, 1, 2)
-        connection.answer(second, reply())
-        with pytest.raises(ValueError, match="answered already"):
-            connection.answer(second, reply())
-        connection.answer(first, reply())
-        with pytest.raises(ValueError, match="answered already"):
-            connection.answer(first, reply())
+        connection.respond(second, reply())
+        with pytest.raises(ValueError, match="already has its response"):
+            connection.respond(second, reply())
+        connection.respond(first, reply())
+        with pytest.raises(ValueError, match="already has its response"):
+            connection.respond(first, reply())
         with pytest.raises(ValueError, match="another connection"):
-            server().answer(send(server(), 3)[0], reply())
+            server().respond(send(server(), 3)[0], reply())
 
     def test_repr_shows_pending_requests(self) -> None:
         connection = server()
         first, _ = send(connection, 1, 2)
-        connection.answer(first, DescribeClusterResponse())
+        connection.respond(first, DescribeClusterResponse())
         size = len(connection._output)
-        assert repr(connection) == f"<server connection: 1 unanswered, {size} bytes to send>"
+        assert repr(connection) == f"<server connection: 1 pending, {size} bytes to send>"
 
 
 class TestTooLargeRequests:
@@ -301,18 +301,18 @@ class TestUnknownApiVersions:
         assert connection.receive(frame(newer)) == []
         assert connection.has_output
         assert connection.take_output() == frame(bytes.fromhex("00000009 0023 00000001 001200000004"))
-        assert connection.unanswered == 0
+        assert connection.pending == 0
 
     def test_response_keeps_its_place(self) -> None:
         connection = server()
         (request,) = send(connection, 1)
         connection.receive(frame(bytes.fromhex("0012 0063 00000002 ffff")))
         assert connection.take_output() == b""
-        connection.answer(request, reply())
+        connection.respond(request, reply())
         assert correlation_ids(connection.take_output()) == [1, 2]
 
     def test_server_without_api_versions_closes(self) -> None:
-        with pytest.raises(MalformedMessage, match="ApiVersions v99 is not spoken here"):
+        with pytest.raises(MalformedMessage, match="ApiVersions v99 is not supported"):
             ServerConnection(LIMIT, {60: (0, 2)}).receive(frame(bytes.fromhex("0012 0063 00000002 ffff")))
 
 
@@ -336,7 +336,7 @@ class TestClient:
             )
             requests = connection.receive(data[:cut]) + connection.receive(data[cut:])
             for request in requests:
-                connection.answer(request, DescribeConfigsResponse(throttle_time_ms=request.api_version))
+                connection.respond(request, DescribeConfigsResponse(throttle_time_ms=request.api_version))
             output = connection.take_output()
             responses = client.receive(output[:cut]) + client.receive(output[cut:])
             assert responses == [
@@ -360,11 +360,11 @@ class TestClient:
     def test_response_out_of_order(self) -> None:
         client = ClientConnection("a")
         client.request(DescribeClusterRequest(), 1)
-        with pytest.raises(MalformedMessage, match="response 5 came where 0 was due"):
+        with pytest.raises(MalformedMessage, match="expected response 0, received 5"):
             client.receive(frame(b"\0\0\0\5\0"))
 
     def test_unexpected_response_is_malformed(self) -> None:
-        with pytest.raises(MalformedMessage, match="response 5 came, but nothing was asked"):
+        with pytest.raises(MalformedMessage, match="response 5 without a request"):
             ClientConnection("a").receive(frame(b"\0\0\0\5\0"))
 
     def test_every_prefix_of_a_response_is_malformed(self) -> None:
@@ -382,7 +382,7 @@ class TestClient:
         assert client.receive(frame(data)) == [(0, reply())]
 
     def test_response_above_the_ceiling(self) -> None:
-        with pytest.raises(MalformedMessage, match="frame of 1000 bytes"):
+        with pytest.raises(MalformedMessage, match="frame size 1000"):
             ClientConnection("a", 999).receive((1000).to_bytes(4, "big"))
 
 
@@ -401,9 +401,9 @@ class TestHandshake:
         (request,) = connection.receive(data)
         assert request.api_version == 5
         assert request.message.client_software_name == "quorumd"  # type: ignore[attr-defined]  # of its class
-        connection.answer(request, ApiVersionsResponse(0, self.RANGES))
+        connection.respond(request, ApiVersionsResponse(0, self.RANGES))
         ((_, response),) = client.receive(connection.take_output())
-        assert handshake.answered(response) is None
+        assert handshake.handle_response(response) is None
         assert handshake.peer_ranges == {18: (0, 4), 60: (0, 1)}
 
     def test_falls_back_to_versions_of_an_older_server(self) -> None:
@@ -411,46 +411,46 @@ class TestHandshake:
         older = ServerConnection(LIMIT, {18: (0, 2), 60: (0, 1)})
         assert older.receive(data) == []
         ((_, response),) = client.receive(older.take_output())
-        again = handshake.answered(response)
+        again = handshake.handle_response(response)
         assert again is not None
         assert handshake.peer_ranges == {}
         (request,) = older.receive(again)
         assert request.api_version == 2
-        older.answer(request, ApiVersionsResponse(0, self.RANGES))
+        older.respond(request, ApiVersionsResponse(0, self.RANGES))
         ((_, response),) = client.receive(older.take_output())
-        assert handshake.answered(response) is None
+        assert handshake.handle_response(response) is None
         assert handshake.peer_ranges == {18: (0, 4), 60: (0, 1)}
 
     def test_falls_back_to_version_0_without_any_ranges(self) -> None:
         """As brokers before 2.4 respond."""
         client, handshake, _ = self.begun()
         ((_, response),) = client.receive(frame(bytes.fromhex("00000000 0023 00000000")))
-        again = handshake.answered(response)
+        again = handshake.handle_response(response)
         assert again == request_bytes(ApiVersionsRequest(), 0, 1, "a")
 
     def test_ends_when_no_version_is_common(self) -> None:
         client, handshake, _ = self.begun()
         data = bytes.fromhex("00000000 0023 00000001 001200060007")
         ((_, response),) = client.receive(frame(data))
-        with pytest.raises(UnsupportedVersion, match="speaks ApiVersions v6 to v7 but refuses v5"):
-            handshake.answered(response)
+        with pytest.raises(UnsupportedVersion, match="supports ApiVersions v6 to v7 but refuses v5"):
+            handshake.handle_response(response)
 
     def test_ends_with_a_server_that_refuses_every_version(self) -> None:
         client, handshake, _ = self.begun()
         refusal = bytes.fromhex("0023 00000001 001200000005")
         for correlation_id in range(5):
             ((_, response),) = client.receive(frame(correlation_id.to_bytes(4, "big") + refusal))
-            assert handshake.answered(response) is not None
+            assert handshake.handle_response(response) is not None
         ((_, response),) = client.receive(frame(b"\0\0\0\5" + refusal))
         with pytest.raises(UnsupportedVersion, match="refuses v0"):
-            handshake.answered(response)
+            handshake.handle_response(response)
 
     def test_another_error_or_response_ends_it(self) -> None:
         _, handshake, _ = self.begun()
         with pytest.raises(MalformedMessage, match="UNKNOWN_SERVER_ERROR"):
-            handshake.answered(ApiVersionsResponse(ErrorCode.UNKNOWN_SERVER_ERROR))
-        with pytest.raises(MalformedMessage, match="DescribeClusterResponse came"):
-            handshake.answered(reply())
+            handshake.handle_response(ApiVersionsResponse(ErrorCode.UNKNOWN_SERVER_ERROR))
+        with pytest.raises(MalformedMessage, match="received DescribeClusterResponse"):
+            handshake.handle_response(reply())
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ BAD: list[tuple[str, Change, str]] = [
     (
         "no version range",
         lambda m: m["fields"][0].update(versions="1-"),
-        "fields[0].versions: '1-' is no version range",
+        "fields[0].versions: '1-' is not a version range",
     ),
     (
         "backward range",
@@ -280,7 +280,7 @@ def test_request_and_response_schemas_must_agree(
 def test_schema_stands_in_the_file_of_its_name(generator: ModuleType, schemas: Callable[..., Path]) -> None:
     folder = schemas(REQUEST, RESPONSE)
     (folder / "PingRequest.json").rename(folder / "Ping.json")
-    assert "Ping.json: name: 'PingRequest' belongs into a file PingRequest.json" in refusal(generator, folder)
+    assert "Ping.json: name: 'PingRequest' belongs in a file PingRequest.json" in refusal(generator, folder)
 
 
 def test_attribute_twice_and_broken_json_are_refused(generator: ModuleType, tmp_path: Path) -> None:
@@ -292,7 +292,7 @@ def test_attribute_twice_and_broken_json_are_refused(generator: ModuleType, tmp_
 
 
 def test_empty_folder_is_refused(generator: ModuleType, tmp_path: Path) -> None:
-    assert "there is no schema" in refusal(generator, tmp_path)
+    assert "no schemas found" in refusal(generator, tmp_path)
 
 
 def test_every_construct_of_the_language_is_generated(

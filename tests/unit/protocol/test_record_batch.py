@@ -187,7 +187,7 @@ def test_headers_stop_at_zeros_and_reject_other_bytes() -> None:
         list(headers(data + b"x" * 100))
     with pytest.raises(MalformedMessage, match=rf"position {len(data)}: 7 bytes left"):
         list(headers(data + b"garbage"))
-    with pytest.raises(MalformedMessage, match=r"\(offset 13\) announces \d+ bytes, only \d+ are there"):
+    with pytest.raises(MalformedMessage, match=r"\(offset 13\) has \d+ bytes, only \d+ are present"):
         list(headers(data[:-1]))
 
 
@@ -237,7 +237,7 @@ def test_validate_names_the_fault() -> None:
         validate(one + encode_batch(12, 1, TIME, [b"c"]))
     with pytest.raises(MalformedMessage, match="only zeros"):
         validate(one + two + bytes(61))
-    with pytest.raises(MalformedMessage, match="announces"):
+    with pytest.raises(MalformedMessage, match="are present"):
         validate(one + two[:-1])
     with pytest.raises(MalformedMessage, match="CRC does not match"):
         validate(one[:-2] + b"x\0")
@@ -264,7 +264,7 @@ def test_scan_reports_end_and_cause_of_the_valid_prefix() -> None:
     last = whole.headers[2]
     torn = scan(data[:-10])
     assert (torn.end, torn.incomplete, torn.needed_bytes) == (last.position, True, last.size)
-    assert "announces" in torn.fault
+    assert "are present" in torn.fault
 
     cut_in_header = scan(data[: last.position + 9])
     assert (cut_in_header.end, cut_in_header.needed_bytes) == (last.position, 61)
