@@ -1,7 +1,7 @@
-"""The simulated machines and the nodes on them: formatting, starting, crashes and restarts.
+"""The simulated machines and their nodes: formatting, starting, crashes and restarts.
 
-A machine (disk, address, clock) outlives the processes on it. Ending a process drops the node object: its
-timers never fire, its connections are closed for it, and after a power loss its unsynced data is gone.
+A machine (disk, address, clock) outlives its processes. Ending a process drops the node object: its
+timers never fire, its connections are closed, and after a power loss its unsynced data is lost.
 """
 
 from __future__ import annotations
@@ -40,28 +40,29 @@ DATA_FOLDER = data_folders.DATA_FOLDER
 PORT = 9092
 CALM_LINKS = LinkConditions(slow_probability=0.0)
 CALM_DISK = DiskLatency(slow_probability=0.0)
-"""Progress is promised where messages and flushes are much faster than time-outs (Raft paper 5.6)."""
+"""Conditions of the liveness phase: progress requires that messages and flushes are much faster than timeouts (Raft
+paper 5.6)."""
 EXITS_BY_DISK = (ExitCode.DATA_FOLDER, ExitCode.FLUSH_FAILED)
-"""Exit codes that a disk which fails or is full can cause."""
+"""Exit codes that a failing or full disk can cause."""
 WALL_START_MS = 1_750_000_000_000.0
 RESTART_MS = 1000.0
 READY_MAX_LAG = 20
-"""Records: logs are short here."""
+"""In records; small, because simulated logs are short."""
 
 
 class Watcher(Protocol):
-    """Who is told what becomes of nodes."""
+    """Callbacks about nodes."""
 
     def stopped(self, node_id: int, kept: list[Batch]) -> None:
-        """A process is gone; its next life must find these batches."""
+        """Called when a process has ended; the next incarnation must find these batches."""
 
     def moved(self, node_id: int, directory_id: KafkaUuid) -> None:
-        """The machine of a node without a process has another data folder."""
+        """Called when a machine without a process has another data folder."""
 
 
 @dataclass(slots=True)
 class Machine:
-    """One machine and what runs on it now."""
+    """One machine and its current process."""
 
     node_id: int
     host: str
@@ -71,38 +72,38 @@ class Machine:
     directory_id: KafkaUuid
     process: Process | None = None
     node: Node | None = None
-    """None while no process runs."""
+    """None without a process."""
     incarnation: int = 0
     folder: int = 0
-    """Which data folder its disk has now: 0 is the one it began with, others are other replicas of its node."""
+    """Number of the present data folder: 0 is the initial one; every other one is another replica of the node."""
     folders_made: int = 0
     port: int = PORT
     seeds: Sequence[int] | None = None
-    """Whose addresses its properties name, of voters; None for all of those of the beginning."""
+    """Voters whose addresses its properties name; None for all initial voters."""
     names_itself: bool = False
-    """Whether its properties name it as the only voter, as the first node of a quorum that grew later."""
+    """Whether its properties name it as the only voter, like the first node of a quorum that grew later."""
     set_aside: data_folders.SetAside | None = None
-    """The data folder that belongs here, while an operator runs the node with a wrong one."""
+    """Its own data folder, while an operator runs the node with a wrong one."""
     mirror: LogMirror = field(default_factory=LogMirror)
     kept: list[Batch] = field(default_factory=list)
-    """Without a process: what its next one must find."""
+    """Without a process: the batches that the next one must find."""
     initial_failed_syncs: int = 0
     retired: bool = False
     """Whether the machine never runs again."""
     calls_to_power_loss: int = 0
-    """At which changing disk call the next process loses power, 0 for never."""
+    """Number of the modifying disk call at which the next process loses power, 0 for never."""
     stopping: bool = False
-    """Whether the running process was asked to stop."""
+    """Whether the process is shutting down on request."""
     exiting: bool = False
-    """Whether it has said that it ends now; its files are closed."""
+    """Whether the process is about to exit; its files are closed."""
     has_copies: bool = False
-    """Whether an operator has copied files to it: what nobody synced of them a power loss may tear."""
+    """Whether an operator has copied files to it, which are not synced and may be torn by a power loss."""
     starting: bool = False
-    """Whether its node has not got through its start: the mirror shows nothing of it."""
+    """Whether its node is still starting, so that the mirror does not show its log yet."""
 
     @property
     def sync_failed(self) -> bool:
-        """Whether a sync of the process that runs, or ran last, has failed."""
+        """Whether a sync of the current or last process has failed."""
         return self.disk.syncs_failed > self.initial_failed_syncs
 
 
@@ -121,16 +122,16 @@ class Cluster:
         self.network = SimulatedNetwork(heap, streams.stream("network"), options.links)
         self.counters: Counter[str] = Counter()
         self.voters = tuple(range(1, options.voters + 1))
-        """Who voted at the beginning."""
+        """The initial voters."""
         self.stock_voters = frozenset(self.voters[options.voters - options.stock_voters :])
-        """Those that speak nothing private, as stock controllers."""
+        """Voters without private APIs, like stock controllers."""
         self.is_calm = False
-        """Whether no fault may happen any more."""
+        """Whether faults have ended."""
         self.voters_changed = options.auto_join
-        """Whether an operator, or a node by itself, wanted others since."""
+        """Whether an operator, or a node by auto join, may have changed the voters."""
         self.machines: dict[int, Machine] = {}
         self.brokers: BrokerFleet | None = None
-        """Those that belong to the cluster besides its nodes, if there are any."""
+        """The brokers of the cluster, if any."""
         self.streams = streams
         self._watcher = watcher
         for node_id in range(1, options.voters + options.observers + 1):
@@ -138,10 +139,10 @@ class Cluster:
         self._addresses: list[tuple[str, int]] = []
         self._format_all()
 
-    # ---- what can be done to machines
+    # ---- operations on machines
 
     def boot(self, node_id: int) -> None:
-        """Start a process on a machine; nothing happens if one runs there."""
+        """Start a process on a machine, unless one is running."""
         machine = self.machines[node_id]
         if machine.process is not None or machine.retired:
             return
@@ -181,39 +182,39 @@ class Cluster:
         return start_node(self._settings(machine), ports, partial(self._node_stopped, machine, process))
 
     def kill(self, node_id: int) -> None:
-        """kill -9: the process is gone, what it had written is the kernel's now."""
+        """Kill the process with SIGKILL; its unsynced writes stay in the page cache."""
         machine = self.machines[node_id]
         if machine.process is not None:
             self._end(machine)
 
     def lose_power(self, node_id: int) -> None:
-        """The machine is off; what was not synced may be lost."""
+        """Turn the machine off; unsynced data may be lost."""
         machine = self.machines[node_id]
         if machine.process is not None:
             self._end(machine, without_power=True)
 
     def shut_down(self, node_id: int) -> None:
-        """Ask the process to stop."""
+        """Shut the process down in an orderly way."""
         machine = self.machines[node_id]
         if machine.node is not None and machine.process is not None:
             machine.stopping = True
             self.heap.call_later(0.0, machine.node.shut_down, b"signal", machine.process)
 
     def moved(self, machine: Machine) -> None:
-        """A machine without a process has another data folder."""
+        """Report that a machine without a process has another data folder."""
         self._watcher.moved(machine.node_id, machine.directory_id)
         self._watcher.stopped(machine.node_id, machine.kept)
 
     def restart_later(self, node_id: int) -> None:
-        """Start a process on the machine after a while, if none runs by then."""
+        """Start a process on the machine after a random delay, unless one is running by then."""
         incarnation = self.machines[node_id].incarnation
         delay = self.streams.stream("restart", node_id, incarnation).random() ** 2 * 4 * RESTART_MS
         self.heap.call_later(delay, partial(self.boot, node_id), b"boot")
 
     def repair(self) -> None:
-        """No fault is left, and none is about to come; processes that are down stay down.
+        """End all faults; processes that are down stay down.
 
-        What is rotten under a process that runs is restored when that has noticed it, and not before.
+        Corrupted data of a running process is restored only once the process has detected it.
         """
         self.is_calm = True
         self.network.heal()
@@ -233,33 +234,33 @@ class Cluster:
                 machine.process.callback_ms = 0.0
 
     def retire(self, node_id: int) -> None:
-        """The machine is off for good."""
+        """Turn the machine off permanently."""
         self.machines[node_id].retired = True
         self.lose_power(node_id)
 
     def boot_and_lose_power(self, node_id: int, calls: int) -> None:
-        """Start a process whose machine loses power at one of its first changing disk calls."""
+        """Start a process whose machine loses power at one of its first modifying disk calls."""
         self.machines[node_id].calls_to_power_loss = calls
         self.restart_later(node_id)
 
     def running(self) -> list[Machine]:
-        """The machines with a process, by node id."""
+        """Return the machines with a process, by node id."""
         return [machine for machine in self.machines.values() if machine.process is not None]
 
     def hosts(self) -> list[str]:
-        """Of nodes, then of brokers."""
+        """Return the hosts of nodes, then of brokers."""
         hosts = [machine.host for machine in self.machines.values()]
         return hosts if self.brokers is None else hosts + self.brokers.hosts()
 
     def addresses(self) -> list[tuple[str, int]]:
-        """Where the nodes are reached now: the same list every time, changed in place when one moves."""
+        """Return the current addresses of the nodes: always the same list, updated in place."""
         self._addresses[:] = [(machine.host, machine.port) for machine in self.machines.values()]
         return self._addresses
 
     # ---- the end of processes
 
     def _node_stopped(self, machine: Machine, process: Process, exit_code: int, reason: str) -> None:
-        """The node says that its process would exit now; it is still on the call stack."""
+        """Handle the callback by which a node exits; it is still on the call stack."""
         if process.alive:
             machine.exiting = True
             self.heap.call_later(
@@ -287,7 +288,7 @@ class Cluster:
 
     def _end_by_disk(self, machine: Machine) -> None:
         if machine.sync_failed:
-            # Nobody knows what the page cache shows: an operator restarts the machine, whatever else is wrong.
+            # The content of the page cache is undefined: an operator reboots the machine, whatever else is wrong.
             self._end(machine, without_power=True)
             self.restart_later(machine.node_id)
         elif machine.disk.is_corrupted:
@@ -299,16 +300,16 @@ class Cluster:
             self.restart_later(machine.node_id)
 
     def lost_power(self, machine: Machine) -> None:
-        """A disk call raised PowerLost."""
+        """Turn a machine off after a disk call raised PowerLost."""
         self.lose_power(machine.node_id)
         self.restart_later(machine.node_id)
 
     def _end(self, machine: Machine, *, without_power: bool = False) -> None:
         process = machine.process
         assert process is not None
-        # A start changes nothing of what the process before was promised.
+        # A process that is still starting has not changed what the previous one had to keep.
         log = machine.kept if machine.starting else machine.mirror.batches
-        # A sync that failed has dropped what it was to write, also of a process that was not told any more.
+        # A failed sync has dropped its data, even if the process ended before it learned of the failure.
         loses = without_power or machine.sync_failed
         kept = log[: machine.durable_log.holds(log)] if loses else list(log)
         process.alive = False
@@ -326,7 +327,7 @@ class Cluster:
         machine.kept = kept
         self._watcher.stopped(machine.node_id, kept)
 
-    # ---- making machines
+    # ---- creation of machines
 
     def _format_all(self) -> None:
         voters = [self.machines[voter] for voter in self.voters]
@@ -374,7 +375,7 @@ class Cluster:
                 fetch_timeout_ms=options.fetch_timeout_ms,
                 election_timeout_ms=options.election_timeout_ms,
                 election_backoff_max_ms=options.election_timeout_ms,
-                # As a daemon's: a long poll never outlasts half of the fetch or request timeout.
+                # As in a daemon: a long poll never exceeds half of the fetch or request timeout.
                 fetch_max_wait_ms=min(500, options.fetch_timeout_ms // 2, options.election_timeout_ms),
                 snapshot_max_bytes=options.piece_bytes,
             ),

@@ -1,8 +1,8 @@
-"""What operators do with data folders: format, replace, restore, and mix up.
+"""Operations on data folders: format, replace, restore, and confuse.
 
-A replica is its data folder (KIP-853): a node that begins again with an empty one is another replica, and what
-the one before it had and promised is gone. That can be survived only as long as enough voters keep theirs:
-`is_dispensable` says so.
+A replica is its data folder (KIP-853): a node that restarts with an empty one is another replica, and the log and
+votes of the previous one are lost. A quorum survives that only while enough voters have theirs, which
+`is_dispensable` checks.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class SetAside(NamedTuple):
     folder: int
     directory_id: KafkaUuid
     kept: list[Batch]
-    """What the node must find in its log when it has this folder again."""
+    """The batches that the node must find once it has this folder again."""
 
 
 def format_durably(
@@ -49,7 +49,7 @@ def format_durably(
     founders: Sequence[Founder] | None = None,
     bootstrap: bytes | None = None,
 ) -> None:
-    """`quorumd format`. What it said it did must survive whatever comes next."""
+    """Run `quorumd format`; its result must survive an immediate power loss."""
     format_folder(
         disk,
         DATA_FOLDER,
@@ -63,7 +63,7 @@ def format_durably(
 
 
 def healthy_voters(cluster: Cluster, without: Machine) -> int:
-    """How many other voters still have what they ever promised, and the beginning of what is committed."""
+    """Count the other voters that still have their votes and the start of the committed log."""
     informed = most_up_to_date(cluster)
     if informed is None:
         return 0
@@ -82,14 +82,14 @@ def healthy_voters(cluster: Cluster, without: Machine) -> int:
 def is_dispensable(cluster: Cluster, machine: Machine) -> bool:
     """Whether the data folder of a machine may be lost.
 
-    That of an observer may. That of a voter only once the committed voters name its directory id: before, nobody
-    could tell its next folder from it, and it could vote twice (hole 40 of the KIP-595 draft). A majority of
-    the voters must be left, none of which could take part in a first bootstrap again.
+    That of an observer may be. That of a voter only once the committed voters name its directory id: before that, its
+    next folder could not be distinguished from it, and it could vote twice (hole 40 of the KIP-595 draft). A majority
+    of the voters must be left, none of which could take part in a first bootstrap again.
     """
     if machine.set_aside is not None:
         return False
     if machine.node_id not in cluster.voters or machine.folder != 0:
-        # One that joined by itself may be needed for a majority as well.
+        # With auto join, this node may be needed for a majority.
         return not cluster.options.auto_join
     informed = most_up_to_date(cluster)
     if informed is None or committed_directory(informed, machine.node_id) != machine.directory_id:
@@ -98,7 +98,7 @@ def is_dispensable(cluster: Cluster, machine: Machine) -> bool:
 
 
 def replace(cluster: Cluster, machine: Machine) -> None:
-    """The machine, on which no process runs, gets a new disk, formatted with the cluster id or without one."""
+    """Replace the disk of a machine without a process; the new one is formatted with or without the cluster id."""
     random = cluster.streams.stream("new folder", machine.node_id, machine.folders_made)
     cluster.counters["disks replaced"] += 1
     cluster.counters["voters lost"] += machine.node_id in cluster.voters and machine.folder == 0
@@ -107,7 +107,7 @@ def replace(cluster: Cluster, machine: Machine) -> None:
 
 
 def set_aside(cluster: Cluster, machine: Machine, cluster_id: str | None) -> None:
-    """An operator formats another folder and runs the node with it; `restore_folder` ends that."""
+    """Run the node with another folder, formatted by an operator by mistake; `restore_folder` ends that."""
     random = cluster.streams.stream("wrong folder", machine.node_id, machine.folders_made)
     root = machine.disk.exchange(Directory())
     machine.set_aside = SetAside(root, machine.folder, machine.directory_id, machine.kept)
@@ -115,7 +115,7 @@ def set_aside(cluster: Cluster, machine: Machine, cluster_id: str | None) -> Non
 
 
 def restore_folder(cluster: Cluster, machine: Machine) -> None:
-    """The operator sees the mistake; the node is down then."""
+    """Undo `set_aside`; the node is killed."""
     aside = machine.set_aside
     if aside is None:
         return
@@ -128,7 +128,7 @@ def restore_folder(cluster: Cluster, machine: Machine) -> None:
 
 
 def repair_later(cluster: Cluster, machine: Machine) -> None:
-    """An operator who was told of damaged files restores them, or, where that is no risk, replaces the disk."""
+    """Schedule the repair of corrupted files: an operator restores them or, if that is safe, replaces the disk."""
     random = cluster.streams.stream("mend", machine.node_id, machine.incarnation)
     replaces = random.random() < 0.3
     delay_ms = random.random() * MAX_REPAIR_DELAY_MS
@@ -153,13 +153,13 @@ def expect_refusal(
     why: str = "that is not its own",
     is_watched: Callable[[str], bool] = lambda path: True,
 ) -> None:
-    """The node, which is down, is started with files that it must not use: it must say so and leave them alone.
+    """Start the node, which is down, with files that it must refuse and leave unchanged.
 
-    `edit` changes them before that. Raises Broken if the node starts, or if it changes files of which `is_watched`
-    says so. Its own files are back afterwards.
+    `edit` modifies the files first. Raises InvariantViolation if the node starts, or if it changes files for which
+    `is_watched` is true. Its own files are restored afterwards.
     """
     own = machine.disk.exchange(root)
-    # What is on the disk meanwhile is nothing that the node promised.
+    # The node is not responsible for the files on the disk meanwhile.
     after_sync, machine.disk.after_sync = machine.disk.after_sync, lambda _: None
     process = Process(f"node-{machine.node_id}", machine.node_id, machine.incarnation)
     machine.disk.mount(process)
@@ -196,7 +196,7 @@ def _reformat(cluster: Cluster, machine: Machine, random: Random, cluster_id: st
 
 
 def most_up_to_date(cluster: Cluster) -> Machine | None:
-    """The running machine that knows most of what is committed; None while none knows anything."""
+    """Return the running machine with the highest high watermark, None if none has one."""
     found, highest = None, 0
     for machine in cluster.running():
         node = machine.node
@@ -208,7 +208,7 @@ def most_up_to_date(cluster: Cluster) -> Machine | None:
 
 
 def committed_directory(informed: Machine, voter_id: int) -> KafkaUuid | None:
-    """The directory id by which the committed voters name a voter."""
+    """Return the directory id of a voter in the committed voter set."""
     assert informed.node is not None
     engine = informed.node.engine
     voter = engine.voters_before(engine.high_watermark).current.by_id(voter_id)

@@ -1,4 +1,4 @@
-"""What one seed simulates: sizes, timings, and which faults happen how often. `profiles` draws them."""
+"""Options of one simulated run: sizes, timings, and fault weights. `profiles` draws them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ RARE_FAULT_NAMES = (
     "moved quorum",
     "unregistration",
 )
-"""Worst moments, only for profiles that are made for them."""
+"""Severe faults, used only by the profiles made for them."""
 
 BROKER_FAULT_NAMES = (
     "broker crash",
@@ -61,7 +61,7 @@ BROKER_FAULT_NAMES = (
     "isolated broker",
     "delayed ISR change",
 )
-"""Where there are brokers."""
+"""Faults of clusters with brokers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,53 +69,53 @@ class SimulationOptions:
     """Times in milliseconds of virtual time, sizes in bytes."""
 
     profile: str = ""
-    """What they were drawn from; "" for options that were made by hand."""
+    """The profile that the options were drawn from, "" if they were not drawn."""
     voters: int = 3
     observers: int = 0
     stock_voters: int = 0
-    """So many of the voters, the last ones, speak as a stock Kafka controller does: nothing private."""
+    """Number of voters, the last ones, that use no private APIs, like a stock Kafka controller."""
     registers: bool = False
     """Whether nodes register themselves as controllers."""
     auto_join: bool = False
-    """Whether observers request votes by themselves."""
+    """Whether observers request to become voters by themselves (controller.quorum.auto.join.enable)."""
     initial_controllers: bool = True
-    """Whether the voters are formatted to found a quorum together; else `quorum.voters` alone names them."""
+    """Whether the voters are formatted with initial controllers; otherwise only `quorum.voters` names them."""
     safety_ms: float = 12_000.0
-    """How long faults happen while the promises of safety are checked."""
+    """Duration of the safety phase, in which faults are injected."""
     liveness_ms: float = 30_000.0
-    """Within this time after the last fault the cluster must be whole again."""
+    """The cluster must recover within this time after the last fault."""
     fault_interval_ms: float = 600.0
     """Mean time between two faults."""
     faults: Mapping[str, float] = field(default_factory=dict)
-    """Weight of each fault that may happen, by name."""
+    """Weight of each possible fault, by name."""
     only_faults: tuple[int, ...] | None = None
-    """Of the faults drawn only these happen, by their number from 0 on; None for all."""
+    """Inject only these of the drawn faults, numbered from 0; None for all."""
     election_timeout_ms: int = 500
     fetch_timeout_ms: int = 1000
     clock_drift: float = 0.0
-    """How much faster or slower than virtual time the machines' clocks may run, as a part of 1."""
+    """Maximum relative difference of the rate of a machine's clock from virtual time."""
     segment_bytes: int = 64 * 1024
     allocate_bytes: int = 4096
     snapshot_bytes: int = 20 * 1024 * 1024
-    """After so many bytes of committed batches a node builds a snapshot."""
+    """A node builds a snapshot after this many bytes of committed batches."""
     maintenance_interval_ms: float = 5000.0
-    """How often a node sees whether a snapshot is due."""
+    """Interval at which a node checks whether a snapshot is due."""
     retention_bytes: int = -1
-    """What a snapshot has made superfluous of a log is kept up to this size, -1 for any."""
+    """Maximum size of the log below the newest snapshot, -1 for no limit."""
     piece_bytes: int = 1024 * 1024
-    """How much of a snapshot is fetched at once."""
+    """Maximum size of a FetchSnapshot response's data."""
     kept_records_ms: float = 0.0
-    """Mean time between two batches of records that a leader writes and quorumd keeps for others; 0 for none."""
+    """Mean time between two batches of opaque records (`opaque_records`) that a leader writes; 0 for none."""
     kept_records_at_once: int = 4
-    """How many of them a leader writes at most in one batch."""
+    """Maximum number of opaque records in one batch."""
     idle_interval_ms: float = 0.0
-    """A leader that wrote nothing for this long writes a NoOpRecord; 0 for never."""
+    """An idle leader writes a NoOpRecord after this time; 0 for never."""
     record_ms: float = 0.0
-    """Processor time that a node needs for a record which it applies, encodes or loads; it does nothing else then."""
+    """Processor time, during which the node is busy, to apply, encode or load a record."""
     max_partitions_per_part: int = MAX_PARTITIONS_PER_PART
-    """About how many partitions of one request a leader changes at once."""
+    """Approximate number of partitions of a request that a leader changes in one slice."""
     large_request_bytes: int = LARGE_REQUEST
-    """Above this size requests are decoded in steps."""
+    """Requests above this size are decoded in steps."""
     features: FeatureOptions = field(default_factory=FeatureOptions)
     disk: DiskLatency = field(default_factory=DiskLatency)
     links: LinkConditions = field(default_factory=LinkConditions)

@@ -1,4 +1,4 @@
-"""What came out of one seed."""
+"""The result of one simulated run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quorumd.simulator.profiles.registry import DEFAULT
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A promise that did not hold; `time_ms` is virtual."""
+    """A violated invariant; `time_ms` is virtual time."""
 
     time_ms: float
     invariant: str
@@ -24,7 +24,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`trace_hash` is the same whenever the same code runs the same seed with the same options."""
+    """The result. `trace_hash` is equal for equal code, seed and options."""
 
     seed: int
     options: SimulationOptions
@@ -33,11 +33,11 @@ class Report:
     events: int
     violations: tuple[Violation, ...] = ()
     counters: Mapping[str, int] = field(default_factory=dict)
-    """What happened, by name: elections, commits, faults and what they cost."""
+    """Counts by name: elections, commits, faults and their effects."""
     injected: tuple[tuple[int, float, str], ...] = ()
-    """Number, virtual time and name of each fault that happened."""
+    """Number, virtual time and name of each injected fault."""
     drawn_faults: int = 0
-    """How many were drawn, from 0: also those that nothing could come of, or that `only_faults` left out."""
+    """Number of drawn faults, including those that were not possible or that `only_faults` excludes."""
 
     @property
     def ok(self) -> bool:
@@ -45,7 +45,7 @@ class Report:
 
     @property
     def reproduce(self) -> str:
-        """The command line that runs the same again."""
+        """The command line that reproduces the run."""
         options, words = self.options, [f"quorumd simulate --seed {self.seed}"]
         if options.profile == "":
             return words[0]
@@ -70,7 +70,7 @@ class Report:
         return "\n".join([*lines, f"  reproduce: {self.reproduce}"])
 
     def as_json(self) -> dict[str, object]:
-        """Plain values for `--output json`."""
+        """Return JSON-ready values for `--output json`."""
         return {
             "seed": self.seed,
             "ok": self.ok,

@@ -1,4 +1,4 @@
-"""Runs seeds one after the other."""
+"""Runs consecutive seeds."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def run_seeds(
     options: SimulationOptions | None,
     progress: Callable[[Report], None],
 ) -> list[Report]:
-    """Simulate `count` seeds from `first_seed` on; `options` None draws them from each seed.
+    """Simulate `count` seeds starting with `first_seed`; without `options` they are drawn from each seed.
 
-    `progress` is called with each report as it is there.
+    `progress` is called with each report when its run ends.
     """
     reports = []
     for seed in range(first_seed, first_seed + count):

@@ -1,8 +1,8 @@
-"""One seed in, one verdict out: a cluster under faults, then the same cluster given a chance.
+"""One simulated run: a safety phase with faults, then a liveness phase without.
 
-Safety phase: faults of all drawn kinds, clients at work, every invariant checked after every event. Liveness
-phase: no fault is left and a majority of the voters runs; within a bounded time there is a leader, which stays,
-writes succeed again, and every running node has all that is committed. At last the clients' histories are judged.
+Safety phase: faults of the drawn kinds, active clients, every invariant checked after every event. Liveness
+phase: no faults, and at least a majority of the voters runs; within a bounded time a stable leader is elected,
+writes succeed again, and every running node has all committed records. Finally the clients' histories are checked.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ from quorumd.simulator.workload.feature_operator import FeatureOperator
 from quorumd.simulator.workload.kept_records_writer import KeptRecordsWriter
 
 MAX_EVENTS_PER_INSTANT = 20_000
-"""More callbacks than that at one moment of virtual time: something calls itself for ever."""
+"""More callbacks than this at one instant of virtual time mean an endless loop."""
 MAX_BOOT_DELAY_MS = 100.0
 LIVENESS_WRITES = 3
 RESPONSE_TIMEOUT_MS = 500.0
-"""How long a node of a whole cluster may take for an answer."""
+"""Maximum response time of a node once the cluster has recovered."""
 PROGRESS = "a healthy majority makes progress"
 CHECK_INTERVAL_MS = 50.0
-"""How often the liveness phase looks whether it is over."""
+"""Interval at which the liveness phase checks its conditions."""
 
 
 class Simulation:
-    """Everything of one run. `Simulation(seed).run()` is the whole interface."""
+    """One run. `Simulation(seed).run()` is the main interface."""
 
     def __init__(
         self, seed: int, options: SimulationOptions | None = None, timeline: Timeline | None = None
@@ -91,7 +91,7 @@ class Simulation:
             self._inspector.features,
         )
         self._history = History(self._inspector.acknowledged, self._inspector.read)
-        # From streams of their own: fewer machines or less time change neither when faults come nor of what kind.
+        # Separate streams: fewer machines or less time change neither the times nor the kinds of faults.
         self._schedule = streams.stream("fault schedule")
         self._faults = [fault for fault in ALL_FAULTS if fault.name in self._options.faults]
         self._injecting = bool(self._faults)
@@ -110,7 +110,7 @@ class Simulation:
             timeline.attach(self._heap, self._cluster, self._history)
 
     def run(self) -> Report:
-        """Run to the end, or to the first broken promise."""
+        """Run to the end, or to the first violation."""
         violations: tuple[Violation, ...] = ()
         try:
             for node_id in self._cluster.machines:
@@ -146,18 +146,17 @@ class Simulation:
         )
 
     def call_at(self, time_ms: float, look: Callable[[], None]) -> None:
-        """Before `run`: call back when virtual time has come so far, if the run lasts so long. Whoever looks changes
-        the trace by that, and nothing else."""
+        """Schedule a call at a virtual time, before `run`; the call changes only the trace."""
         self._heap.call_later(time_ms, look, b"look")
 
     def stored_files(self) -> dict[int, dict[str, bytes]]:
-        """The files on each machine's disk at this moment, by node id and path, as a process would read them; without
+        """Return the current files of each machine by node id and path, as a process would read them, without
         machines that an operator runs with a wrong folder."""
         machines = self._cluster.machines.values()
         return {m.node_id: m.disk.contents() for m in machines if m.set_aside is None}
 
     def draws_hash(self) -> str:
-        """The same whenever the same code runs the same seed with the same options, see `Streams.draws_hash`."""
+        """Return a hash of all random draws, equal for equal code, seed and options (`Streams.draws_hash`)."""
         return self._streams.draws_hash()
 
     # ---- running
@@ -172,13 +171,13 @@ class Simulation:
             if not heap.step(until_ms):
                 return False
         except PowerLost:
-            pass  # The cluster sees it below, as it does where a node's code caught this.
+            pass  # Handled below, as if the node's code had caught it.
         except InvariantViolation:
             raise
         except Exception as error:
-            who = heap.touched.name if heap.touched is not None else "the simulator"
+            process = heap.touched.name if heap.touched is not None else "the simulator"
             text = "".join(traceback.format_exception(error))
-            raise InvariantViolation("no unexpected errors", f"{who}: {error!r}\n{text}") from error
+            raise InvariantViolation("no unexpected errors", f"{process}: {error!r}\n{text}") from error
         self._check_time_advances()
         self._check_pauses()
         touched = heap.touched
@@ -186,8 +185,8 @@ class Simulation:
             machine = self._cluster.machines[touched.node_id]
             if machine.process is touched and not machine.disk.has_power:
                 self._cluster.lost_power(machine)
-            # A node that ends may have committed and answered before that, in the same event. One that ends in good
-            # order has closed its log, and did so before.
+            # A node that exits may have committed and responded before, in the same event. One that shuts down in an
+            # orderly way has closed its log and was checked before.
             elif touched.alive and not (machine.exiting and machine.stopping):
                 self._inspector.look(machine, heap.ended_ms)
                 self._pauses.look(machine)
@@ -199,19 +198,19 @@ class Simulation:
         if self._stable_leadership is not None:
             self._stable_leadership.look()
         if self._timeline is not None:
-            # After the inspector, whose copies of logs it reads, and when who lost power is gone.
+            # After the inspector, whose log mirrors it reads, and after processes without power have ended.
             self._timeline.look()
         return True
 
     def _check_pauses(self) -> None:
-        """Whatever a node has to apply, load or take back, it serves others in between. Models of brokers may ask for
-        thousands of records at once."""
+        """Check that a node that applies, loads or undoes records serves requests in between. Not checked with broker
+        models, which may request thousands of records at once."""
         options, worked_ms = self._options, self._heap.ended_ms - self._heap.now_ms
         at_once = 2 * (options.kept_records_at_once + options.workload.clients) + SLICE_RECORDS
         if not options.brokers.count and worked_ms > 2 * SLICE_MS + at_once * options.record_ms:
-            who = self._heap.touched.name if self._heap.touched is not None else "the simulator"
+            process = self._heap.touched.name if self._heap.touched is not None else "the simulator"
             raise InvariantViolation(
-                "a busy node keeps serving requests", f"{who} worked for {worked_ms:.0f} ms"
+                "a busy node keeps serving requests", f"{process} was busy for {worked_ms:.0f} ms"
             )
 
     def _check_time_advances(self) -> None:
@@ -219,8 +218,8 @@ class Simulation:
         if heap.now_ms != self._moment_ms:
             self._moment_ms, self._moment_began = heap.now_ms, heap.events
         elif heap.events - self._moment_began > MAX_EVENTS_PER_INSTANT:
-            who = heap.touched.name if heap.touched is not None else "the simulator"
-            raise InvariantViolation("virtual time advances", f"{who} does not let time move on")
+            process = heap.touched.name if heap.touched is not None else "the simulator"
+            raise InvariantViolation("virtual time advances", f"{process} schedules work without end")
 
     def _schedule_fault(self) -> None:
         if self._faults:
@@ -240,20 +239,20 @@ class Simulation:
             self._injected.append((number, self._heap.now_ms, fault.name))
             if self._timeline is not None:
                 self._timeline.fault(number, fault.name)
-            # From a stream of its own: leaving one out draws nothing else for the others.
+            # A separate stream per fault: omitting one does not change the draws of the others.
             fault.inject(self._cluster, self._streams.stream("fault", number))
         self._schedule_fault()
 
     # ---- the liveness phase
 
     def _require_liveness(self) -> None:
-        """No more faults: a majority of the voters must become a working quorum."""
+        """End all faults and require that a majority of the voters becomes a working quorum."""
         self._injecting = False
         self._cluster.repair()
         if self._brokers is not None:
             self._brokers.end_faults()
         if self._options.record_ms and self._streams.stream("last kill").random() < 0.5:
-            # All that the nodes know they have to apply anew.
+            # After this the nodes must apply the whole log again.
             for machine in self._cluster.running():
                 self._cluster.kill(machine.node_id)
         core = self._choose_core()
@@ -269,19 +268,19 @@ class Simulation:
         began_ms, incarnations = self._heap.now_ms, self._incarnations(core)
         deadline = self._heap.now_ms + self._options.liveness_ms
         while self._history.acknowledged_writes < acknowledged + LIVENESS_WRITES:
-            self._wait(deadline, f"no writes succeed with nodes {core} running")
+            self._wait(deadline, f"no writes succeeded with nodes {core} running")
         for client in self._clients:
             client.running = False
         self._kept_records.running = self._feature_operator.running = False
         if self._brokers is not None:
             self._require_settled(self._brokers, deadline)
         while not self._is_whole(core):
-            self._wait(deadline, f"nodes {core} do not agree on all that is committed")
+            self._wait(deadline, f"nodes {core} did not agree on the committed records")
         while not self._readiness.all_voters_are_ready(core):
-            self._wait(deadline, f"not all voters among nodes {core} are ready")
+            self._wait(deadline, f"not all voters among nodes {core} were ready")
         self._require_membership(core, self._heap.now_ms + self._options.liveness_ms)
         sealed = sealed_segments(self._cluster)
-        self._require_answers(began_ms, set(self._incarnations(core).items()) & set(incarnations.items()))
+        self._require_responses(began_ms, set(self._incarnations(core).items()) & set(incarnations.items()))
         require_checkpoints(self._cluster, sealed)
         interval_ms = self._options.idle_interval_ms
         if interval_ms:
@@ -294,7 +293,7 @@ class Simulation:
             LastVoterChange(self._cluster, random, self._run_until, partial(self._is_whole, core)).require()
 
     def _require_membership(self, core: list[int], deadline: float) -> None:
-        """Whatever was unregistered, and whoever lost its vote: nodes put it right by themselves."""
+        """Require that nodes register again, and that with auto join former voters become voters again."""
         for missing, invariant in ((unregistered, REGISTERED), (without_vote, JOINED)):
             while text := missing(self._cluster, core):
                 self._wait(deadline, text, invariant)
@@ -303,20 +302,22 @@ class Simulation:
             random = self._streams.stream("last unregistrations")
             LastUnregistrations(self._cluster, random, self._run_until).require()
         while not self._is_whole(core):
-            self._wait(deadline, f"nodes {core} do not agree on all that is committed")
+            self._wait(deadline, f"nodes {core} did not agree on the committed records")
 
     def _require_settled(self, brokers: BrokerFleet, deadline: float) -> None:
-        """Records are acknowledged again; then, without new ones, everything that was begun comes to its end."""
+        """Require that brokers acknowledge records again and then, without new ones, that all pending work ends."""
         acknowledged = brokers.traffic.acknowledged
         while brokers.can_write() and brokers.traffic.acknowledged < acknowledged + LIVENESS_WRITES:
-            self._wait(deadline, f"no records are acknowledged: {brokers.missing()}", "brokers make progress")
+            text = f"no records were acknowledged: {brokers.missing()}"
+            self._wait(deadline, text, "brokers make progress")
         brokers.end_traffic()
         while brokers.missing():
             self._wait(deadline, brokers.missing(), "brokers make progress")
 
-    def _require_answers(self, began_ms: float, incarnations: set[tuple[str, int]]) -> None:
-        """The cluster is whole: whoever waits for one of these processes hears of it soon. A request may have been
-        forwarded to a leader that is gone, whose silence takes as long as requests between nodes may take.
+    def _require_responses(self, began_ms: float, incarnations: set[tuple[str, int]]) -> None:
+        """Require that every client that waits for one of these processes gets a response soon.
+
+        A request may have been forwarded to a leader that is gone, which takes a request timeout between nodes.
         """
         hosts = {host for host, _ in incarnations}
         waiting = [(client, client.waits_for) for client in self._clients]
@@ -328,22 +329,22 @@ class Simulation:
             if host in hosts and since_ms > began_ms:
                 waited_ms = self._heap.now_ms - since_ms
                 raise InvariantViolation(
-                    "requests get a response", f"a client waits for {host} for {waited_ms:.0f} ms"
+                    "requests get a response", f"a client has waited for {host} for {waited_ms:.0f} ms"
                 )
 
     def _incarnations(self, node_ids: list[int]) -> dict[str, int]:
-        """Which process runs at each host."""
+        """Return the incarnation that runs on each host."""
         machines = [self._cluster.machines[node_id] for node_id in node_ids]
         return {machine.host: machine.incarnation for machine in machines}
 
     def _choose_core(self) -> list[int]:
-        """Who runs in the liveness phase: everybody, or a bare majority of the voters and some observers.
+        """Choose the nodes of the liveness phase: all, or a minimal majority of the voters and some observers.
 
-        Everybody if the voters were changed: a reassignment waits for its targets.
+        All if the voters were changed, as a reassignment waits for its targets.
 
-        A voter that has nothing of a log which another has begun gives no vote until it has caught up, unless it
-        remembers to have taken part in the first election (hole 40 of the KIP-595 draft); one whose disk was
-        replaced is no voter any more. They do not count for the majority.
+        A voter with an empty log while another has started one does not grant votes until it has caught up, unless
+        its quorum-state shows that it took part in the first election (hole 40 of the KIP-595 draft); one whose disk
+        was replaced is no longer a voter. These do not count for the majority.
         """
         random = self._streams.stream("core")
         machines, voters = list(self._cluster.machines), list(self._cluster.voters)
@@ -356,7 +357,7 @@ class Simulation:
             and (machine.durable_log.holds(first) == len(first) or _remembers_its_vote(machine))
         ]
         majority = len(voters) // 2 + 1
-        # `quorum.voters` alone founds nothing before all of them run.
+        # With `quorum.voters` alone, all of them must run to found the quorum.
         unfounded = not first and not self._options.initial_controllers
         if unfounded or self._cluster.voters_changed or random.random() < 0.5 or len(counting) < majority:
             return machines
@@ -371,7 +372,7 @@ class Simulation:
         self._run_until(min(deadline, self._heap.now_ms + CHECK_INTERVAL_MS))
 
     def _is_whole(self, core: list[int]) -> bool:
-        """One leader that everybody follows, all logs and high watermarks the same, no reassignment under way."""
+        """Whether all follow one leader with equal logs and high watermarks, and no reassignment is in progress."""
         nodes = [self._cluster.machines[node_id].node for node_id in core]
         states = {
             (node.engine.epoch, node.engine.leader_id, node.log.end_offset, node.engine.high_watermark)
@@ -421,7 +422,7 @@ class Simulation:
 
 
 def _remembers_its_vote(machine: Machine) -> bool:
-    """Whether its quorum-state says, durably, that its empty log is no replaced disk."""
+    """Whether its durable quorum-state shows that its empty log is not the result of a replaced disk."""
     data = machine.disk.durable_bytes(QUORUM_STATE, 0, 1 << 16)
     state = json.loads(data.partition(b"\n")[0]) if data else {}
     return state.get("leaderEpoch", 0) > 0 and not state.get("catchingUp", False)

@@ -56,7 +56,7 @@ def test_who_loses_power_while_it_starts_is_told_of() -> None:
         Simulation(seed, options, timeline).run()
         entries = [entry for entry in timeline.entries if entry.lane != "clients"]
         for index, entry in enumerate(entries):
-            if entry.text != "is gone" or not entries[index - 1].text.startswith("starts"):
+            if entry.text != "ends" or not entries[index - 1].text.startswith("starts"):
                 continue
             ended_at_once += 1
             until = next(
@@ -70,8 +70,8 @@ def test_who_loses_power_while_it_starts_is_told_of() -> None:
 def test_restarts_do_not_cut_logs() -> None:
     timeline = Timeline()
     Simulation(1, SimulationOptions(faults={"kill": 1.0}, safety_ms=5000.0), timeline).run()
-    assert sum(entry.text.startswith("starts, life 2") for entry in timeline.entries) > 0
-    assert not [entry.text for entry in timeline.entries if entry.text == "log cut to offset 0"]
+    assert sum(entry.text.startswith("starts, incarnation 2") for entry in timeline.entries) > 0
+    assert not [entry.text for entry in timeline.entries if entry.text == "log truncated to offset 0"]
 
 
 def test_a_promise_broken_while_a_node_starts_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,10 +126,8 @@ def test_idle_messages_are_folded_and_windows_cut(told: tuple[Report, Timeline])
     entries = told[1].entries
     text = list(lines(entries))
     assert len(text) < len(entries)
-    folded = sum(
-        int(match[1]) for line in text if (match := re.search(r"(\d+) messages with nothing new", line))
-    )
-    assert len(text) + folded - sum("nothing new" in line for line in text) == len(entries)
+    folded = sum(int(match[1]) for line in text if (match := re.search(r"(\d+) routine messages", line)))
+    assert len(text) + folded - sum("routine messages" in line for line in text) == len(entries)
     cut = window(entries, 1000.0, 2000.0)
     assert cut
     assert all(1000.0 <= entry.time_ms <= 2000.0 for entry in cut)
@@ -190,7 +188,7 @@ def test_messages_under_way_at_the_end_are_not_said_to_be_lost() -> None:
         for fate, message in fates.items()
     }
     assert [str(entry).split("[")[1] for entry in entries.values()] == [
-        "never arrives]", "under way at the end]", "arrives after 2.0 ms]",
+        "never arrives]", "in flight at the end]", "arrives after 2.0 ms]",
     ]  # fmt: skip
     assert [entry.as_json()["is_under_way"] for entry in entries.values()] == [False, True, False]
     text = page("", [], ["clients", "node 1", "node 2"], list(entries.values()))
@@ -205,7 +203,7 @@ def test_a_run_that_ends_in_mid_air_leaves_messages_under_way(monkeypatch: pytes
     monkeypatch.setattr(CommitListeners, "committed", broken)
     timeline = Timeline()
     assert not Simulation(SEED, timeline=timeline).run().ok
-    assert "[under way at the end]" in "\n".join(map(str, timeline.entries))
+    assert "[in flight at the end]" in "\n".join(map(str, timeline.entries))
 
 
 def test_a_page_leaves_the_oldest_out_and_says_so() -> None:
@@ -260,7 +258,7 @@ def test_explain_on_the_command_line(
     html = tmp_path_factory.mktemp("page") / "seed.html"
     assert run(["simulate", "--seed", str(SEED), "--explain", "--to", "500ms", "--html", str(html)]) == 0
     out = capsys.readouterr().out
-    assert "starts, life 1" in out
+    assert "starts, incarnation 1" in out
     assert f"seed {SEED}: ok" in out
     assert html.read_text().startswith("<!doctype html>")
     assert run(["simulate", "--seed", str(SEED), "--explain", "--output", "json", "--to", "500ms"]) == 0

@@ -1,22 +1,22 @@
-"""Brokers for the partition controller: processes of the simulation that replicate data, pure models.
+"""Models of brokers that replicate data, as processes of the simulation, for tests of the partition controller.
 
-What they say to the quorum is what brokers say, in its bytes: registration, heartbeats, AlterPartition, fetches of
-the metadata log. What they say to each other is Fetch; the records in it are the model's.
+Their requests to the quorum are those of real brokers, byte for byte: registration, heartbeats, AlterPartition,
+fetches of the metadata log. Between each other they use Fetch, with records of the model.
 
-    options       how many, and how they behave
-    broker_disk   its log directories, and which of them are cordoned
-    data_log      the log of one replica, and how two logs differ
+    options       number and behaviour of brokers
+    broker_disk   log directories, and which of them are cordoned
+    data_log      the log of one replica, and differences between two logs
     replica       one replica, pure: leader and follower
-    data_wire     Fetch between brokers; data_server, data_fetcher: its two ends
-    metadata      the metadata log as an observer sees it
+    fetch_codec   Fetch between brokers; fetch_server, replica_fetcher: its two ends
+    metadata      the metadata log, fetched as an observer
     lifecycle     registration, heartbeats, controlled shutdown
-    isr_changes   AlterPartition, again and again until it is answered
+    isr_changes   AlterPartition, with retries
     directories   AssignReplicasToDirs, after a broker got another disk or chose a directory
-    channel       a connection for one purpose
-    broker        one life of a broker
-    population    all of them: starts, ends, what a disk loses
-    traffic       producers and consumers; admin: administrators
-    ledger        what became of the records of one partition
-    scene         what checkers look at; observation: keeps it up to date
-    checkers      promises about brokers and their records
+    request_channel  a connection for one purpose
+    broker        one incarnation of a broker
+    fleet         all brokers: starts, ends, losses of disks
+    traffic       producers and consumers; admin: administrators; metadata_reader: a client that reads metadata
+    partition_history  the outcomes of the records of one partition
+    cluster_view  the state that checkers observe; observation: updates it
+    checkers/     invariants of brokers and their records
 """

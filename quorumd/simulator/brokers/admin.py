@@ -1,4 +1,4 @@
-"""What administrators want of the controller: topics, reassignments and elections, one wish at a time."""
+"""Administrators: requests for topics, reassignments, elections and configs, one at a time."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ SET: Final = 0
 DELETE: Final = 1
 
 AdminRequest = tuple[Message, int] | None
-"""A request and its version; None where there is nothing to wish."""
+"""A request and its version; None if none is possible."""
 
 
 class Administrator:
-    """Asks any node, as clients do, about what is committed by now."""
+    """Sends requests that fit the committed metadata to random nodes, like a client."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Administrator:
         if options.only_topics:
             self._requests = [(3.0, self._create), (2.0, self._delete), (1.0, self._grow)]
         self._revertible: tuple[str, int] | None = None
-        """A partition of which a cancel was refused."""
+        """A partition whose cancellation was refused."""
 
     def start(self) -> None:
         self._next()
@@ -102,19 +102,19 @@ class Administrator:
         if not self.running:
             return
         weights = [weight for weight, _ in self._requests]
-        ((_, wish),) = self._random.choices(self._requests, weights)
-        wanted = self._revert() or (wish() if self._topics() else self._create())
+        ((_, build),) = self._random.choices(self._requests, weights)
+        wanted = self._revert() or (build() if self._topics() else self._create())
         if wanted is None:
             self._next()
             return
         request, version = wanted
-        answered = partial(self._answered, request)
-        self._timer = self._heap.call_later(TIMEOUT_MS, partial(answered, None), b"timeout", self._process)
-        self._link = RequestConnection("administrator", request, version, answered)
+        on_response = partial(self._on_response, request)
+        self._timer = self._heap.call_later(TIMEOUT_MS, partial(on_response, None), b"timeout", self._process)
+        self._link = RequestConnection("administrator", request, version, on_response)
         host, port = self._random.choice(self._nodes)
         self._network.connect(host, port, self._link)
 
-    def _answered(self, request: Message, message: Message | None) -> None:
+    def _on_response(self, request: Message, message: Message | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
         if self._link is not None:
@@ -129,14 +129,14 @@ class Administrator:
             self._revertible = rejected_cancel(request, message)
         self._next()
 
-    # Wishes
+    # Requests
 
     def _topics(self) -> list[Topic]:
         image = self._observation.view.image
         return [image.topics[topic_id] for _, topic_id in sorted(image.topic_ids.items())]
 
     def _one(self, reassigning: bool | None = None) -> list[tuple[Topic, int]]:
-        """Some partitions of one topic, of those under reassignment, of others, or of any."""
+        """Draw partitions of one topic: reassigning ones, others, or any."""
         topic = self._random.choice(self._topics())
         numbers = [
             number
@@ -185,7 +185,7 @@ class Administrator:
         )
 
     def _revert(self) -> AdminRequest:
-        """What the refusal of a cancel says: a reassignment to the originals."""
+        """Request the reassignment that a refused cancellation suggests: to the original replicas."""
         if self._revertible is None:
             return None
         (name, number), self._revertible = self._revertible, None
@@ -216,8 +216,8 @@ class Administrator:
     def _elect(self) -> AdminRequest:
         wire = elect_leaders_request
         partitions = self._one()
-        asked = [wire.TopicPartitions(topic.name, [number]) for topic, number in partitions]
-        return wire.ElectLeadersRequest(PREFERRED, asked, int(TIMEOUT_MS)), 2
+        topics = [wire.TopicPartitions(topic.name, [number]) for topic, number in partitions]
+        return wire.ElectLeadersRequest(PREFERRED, topics, int(TIMEOUT_MS)), 2
 
     def _list(self) -> AdminRequest:
         return list_partition_reassignments_request.ListPartitionReassignmentsRequest(
@@ -225,7 +225,7 @@ class Administrator:
         ), 0
 
     def _change_min_isr(self) -> AdminRequest:
-        """Of a topic. At times that of all brokers is removed: it must be refused."""
+        """Change that of a topic; at times remove the cluster-wide one, which must be refused."""
         wire, topic = incremental_alter_configs_request, self._random.choice(self._topics())
         if self._random.random() < 0.1:
             config = wire.AlterableConfig(MIN_INSYNC_REPLICAS, DELETE, None)
@@ -237,22 +237,23 @@ class Administrator:
 
 
 def rejected_cancel(request: Message, message: Message) -> tuple[str, int] | None:
-    """A partition, by topic and number, whose originals may lack what others have: so it was not cancelled."""
+    """Return a partition, by topic and number, whose cancellation was refused, because its original replicas may lack
+    records."""
     if not isinstance(
         request, alter_partition_reassignments_request.AlterPartitionReassignmentsRequest
     ) or not isinstance(message, alter_partition_reassignments_response.AlterPartitionReassignmentsResponse):
         return None
     cancelled = {
-        (topic.name, asked.partition_index)
+        (topic.name, partition.partition_index)
         for topic in request.topics
-        for asked in topic.partitions
-        if asked.replicas is None
+        for partition in topic.partitions
+        if partition.replicas is None
     }
     for topic in message.responses:
-        for told in topic.partitions:
+        for result in topic.partitions:
             if (
-                told.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
-                and (topic.name, told.partition_index) in cancelled
+                result.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+                and (topic.name, result.partition_index) in cancelled
             ):
-                return topic.name, told.partition_index
+                return topic.name, result.partition_index
     return None

@@ -1,4 +1,4 @@
-"""One life of a broker: what it has applied of the metadata, its replicas, and what it says to whom."""
+"""One incarnation of a broker: its metadata, its replicas, and its requests."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ DATA_PORT: Final = 9092
 
 
 class Watcher(Protocol):
-    """Who is told what happens at brokers."""
+    """Callbacks about brokers."""
 
     def changed(self, broker: Broker, where: PartitionId) -> None:
-        """Something of a replica, or whether there is one."""
+        """A replica was changed, created or removed."""
 
     def metadata_applied(self, broker: Broker, batch: MetadataBatch) -> None: ...
 
@@ -57,29 +57,29 @@ class Watcher(Protocol):
     def proposed(self, broker: Broker, proposal: Proposal) -> None: ...
 
     def proposal_completed(
-        self, broker: Broker, proposal: Proposal, error: ErrorCode, answer: Partition | None
+        self, broker: Broker, proposal: Proposal, error: ErrorCode, partition: Partition | None
     ) -> None: ...
 
     def registered(self, broker: Broker) -> None: ...
 
     def heartbeat_completed(
         self, broker: Broker, request: broker_heartbeat_request.BrokerHeartbeatRequest,
-        answer: broker_heartbeat_response.BrokerHeartbeatResponse,
+        response: broker_heartbeat_response.BrokerHeartbeatResponse,
     ) -> None: ...  # fmt: skip
 
     def heartbeat_failed(
         self, broker: Broker, request: broker_heartbeat_request.BrokerHeartbeatRequest
     ) -> None: ...
 
-    def admin_request_completed(self, request: Message, answer: Message) -> None:
-        """What somebody wanted of the controller for others."""
+    def admin_request_completed(self, request: Message, response: Message) -> None:
+        """An administrator, or a broker that needs producer ids, received a response."""
 
     def shutdown_granted(self, broker: Broker) -> None:
-        """Its controlled shutdown may end."""
+        """The controller has completed the broker's controlled shutdown."""
 
 
 class Broker:
-    """`replicas`: those on its disk, from the moment on when it has caught up with the metadata."""
+    """One incarnation. `replicas`: those on its disk, once it has caught up with the metadata."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Broker:
         self.metadata = MetadataObserver(broker_id, self._metadata_applied)
         self.is_published = False
         self.needs_producer_ids = True
-        """Whether it acts on the metadata."""
+        """Whether it has caught up and acts on the metadata."""
         self.replicas: dict[PartitionId, Replica] = {
             where: Replica(where, broker_id, self, log, high_watermark)
             for where, (log, high_watermark) in disk.logs.items()
@@ -119,7 +119,7 @@ class Broker:
         self._directories = self._channel("directories", options.session_timeout_ms / 2)
         self._producer_ids = self._channel("producer ids", options.session_timeout_ms / 2)
         self.isr_network = isr_network
-        """What changes of ISRs go over: faults like these."""
+        """The network of AlterPartition requests, which faults delay."""
         self.isr_channel = Channel(
             f"broker-{broker_id}-isr", heap, isr_network, process, options.controller_timeout_ms
         )
@@ -128,7 +128,7 @@ class Broker:
         )
 
     def start(self, cluster_id: str, incarnation_id: KafkaUuid, features: Sequence[SupportedFeature]) -> None:
-        """Begin; the clean-shutdown file is gone before anything is appended."""
+        """Start; the clean-shutdown file is removed before anything is appended."""
         options = self._options
         self.previous_epoch, self.disk.clean_epoch = self.disk.clean_epoch, -1
         rack = f"rack-{self.id % options.racks}" if options.racks else None
@@ -157,14 +157,14 @@ class Broker:
         return self.lifecycle.state is State.SHUTTING_DOWN
 
     def shut_down(self) -> None:
-        """Ask the controller to take over what this broker leads."""
+        """Request a controlled shutdown."""
         self.lifecycle.shut_down()
 
     def led(self) -> list[Replica]:
         return [replica for replica in self.replicas.values() if replica.leadership is not None]
 
     def write(self, where: PartitionId, value: int) -> None:
-        """A producer's, with acks=all; refused where this broker does not lead."""
+        """Write a producer's record with acks=all; refused if this broker does not lead the partition."""
         replica = self.replicas.get(where)
         if replica is not None and replica.leadership is not None:
             replica.append(value, self._heap.now_ms + self._options.write_timeout_ms)
@@ -189,12 +189,12 @@ class Broker:
     def _fetch_metadata(self) -> None:
         address = self._controller() or self._random.choice(self._nodes)
         request, version = self.metadata.request(METADATA_WAIT_MS)
-        self._metadata_channel.ask(address, request, version, self._metadata_received)
+        self._metadata_channel.send(address, request, version, self._metadata_received)
 
     def _metadata_received(self, message: Message | None) -> None:
         if message is None:
             self.metadata.leader = None
-        elif self.metadata.answered(message):
+        elif self.metadata.handle_response(message):
             self._publish()
             self._heap.call_later(0.0, self._fetch_metadata, b"metadata", self.process)
             return
@@ -204,10 +204,10 @@ class Broker:
         self._watcher.metadata_applied(self, batch)
 
     def _publish(self) -> None:
-        """Act on what was applied: on what partitions have become, not on how they came there."""
+        """Act on the applied metadata: on the present state of partitions, not on single changes."""
         image = self.metadata.image
         if not self.is_published:
-            # Before that the metadata may be of its last life, in which it led what it leads no more.
+            # Before it has caught up, the metadata may have leaderships of its previous incarnation.
             if not self.lifecycle.is_caught_up or not self.metadata.has_caught_up:
                 return
             self.is_published = True
@@ -252,7 +252,7 @@ class Broker:
         return self.replicas.get(where) if self.is_published else None
 
     def _follow(self) -> None:
-        """Every leader that a replica follows has a fetcher."""
+        """Start a fetcher for every leader that a replica follows."""
         for replica in self.replicas.values():
             if replica.known is None or replica.leadership is not None:
                 continue
@@ -279,14 +279,14 @@ class Broker:
         broker = self.metadata.image.brokers.get(broker_id)
         return (broker.endpoints[0].host, broker.endpoints[0].port) if broker is not None else None
 
-    def fetched(self, where: PartitionId, fetch: Fetch, answer: Fetched) -> None:
+    def fetched(self, where: PartitionId, fetch: Fetch, result: Fetched) -> None:
         replica = self.replicas.get(where)
         if replica is not None:
-            replica.fetched(fetch, answer)
+            replica.fetched(fetch, result)
             self._watcher.changed(self, where)
 
     def _touched(self, where: PartitionId) -> None:
-        """A leader's replica has changed: followers may wait for that."""
+        """Wake delayed fetches of followers after a change of a leader's replica."""
         self._watcher.changed(self, where)
         self._server.wake((where,))
 
@@ -306,15 +306,15 @@ class Broker:
             replica.log.flush()
             self.disk.logs[where] = (replica.log, replica.high_watermark)
 
-    def _proposal_completed(self, proposal: Proposal, error: ErrorCode, answer: Partition | None) -> None:
-        self._watcher.proposal_completed(self, proposal, error, answer)
+    def _proposal_completed(self, proposal: Proposal, error: ErrorCode, partition: Partition | None) -> None:
+        self._watcher.proposal_completed(self, proposal, error, partition)
         replica = self.replicas.get(proposal.where)
         if replica is not None:
-            replica.answered(proposal, error, answer)
+            replica.proposal_completed(proposal, error, partition)
             self._touched(proposal.where)
 
     def misplaced_replicas(self) -> list[PartitionId]:
-        """Those that the metadata has in other directories."""
+        """Return the replicas that the metadata has in other directories."""
         return directories.misplaced_replicas(self.id, self.disk.directory_of, self.replicas.values())
 
     def _assign_directories(self) -> None:
@@ -322,19 +322,19 @@ class Broker:
         wrong = self.misplaced_replicas()
         if wrong and address is not None and not self._directories.is_waiting:
             request = directories.request_of(self.id, self.epoch, self.disk.directory_of, wrong)
-            self._directories.ask(address, request, directories.VERSION, lambda message: None)
+            self._directories.send(address, request, directories.VERSION, lambda message: None)
 
     def _allocate_producer_ids(self) -> None:
         address = self._controller() if self.needs_producer_ids else None
         if address is not None and self.epoch >= 0 and not self._producer_ids.is_waiting:
             request = AllocateProducerIdsRequest(self.id, self.epoch)
-            self._producer_ids.ask(address, request, 0, partial(self._producer_ids_received, request))
+            self._producer_ids.send(address, request, 0, partial(self._producer_ids_received, request))
 
     def _producer_ids_received(self, request: Message, message: Message | None) -> None:
         if message is not None:
             self._watcher.admin_request_completed(request, message)
 
-    # Surroundings of its replicas
+    # ReplicaContext
 
     def min_isr(self, where: PartitionId) -> int:
         topic = self.metadata.image.topics.get(where.topic_id)
@@ -367,7 +367,7 @@ class Broker:
     def settled(self, replica: Replica, value: int, outcome: Outcome) -> None:
         self._watcher.settled(self, replica, value, outcome)
 
-    # What the controller says
+    # LifecycleListener
 
     def registered(self, epoch: int) -> None:
         del epoch
@@ -375,9 +375,9 @@ class Broker:
 
     def heartbeat_completed(
         self, request: broker_heartbeat_request.BrokerHeartbeatRequest,
-        answer: broker_heartbeat_response.BrokerHeartbeatResponse,
+        response: broker_heartbeat_response.BrokerHeartbeatResponse,
     ) -> None:  # fmt: skip
-        self._watcher.heartbeat_completed(self, request, answer)
+        self._watcher.heartbeat_completed(self, request, response)
         if not self.is_published:
             self._publish()
 

@@ -10,22 +10,21 @@ from quorumd.simulator.brokers.data_log import DataLog
 
 
 class Disk:
-    """What outlives a broker's process. `clean_epoch`: what its clean-shutdown file says, -1 without one.
-    `cordoned`: numbers of the directories on which operators want no new replicas, None where brokers do not know of
-    cordons."""
+    """The disk of a broker, which outlives its processes. `clean_epoch`: broker epoch in the clean-shutdown file, -1
+    without one. `cordoned`: numbers of the cordoned directories, None if brokers do not support cordons."""
 
     def __init__(self, directory_ids: Sequence[KafkaUuid], *, knows_cordons: bool = False) -> None:
         self.directory_ids = list(directory_ids)
         self.cordoned: set[int] | None = set() if knows_cordons else None
         self.clean_epoch = -1
         self.logs: dict[PartitionId, tuple[DataLog, int]] = {}
-        """With the high watermark that was saved."""
+        """Each log with its checkpointed high watermark."""
         self._places: dict[PartitionId, int] = {}
-        """The number of the directory that each log is in."""
+        """Number of the directory of each log."""
 
     @property
     def cordoned_ids(self) -> list[KafkaUuid] | None:
-        """What heartbeats say."""
+        """The cordoned directories in heartbeats."""
         return (
             None
             if self.cordoned is None
@@ -34,11 +33,11 @@ class Disk:
 
     @property
     def is_cordoned(self) -> bool:
-        """Whether all directories are."""
+        """Whether all directories are cordoned."""
         return self.cordoned is not None and len(self.cordoned) == len(self.directory_ids)
 
     def place(self, where: PartitionId) -> None:
-        """Choose a directory for a new log: the one with fewest, of those that are not cordoned if there are any."""
+        """Choose the directory of a new log: that with the fewest logs, preferably not cordoned."""
         numbers = range(len(self.directory_ids))
         usable = [number for number in numbers if number not in (self.cordoned or ())] or list(numbers)
         taken = list(self._places.values())
@@ -52,7 +51,7 @@ class Disk:
         self._places.pop(where, None)
 
     def exchange(self, directory_ids: Sequence[KafkaUuid]) -> None:
-        """Have as many other directories, empty ones."""
+        """Replace all directories with the same number of empty ones."""
         self.directory_ids = list(directory_ids)
         self.logs.clear()
         self._places.clear()

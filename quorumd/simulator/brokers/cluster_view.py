@@ -1,4 +1,4 @@
-"""What the checkers of brokers look at: the committed metadata, all brokers, and what became of records."""
+"""The state that checkers of brokers observe: the committed metadata, all brokers, and the outcomes of records."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from quorumd.simulator.brokers.replica import Replica
 
 
 class PartitionChange(NamedTuple):
-    """What one record of the metadata log made of a partition."""
+    """The effect of one metadata record on a partition."""
 
     where: PartitionId
     before: Partition | None
     after: Partition | None
     names_leader: bool
     min_isr: int
-    """Of its topic, before or after the batch, whichever is smaller."""
+    """min.insync.replicas of its topic before or after the batch, whichever is smaller."""
 
 
 class Registration(NamedTuple):
-    """What one record, at this offset, made of a broker."""
+    """The effect of the record at this offset on a broker."""
 
     before: Broker | None
     after: Broker
@@ -36,78 +36,78 @@ class Registration(NamedTuple):
 
 @dataclass(slots=True)
 class BrokerView:
-    """One broker. `replicas`: of the process that runs, empty without one; `logs`: what is on its disk."""
+    """One broker. `replicas`: those of the running process, empty without one; `logs`: the logs on its disk."""
 
     id: int
     runs: bool = False
     incarnation: int = 0
     is_published: bool = False
     epoch: int = -1
-    """Of the process that runs, -1 as long as it has none."""
+    """Broker epoch of the running process, -1 before it has one."""
     replicas: Mapping[PartitionId, Replica] = field(default_factory=dict)
     logs: Mapping[PartitionId, DataLog] = field(default_factory=dict)
     fetchers: Mapping[int, object] = field(default_factory=dict)
-    """By the leader that they fetch from."""
+    """Partitions by the leader that they fetch from."""
     may_request_fence: bool = False
-    """Whether a heartbeat may be on its way that asks to be fenced: it shuts down, or one from its start was lost."""
-    heard_ms: float = -1.0
-    """When it sent the last heartbeat that was answered, -1 for never."""
+    """Whether a heartbeat that requests fencing may be in flight: it shuts down, or one from its start was lost."""
+    heartbeat_ms: float = -1.0
+    """When it sent the last heartbeat that got a response, -1 for never."""
     heartbeat_leader_epoch: int = -1
-    """By the leader of which epoch, as far as it knew."""
+    """The epoch of the leader that responded, as far as the broker knew."""
     leader_paused_ms: float = 0.0
-    """`ClusterView.leader_paused_ms` of that epoch when the heartbeat was answered."""
+    """`ClusterView.leader_paused_ms` of that epoch at the time of the response."""
     ended_ms: float = -1.0
     """When its last process ended, -1 for never."""
 
     def log(self, where: PartitionId) -> DataLog | None:
-        """Its log of a partition, be it up or down."""
+        """Return its log of a partition, whether or not it runs."""
         replica = self.replicas.get(where)
         return replica.log if replica is not None else self.logs.get(where)
 
 
 @dataclass(slots=True)
 class ClusterView:
-    """`image`: everything that is committed. `unclean`: broker epochs that began with less than a clean shutdown."""
+    """`image`: the committed metadata. `unclean`: broker epochs that started without a clean shutdown before."""
 
     image: ClusterImage = field(default_factory=ClusterImage)
     brokers: dict[int, BrokerView] = field(default_factory=dict)
     histories: dict[PartitionId, PartitionHistory] = field(default_factory=dict)
     unclean: dict[int, None] = field(default_factory=dict)
     requested_targets: dict[PartitionId, dict[tuple[int, ...], None]] = field(default_factory=dict)
-    """What administrators wanted partitions to be moved to."""
+    """The targets that administrators requested, by partition."""
     incarnations: dict[KafkaUuid, int] = field(default_factory=dict)
-    """Which start of its broker an incarnation is."""
+    """The number of each incarnation of a broker."""
     leads_since: dict[int, float] = field(default_factory=dict)
-    """When each epoch of the quorum came to have a leader."""
+    """When the leader of each epoch of the quorum was elected."""
     leader_paused_ms: dict[int, float] = field(default_factory=dict)
-    """How long the leader of each epoch has been paused in all; less than the truth where that is not certain."""
+    """Total pauses of the leader of each epoch; a lower bound."""
     now_ms: float = 0.0
     shortest_session_ms: float = 0.0
-    """On the fastest of all clocks."""
+    """The session timeout by the fastest clock."""
     longest_session_ms: float = 0.0
-    """On the slowest of all clocks."""
+    """The session timeout by the slowest clock."""
     is_balanced: bool = False
-    """Whether the controller gives leadership back to preferred leaders."""
+    """Whether the controller elects preferred leaders."""
     drains_in_batches: bool = False
-    """Whether a broker may have more partitions than change at once when it comes or goes."""
+    """Whether a broker may have more partitions than change in one step."""
 
     last_isr_members: dict[PartitionId, tuple[int, ...]] = field(default_factory=dict)
-    """The ISRs of partitions that had no leader when the ELR was enabled: Kafka leaves them so."""
+    """The ISRs of partitions that were leaderless when ELR was enabled: Kafka keeps them."""
 
     def elr_enabled(self) -> None:
-        """It was off until now."""
+        """Record that ELR was enabled."""
         for topic in self.image.topics.values():
             for number, row in topic.partitions.items():
                 if row.leader == NO_LEADER:
                     self.last_isr_members[PartitionId(topic.id, number)] = row.isr
 
     def changed(self, where: PartitionId, row: Partition | None) -> None:
-        """A partition is like that now, None for gone."""
+        """Record the new state of a partition, None if it was removed."""
         if row is None or row.leader != NO_LEADER or row.isr != self.last_isr_members.get(where):
             self.last_isr_members.pop(where, None)
 
     def may_remain_last(self, where: PartitionId, row: Partition, member: int) -> bool:
-        """Whether this broker may be in the ISR whatever became of it: without an ELR the last one stays."""
+        """Whether this broker may stay in the ISR in any state: without ELR the last member stays."""
         return row.isr == (member,) and (not self.image.elr_enabled or where in self.last_isr_members)
 
     def history(self, where: PartitionId) -> PartitionHistory:
@@ -120,28 +120,28 @@ class ClusterView:
         return self.image.partition(where)
 
     def min_isr(self, where: PartitionId) -> int:
-        """What is committed of min.insync.replicas."""
+        """Return the committed min.insync.replicas."""
         topic = self.image.topics.get(where.topic_id)
         return self.image.min_isr(topic.name) if topic is not None else 1
 
     def is_draining(self, broker: Broker) -> bool:
-        """Whether it may still be in sync and lead, though it is about to stop."""
+        """Whether a broker in controlled shutdown may still be in ISRs and lead."""
         return self.drains_in_batches and broker.in_controlled_shutdown and not broker.is_fenced
 
     def is_up(self, broker_id: int) -> bool:
-        """Whether the incarnation that the controller knows runs."""
+        """Whether the registered incarnation runs."""
         seen, known = self.brokers.get(broker_id), self.image.brokers.get(broker_id)
         return seen is not None and known is not None and seen.runs and seen.epoch == known.epoch
 
     def replicas(self, where: PartitionId) -> Iterator[tuple[BrokerView, Replica]]:
-        """Those of running brokers."""
+        """Iterate over the replicas of running brokers."""
         for seen in self.brokers.values():
             replica = seen.replicas.get(where)
             if replica is not None:
                 yield seen, replica
 
     def leaders(self, where: PartitionId) -> Iterator[tuple[BrokerView, Replica]]:
-        """Who leads in the epoch that is the newest committed one ("nonStale")."""
+        """Iterate over the leaders in the newest committed epoch ("nonStale")."""
         row = self.row(where)
         for seen, replica in self.replicas(where):
             if (

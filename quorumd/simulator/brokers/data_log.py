@@ -1,4 +1,4 @@
-"""The log of one replica: an epoch and a value at each offset, and what epochs tell of how two logs differ."""
+"""The log of one replica: an epoch and a value per offset; comparison of two logs by their epochs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _RECORD = Struct(">iq")
 
 
 class Record(NamedTuple):
-    """`epoch`: of the leader that appended it. `value`: no two records have the same."""
+    """`epoch`: that of the leader that appended it. `value`: unique."""
 
     epoch: int
     value: int
@@ -24,7 +24,7 @@ class EpochEnd(NamedTuple):
 
 
 class DataLog:
-    """Records from offset 0 on. `flushed`: what is below survives whatever happens but the loss of the disk.
+    """Records from offset 0 on. `flushed`: records below it survive everything except the loss of the disk.
 
     `epochs`: (epoch, start offset), both increasing; the leader epoch cache (KIP-101).
     """
@@ -43,12 +43,12 @@ class DataLog:
 
     @property
     def last_epoch(self) -> int:
-        """Of the last record, -1 without one."""
+        """The epoch of the last record, -1 without one."""
         return self.records[-1].epoch if self.records else -1
 
     def begin_epoch(self, epoch: int) -> None:
-        """An epoch begins at the end of the log. One that began without a record and that the leader of now does not
-        know is forgotten: its records would have come before these."""
+        """Start an epoch at the end of the log. A later epoch without records, unknown to the present leader, is
+        dropped."""
         while self.epochs and (self.epochs[-1][1] >= self.end_offset or self.epochs[-1][0] >= epoch):
             self.epochs.pop()
         self.epochs.append((epoch, self.end_offset))
@@ -60,7 +60,7 @@ class DataLog:
             self.records.append(record)
 
     def truncate(self, end_offset: int) -> None:
-        """Cut the log where it is longer."""
+        """Truncate the log to `end_offset` if it is longer."""
         if end_offset < self.end_offset:
             del self.records[end_offset:]
             while self.epochs and self.epochs[-1][1] >= end_offset:
@@ -71,7 +71,7 @@ class DataLog:
         self.flushed = self.end_offset
 
     def end_of(self, epoch: int) -> EpochEnd | None:
-        """Where the records up to this epoch end, with the newest epoch up to it; None if nothing is known of it."""
+        """Return the newest epoch up to this one and the end of its records; None if unknown."""
         if not self.epochs or epoch > self.epochs[-1][0]:
             return None
         if epoch == self.epochs[-1][0]:
@@ -84,14 +84,15 @@ class DataLog:
         return None
 
     def divergence(self, last_epoch: int, end_offset: int) -> EpochEnd | None:
-        """Where a log with that end leaves this one, None if it is a prefix of it (KIP-595, "Truncation")."""
+        """Return where a log with this end diverges, None if it is a prefix of this one (KIP-595, "Truncation")."""
         end = self.end_of(last_epoch)
         if end is not None and (end.epoch < last_epoch or end.end_offset < end_offset):
             return end
         return None
 
     def truncation_offset(self, diverging: EpochEnd) -> int:
-        """Where to truncate to after a leader told that the logs diverge; the next fetch may tell it again."""
+        """Return the truncation offset after a leader reported a divergence; the next fetch may report another
+        one."""
         own = self.end_of(diverging.epoch)
         if own is None:
             return min(diverging.end_offset, self.end_offset)

@@ -1,4 +1,4 @@
-"""Which directory a replica is in, as a broker tells the controller where that knows another one (KIP-858)."""
+"""AssignReplicasToDirs: a broker reports replicas that the metadata has in other directories (KIP-858)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from quorumd.simulator.brokers.replica import Replica
 VERSION: Final = 0
 
 DirectoryOf = Callable[[PartitionId], KafkaUuid]
-"""Where a broker has a replica."""
+"""Returns the directory of a replica."""
 
 
 def misplaced_replicas(
     broker_id: int, directory_of: DirectoryOf, replicas: Iterable[Replica]
 ) -> list[PartitionId]:
-    """The replicas that the metadata has in another directory than the one that they are in."""
+    """Return the replicas whose directory in the metadata differs from the actual one."""
     found = []
     for replica in replicas:
         known = replica.known
@@ -33,7 +33,7 @@ def misplaced_replicas(
 def request_of(
     broker_id: int, broker_epoch: int, directory_of: DirectoryOf, replicas: Sequence[PartitionId]
 ) -> assign_replicas_to_dirs_request.AssignReplicasToDirsRequest:
-    """Where each of these replicas is."""
+    """Build the request with the directories of these replicas."""
     wire = assign_replicas_to_dirs_request
     found: dict[KafkaUuid, dict[KafkaUuid, list[assign_replicas_to_dirs_request.PartitionData]]] = {}
     for where in replicas:

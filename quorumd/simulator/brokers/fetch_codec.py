@@ -1,4 +1,4 @@
-"""Fetch between brokers, in Kafka's bytes but for the records: those are of the model."""
+"""Fetch between brokers, in Kafka's format except for the records, which are those of the model."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ FetchPartitions = Sequence[tuple[PartitionId, Fetch]]
 FetchedPartitions = Sequence[tuple[PartitionId, Fetched]]
 
 
-def request_of(asked: FetchPartitions, longest_wait_ms: float) -> fetch_request.FetchRequest:
-    """One request for all these partitions, which one broker leads."""
+def request_of(fetches: FetchPartitions, longest_wait_ms: float) -> fetch_request.FetchRequest:
+    """Build the request for partitions with the same leader."""
     wire = fetch_request
-    _, first = asked[0]
+    _, first = fetches[0]
     topics: dict[KafkaUuid, list[fetch_request.FetchPartition]] = {}
-    for where, fetch in asked:
+    for where, fetch in fetches:
         topics.setdefault(where.topic_id, []).append(
             wire.FetchPartition(where.number, fetch.leader_epoch, fetch.offset, fetch.last_epoch, 0)
         )
@@ -34,7 +34,7 @@ def request_of(asked: FetchPartitions, longest_wait_ms: float) -> fetch_request.
 
 
 def decode_request(request: fetch_request.FetchRequest) -> FetchPartitions:
-    """What a broker asks for."""
+    """Return the requested partitions."""
     state = request.replica_state
     assert state is not None, "only brokers fetch data"
     return [
@@ -53,11 +53,12 @@ def decode_request(request: fetch_request.FetchRequest) -> FetchPartitions:
     ]
 
 
-def response_of(answered: FetchedPartitions) -> fetch_response.FetchResponse:
-    """The end of the leader's log goes where Kafka has the last stable offset: there are no transactions here."""
+def response_of(results: FetchedPartitions) -> fetch_response.FetchResponse:
+    """Build a response. The leader's log end offset uses the field of the last stable offset: the model has no
+    transactions."""
     wire = fetch_response
     topics: dict[KafkaUuid, list[fetch_response.PartitionData]] = {}
-    for where, fetched in answered:
+    for where, fetched in results:
         diverging = fetched.diverging
         topics.setdefault(where.topic_id, []).append(
             wire.PartitionData(

@@ -1,4 +1,4 @@
-"""The leader's end of fetches between brokers. A fetch that finds nothing new is parked until there is something."""
+"""The leader's end of fetches between brokers. A fetch without new data is delayed until there is some."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ LARGEST_REQUEST: Final = 1 << 20
 
 
 class _DelayedFetch:
-    """A fetch that waits."""
+    """A fetch that waits for data."""
 
-    __slots__ = ("asked", "request", "session", "timer")
+    __slots__ = ("fetches", "request", "session", "timer")
 
-    def __init__(self, session: DataSession, request: Request[Message], asked: FetchPartitions) -> None:
+    def __init__(self, session: DataSession, request: Request[Message], fetches: FetchPartitions) -> None:
         self.session = session
         self.request = request
-        self.asked = asked
+        self.fetches = fetches
         self.timer: Scheduled | None = None
 
 
 class FetchServer:
-    """All sessions of one life of a broker. `replica(where)`: None for one that is not here."""
+    """All sessions of one broker incarnation. `replica(where)`: None if the broker has no such replica."""
 
     def __init__(
         self, heap: EventHeap, process: Process, replica: Callable[[PartitionId], Replica | None]
@@ -53,25 +53,25 @@ class FetchServer:
         return DataSession(self)
 
     def serve(self, session: DataSession, request: Request[Message]) -> None:
-        """Answer a fetch, now or when there is something to tell."""
+        """Respond to a fetch, now or once there is new data."""
         message = request.message
         assert isinstance(message, FetchRequest)
-        asked = decode_request(message)
-        answered = self._answers(asked, delayed=False)
-        if _is_news(answered) or message.max_wait_ms <= 0:
-            session.answer(request, answered)
+        fetches = decode_request(message)
+        results = self._serve(fetches, delayed=False)
+        if _is_news(results) or message.max_wait_ms <= 0:
+            session.respond(request, results)
             return
-        delayed = _DelayedFetch(session, request, asked)
+        delayed = _DelayedFetch(session, request, fetches)
         self._delayed.append(delayed)
         delayed.timer = self._heap.call_later(
             message.max_wait_ms, lambda: self._complete(delayed), b"parked fetch", self._process
         )
 
     def wake(self, changed: Iterable[PartitionId]) -> None:
-        """These partitions may have something to tell now."""
+        """Complete delayed fetches of partitions that may have new data."""
         names = set(changed)
-        for delayed in [each for each in self._delayed if any(where in names for where, _ in each.asked)]:
-            if _is_news(self._answers(delayed.asked, delayed=True)):
+        for delayed in [each for each in self._delayed if any(where in names for where, _ in each.fetches)]:
+            if _is_news(self._serve(delayed.fetches, delayed=True)):
                 self._complete(delayed)
 
     def _complete(self, delayed: _DelayedFetch) -> None:
@@ -79,18 +79,18 @@ class FetchServer:
             self._delayed.remove(delayed)
             if delayed.timer is not None:
                 delayed.timer.cancel()
-            delayed.session.answer(delayed.request, self._answers(delayed.asked, delayed=True))
+            delayed.session.respond(delayed.request, self._serve(delayed.fetches, delayed=True))
 
-    def _answers(self, asked: FetchPartitions, *, delayed: bool) -> FetchedPartitions:
+    def _serve(self, fetches: FetchPartitions, *, delayed: bool) -> FetchedPartitions:
         now_ms = self._heap.now_ms
-        answers = []
-        for where, fetch in asked:
+        results = []
+        for where, fetch in fetches:
             replica = self._replica(where)
             if replica is None:
-                answers.append((where, Fetched(ErrorCode.UNKNOWN_TOPIC_ID)))
+                results.append((where, Fetched(ErrorCode.UNKNOWN_TOPIC_ID)))
             else:
-                answers.append((where, replica.serve(fetch, now_ms, delayed=delayed)))
-        return answers
+                results.append((where, replica.serve(fetch, now_ms, delayed=delayed)))
+        return results
 
 
 class DataSession:
@@ -116,8 +116,8 @@ class DataSession:
     def closed(self, reason: str, refused: bool) -> None:
         self._transport = None
 
-    def answer(self, request: Request[Message], answered: FetchedPartitions) -> None:
-        self._connection.answer(request, response_of(answered))
+    def respond(self, request: Request[Message], results: FetchedPartitions) -> None:
+        self._connection.respond(request, response_of(results))
         if self._transport is not None:
             self._transport.write(self._connection.take_output())
 
@@ -126,8 +126,8 @@ class DataSession:
             self._transport.close()
 
 
-def _is_news(answered: FetchedPartitions) -> bool:
+def _is_news(results: FetchedPartitions) -> bool:
     return any(
         fetched.records or fetched.diverging is not None or fetched.error is not ErrorCode.NONE
-        for _, fetched in answered
+        for _, fetched in results
     )

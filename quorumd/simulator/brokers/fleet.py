@@ -1,4 +1,4 @@
-"""All brokers of a simulation: their machines, starts and ends; producers, consumers and administrators with them."""
+"""All brokers of a simulation: their machines, starts and ends; their producers, consumers and administrators."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ FIRST_BROKER = 101
 RETRY_MS = 100.0
 RESTART_MS = 500.0
 MAX_PARTITIONS = 1000
-"""More than brokers ever have here."""
+"""More partitions than a simulated broker has."""
 
 
 class Loss(Enum):
-    """What a broker's disk does not have any more after its process ended."""
+    """The data that a broker's disk loses when its process ends."""
 
     NOTHING = "nothing"
     UNFLUSHED = "what was not flushed"
@@ -41,7 +41,7 @@ class Loss(Enum):
 
 @dataclass(slots=True)
 class BrokerMachine:
-    """One machine, and the broker that runs on it now; None while none does."""
+    """One machine, and its running broker, None without one."""
 
     id: int
     host: str
@@ -51,7 +51,7 @@ class BrokerMachine:
 
 
 class BrokerFleet:
-    """What faults can do to brokers, and what the simulation asks of them."""
+    """The operations of faults and of the simulation on brokers."""
 
     def __init__(self, cluster: Cluster, options: BrokerOptions, committed: Sequence[Batch]) -> None:
         self.cluster = cluster
@@ -102,7 +102,7 @@ class BrokerFleet:
             self.cluster.heap.call_later(delay_ms, self._cordon, b"cordon")
 
     def _cordon(self) -> None:
-        """An operator cordons a directory, or does so no longer. At least one broker takes new replicas."""
+        """Cordon or uncordon a directory. At least one broker keeps accepting new replicas."""
         if self._is_calm:
             return
         disk = self._cordons.choice(list(self.machines.values())).disk
@@ -126,7 +126,7 @@ class BrokerFleet:
     # Starts and ends
 
     def boot(self, broker_id: int) -> None:
-        """Start a process where none runs, as soon as there is a cluster to belong to."""
+        """Start a process unless one runs, as soon as the cluster id is known."""
         machine, cluster = self.machines[broker_id], self.cluster
         if machine.broker is not None:
             return
@@ -160,7 +160,7 @@ class BrokerFleet:
         self._later(random.random() ** 2 * 4 * RESTART_MS, broker_id)
 
     def shut_down(self, broker_id: int) -> None:
-        """A controlled shutdown: the controller is asked first, but not for ever."""
+        """Start a controlled shutdown, with a timeout."""
         broker = self.machines[broker_id].broker
         if broker is not None and not broker.is_shutting_down:
             broker.shut_down()
@@ -170,7 +170,7 @@ class BrokerFleet:
             )
 
     def stop(self, broker_id: int) -> None:
-        """A clean end without asking anybody."""
+        """Stop a broker cleanly, without a controlled shutdown."""
         broker = self.machines[broker_id].broker
         if broker is not None:
             self._stopped(broker)
@@ -179,7 +179,7 @@ class BrokerFleet:
         machine = self.machines[broker.id]
         if machine.broker is not broker:
             return
-        # First what the file promises, then the file.
+        # Flush the logs before writing the clean-shutdown file.
         for replica in broker.replicas.values():
             replica.log.flush()
             machine.disk.logs[replica.where] = (replica.log, replica.high_watermark)
@@ -189,7 +189,7 @@ class BrokerFleet:
         self.restart_later(broker.id)
 
     def crash(self, broker_id: int, loss: Loss, random: Random) -> None:
-        """The process is gone, and what its disk has not."""
+        """End a process, with a loss of data on its disk."""
         machine = self.machines[broker_id]
         broker = machine.broker
         if broker is None:
@@ -217,11 +217,11 @@ class BrokerFleet:
         self.restart_later(broker_id)
 
     def _restart_after_stale_epoch(self, broker: Broker) -> None:
-        """A late request of one of its earlier starts took its place: an operator restarts it."""
+        """Restart a broker that a late registration of an earlier incarnation has replaced."""
         self._later(RETRY_MS, broker.id)
         if self.machines[broker.id].broker is broker:
             self.counters["brokers that lost their place"] += 1
-            self._end(self.machines[broker.id], "is told that its epoch is stale", without_power=False)
+            self._end(self.machines[broker.id], "has a stale broker epoch", without_power=False)
 
     def _end(self, machine: BrokerMachine, how: str, *, without_power: bool) -> None:
         broker = machine.broker
@@ -238,7 +238,7 @@ class BrokerFleet:
     # The end of the run
 
     def end_faults(self) -> None:
-        """Nothing goes wrong any more: everybody runs, nothing new is wanted."""
+        """End faults, start all brokers, and stop administrators."""
         self.administrator.running = self.metadata_reader.running = False
         self._is_calm = True
         self.observation.on_proposal = lambda broker, proposal: None
@@ -249,7 +249,7 @@ class BrokerFleet:
                 machine.broker.process.callback_ms = 0.0
 
     def can_write(self) -> bool:
-        """Whether there is a partition that anybody may lead."""
+        """Whether there is a partition that a replica may lead."""
         image = self.observation.view.image
         rows = [row for topic in image.topics.values() for row in topic.partitions.values()]
         return any(row.leader >= 0 for row in rows)
@@ -258,28 +258,26 @@ class BrokerFleet:
         self.traffic.running = False
 
     def stop_background_requests(self) -> None:
-        """Ask for nothing that would be written."""
+        """Stop requests that write records."""
         for broker in self.running():
             broker.needs_producer_ids = False
 
     def missing(self) -> str:
-        """What has not come to be yet of what must, "" for nothing."""
+        """Describe a condition that is not met yet, "" if all are."""
         for machine in self.machines.values():
             if machine.broker is None:
                 return f"broker {machine.id} is down"
-            known, says = self.observation.view.image.brokers.get(machine.id), machine.disk.cordoned_ids
+            known, reported = self.observation.view.image.brokers.get(machine.id), machine.disk.cordoned_ids
             knows_cordons = self.observation.view.image.metadata_version >= CORDONED_SINCE
             if (
                 known is not None
-                and says is not None
+                and reported is not None
                 and knows_cordons
-                and set(known.cordoned or ()) != set(says)
+                and set(known.cordoned or ()) != set(reported)
             ):
-                return f"broker {machine.id} says that {says} are cordoned, committed is {known!r}"
+                return f"broker {machine.id} reports that {reported} are cordoned, committed is {known!r}"
             if machine.broker.misplaced_replicas():
-                return (
-                    f"the controller does not know in which directories of broker {machine.id} replicas are"
-                )
+                return f"the metadata has replicas of broker {machine.id} in other directories"
         return missing(self.observation.view)
 
     def all_counters(self) -> dict[str, int]:
@@ -288,7 +286,7 @@ class BrokerFleet:
         return {
             "partition elections": observation.elections,
             "joins of an ISR": observation.joins,
-            "metadata answers": self.metadata_reader.answers,
+            "metadata answers": self.metadata_reader.responses,
             "records read": self.traffic.read,
             **written,
             **dict(sorted(self.counters.items())),

@@ -1,4 +1,4 @@
-"""AlterPartition as a broker sends it: one request at a time, again and again until it is answered."""
+"""AlterPartition requests of a broker: one at a time, retried until there is a response."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ FINAL: Final = frozenset(
         ErrorCode.NEW_LEADER_ELECTED,
     }
 )
-"""What ends a proposal; everything else is tried again."""
+"""Errors that end a proposal; it is retried after all others."""
 
 Settled = Callable[[Proposal, ErrorCode, Partition | None], None]
 
 
 class IsrChanges:
-    """Proposals of all partitions that a broker leads. `controller()`: where the leader of the quorum is, if known.
-    `settled(proposal, error, answer)`: the answer to one of them."""
+    """Proposals of all partitions that a broker leads. `controller()`: address of the quorum's leader, if known.
+    `settled(proposal, error, partition)` receives the response to a proposal."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class IsrChanges:
         self._is_scheduled = False
 
     def propose(self, proposal: Proposal) -> bool:
-        """False if one for the same partition has no answer yet."""
+        """Queue a proposal; return False if one for the same partition is pending."""
         if proposal.where in self._wanted:
             return False
         self._wanted[proposal.where] = proposal
@@ -81,18 +81,18 @@ class IsrChanges:
             return
         proposals = list(self._wanted.values())
         request = request_of(self._broker_id, self.broker_epoch, proposals)
-        self._channel.ask(address, request, VERSION, partial(self._answered, proposals))
+        self._channel.send(address, request, VERSION, partial(self._on_response, proposals))
 
-    def _answered(self, proposals: Sequence[Proposal], message: Message | None) -> None:
+    def _on_response(self, proposals: Sequence[Proposal], message: Message | None) -> None:
         again = True
         if isinstance(message, alter_partition_response.AlterPartitionResponse) and not message.error_code:
-            answers = decode_response(message)
+            results = decode_response(message)
             again = False
             for proposal in proposals:
-                error, answer = answers.get(proposal.where, (ErrorCode.UNKNOWN_SERVER_ERROR, None))
+                error, partition = results.get(proposal.where, (ErrorCode.UNKNOWN_SERVER_ERROR, None))
                 if error in FINAL:
                     del self._wanted[proposal.where]
-                    self._settled(proposal, error, answer)
+                    self._settled(proposal, error, partition)
                 else:
                     again = True
         if self._wanted:
@@ -102,7 +102,7 @@ class IsrChanges:
 def request_of(
     broker_id: int, broker_epoch: int, proposals: Sequence[Proposal]
 ) -> alter_partition_request.AlterPartitionRequest:
-    """A leader says that it has recovered whenever it asks for anything."""
+    """Build a request, which always reports the leader as recovered."""
     wire = alter_partition_request
     topics: dict[KafkaUuid, list[alter_partition_request.PartitionData]] = {}
     for proposal in proposals:
@@ -124,15 +124,15 @@ def request_of(
 def decode_response(
     message: alter_partition_response.AlterPartitionResponse,
 ) -> dict[PartitionId, tuple[ErrorCode, Partition | None]]:
-    """Error, and of a success what the partition is now; only leader, ISR and epochs of that are told."""
+    """Return errors and, for successes, the new partitions, of which only leader, ISR and epochs are known."""
     found: dict[PartitionId, tuple[ErrorCode, Partition | None]] = {}
     for topic in message.topics:
         for part in topic.partitions:
             error = ErrorCode(part.error_code)
-            answer = None
+            partition = None
             if error is ErrorCode.NONE:
-                answer = Partition(
+                partition = Partition(
                     (), tuple(part.isr), part.leader_id, part.leader_epoch, part.partition_epoch
                 )
-            found[PartitionId(topic.topic_id, part.partition_index)] = error, answer
+            found[PartitionId(topic.topic_id, part.partition_index)] = error, partition
     return found

@@ -1,4 +1,4 @@
-"""A broker and the controller: registration, heartbeats, controlled shutdown (KIP-631, KIP-903)."""
+"""Registration, heartbeats and controlled shutdown of a broker (KIP-631, KIP-903)."""
 
 from __future__ import annotations
 
@@ -23,48 +23,48 @@ from quorumd.simulator.environment.event_heap import EventHeap, Process
 REGISTRATION_VERSION: Final = 3
 HEARTBEAT_VERSION: Final = 1
 CORDONS_VERSION: Final = 2
-"""Of a heartbeat that says which directories are cordoned (KIP-1066)."""
+"""Version of heartbeats with cordoned directories (KIP-1066)."""
 RETRY_MS: Final = 100.0
 STARTING_HEARTBEAT_MS: Final = 30.0
-"""While it waits to be unfenced, or to be let go, a broker asks more often."""
+"""Factor of the heartbeat rate while a broker waits to be unfenced or to shut down."""
 PLAINTEXT: Final = 0
 
 
 class State(Enum):
-    """Of a broker, by its own account."""
+    """The state of a broker, as seen by itself."""
 
     STARTING = auto()
     """Not registered, or behind in the metadata."""
     RECOVERED = auto()
-    """It wants to be unfenced."""
+    """It requests to be unfenced."""
     RUNNING = auto()
     SHUTTING_DOWN = auto()
-    """It wants to be let go."""
+    """It is in controlled shutdown."""
 
 
 class LifecycleListener(Protocol):
-    """Who is told of what the controller said."""
+    """Callbacks about the controller's responses."""
 
     def registered(self, epoch: int) -> None: ...
 
     def heartbeat_completed(
         self, request: broker_heartbeat_request.BrokerHeartbeatRequest,
-        answer: broker_heartbeat_response.BrokerHeartbeatResponse,
+        response: broker_heartbeat_response.BrokerHeartbeatResponse,
     ) -> None: ...  # fmt: skip
 
     def heartbeat_failed(self, request: broker_heartbeat_request.BrokerHeartbeatRequest) -> None:
-        """No answer came; the request may still arrive."""
+        """There was no response; the request may still arrive."""
 
     def shutdown_granted(self) -> None:
-        """A controlled shutdown may end."""
+        """The controller has completed the controlled shutdown."""
 
 
 class Lifecycle:
-    """One life of a broker. `leader()`: who leads the quorum, if known. `metadata_end()`: the end of the metadata log
-    that the broker has applied; `is_ready()`: whether it acts on it.
+    """The lifecycle of one broker incarnation. `leader()`: leader of the quorum, if known. `metadata_end()`: end of
+    the metadata log that the broker has applied; `is_ready()`: whether it acts on it.
 
-    `is_caught_up`: whether the controller said that it has seen its own registration. `asked`, `asked_ms`: whom, and
-    when, the last heartbeat was sent.
+    `is_caught_up`: whether the controller has confirmed that the broker has read its own registration.
+    `heartbeat_leader`, `heartbeat_sent_ms`: the leader and time of the last heartbeat sent.
     """
 
     def __init__(
@@ -88,8 +88,8 @@ class Lifecycle:
         self._channel = channel
         self._heartbeat_ms = heartbeat_ms
         self.is_caught_up = False
-        self.asked: Leader | None = None
-        self.asked_ms = 0.0
+        self.heartbeat_leader: Leader | None = None
+        self.heartbeat_sent_ms = 0.0
         self._leader = leader
         self._metadata_end = metadata_end
         self._is_ready = is_ready
@@ -100,7 +100,7 @@ class Lifecycle:
         self._register()
 
     def shut_down(self) -> None:
-        """Ask to be let go from the next heartbeat on."""
+        """Request a controlled shutdown with the next heartbeats."""
         self.state = State.SHUTTING_DOWN
 
     def _later(self, delay_ms: float, what: Callable[[], None]) -> None:
@@ -111,7 +111,7 @@ class Lifecycle:
         if leader is None:
             self._later(RETRY_MS, self._register)
         else:
-            self._channel.ask(leader.address, self.registration, REGISTRATION_VERSION, self._registered)
+            self._channel.send(leader.address, self.registration, REGISTRATION_VERSION, self._registered)
 
     def _registered(self, message: Message | None) -> None:
         if (
@@ -119,7 +119,7 @@ class Lifecycle:
             or message.error_code != ErrorCode.NONE
         ):
             if getattr(message, "error_code", 0) == ErrorCode.UNSUPPORTED_VERSION:
-                # An operator brings it to the newest release.
+                # An operator upgrades it to the newest release.
                 wire = broker_registration_request
                 self.registration.features = [wire.Feature(*known) for known in SUPPORTED_FEATURES]
             self._later(RETRY_MS, self._register)
@@ -135,7 +135,7 @@ class Lifecycle:
         if leader is None:
             self._later(RETRY_MS, self._heartbeat)
             return
-        self.asked, self.asked_ms = leader, self._heap.now_ms
+        self.heartbeat_leader, self.heartbeat_sent_ms = leader, self._heap.now_ms
         request = broker_heartbeat_request.BrokerHeartbeatRequest(
             self.registration.broker_id,
             self.epoch,
@@ -145,9 +145,11 @@ class Lifecycle:
             cordoned_log_dirs=None if self.state is State.STARTING else self._cordoned(),
         )
         version = HEARTBEAT_VERSION if request.cordoned_log_dirs is None else CORDONS_VERSION
-        self._channel.ask(leader.address, request, version, lambda message: self._answered(request, message))
+        self._channel.send(
+            leader.address, request, version, lambda message: self._on_response(request, message)
+        )
 
-    def _answered(
+    def _on_response(
         self, request: broker_heartbeat_request.BrokerHeartbeatRequest, message: Message | None
     ) -> None:
         if not isinstance(message, broker_heartbeat_response.BrokerHeartbeatResponse) or message.error_code:
@@ -179,7 +181,7 @@ def registration_of(
     rack: str | None,
     features: Sequence[SupportedFeature] = SUPPORTED_FEATURES,
 ) -> broker_registration_request.BrokerRegistrationRequest:
-    """What one incarnation says of itself. `previous_epoch`: of its clean-shutdown file, -1 without one."""
+    """Build the registration of an incarnation. `previous_epoch`: that in the clean-shutdown file, -1 without one."""
     wire = broker_registration_request
     return wire.BrokerRegistrationRequest(
         broker_id,

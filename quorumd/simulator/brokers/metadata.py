@@ -1,4 +1,4 @@
-"""The metadata log as a broker sees it: fetched as an observer, applied as far as it is committed."""
+"""The metadata log of a broker: fetched as an observer, applied up to the high watermark."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class MetadataBatch(NamedTuple):
 
 
 class Applied(Protocol):
-    """Who is told of what becomes part of a broker's image."""
+    """The callback for batches applied to a broker's image."""
 
     def __call__(self, batch: MetadataBatch) -> None: ...
 
 
 class Leader(NamedTuple):
-    """Who leads the quorum, as far as an observer was told."""
+    """The leader of the quorum, as known to an observer."""
 
     node_id: int
     epoch: int
@@ -52,7 +52,7 @@ class Leader(NamedTuple):
 
 
 class Snapshot:
-    """One that is being fetched."""
+    """A snapshot being fetched."""
 
     __slots__ = ("data", "end_offset", "epoch")
 
@@ -63,7 +63,7 @@ class Snapshot:
 
 
 class MetadataObserver:
-    """`image`: everything below `end_offset`, all of it committed."""
+    """`image`: the committed state up to `end_offset`."""
 
     def __init__(self, replica_id: int, applied: Applied) -> None:
         self.image = ClusterImage()
@@ -80,16 +80,16 @@ class MetadataObserver:
 
     @property
     def has_caught_up(self) -> bool:
-        """Whether the image is that of all that was committed when the last answer was given."""
+        """Whether the image includes all records that were committed at the last response."""
         return 0 <= self.high_watermark <= self.end_offset
 
     def take_changed(self) -> Iterable[PartitionId] | None:
-        """Partitions of which something was applied since the last call; None if it may be any of them."""
+        """Return the partitions changed since the last call; None if all may have changed."""
         changed, self._changed = self._changed, {}
         return changed
 
     def request(self, longest_wait_ms: float) -> tuple[Message, int]:
-        """What to ask next, and in which version."""
+        """Return the next request and its version."""
         if self._snapshot is not None:
             return self._snapshot_request(self._snapshot), FETCH_SNAPSHOT_VERSION
         wire = fetch_request
@@ -109,8 +109,8 @@ class MetadataObserver:
         )
         return request, FETCH_VERSION
 
-    def answered(self, message: Message) -> bool:
-        """Take an answer in. Whether it was a good one; if not, another node may know better."""
+    def handle_response(self, message: Message) -> bool:
+        """Handle a response; return False if another node should be tried."""
         if isinstance(message, fetch_snapshot_response.FetchSnapshotResponse):
             return self._snapshot_received(message)
         assert isinstance(message, fetch_response.FetchResponse)
@@ -214,4 +214,4 @@ class MetadataObserver:
 
 
 ANY_PARTITION = frozenset({"RemoveTopicRecord", "ClearElrRecord", "ConfigRecord"})
-"""Records after which any replica may have something to do."""
+"""Records that may concern any replica."""

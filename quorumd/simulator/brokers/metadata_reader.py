@@ -1,4 +1,5 @@
-"""A client that asks for the metadata of all topics, several times in one write, behind a version nobody speaks."""
+"""A client that requests the metadata of all topics several times in one write, after a request with an unsupported
+version."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ PIPELINED: Final = 3
 
 
 class MetadataReader:
-    """`nothing_fails`: whether an answer that does not come breaks a promise."""
+    """`nothing_fails`: whether a missing response is a violation."""
 
     def __init__(
         self,
@@ -36,7 +37,7 @@ class MetadataReader:
         nothing_fails: bool,
     ) -> None:
         self.running = True
-        self.answers = 0
+        self.responses = 0
         self._heap = heap
         self._process = Process("metadata reader")
         self._network = network.host(HOST, self._process)
@@ -46,26 +47,26 @@ class MetadataReader:
         self._nothing_fails = nothing_fails
 
     def start(self) -> None:
-        self._heap.call_later(EVERY_MS, self._ask, b"metadata reader", self._process)
+        self._heap.call_later(EVERY_MS, self._send, b"metadata reader", self._process)
 
-    def _ask(self) -> None:
+    def _send(self) -> None:
         if self.running:
             host, port = self._random.choice(self._nodes)
             self._network.connect(host, port, _MetadataConnection(self, self._heap, self._process))
 
     def over(self, missing: int) -> None:
-        """One visit has ended; so many answers did not come though the connection lives."""
+        """End a connection on which this many responses are missing although it is open."""
         if missing and self._nothing_fails and self.running:
             self._observation.metadata_lost(missing)
         self.start()
 
-    def answered(self, message: MetadataResponse) -> None:
-        self.answers += 1
+    def responded(self, message: MetadataResponse) -> None:
+        self.responses += 1
         self._observation.metadata_received(message)
 
 
 class _MetadataConnection:
-    """One connection; satisfies `ports.Connection`. Asks in an unspoken version, and then for metadata."""
+    """One connection; satisfies `ports.Connection`. Sends an unsupported version, and then requests metadata."""
 
     def __init__(self, reader: MetadataReader, heap: EventHeap, process: Process) -> None:
         self._reader = reader
@@ -74,7 +75,7 @@ class _MetadataConnection:
         self._client = ClientConnection("metadata reader")
         self._transport: Transport | None = None
         self._timer: Scheduled | None = None
-        self._has_asked = False
+        self._has_requested = False
 
     def connected(self, transport: Transport) -> None:
         self._transport = transport
@@ -84,15 +85,17 @@ class _MetadataConnection:
     def received(self, data: bytes) -> None:
         for _, message in self._client.receive(data):
             if isinstance(message, MetadataResponse):
-                self._reader.answered(message)
+                self._reader.responded(message)
         if self._client.in_flight or self._transport is None:
             return
-        if self._has_asked:
+        if self._has_requested:
             self._transport.close()
             return
-        self._has_asked = True
-        asked = [self._client.request(MetadataRequest(None), METADATA_VERSION)[1] for _ in range(PIPELINED)]
-        self._transport.write(b"".join(asked))
+        self._has_requested = True
+        requests = [
+            self._client.request(MetadataRequest(None), METADATA_VERSION)[1] for _ in range(PIPELINED)
+        ]
+        self._transport.write(b"".join(requests))
 
     def _waited(self) -> None:
         missing, self._timer = self._client.in_flight, None
@@ -105,6 +108,6 @@ class _MetadataConnection:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        elif self._client.in_flight or self._has_asked:
+        elif self._client.in_flight or self._has_requested:
             return
         self._reader.over(0)

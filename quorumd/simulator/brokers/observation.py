@@ -1,4 +1,4 @@
-"""Keeps the scene up to date, and asks the checkers: what is committed, what brokers do and are told."""
+"""Updates the cluster view from the committed log and the brokers, and calls the checkers."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from quorumd.simulator.brokers.partition_history import UNBOUNDED, PartitionHist
 from quorumd.simulator.brokers.replica import Outcome, Proposal, Replica
 from quorumd.simulator.inspection.log_mirror import Batch
 
-Tell = Callable[[int, str, str], None]
-"""(broker id, kind of entry, text): for people who read what happened."""
+RecordEntry = Callable[[int, str, str], None]
+"""(broker id, kind of entry, text) of a timeline entry."""
 
 
 class Observation:
-    """Told by brokers what they do (as `broker.Watcher`), by the simulation what is committed."""
+    """The `broker.Watcher` of all brokers; reads the committed log."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Observation:
             shortest_session_ms=shortest_session_ms, longest_session_ms=longest_session_ms
         )
         self.checkers: list[BrokerChecker] = all_checkers()
-        self.tell: Tell | None = None
+        self.record_entry: RecordEntry | None = None
         self.on_shutdown_granted: Callable[[Broker], None] = lambda broker: None
         self.on_stale: Callable[[Broker], None] = lambda broker: None
         self.on_proposal: Callable[[Broker, Proposal], None] = lambda broker, proposal: None
@@ -64,7 +64,7 @@ class Observation:
         self._leader_ran_ms: dict[int, float] = {}
         """By epoch of the quorum: when its leader last processed an event."""
         self._incarnations: dict[KafkaUuid, int] = {}
-        """What each start of a broker said of the one before it."""
+        """The previous epoch that each broker incarnation reported."""
         self._looks = {
             name: [getattr(checker, name) for checker in self.checkers if _overrides(checker, name)]
             for name in _METHODS
@@ -73,7 +73,7 @@ class Observation:
     # The simulation
 
     def quorum_leader_ran(self, epoch: int) -> None:
-        """The leader of this epoch of the quorum has processed an event."""
+        """Record that the leader of this epoch of the quorum has processed an event."""
         view, now_ms = self.view, self._now_ms()
         since_ms = view.leads_since.setdefault(epoch, now_ms)
         # An idle leader wakes up eight times per session to check it; the rest of a longer gap is a pause.
@@ -83,13 +83,13 @@ class Observation:
         self._leader_ran_ms[epoch] = now_ms
 
     def look(self) -> None:
-        """After every event. Raises Broken."""
+        """Check after an event. Raises InvariantViolation."""
         if len(self._committed) > self._seen_batches:
             self._follow()
         if self._changed:
             changed, self._changed = self._changed, {}
             for where in changed:
-                self._ask("partition_observed", where)
+                self._check("partition_observed", where)
 
     def _follow(self) -> None:
         self.view.now_ms = self._now_ms()
@@ -109,14 +109,14 @@ class Observation:
             for change in changes:
                 partitions[change.where] = None
                 topic = view.image.topics.get(change.where.topic_id)
-                asked = least.get(topic.name, UNBOUNDED) if topic is not None else UNBOUNDED
+                lowest = least.get(topic.name, UNBOUNDED) if topic is not None else UNBOUNDED
                 self._note(change)
-                self._ask(
-                    "partition_changed", change._replace(min_isr=min(asked, view.min_isr(change.where)))
+                self._check(
+                    "partition_changed", change._replace(min_isr=min(lowest, view.min_isr(change.where)))
                 )
         if any(not isinstance(record, PartitionChangeRecord) for record in records):
             partitions = dict.fromkeys(self._partitions())
-        self._ask("batch_committed", list(partitions))
+        self._check("batch_committed", list(partitions))
         self._changed.update(partitions)
         self._check_guarantees(partitions)
 
@@ -148,14 +148,14 @@ class Observation:
             is_retry = before_broker is not None and before_broker.incarnation_id == after.incarnation_id
             if not is_retry and (before_broker is None or previous != before_broker.epoch):
                 self.view.unclean[after.epoch] = None
-            self._ask("registered", Registration(before_broker, after, offset))
+            self._check("registered", Registration(before_broker, after, offset))
             return []
         had_elr = image.elr_enabled
         image.apply(record, [])
         if image.elr_enabled and not had_elr:
             self.view.elr_enabled()
         if isinstance(record, BrokerRegistrationChangeRecord) and record.fenced > 0:
-            self._ask("fenced", self.view.brokers[record.broker_id], leader_epoch)
+            self._check("fenced", self.view.brokers[record.broker_id], leader_epoch)
         return []
 
     def _partitions(self) -> list[PartitionId]:
@@ -185,7 +185,7 @@ class Observation:
             self._clear_lossy(history, row)
 
     def _clear_lossy(self, history: PartitionHistory, row: Partition) -> None:
-        """Whoever lost records is back in the ISR, or enough others are in it."""
+        """Clear brokers that lost records once they are in the ISR again, or enough others are."""
         for broker_id, incarnation in list(history.lossy.items()):
             known = self.view.image.brokers.get(broker_id)
             is_new = known is not None and self.view.incarnations.get(known.incarnation_id, 0) > incarnation
@@ -195,7 +195,7 @@ class Observation:
                 del history.lossy[broker_id]
 
     def lost_log(self, broker_id: int, incarnation: int, where: PartitionId) -> None:
-        """A broker's disk does not have all records any more that it had in that life."""
+        """Record that a broker's disk lost records of this incarnation."""
         row = self.view.row(where)
         if row is not None and broker_id in row.replicas:
             history = self.view.history(where)
@@ -204,58 +204,58 @@ class Observation:
         self._changed[where] = None
 
     def check_lost_records(self) -> None:
-        """After logs became shorter."""
+        """Check partitions whose logs were truncated or lost."""
         for where in list(self.view.histories):
-            self._ask("lost", where)
+            self._check("lost", where)
 
     def begins(self, broker: Broker, incarnation: int) -> None:
-        """A broker's process has started."""
+        """Record that a broker's process has started."""
         self.view.incarnations[broker.lifecycle.registration.incarnation_id] = incarnation
         seen = self.view.brokers[broker.id]
         seen.runs, seen.is_published, seen.epoch, seen.incarnation = True, False, -1, incarnation
-        seen.may_request_fence, seen.heard_ms, seen.heartbeat_leader_epoch = False, -1.0, -1
+        seen.may_request_fence, seen.heartbeat_ms, seen.heartbeat_leader_epoch = False, -1.0, -1
         seen.replicas, seen.fetchers = broker.replicas, broker.fetchers
         self._incarnations[broker.lifecycle.registration.incarnation_id] = broker.previous_epoch
         self._story(broker.id, "process", f"starts, cleanly ended epoch {broker.previous_epoch}")
 
     def ends(self, broker: Broker, logs: dict[PartitionId, DataLog], how: str) -> None:
-        """A broker's process is gone; `logs` is what it leaves."""
+        """Record that a broker's process has ended; `logs` are those on its disk."""
         seen = self.view.brokers[broker.id]
         seen.runs, seen.is_published, seen.replicas, seen.logs = False, False, {}, logs
         seen.ended_ms = self._now_ms()
         self._changed.update(dict.fromkeys(logs))
         self._story(broker.id, "process", how)
 
-    def _ask(self, method: str, *arguments: Any) -> None:
+    def _check(self, method: str, *arguments: Any) -> None:
         for look in self._looks[method]:
             look(self.view, *arguments)
 
     def _story(self, broker_id: int, kind: str, text: str) -> None:
-        if self.tell is not None:
-            self.tell(broker_id, kind, text)
+        if self.record_entry is not None:
+            self.record_entry(broker_id, kind, text)
 
-    # Users
+    # Clients
 
     def wrote(self, where: PartitionId, value: int) -> None:
         self.view.history(where).waiting[value] = None
 
     def read(self, where: PartitionId, offset: int, records: Sequence[Record]) -> None:
-        self._ask("consumed", where, offset, records)
+        self._check("consumed", where, offset, records)
 
     def target_requested(self, where: PartitionId, target: tuple[int, ...]) -> None:
-        """An administrator wants the partition to be moved there."""
+        """Record that an administrator requested these replicas."""
         self.view.requested_targets.setdefault(where, {})[target] = None
 
-    def admin_request_completed(self, request: Message, answer: Message) -> None:
-        self._ask("admin_request_completed", request, answer)
+    def admin_request_completed(self, request: Message, response: Message) -> None:
+        self._check("admin_request_completed", request, response)
 
-    def metadata_received(self, answer: MetadataResponse) -> None:
+    def metadata_received(self, response: MetadataResponse) -> None:
         if len(self._committed) > self._seen_batches:
             self._follow()
-        self._ask("metadata_received", answer)
+        self._check("metadata_received", response)
 
     def metadata_lost(self, requests: int) -> None:
-        self._ask("metadata_lost", requests)
+        self._check("metadata_lost", requests)
 
     # Brokers: `broker.Watcher`
 
@@ -267,28 +267,28 @@ class Observation:
         if len(self._committed) > self._seen_batches:
             self._follow()
         committed = self._offsets.get(batch.base_offset)
-        self._ask("metadata_applied", self.view.brokers[broker.id], committed, batch.data)
+        self._check("metadata_applied", self.view.brokers[broker.id], committed, batch.data)
 
     def high_watermark_moved(self, broker: Broker, replica: Replica, before: int) -> None:
         history = self.view.history(replica.where)
         if replica.high_watermark > history.high_watermark:
             history.consumed += replica.log.records[history.high_watermark : replica.high_watermark]
         self._changed[replica.where] = None
-        self._ask("high_watermark_moved", self.view.brokers[broker.id], replica, before)
-        if self.tell is not None:
+        self._check("high_watermark_moved", self.view.brokers[broker.id], replica, before)
+        if self.record_entry is not None:
             self._story(
                 broker.id, "disk", f"high watermark of {self._name(replica)}: {replica.high_watermark}"
             )
 
     def truncated(self, broker: Broker, replica: Replica, removed: Sequence[Record]) -> None:
-        self._ask("lost", replica.where)
-        if self.tell is not None:
-            text = f"cuts {self._name(replica)} to {replica.log.end_offset}, {len(removed)} records are gone"
+        self._check("lost", replica.where)
+        if self.record_entry is not None:
+            text = f"truncates {self._name(replica)} to {replica.log.end_offset}, removing {len(removed)} records"
             self._story(broker.id, "disk", text)
 
     def leads(self, broker: Broker, replica: Replica) -> None:
-        self._ask("leads", self.view.brokers[broker.id], replica)
-        if self.tell is not None:
+        self._check("leads", self.view.brokers[broker.id], replica)
+        if self.record_entry is not None:
             text = f"leads {self._name(replica)} in epoch {replica.leader_epoch}"
             self._story(broker.id, "role", text)
 
@@ -300,40 +300,41 @@ class Observation:
             history.acknowledged[value] = None
         elif outcome is Outcome.REFUSED:
             history.refused[value] = None
-        self._ask("settled", replica.where, value, outcome)
+        self._check("settled", replica.where, value, outcome)
 
     def proposed(self, broker: Broker, proposal: Proposal) -> None:
-        self._ask("proposed", self.view.brokers[broker.id], proposal)
+        self._check("proposed", self.view.brokers[broker.id], proposal)
         self.on_proposal(broker, proposal)
 
     def proposal_completed(
-        self, broker: Broker, proposal: Proposal, error: ErrorCode, answer: Partition | None
+        self, broker: Broker, proposal: Proposal, error: ErrorCode, partition: Partition | None
     ) -> None:
         where = proposal.where
-        is_known = answer is not None and where in self.view.histories
+        is_known = partition is not None and where in self.view.histories
         if is_known and self.view.min_isr(where) > broker.min_isr(where):
-            # The leader takes an ISR for large enough that is not, until the metadata has come after the answer.
-            self.view.history(where).break_guarantee("an answer overtook a change of min.insync.replicas")
-        self._ask("proposal_completed", self.view.brokers[broker.id], proposal, error, answer)
+            # Until the metadata follows the response, the leader considers an ISR large enough that is not.
+            self.view.history(where).break_guarantee("a response overtook a change of min.insync.replicas")
+        self._check("proposal_completed", self.view.brokers[broker.id], proposal, error, partition)
 
     def registered(self, broker: Broker) -> None:
         seen = self.view.brokers[broker.id]
         seen.epoch = broker.epoch
         self._changed.update(dict.fromkeys(broker.replicas))
-        self._ask("registration_completed", seen)
+        self._check("registration_completed", seen)
         self._story(broker.id, "role", f"is registered with epoch {broker.epoch}")
 
     def heartbeat_completed(
         self, broker: Broker, request: broker_heartbeat_request.BrokerHeartbeatRequest,
-        answer: broker_heartbeat_response.BrokerHeartbeatResponse,
+        response: broker_heartbeat_response.BrokerHeartbeatResponse,
     ) -> None:  # fmt: skip
         seen, lifecycle = self.view.brokers[broker.id], broker.lifecycle
-        if not answer.error_code and lifecycle.asked is not None:
-            seen.heard_ms, seen.heartbeat_leader_epoch = lifecycle.asked_ms, lifecycle.asked.epoch
+        if not response.error_code and lifecycle.heartbeat_leader is not None:
+            seen.heartbeat_ms = lifecycle.heartbeat_sent_ms
+            seen.heartbeat_leader_epoch = lifecycle.heartbeat_leader.epoch
             seen.leader_paused_ms = self.view.leader_paused_ms.get(seen.heartbeat_leader_epoch, 0.0)
         self.view.now_ms = self._now_ms()
-        self._ask("heartbeat_completed", seen, answer)
-        if answer.error_code == ErrorCode.STALE_BROKER_EPOCH:
+        self._check("heartbeat_completed", seen, response)
+        if response.error_code == ErrorCode.STALE_BROKER_EPOCH:
             self.on_stale(broker)
 
     def heartbeat_failed(
@@ -362,7 +363,7 @@ def _overrides(checker: BrokerChecker, method: str) -> bool:
 
 
 def _least_min_isr(records: Sequence[Message]) -> dict[str, int]:
-    """What these records make of min.insync.replicas, by topic; where they delete it, 1."""
+    """Return min.insync.replicas by topic as set by these records, 1 if they delete it."""
     return {
         record.resource_name: int(record.value or "1")
         for record in records

@@ -1,4 +1,4 @@
-"""How many brokers there are, and how they and those who use them behave."""
+"""Options of brokers and their clients."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class BrokerOptions:
-    """Times in milliseconds of virtual time; the names that Kafka has for them are in brackets."""
+    """Times in milliseconds of virtual time; Kafka's names are in brackets."""
 
     count: int = 0
     racks: int = 0
-    """Among how many racks they take turns, 0 for none at all."""
+    """Number of racks, 0 for none."""
     session_timeout_ms: float = 2000.0
     """[broker.session.timeout.ms]"""
     heartbeat_ms: float = 400.0
@@ -21,27 +21,27 @@ class BrokerOptions:
     fetch_wait_ms: float = 300.0
     """[replica.fetch.wait.max.ms]"""
     flush_ms: float = 500.0
-    """How often the kernel writes back what was appended, about."""
+    """Mean interval at which the kernel writes appended data back."""
     write_timeout_ms: float = 1500.0
     write_ms: float = 30.0
-    """How long it is from one record of the producers to the next, about."""
+    """Mean time between two produced records."""
     admin_ms: float = 300.0
-    """The same of the wishes of administrators."""
+    """Mean time between two requests of administrators."""
     controller_timeout_ms: float = 1000.0
-    """After that long without an answer a broker gives up a request to the controller, and its connection."""
+    """Timeout of a broker's requests to the controller, after which it closes the connection."""
     shutdown_timeout_ms: float = 4000.0
-    """A broker that may not shut down does so after that long all the same."""
+    """Timeout of a controlled shutdown, after which the broker stops."""
     max_partitions_per_step: int = 10_000
-    """How many change at once when a broker comes or goes: brokers have few here, so it takes a small number."""
+    """Partitions changed in one step when a broker joins or leaves; small, as simulated brokers have few."""
     balance_ms: float = 0.0
     """[leader.imbalance.check.interval.seconds]; 0 for never."""
     cordon_ms: float = 0.0
-    """Mean time between two brokers that are cordoned, or are so no longer; 0 for never."""
+    """Mean time between two changes of cordoned directories; 0 for never."""
     log_directories: int = 1
-    """How many each broker has [log.dirs]."""
+    """Directories per broker [log.dirs]."""
     raises_min_isr: bool = False
-    """Whether min.insync.replicas is changed while topics are in use."""
+    """Whether administrators change min.insync.replicas of topics in use."""
     only_topics: bool = False
     """Whether administrators only create, grow and delete topics."""
     unclean_topics: float = 0.0
-    """How many of the topics may have leaders that lack records."""
+    """Share of topics with unclean leader election."""

@@ -1,4 +1,4 @@
-"""What became of the records of one partition, and whether none of them may be lost."""
+"""The outcomes of the records of one partition, and whether records may be lost."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ UNBOUNDED = 1 << 30
 
 
 class PartitionHistory:
-    """`consumed`: the record at each offset when the high watermark of any leader first passed it; so its length is
-    the highest high watermark that ever was. `acknowledged`, `refused`: values, as producers were told. `waiting`:
-    those of which nobody has told anything.
+    """`consumed`: the record at each offset when the high watermark of a leader first passed it; its length is
+    the highest high watermark. `acknowledged`, `refused`, `waiting`: values with these outcomes, and without one.
 
-    `guarantee_lost`: why records may be lost, "" while none may: an election of a replica that lacked some, or the
-    loss of too many disks at once. `lossy`: brokers that lost records and have not come back since, with the life in
-    which that was. `least_min_isr`: how many replicas, at least, have had every committed record at its time.
+    `guarantee_lost`: why records may be lost, "" if they may not: an election of a replica that lacked some, or the
+    loss of too many disks at once. `lossy`: brokers that lost records and are not in sync since, with the incarnation
+    that lost them. `least_min_isr`: minimum number of replicas that had every committed record.
     """
 
     __slots__ = ("acknowledged", "consumed", "guarantee_lost", "least_min_isr", "lossy", "refused", "waiting")
@@ -34,14 +33,14 @@ class PartitionHistory:
 
     @property
     def holds(self) -> bool:
-        """Whether no committed record may be lost."""
+        """Whether the guarantee holds that no committed record is lost."""
         return not self.guarantee_lost
 
     def break_guarantee(self, why: str) -> None:
-        """From now on records may be lost, whatever the controller does."""
+        """Record that records may be lost from now on, whatever the controller does."""
         self.guarantee_lost = self.guarantee_lost or why
 
     def count_lossy(self) -> None:
-        """As many copies lost at once as there were at least: nobody may have a record any more (KIP-966)."""
+        """Break the guarantee if as many copies are lost at once as records had at least (KIP-966)."""
         if len(self.lossy) >= self.least_min_isr:
             self.break_guarantee(f"brokers {sorted(self.lossy)} lost records at once")

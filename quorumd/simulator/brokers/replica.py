@@ -1,8 +1,8 @@
-"""One replica of one partition, pure: what it does as leader and as follower.
+"""One replica of one partition, pure, as leader and as follower.
 
-The rules are those of Kafka's data replication as its prose description and KIP-966 have them: truncation by epochs
-(KIP-101, KIP-595), ISR changes that only the controller decides, a high watermark that waits for everybody who may
-be in the ISR, and KIP-903's broker epochs.
+The rules are those of Kafka's data replication, of its prose description and KIP-966: truncation by epochs
+(KIP-101, KIP-595), ISR changes decided by the controller, a high watermark that waits for the maximal ISR, and the
+broker epochs of KIP-903.
 """
 
 from __future__ import annotations
@@ -17,48 +17,48 @@ from quorumd.simulator.brokers.data_log import DataLog, EpochEnd, Record
 
 NEVER = -1.0
 UNKNOWN_END = -1
-"""The end of the log of a follower that has not fetched yet in the leader's epoch."""
+"""Log end offset of a follower that has not fetched yet in the leader's epoch."""
 
 
 class Outcome(Enum):
-    """What a producer was told."""
+    """The outcome of a write for its producer."""
 
     ACKNOWLEDGED = "acknowledged"
     REFUSED = "refused"
     """NOT_ENOUGH_REPLICAS: never appended."""
     UNKNOWN = "unknown"
-    """Everything else: it may be in the log, or come there."""
+    """All other errors: the record may be in the log, now or later."""
 
 
 class ReplicaContext(Protocol):
-    """What the broker of a replica knows, and whom it tells."""
+    """The broker of a replica: its metadata, and its callbacks."""
 
     def min_isr(self, where: PartitionId) -> int:
-        """min.insync.replicas."""
+        """Return min.insync.replicas."""
 
     def epoch_of(self, broker_id: int) -> int:
-        """The broker epoch that the metadata has, -1 for a broker that is not registered."""
+        """Return the broker epoch in the metadata, -1 for an unregistered broker."""
 
     def is_eligible_for_isr(self, broker_id: int) -> bool:
-        """Whether the metadata has the broker neither fenced nor in controlled shutdown."""
+        """Whether the broker is neither fenced nor in controlled shutdown, by the metadata."""
 
     def propose(self, proposal: Proposal) -> bool:
-        """Ask the controller for another ISR. False if an earlier wish for the partition is still under way."""
+        """Propose an ISR to the controller; return False if an earlier proposal for the partition is pending."""
 
     def high_watermark_moved(self, replica: Replica, before: int) -> None:
-        """A leader's, upwards."""
+        """The high watermark of a leader advanced."""
 
     def truncated(self, replica: Replica, removed: Sequence[Record]) -> None: ...
 
     def leads(self, replica: Replica) -> None:
-        """From now on, in another epoch than before."""
+        """The replica became leader in a new epoch."""
 
     def settled(self, replica: Replica, value: int, outcome: Outcome) -> None:
-        """What became of a write."""
+        """A write has an outcome."""
 
 
 class Proposal:
-    """An ISR that a leader asks for, as (broker id, broker epoch); it is in effect when the controller says so."""
+    """An ISR proposed by a leader, as (broker id, broker epoch) pairs; effective once the controller accepts it."""
 
     __slots__ = ("isr", "leader_epoch", "partition_epoch", "where")
 
@@ -76,7 +76,7 @@ class Proposal:
 
 
 class Follower:
-    """What a leader knows of a follower."""
+    """A leader's state of a follower."""
 
     __slots__ = ("broker_epoch", "caught_up_ms", "end_offset", "fetched_ms", "leader_end_then")
 
@@ -97,7 +97,7 @@ class Follower:
 
 
 class Write:
-    """A record whose producer waits for all of the ISR."""
+    """A record with acks=all whose producer waits."""
 
     __slots__ = ("ends_ms", "offset", "value")
 
@@ -108,7 +108,7 @@ class Write:
 
 
 class Leadership:
-    """What only a leader has. `epoch_start`: the end of its log when its epoch began."""
+    """The state of a leader. `epoch_start`: its log end offset when its epoch started."""
 
     __slots__ = ("epoch", "epoch_start", "followers", "proposal", "writes")
 
@@ -131,7 +131,7 @@ class Fetch(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """One partition of the answer. `end_offset`: of the leader's log, for a follower that is out of its range."""
+    """One partition of the response. `end_offset`: that of the leader's log, for a follower out of its range."""
 
     error: ErrorCode
     high_watermark: int = -1
@@ -141,8 +141,8 @@ class Fetched(NamedTuple):
 
 
 class Replica:
-    """`known`: the partition as this replica's broker has it, from the metadata or, of a leader, from an answer of
-    the controller that was quicker. Leader as long as there is a `leadership`."""
+    """`known`: the partition as known to this broker, from the metadata or, on a leader, from an earlier response of
+    the controller. The replica is leader while it has a `leadership`."""
 
     __slots__ = ("_context", "broker_id", "high_watermark", "known", "leadership", "log", "where")
 
@@ -162,11 +162,11 @@ class Replica:
         self.leadership: Leadership | None = None
         self._context = around
 
-    # What it knows
+    # State
 
     @property
     def isr(self) -> tuple[int, ...]:
-        """The committed one, as far as this replica knows."""
+        """The committed ISR, as known to this replica."""
         return self.known.isr if self.known is not None else ()
 
     @property
@@ -175,7 +175,7 @@ class Replica:
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
-        """Everybody who is in the ISR, or may be by now for all that this leader knows."""
+        """The maximal ISR: all replicas that are in the ISR, or may be by a pending proposal."""
         proposal = self.leadership.proposal if self.leadership is not None else None
         if proposal is None:
             return self.isr
@@ -183,18 +183,18 @@ class Replica:
 
     @property
     def min_isr(self) -> int:
-        """No more than there are to be when a reassignment is done."""
+        """min.insync.replicas, limited to the number of replicas after a reassignment."""
         assert self.known is not None
         return min(self._context.min_isr(self.where), len(self.known.target))
 
-    # The controller speaks
+    # Changes by the controller
 
     def apply(self, partition: Partition, now_ms: float) -> None:
-        """The partition as the metadata has it now. A row that is not newer than what is known says nothing."""
+        """Apply the partition of the metadata, unless it is not newer than the known one."""
         known = self.known
         if known is not None and partition.partition_epoch <= known.partition_epoch:
             if partition.partition_epoch == known.partition_epoch:
-                # The answer that was quicker did not tell of the reassignment.
+                # The earlier response did not include the reassignment.
                 self.known = partition
             return
         is_new_epoch = partition.leader_epoch > self.leader_epoch
@@ -209,7 +209,7 @@ class Replica:
         self.advance_high_watermark()
 
     def resign(self) -> None:
-        """Not the leader any more: nobody who waits learns what becomes of a write."""
+        """Stop leading; the outcome of pending writes is unknown."""
         leadership, self.leadership = self.leadership, None
         if leadership is not None:
             for write in leadership.writes:
@@ -222,7 +222,7 @@ class Replica:
         for replica in partition.replicas:
             known = before.followers.get(replica) if before is not None else None
             if known is None or replica not in partition.isr:
-                # What it had fetched before this epoch may be gone: it was out of the ISR, or not even a replica.
+                # Records that it fetched before this epoch may be lost: it was not in the ISR, or not a replica.
                 known = Follower(now_ms if replica in partition.isr else NEVER)
             if replica != self.broker_id:
                 leadership.followers[replica] = known
@@ -240,29 +240,32 @@ class Replica:
             if replica != self.broker_id and replica not in followers:
                 followers[replica] = Follower(NEVER)
 
-    def answered(self, proposal: Proposal, error: ErrorCode, answer: Partition | None) -> None:
-        """The controller's answer to a proposal; `answer` has leader epoch, ISR and partition epoch of a success."""
+    def proposal_completed(self, proposal: Proposal, error: ErrorCode, partition: Partition | None) -> None:
+        """Handle the response to a proposal; `partition` has leader epoch, ISR and partition epoch of a success."""
         leadership, known = self.leadership, self.known
         if leadership is None or known is None or leadership.proposal is not proposal:
             return
         if error in (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED):
             leadership.proposal = None
-        elif error is ErrorCode.NONE and answer is not None:
-            if answer.leader_epoch != known.leader_epoch or answer.partition_epoch < known.partition_epoch:
-                return  # The metadata will say.
+        elif error is ErrorCode.NONE and partition is not None:
+            if (
+                partition.leader_epoch != known.leader_epoch
+                or partition.partition_epoch < known.partition_epoch
+            ):
+                return  # The metadata follows.
             leadership.proposal = None
             self.known = Partition(
-                known.replicas, answer.isr, known.leader, known.leader_epoch, answer.partition_epoch,
+                known.replicas, partition.isr, known.leader, known.leader_epoch, partition.partition_epoch,
                 known.adding, known.removing, known.original,
             )  # fmt: skip
         else:
-            return  # An earlier try may have succeeded: the metadata will say.
+            return  # An earlier attempt may have succeeded; the metadata follows.
         self.advance_high_watermark()
 
     # Leader
 
     def append(self, value: int, ends_ms: float) -> None:
-        """One write with acks=all; it is told what became of it at the latest when it is timed out."""
+        """Append a write with acks=all; it has an outcome at the latest at its timeout."""
         leadership = self.leadership
         assert leadership is not None
         if len(self.isr) < self.min_isr:
@@ -273,7 +276,7 @@ class Replica:
         self.advance_high_watermark()
 
     def time_out(self, now_ms: float) -> None:
-        """Tell producers who have waited too long."""
+        """Time out writes that have waited too long."""
         leadership = self.leadership
         if leadership is not None:
             late = [write for write in leadership.writes if write.ends_ms <= now_ms]
@@ -282,7 +285,7 @@ class Replica:
                 self._context.settled(self, write.value, Outcome.UNKNOWN)
 
     def serve(self, fetch: Fetch, now_ms: float, *, delayed: bool = False) -> Fetched:
-        """Answer a follower. What a `parked` fetch said of it is old by now, and does not count again."""
+        """Respond to a follower's fetch. A delayed one has already been counted, and is outdated."""
         leadership, log = self.leadership, self.log
         if fetch.leader_epoch < self.leader_epoch:
             return Fetched(ErrorCode.FENCED_LEADER_EPOCH)
@@ -292,7 +295,7 @@ class Replica:
             return Fetched(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         follower = leadership.followers.get(fetch.replica_id)
         if follower is None:
-            # It may be ahead in the metadata.
+            # The follower may have newer metadata.
             return Fetched(ErrorCode.UNKNOWN_LEADER_EPOCH)
         if fetch.last_epoch >= 0:
             if log.end_of(fetch.last_epoch) is None:
@@ -324,7 +327,7 @@ class Replica:
             self._propose((*self.isr, replica_id))
 
     def shrink(self, now_ms: float, longest_lag_ms: float) -> None:
-        """Ask to leave out those who have not caught up for so long."""
+        """Propose to remove followers that have not caught up for `longest_lag_ms`."""
         leadership = self.leadership
         if leadership is None or leadership.proposal is not None:
             return
@@ -341,7 +344,7 @@ class Replica:
             self._propose(tuple(staying))
 
     def recovered(self) -> None:
-        """A leader that was elected uncleanly has nothing to repair: it says so with the ISR as it is."""
+        """Report the recovery of an uncleanly elected leader, which has nothing to repair, with the present ISR."""
         if self.leadership is not None and self.leadership.proposal is None:
             self._propose(self.isr)
 
@@ -355,13 +358,13 @@ class Replica:
             epoch = self._context.epoch_of(member) if follower is None else follower.broker_epoch
             epochs.append((member, epoch))
         proposal = Proposal(self.where, known.leader_epoch, known.partition_epoch, tuple(epochs))
-        # Before it is sent: from then on nobody knows who is in the ISR.
+        # Before it is sent: from then on the actual ISR is unknown.
         leadership.proposal = proposal
         if not self._context.propose(proposal):
             leadership.proposal = None
 
     def advance_high_watermark(self) -> None:
-        """As far as everybody has it who may be in the ISR, unless the committed ISR is too small (KIP-966)."""
+        """Advance it to what the whole maximal ISR has, unless the committed ISR is too small (KIP-966)."""
         leadership = self.leadership
         if leadership is None or len(self.isr) < self.min_isr:
             return
@@ -392,8 +395,8 @@ class Replica:
             self.broker_id, broker_epoch, self.leader_epoch, self.log.end_offset, self.log.last_epoch
         )
 
-    def fetched(self, fetch: Fetch, answer: Fetched) -> None:
-        """The leader's answer; one to a fetch that would not be made like that any more says nothing."""
+    def fetched(self, fetch: Fetch, result: Fetched) -> None:
+        """Handle the leader's response, unless the fetch is outdated."""
         log = self.log
         if (
             self.leadership is not None
@@ -401,13 +404,13 @@ class Replica:
             or fetch.offset != log.end_offset
         ):
             return
-        if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._truncate(min(log.end_offset, answer.end_offset))
-        elif answer.error is ErrorCode.NONE and answer.diverging is not None:
-            self._truncate(log.truncation_offset(answer.diverging))
-        elif answer.error is ErrorCode.NONE:
-            log.append(answer.records)
-            self.high_watermark = max(0, min(answer.high_watermark, log.end_offset))
+        if result.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._truncate(min(log.end_offset, result.end_offset))
+        elif result.error is ErrorCode.NONE and result.diverging is not None:
+            self._truncate(log.truncation_offset(result.diverging))
+        elif result.error is ErrorCode.NONE:
+            log.append(result.records)
+            self.high_watermark = max(0, min(result.high_watermark, log.end_offset))
 
     def _truncate(self, end_offset: int) -> None:
         removed = self.log.records[end_offset:]

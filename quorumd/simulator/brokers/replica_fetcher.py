@@ -1,4 +1,4 @@
-"""The follower's end of fetches between brokers: one loop for each leader, one request at a time."""
+"""The follower's end of fetches between brokers: one loop per leader, one request at a time."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ BACKOFF_MS: Final = 60.0
 
 
 class FollowerReplicas(Protocol):
-    """The replicas that a fetcher works for."""
+    """The replicas of a fetcher."""
 
     def fetches_from(self, leader_id: int) -> FetchPartitions:
-        """What to ask this leader for next; nothing if no replica follows it."""
+        """Return the next fetches from this leader; empty if no replica follows it."""
 
     def address_of(self, broker_id: int) -> Address | None: ...
 
-    def fetched(self, where: PartitionId, fetch: Fetch, answer: Fetched) -> None: ...
+    def fetched(self, where: PartitionId, fetch: Fetch, result: Fetched) -> None: ...
 
 
 class ReplicaFetcher:
-    """The loop for one leader. `finished()` is called when nothing follows it any more."""
+    """The loop for one leader. `finished()` is called when no replica follows it any more."""
 
     def __init__(
         self,
@@ -52,8 +52,8 @@ class ReplicaFetcher:
 
     def next(self) -> None:
         """Send the next request."""
-        asked = self._replicas.fetches_from(self._leader_id)
-        if not asked:
+        requested = self._replicas.fetches_from(self._leader_id)
+        if not requested:
             self._channel.close()
             self._finished()
             return
@@ -61,19 +61,19 @@ class ReplicaFetcher:
         if address is None:
             self._later(BACKOFF_MS)
             return
-        request = request_of(asked, self._fetch_wait_ms)
-        self._channel.ask(address, request, VERSION, partial(self._answered, asked))
+        request = request_of(requested, self._fetch_wait_ms)
+        self._channel.send(address, request, VERSION, partial(self._on_response, requested))
 
     def _later(self, delay_ms: float) -> None:
         self._heap.call_later(delay_ms, self.next, b"fetch", self._process)
 
-    def _answered(self, asked: FetchPartitions, message: Message | None) -> None:
+    def _on_response(self, requested: FetchPartitions, message: Message | None) -> None:
         if not isinstance(message, FetchResponse):
             self._later(BACKOFF_MS)
             return
-        fetches = dict(asked)
+        fetches = dict(requested)
         failed = False
-        for where, answer in decode_response(message):
-            failed |= answer.error is not ErrorCode.NONE
-            self._replicas.fetched(where, fetches[where], answer)
+        for where, result in decode_response(message):
+            failed |= result.error is not ErrorCode.NONE
+            self._replicas.fetched(where, fetches[where], result)
         self._later(BACKOFF_MS if failed else 0.0)

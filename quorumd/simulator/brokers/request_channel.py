@@ -1,4 +1,4 @@
-"""One thing that a broker says to others: a request at a time, over a connection that is made anew if it is lost."""
+"""Requests of a broker for one purpose: one at a time, over a connection that is reopened when lost."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Address = tuple[str, int]
 
 
 class ResponseCallback(Protocol):
-    """What a channel calls, once for each request."""
+    """The callback of a request, called once."""
 
     def __call__(self, message: Message | None) -> None:
-        """The answer; None if none will come, and what became of the request is not known."""
+        """Handle the response; None if there will be none and the outcome is unknown."""
 
 
 class Channel:
-    """Requests of one broker for one purpose. A request without an answer is given up with its connection."""
+    """Requests of one broker for one purpose. A timeout closes the connection."""
 
     def __init__(
         self, name: str, heap: EventHeap, network: Network, process: Process, timeout_ms: float
@@ -33,47 +33,47 @@ class Channel:
         self._process = process
         self._timeout_ms = timeout_ms
         self.link: RequestConnection | None = None
-        """The connection, if there is one."""
+        """The open connection, if any."""
         self._address: Address | None = None
         self._timer: Scheduled | None = None
         self.is_waiting = False
 
-    def ask(self, address: Address, request: Message, version: int, done: ResponseCallback) -> None:
-        """Send to that address. Only when nothing is waited for."""
+    def send(self, address: Address, request: Message, version: int, done: ResponseCallback) -> None:
+        """Send a request to this address. No other one may be pending."""
         assert not self.is_waiting
         self.is_waiting = True
         if self._address != address:
             self.close()
-        answered = partial(self._answered, done)
+        on_response = partial(self._on_response, done)
         self._timer = self._heap.call_later(
-            self._timeout_ms, partial(answered, None), b"channel timeout", self._process
+            self._timeout_ms, partial(on_response, None), b"channel timeout", self._process
         )
         if self.link is None or self.link.is_over:
             self._address = address
-            self.link = RequestConnection(self._name, request, version, answered)
+            self.link = RequestConnection(self._name, request, version, on_response)
             self._network.connect(*address, self.link)
         else:
-            self.link.ask(request, version, answered)
+            self.link.send(request, version, on_response)
 
     def close(self) -> None:
-        """Give up the connection; what is waited for gets no answer."""
+        """Close the connection; a pending request gets no response."""
         if self.link is not None:
             self.link.abandon()
             self.link = None
 
-    def _answered(self, done: ResponseCallback, message: Message | None) -> None:
+    def _on_response(self, done: ResponseCallback, message: Message | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self.is_waiting = False
         if message is None or ErrorCode.NOT_CONTROLLER in errors_in(message):
-            # Also in order to be heard again by a node that leads again: it takes no changes of an ISR over a
-            # connection that is older than its leadership, which may hold requests of long ago.
+            # A node that leads again refuses ISR changes over a connection older than its leadership, which may hold
+            # outdated requests: reconnect.
             self.close()
         done(message)
 
 
 def errors_in(message: object) -> list[int]:
-    """All error codes of an answer, of the whole and of its parts."""
+    """Return all error codes of a response, at the top level and of its parts."""
     if isinstance(message, list):
         return [code for part in message for code in errors_in(part)]
     own: list[int] = []

@@ -1,4 +1,4 @@
-"""Producers and consumers. They sit beside the brokers: nothing is between a broker and its users but time."""
+"""Producers and consumers, which call brokers directly, without a network."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_BATCH_RECORDS = 3
 
 
 class Traffic:
-    """Writes to, and reads from, any broker that takes itself for the leader, be it right or not."""
+    """Writes to and reads from any broker that considers itself the leader, even a stale one."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Traffic:
             broker, replica = self._random.choice(led)
             what = self._read if self._random.random() < READ_SHARE else self._write
             do = partial(what, broker, replica.where)
-            # A paused broker serves nobody.
+            # A paused broker does not serve requests.
             self._heap.call_later(0.0, do, b"user", broker.process)
         self._next()
 

@@ -36,7 +36,7 @@ UNKNOWN: Final = 21
 class FeaturesAreFinalized(Checker):
     """Levels change only as requested and only where Kafka allows it; records and brokers are within them.
 
-    `levels` holds the committed levels. The operator reports every request (`asked`) and response (`answered`).
+    `levels` holds the committed levels. The operator reports every request (`requested`) and response (`responded`).
     """
 
     invariant = "finalized levels change only on request"
@@ -55,13 +55,13 @@ class FeaturesAreFinalized(Checker):
         """Requests of unknown outcome."""
         self.changes = 0
 
-    def asked(self, wanted: Mapping[str, int]) -> int:
+    def requested(self, wanted: Mapping[str, int]) -> int:
         """Record a request for these levels, empty if it must not change any. Returns its number."""
         self._wanted.append(wanted)
         self._open.add(len(self._wanted) - 1)
         return len(self._wanted) - 1
 
-    def answered(self, number: int, code: ErrorCode) -> None:
+    def responded(self, number: int, code: ErrorCode) -> None:
         """Check the response to a request."""
         self._read_committed()
         if code is ErrorCode.INVALID_UPDATE_VERSION:

@@ -26,7 +26,7 @@ class ReadyClaim:
     now_ms: float
     epoch: int
     leader_id: int
-    heard_ms: float
+    contact_age_ms: float
     """Time since any byte from the leader's machine arrived; 0 for the leader itself, inf for never."""
     applied_offset: int
     max_lag: int
@@ -71,8 +71,8 @@ class ReadyNodesServe(Checker):
         if claim.leader_id == NO_NODE:
             raise self.violation(f"{who} has no leader")
         own_ms = TOLERANCE * (claim.fetch_timeout_ms + claim.fetch_wait_ms)
-        if claim.heard_ms > own_ms:
-            raise self.violation(f"{who} has had no contact with it for {claim.heard_ms:.0f} ms")
+        if claim.contact_age_ms > own_ms:
+            raise self.violation(f"{who} has had no contact with it for {claim.contact_age_ms:.0f} ms")
         limit_ms = own_ms + TOLERANCE * RESIGNATION_FETCH_TIMEOUTS * claim.fetch_timeout_ms
         if claim.leader_id == claim.key.id:
             limit_ms = TOLERANCE * claim.fetch_timeout_ms

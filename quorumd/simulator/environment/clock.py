@@ -1,4 +1,4 @@
-"""The Clock port on virtual time: every machine's clocks start anywhere, may run fast or slow, and be set."""
+"""The Clock port on virtual time: each machine's clocks have their own offset and rate; the wall clock can be set."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from quorumd.simulator.environment.event_heap import EventHeap, Process, Schedul
 
 @dataclass(slots=True)
 class MachineTime:
-    """One machine's two clocks, each `offset + virtual time * rate`. They outlive its processes.
+    """The two clocks of a machine, each `offset + virtual time * rate`. They outlive its processes.
 
     The wall clock can be set: `wall_offset_ms` changes. The monotonic clock cannot.
     """
@@ -22,7 +22,7 @@ class MachineTime:
 
 
 class SimulatedClock:
-    """The clocks of a machine, for one process on it."""
+    """The Clock port of one process on a machine."""
 
     def __init__(
         self, heap: EventHeap, process: Process, time: MachineTime | None = None, record_ms: float = 0.0
@@ -44,7 +44,7 @@ class SimulatedClock:
     def call_at(self, deadline_ms: float, callback: Callable[[], None]) -> Scheduled:
         due = max((deadline_ms - self._offset_ms) / self._rate, self._heap.now_ms)
         while self._offset_ms + due * self._rate < deadline_ms:
-            # Rounding must not show a callback a time before its deadline: it would arm itself for ever.
+            # A callback must not see a time before its deadline because of rounding: it would rearm endlessly.
             due = nextafter(due, inf)
         return self._heap.call_at(due, callback, b"timer", self._process)
 

@@ -1,8 +1,8 @@
-"""Names in folders. A name created, renamed or removed is durable only after its folder was synced.
+"""Folders. A created, renamed or removed name is durable only after its folder is synced.
 
-Until then a crash may take the change back: of one folder's changes a random number of the latest vanish
-(journals keep them in order), each folder by itself. A rename is one change: it never half happens. Whether a
-file's bytes survive does not depend on its name: a renamed file that was not synced may be there and empty.
+Until then a crash may undo the change: a random number of a folder's latest changes is lost (journals preserve their
+order), independently for each folder. A rename is one atomic change. Whether a file's bytes survive does not depend
+on its name: a renamed file that was not synced may be empty.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from random import Random
 from quorumd.simulator.environment.stored_file import Loss, StoredFile
 
 NameChange = tuple[tuple[str, "StoredFile | Directory | None"], ...]
-"""Names with what each of them means from now on, None for nothing; all at once."""
+"""Names with their new entries, None for a removed name; applied atomically."""
 
 
 class Directory:
-    """One folder: `entries` is what a process sees, `durable` what was synced."""
+    """A folder: `entries` is the view of processes, `durable` the synced state."""
 
     __slots__ = ("durable", "entries", "pending")
 
@@ -30,14 +30,14 @@ class Directory:
         _apply(self.entries, names)
 
     def copy(self) -> Directory:
-        """Another folder with copies of all that is in this one, durable."""
+        """Return a durable copy of the folder and its content."""
         copy = Directory()
         copy.entries = {name: entry.copy() for name, entry in self.entries.items()}
         copy.durable = dict(copy.entries)
         return copy
 
     def contents(self, path: str = "") -> dict[str, bytes]:
-        """What a process sees of all files below, by path."""
+        """Return the content of all files below, by path, as a process sees them."""
         found: dict[str, bytes] = {}
         for name, entry in self.entries.items():
             if isinstance(entry, Directory):
@@ -52,7 +52,7 @@ class Directory:
         self.pending.clear()
 
     def durable_entry(self, name: str) -> StoredFile | Directory | None:
-        """What `name` means after every crash at this moment; None while that is not certain."""
+        """Return the entry that `name` has after every possible crash now; None if uncertain or missing."""
         for change in self.pending:
             for changed, _ in change:
                 if name == changed:
@@ -60,7 +60,7 @@ class Directory:
         return self.durable.get(name)
 
     def crash(self, random: Random) -> Loss:
-        """Take back a random number of unsynced changes here and in the folders and files below."""
+        """Undo a random number of unsynced changes here and in the folders and files below."""
         loss = Loss()
         survivors = random.choice((0, len(self.pending), random.randrange(len(self.pending) + 1)))
         for change in self.pending[:survivors]:

@@ -1,7 +1,7 @@
-"""The Disk port on memory that forgets: a power loss really takes what was not synced.
+"""The Disk port in memory: a power loss really loses unsynced data.
 
-Every fault is asked for from outside (`faults`): the `lose_power` family, `fail_sync`, `stall`, `capacity`, `rot`,
-`exchange`. A process that is killed loses nothing that it had written: the page cache is the kernel's.
+Faults are injected from outside (`faults`): the `lose_power` family, `fail_sync`, `stall`, `capacity`, `corrupt`,
+`exchange`. A killed process loses none of its writes: the page cache belongs to the kernel.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 DEFAULT_CAPACITY_BYTES = 1 << 40
 JOB_START_MS = (20.0, 400.0)
-"""How long it takes until a job that runs apart has done its work, at the lowest duty cycle."""
+"""Duration of a subprocess job at the lowest duty cycle."""
 
 _ERROR_TEXTS = {
     EIO: "Input/output error",
@@ -34,12 +34,12 @@ _ERROR_TEXTS = {
 
 
 class PowerLost(BaseException):
-    """The machine lost power in the middle of a disk call. No Exception: node code must not outlive it."""
+    """The machine lost power during a disk call. Not an Exception, so that node code does not handle it."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiskLatency:
-    """How long one submitted operation takes: mostly within `usual_ms`, sometimes up to `slow_ms`."""
+    """The duration of a submitted operation: mostly within `usual_ms`, sometimes up to `slow_ms`."""
 
     usual_ms: tuple[float, float] = (0.2, 2.0)
     slow_ms: float = 50.0
@@ -76,7 +76,7 @@ class OpenFile:
         self._disk.before_change()
         room = self._disk.free_space_for(self._file, position + len(data))
         if room < position + len(data):
-            # A full disk may take a part of a write before it refuses the rest.
+            # A full disk may accept part of a write before it fails.
             if room > position:
                 self._file.write(position, bytes(data[: room - position]))
             raise _error(ENOSPC)
@@ -121,14 +121,14 @@ class SimulatedDisk:
     def __init__(self, heap: EventHeap, random: Random, latency: DiskLatency | None = None) -> None:
         self.capacity = DEFAULT_CAPACITY_BYTES
         self.mounts = 0
-        """How many processes have used it so far: files opened by an earlier one are closed."""
+        """Number of processes that have used the disk: files opened by an earlier one are closed."""
         self.after_sync: Callable[[StoredFile | Directory], None] = _nothing
-        """Called when something has become durable, at that very moment, with what was synced."""
+        """Called with the synced file or folder at the instant it becomes durable."""
         self.syncs_failed = 0
         self.changes = 0
-        """Where it is the same as before, processes read the same: calls so far that may have changed a file."""
+        """Number of calls that may have changed a file: while it is unchanged, processes read the same data."""
         self.cuts = 0
-        """How often so far something that was written may have gone: truncations, removals, losses."""
+        """Number of events that may have removed written data: truncations, removals, losses."""
         self._heap = heap
         self._random = random
         self.latency = latency or DiskLatency()
@@ -137,15 +137,15 @@ class SimulatedDisk:
         self._corrupted: list[StoredFile] = []
         self._locked: dict[str, bool] = {}
         self._busy_until = 0.0
-        self._apart: tuple[Scheduled, float, Callable[[], None], float] | None = None
-        """The job that runs apart, when, and at which duty cycle."""
+        self._subprocess_job: tuple[Scheduled, float, Callable[[], None], float] | None = None
+        """The subprocess job, its end time, and its duty cycle."""
         self.has_power = True
         self._calls_to_power_loss = 0
         self._syncs_to_power_loss = 0
         self._syncs_to_failure = 0
 
     def mount(self, process: Process) -> None:
-        """A new process begins to use the disk; whatever an earlier one held open or locked is free again."""
+        """Attach a new process; files and locks of an earlier one are released."""
         self.mounts += 1
         self._process = process
         self._locked.clear()
@@ -157,56 +157,56 @@ class SimulatedDisk:
     # ---- faults
 
     def lose_power(self) -> Loss:
-        """Nothing that was not synced is sure to survive. The next process begins with `mount`."""
+        """Lose a random part of the unsynced data. The next process starts with `mount`."""
         self.has_power = False
         self._locked.clear()
         self.cuts += 1
         return self._root.crash(self._random)
 
     def lose_power_within(self, calls: int) -> None:
-        """The `calls`-th changing call from now raises PowerLost, and every call after it; 0 for none."""
+        """Make the `calls`-th modifying call from now, and every call after it, raise PowerLost; 0 for none."""
         self._calls_to_power_loss = calls
 
     def lose_power_at_sync(self, syncs: int) -> None:
-        """The `syncs`-th sync of a file with unsynced writes from now raises PowerLost, and every call after it."""
+        """Make the `syncs`-th sync of a file with unsynced writes, and every call after it, raise PowerLost."""
         self._syncs_to_power_loss = syncs
 
     def fail_sync(self, syncs: int = 1) -> None:
-        """The `syncs`-th sync of a file from now fails with EIO, and what could not be written is dropped."""
+        """Make the `syncs`-th sync of a file from now fail with EIO and drop the data that it had to write."""
         self._syncs_to_failure = syncs
 
     def stall(self, duration_ms: float) -> None:
-        """Submitted operations that have not begun wait for that long."""
+        """Delay submitted operations that have not started."""
         self._busy_until = max(self._busy_until, self._heap.now_ms + duration_ms)
 
     def repair(self) -> None:
-        """No fault is about to come and there is room; a stall that has begun ends in its time, and what is rotten
-        stays so until `restore`."""
+        """Cancel pending faults and free space; a stall in progress ends at its time, and corrupted data stays so
+        until `restore`."""
         self.capacity = DEFAULT_CAPACITY_BYTES
         self._calls_to_power_loss = 0
         self._syncs_to_power_loss = 0
         self._syncs_to_failure = 0
 
     def corrupt(self, path: str, position: int, bits: int) -> None:
-        """From now on these bits of one byte of a file are read wrong, until `restore`."""
+        """Make reads of one byte of a file return these bits inverted, until `restore`."""
         entry = self._entry(path)
         assert isinstance(entry, StoredFile)
         entry.corrupt[position] = bits
         self._corrupted.append(entry)
 
     def restore(self) -> None:
-        """Somebody puts back from a copy what was lost."""
+        """Restore corrupted data, like an operator with a copy."""
         for file in self._corrupted:
             file.corrupt.clear()
         self._corrupted.clear()
 
     @property
     def is_corrupted(self) -> bool:
-        """Whether a process would read anything wrong: of a log that a snapshot replaced nothing is left."""
+        """Whether a process would read corrupted data; files that were removed since do not count."""
         return bool(self._corrupted) and any(file.corrupt for file in _files(self._root))
 
     def exchange(self, root: Directory) -> Directory:
-        """Put other files on the disk. Returns those that were there; no process may use them."""
+        """Replace all files and return the previous ones. No process may be using the disk."""
         before, self._root = self._root, root
         self.cuts += 1
         self.mounts += 1
@@ -216,7 +216,7 @@ class SimulatedDisk:
         return before
 
     def put(self, path: str, data: bytes) -> bool:
-        """Somebody else on the machine writes a new file, and syncs nothing. False if one is there."""
+        """Write a new file on behalf of an operator, without a sync. Return False if it exists."""
         folder, name = self._folder_of(path)
         if name in folder.entries:
             return False
@@ -227,27 +227,27 @@ class SimulatedDisk:
         return True
 
     def contents(self) -> dict[str, bytes]:
-        """All files by path, as a process sees them."""
+        """Return all files by path, as a process sees them."""
         return self._root.contents()
 
     def copy(self) -> Directory:
-        """What is on the disk, once more."""
+        """Return a copy of the files."""
         return self._root.copy()
 
-    # ---- what is sure to survive a crash at this moment; the checkers' view
+    # ---- data that survives every crash now: the view of checkers
 
     def durable_file(self, path: str) -> StoredFile | None:
-        """The inode that a name means after every crash; None where that is not certain, or no file."""
+        """Return the inode that a name has after every crash; None if uncertain, or not a file."""
         entry = self._durable_entry(path)
         return entry if isinstance(entry, StoredFile) else None
 
     def durable_folder(self, path: str) -> Directory | None:
-        """The same of a folder."""
+        """Return the folder that a name has after every crash; None if uncertain, or not a folder."""
         entry = self._durable_entry(path)
         return entry if isinstance(entry, Directory) else None
 
     def durable_length(self, path: str) -> int:
-        """How many bytes of a file every crash leaves as `durable_bytes` shows them; 0 for no file."""
+        """Return the length of the prefix of `durable_bytes` that survives every crash; 0 without a file."""
         file = self.durable_file(path)
         return file.durable_bytes() if file is not None else 0
 
@@ -256,7 +256,7 @@ class SimulatedDisk:
         return file.durable_prefix(position + length)[position:] if file is not None else b""
 
     def durable_names(self, path: str) -> list[str]:
-        """The names in a folder that no crash takes away, sorted."""
+        """Return the names in a folder that survive every crash, sorted."""
         entry = self._durable_entry(path)
         if not isinstance(entry, Directory):
             return []
@@ -360,14 +360,14 @@ class SimulatedDisk:
         self._heap.call_at(runs_at, run, b"disk run", process)
 
     def run_in_subprocess(self, job: Callable[[Disk], T], done: Callable[[T | BaseException], None]) -> None:
-        """All of the job happens at one moment, after a while, if the process that asked is still there then."""
+        """Run the job at one later instant, if the calling process still exists then."""
         runs_at = (
             self._heap.now_ms + JOB_START_MS[0] + self._random.random() * (JOB_START_MS[1] - JOB_START_MS[0])
         )
         process = self._process
 
         def run() -> None:
-            self._apart = None
+            self._subprocess_job = None
             try:
                 outcome: T | BaseException = job(self)
             except Exception as error:  # handed to `done`, as the real disk does
@@ -377,10 +377,10 @@ class SimulatedDisk:
         self._start_job(runs_at, run, MIN_DUTY_CYCLE)
 
     def throttle_subprocess(self, duty_cycle: float) -> None:
-        """What is left of the job takes as much shorter or longer."""
-        if self._apart is None:
+        """Scale the remaining time of the job."""
+        if self._subprocess_job is None:
             return
-        scheduled, runs_at, run, before = self._apart
+        scheduled, runs_at, run, before = self._subprocess_job
         if scheduled.process is self._process and duty_cycle != before:
             scheduled.cancel()
             left_ms = max(0.0, runs_at - self._heap.now_ms) * before / duty_cycle
@@ -388,7 +388,7 @@ class SimulatedDisk:
 
     def _start_job(self, runs_at: float, run: Callable[[], None], duty_cycle: float) -> None:
         scheduled = self._heap.call_at(runs_at, run, b"apart run", self._process)
-        self._apart = (scheduled, runs_at, run, duty_cycle)
+        self._subprocess_job = (scheduled, runs_at, run, duty_cycle)
 
     # ---- for OpenFile
 
@@ -401,7 +401,7 @@ class SimulatedDisk:
         self.before_call()
 
     def before_call(self) -> None:
-        """Before every call that changes a file or what is durable of it."""
+        """Called before every call that changes a file or its durable state."""
         if self._calls_to_power_loss:
             self._calls_to_power_loss -= 1
             if self._calls_to_power_loss == 0:
@@ -424,12 +424,12 @@ class SimulatedDisk:
     def _power_fails(self) -> None:
         self.has_power = False
         if self._process is not None:
-            # Whatever its code does with the exception, nothing of it reaches the world any more.
+            # The process has no further effects, whatever its code does with the exception.
             self._process.alive = False
         raise PowerLost
 
     def free_space_for(self, file: StoredFile, size: int) -> int:
-        """How far `file` can grow towards `size`: `size` itself unless the disk is full before."""
+        """Return the size up to which `file` can grow: `size`, or less if the disk is full before."""
         if self.capacity == DEFAULT_CAPACITY_BYTES or size <= len(file.content):
             return size
         return min(size, len(file.content) + max(0, self.capacity - self.used_bytes()))

@@ -1,4 +1,4 @@
-"""Randomness from one seed, in independent streams: one more draw in one stream shifts no other."""
+"""Randomness from one seed, in independent streams: a draw from one stream does not affect the others."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from struct import Struct
 from quorumd.ids import METADATA_TOPIC_ID, ZERO_UUID, KafkaUuid
 
 _STATE = Struct("<625I")
-"""Of a Mersenne Twister: its words, and how many of them were used."""
+"""The state of a Mersenne Twister: its words, and the number of words used."""
 
 
 class Streams:
-    """The streams of one seed, by name. The same name gives a fresh stream from the start each time."""
+    """The streams of one seed, by name. The same name always gives a new stream from its start."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self._opened: list[tuple[str, Random]] = []
 
     def stream(self, *name: str | int) -> Random:
-        # Random hashes a text with SHA-512, never with the hash() that PYTHONHASHSEED changes.
+        # Random hashes a string with SHA-512, not with hash(), which depends on PYTHONHASHSEED.
         text = "/".join(str(part) for part in (self.seed, *name))
         stream = Random(text)
         self._opened.append((text, stream))
         return stream
 
     def draws_hash(self) -> str:
-        """Hex digest over all streams in the order in which they were opened, and how far each was drawn."""
+        """Return a hex digest of all streams in their order of creation, and their positions."""
         digest = blake2b(digest_size=16)
         for name, stream in self._opened:
             _, words, _ = stream.getstate()
@@ -37,7 +37,7 @@ class Streams:
 
 
 class SimulatedEntropy:
-    """The Entropy port of one life of one node."""
+    """The Entropy port of one incarnation of a node."""
 
     def __init__(self, random: Random) -> None:
         self._random = random

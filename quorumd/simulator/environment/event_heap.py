@@ -1,7 +1,7 @@
-"""Virtual time: callbacks in the order of (deadline, sequence), and a hash over all that happened.
+"""Virtual time: callbacks in the order of (deadline, sequence), and a hash of the trace.
 
-Nothing in a simulation runs except from this heap, so two runs of one seed make the same calls in the same
-order, in any process and under any PYTHONHASHSEED; the trace hash is how that is checked.
+Everything in a simulation runs from this heap, so two runs of one seed make the same calls in the same
+order, in any process and with any PYTHONHASHSEED; the trace hash verifies that.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from struct import Struct
 
 _trace_record = Struct("<dII").pack
 _TRACE_BUFFER_PARTS = 4096
-"""How many pieces of the trace are hashed at once."""
+"""Number of trace entries that are hashed together."""
 
 
 class Process:
-    """One life of a node or a client. Once it is over, whatever was scheduled in its name is forgotten.
+    """One incarnation of a node or client. When it ends, its scheduled callbacks are dropped.
 
-    It does one thing at a time: while it is busy or stopped, what is due for it waits, in order.
+    It runs one callback at a time: while it is busy or paused, due callbacks wait, in order.
     """
 
     __slots__ = ("alive", "busy_until_ms", "callback_ms", "incarnation", "name", "node_id", "trace_name")
@@ -31,7 +31,7 @@ class Process:
         self.alive = True
         self.busy_until_ms = 0.0
         self.callback_ms = 0.0
-        """How long every callback of it takes."""
+        """Duration of each of its callbacks."""
         self.trace_name = f"{name}/{incarnation}".encode()
 
 
@@ -59,18 +59,18 @@ class Scheduled:
 
 
 class EventHeap:
-    """The simulation's only source of "what happens next". Times are milliseconds from 0."""
+    """The event queue of the simulation. Times are milliseconds from 0."""
 
     def __init__(self) -> None:
         self.now_ms = 0.0
         self.ended_ms = 0.0
-        """When the last callback was done with its work (`spend`)."""
+        """When the last callback ended its work (`spend`)."""
         self.events = 0
         """Callbacks made so far."""
         self.waited = 0
-        """How often so far a callback had to wait for a busy process."""
+        """Number of callbacks that had to wait for a busy process."""
         self.touched: Process | None = None
-        """Whose state the running (or last) callback may have changed: the checkers look there."""
+        """The process whose state the current (or last) callback may have changed, for the checkers."""
         self._heap: list[tuple[float, int, Scheduled]] = []
         self._sequence = 0
         self._hash = blake2b(digest_size=16)
@@ -85,10 +85,10 @@ class EventHeap:
         payload: bytes = b"",
         runs_on: Process | None = None,
     ) -> Scheduled:
-        """Call back at `deadline_ms`, or now if that is past. `kind` and `payload` go into the trace.
+        """Schedule a callback at `deadline_ms`, or now if that has passed. `kind` and `payload` go into the trace.
 
-        What is scheduled in the name of `process` is forgotten with it. `runs_on` is who has to do it, where
-        that is another: it waits for a busy process and comes all the same for one that is gone.
+        The callback is dropped when `process` ends. `runs_on` is the process that executes it, if that is another
+        one: the callback waits while that is busy, and also runs after that has ended.
         """
         scheduled = Scheduled(callback, kind, process, payload, runs_on or process)
         self._sequence += 1
@@ -108,9 +108,9 @@ class EventHeap:
         return self.call_at(self.now_ms + delay_ms, callback, kind, process, payload, runs_on)
 
     def step(self, until_ms: float) -> bool:
-        """Make the next callback that is due by `until_ms`. False, with the time moved there, if none is due.
+        """Run the next callback due by `until_ms`. If none is due, advance the time to it and return False.
 
-        What the callback raises comes out of here; `touched` tells whose it was.
+        Exceptions of the callback propagate; `touched` is its process.
         """
         heap = self._heap
         while heap and heap[0][0] <= until_ms:
@@ -120,7 +120,7 @@ class EventHeap:
                 continue
             runs_on = scheduled.runs_on
             if runs_on is not None and runs_on.busy_until_ms > deadline and runs_on.alive:
-                # With its old place in the sequence: what waits for one process keeps its order.
+                # Keep its sequence number, so that callbacks waiting for one process keep their order.
                 heappush(heap, (runs_on.busy_until_ms, sequence, scheduled))
                 self.waited += 1
                 continue
@@ -136,7 +136,7 @@ class EventHeap:
             try:
                 callback()
             finally:
-                # Only the process that worked is later; for everybody else it is still the moment of the event.
+                # Only the busy process is later; for all others the time is still that of the event.
                 self.ended_ms, self.now_ms = self.now_ms, deadline
             touched = self.touched
             if touched is not None and touched.callback_ms:
@@ -146,13 +146,13 @@ class EventHeap:
         return False
 
     def spend(self, process: Process, duration_ms: float) -> None:
-        """The running callback works for so long: what it sends, writes and arms from here on happens that much
-        later, and its process does nothing else meanwhile."""
+        """Let the current callback take this long: its further sends, writes and timers happen that much later, and
+        its process is busy meanwhile."""
         self.now_ms += duration_ms
         process.busy_until_ms = max(process.busy_until_ms, self.now_ms)
 
     def trace_hash(self) -> str:
-        """Hex digest over time, kind, process and payload of every callback made so far."""
+        """Return a hex digest of time, kind, process and payload of every callback so far."""
         self._hash_pending()
         return self._hash.copy().hexdigest()
 

@@ -1,7 +1,7 @@
-"""How late simulated bytes arrive, and cut how often, where nothing is broken.
+"""Latency and fragmentation of simulated connections without faults.
 
-Part of a simulation's options, which go from one process to another with its report: a frozen dataclass that is
-compiled does not, so this stays beside `stream`, which is.
+Part of a simulation's options, which are pickled with its report. A compiled frozen dataclass cannot be pickled, so
+this is separate from `stream`, which is compiled.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from random import Random
 
 @dataclass(frozen=True, slots=True)
 class LinkConditions:
-    """How the network behaves when nothing is broken."""
+    """The behaviour of the network without faults."""
 
     latency_ms: tuple[float, float] = (0.1, 1.0)
     slow_ms: float = 30.0

@@ -1,9 +1,9 @@
-"""The Network port between simulated machines: latency, blocked ways, refusals, machines without power.
+"""The Network port between simulated machines: latency, blocked paths, refused connections, machines without power.
 
-A way is directed: blocking a -> b leaves b -> a open. Over a blocked way nothing is refused and nothing is
-reported, there is only silence. A connection to a machine that is up and has no listener is refused; one to a
-machine without power is not answered. A killed process's connections are reset, a machine's that lost power
-are not: its peers learn of it when they write to it after it is back.
+A path is directed: blocking a -> b leaves b -> a open. A blocked path silently delays everything; no errors are
+reported. A connection to a running machine without a listener is refused; one to a machine without power times out.
+Connections of a killed process are reset; those of a machine that lost power are not: its peers learn of it when they
+write to it after it has restarted.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from quorumd.simulator.environment.link_conditions import LinkConditions
 from quorumd.simulator.environment.stream import Side, Stream, Tap
 
 CONNECT_ATTEMPTS_MS = (0.0, 1000.0, 3000.0)
-"""When a connection that nobody answers is tried again, as TCP repeats its SYN."""
+"""Times at which a connection attempt without a response is repeated, as TCP repeats its SYN."""
 CONNECT_TIMEOUT_MS = 7000.0
 
 
 class SimulatedListener:
-    """The Listener port. `process` accepts, as long as it lives."""
+    """The Listener port. `process` accepts connections until it ends."""
 
     def __init__(
         self, network: SimulatedNetwork, address: tuple[str, int], process: Process | None,
@@ -52,7 +52,7 @@ class Host:
         self._name = name
         self._process = process
         self.delay_ms = 0.0
-        """Of connections made from now on."""
+        """Additional latency of future connections."""
 
     def listen(self, host: str, port: int, accept: Callable[[], Connection]) -> SimulatedListener:
         return self._network.listen((self._name, port), self._process, accept)
@@ -63,7 +63,7 @@ class Host:
 
 
 class SimulatedNetwork:
-    """All machines, what runs between them, and what is broken between them."""
+    """All machines, their connections and network faults."""
 
     def __init__(self, heap: EventHeap, random: Random, conditions: LinkConditions | None = None) -> None:
         self.heap = heap
@@ -76,19 +76,19 @@ class SimulatedNetwork:
         self._without_power: dict[str, None] = {}
         self._waiting: dict[Stream, None] = {}
         self._next_port = 40_000
-        self._heard: dict[tuple[str, str], float] = {}
-        """When something last arrived, by machine of sender and receiver."""
+        self._last_arrivals: dict[tuple[str, str], float] = {}
+        """Time of the last arrival, by machines of sender and receiver."""
         self.tap: Tap | None = None
-        """Reads along, if set."""
+        """Observer of the traffic, if set."""
 
     def host(self, name: str, process: Process | None = None) -> Host:
-        """The Network port of a process on the machine `name`, which is also its address."""
+        """Create the Network port of a process on the machine `name`, which is also its address."""
         return Host(self, name, process)
 
     # ---- faults
 
     def block(self, source: str, target: str) -> None:
-        """Nothing gets from `source` to `target` until `unblock`; blocks of several faults add up."""
+        """Block the path from `source` to `target` until `unblock`; blocks of several faults are counted."""
         self._blocked[source, target] = self._blocked.get((source, target), 0) + 1
 
     def unblock(self, source: str, target: str) -> None:
@@ -102,12 +102,12 @@ class SimulatedNetwork:
         return list(self._blocked)
 
     def heal(self) -> None:
-        """Open every way."""
+        """Unblock every path."""
         self._blocked.clear()
         self._retry_waiting()
 
     def power_off(self, host: str) -> None:
-        """The machine falls silent; its processes must have ended."""
+        """Disconnect a machine without power; its processes must have ended."""
         self._without_power[host] = None
         self._listeners = {at: one for at, one in self._listeners.items() if at[0] != host}
 
@@ -116,7 +116,7 @@ class SimulatedNetwork:
         self._retry_waiting()
 
     def process_ended(self, process: Process, *, silently: bool = False) -> None:
-        """Close what a dead process had open, as a kernel does; `silently` when the machine went with it."""
+        """Close the connections of an ended process, as a kernel does; `silently` if the machine lost power."""
         self._listeners = {at: one for at, one in self._listeners.items() if one.process is not process}
         for side in self.sides():
             if side.process is process:
@@ -127,7 +127,7 @@ class SimulatedNetwork:
                 self._forget_if_closed(side)
 
     def break_link(self, side: Side) -> None:
-        """Both ends see the connection reset; bytes under way are lost or not."""
+        """Reset a connection at both ends; bytes in flight may be lost."""
         for one in (side, side.far):
             self.heap.call_later(
                 self.conditions.latency(self.random),
@@ -145,12 +145,12 @@ class SimulatedNetwork:
         return (source, target) not in self._blocked and target not in self._without_power
 
     def arrived(self, source: str, target: str) -> None:
-        """A process on `target` has received something from `source`."""
-        self._heard[source, target] = self.heap.now_ms
+        """Record that a process on `target` has received bytes from `source`."""
+        self._last_arrivals[source, target] = self.heap.now_ms
 
     def last_arrival_ms(self, source: str, target: str) -> float:
-        """When `target` last received something from `source`, -inf for never."""
-        return self._heard.get((source, target), -inf)
+        """Return when `target` last received bytes from `source`, -inf for never."""
+        return self._last_arrivals.get((source, target), -inf)
 
     def wait_for_path(self, stream: Stream) -> None:
         self._waiting[stream] = None
@@ -162,7 +162,7 @@ class SimulatedNetwork:
             self._next_port += 1
             address = (address[0], self._next_port)
         if address in self._listeners:
-            raise OSError(EADDRINUSE, f"{address[0]}:{address[1]} is taken by another process")
+            raise OSError(EADDRINUSE, f"{address[0]}:{address[1]} is used by another process")
         listener = SimulatedListener(self, address, process, accept)
         self._listeners[address] = listener
         return listener
@@ -175,7 +175,7 @@ class SimulatedNetwork:
         self, host: str, process: Process | None, target: tuple[str, int], connection: Connection,
         delay_ms: float = 0.0,
     ) -> None:  # fmt: skip
-        """Begin to connect. `delay_ms` makes this connection a slow one for all of its life."""
+        """Start to connect. `delay_ms` is additional latency of this connection."""
         attempt = Attempt(self, host, process, target, connection, delay_ms)
         for repeat_ms in CONNECT_ATTEMPTS_MS:
             latency = delay_ms + self.conditions.latency(self.random)
@@ -204,7 +204,7 @@ class SimulatedNetwork:
 
 
 class Attempt:
-    """A connection being established: there and back, or refused, or silence and a time-out."""
+    """A connection attempt: established, refused or timed out."""
 
     def __init__(
         self, network: SimulatedNetwork, host: str, process: Process | None, target: tuple[str, int],
@@ -220,16 +220,16 @@ class Attempt:
         self._over = False
 
     def arrive(self) -> None:
-        """A SYN reaches the target, or would."""
+        """Handle the arrival of a SYN at the target."""
         network, target = self._network, self._target[0]
         if self._arrived or self._over or not network.is_reachable(self._host, target):
             return
         if not network.is_reachable(target, self._host):
-            return  # The answer is lost; a repetition may do better.
+            return  # The SYN-ACK is lost; a retry may succeed.
         listener = network.listener_at(self._target)
         accepts = listener.process if listener is not None else None
         if accepts is not None and accepts.busy_until_ms > network.heap.now_ms:
-            # In its place among what waits for that process, or those that work without end are never reached.
+            # Wait in line for the busy process: otherwise a process that is always busy would never accept.
             network.heap.call_later(0.0, self.arrive, b"connect", runs_on=accepts)
             return
         self._arrived = True

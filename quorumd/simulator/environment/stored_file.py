@@ -1,7 +1,7 @@
-"""What one file holds: the part that is certainly on the medium, and what was written since the last sync.
+"""The content of a file: its durable part, and the writes since the last sync.
 
-A crash applies a random subset of the unsynced changes, as a disk with a write cache may: each written sector
-survives or not by itself, whatever the order of writing; sizes change in order, as a journal does it.
+A crash applies a random subset of the unsynced changes, like a disk with a write cache: each written sector
+survives or not independently of the order of writes; size changes survive in order, like in a journal.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from random import Random
 
 SECTOR_BYTES = 512
-"""The largest unit that a disk writes wholly or not at all."""
+"""The largest unit that a disk writes atomically."""
 
 
 @dataclass(slots=True)
@@ -29,12 +29,12 @@ class Resize:
 
 @dataclass(slots=True)
 class Loss:
-    """What a crash took from one file or folder; counted in the report."""
+    """The losses of a crash in one file or folder; counted in the report."""
 
     lost_sectors: int = 0
     torn_writes: int = 0
     overtaking_sectors: int = 0
-    """That survived where one written before them to the same file did not."""
+    """Sectors that survived although one written earlier to the same file did not."""
     lost_resizes: int = 0
     lost_names: int = 0
     lost_renames: int = 0
@@ -49,9 +49,9 @@ class Loss:
 
 
 class StoredFile:
-    """An inode: `content` is what a process wrote, `durable` what the last sync put on the medium.
+    """An inode: `content` is the view of processes, `durable` the state after the last sync.
 
-    `rot` has the bits that are read wrong, by position: what the medium lost of what it once had.
+    `rot` has the inverted bits of corrupted bytes, by position.
     """
 
     __slots__ = ("content", "corrupt", "durable", "pending")
@@ -63,7 +63,7 @@ class StoredFile:
         self.pending: list[Write | Resize] = []
 
     def copy(self) -> StoredFile:
-        """Another inode with the same in it, all of it durable."""
+        """Return a durable copy."""
         copy = StoredFile()
         copy.content = bytearray(self.content)
         copy.durable = bytearray(self.content)
@@ -91,7 +91,7 @@ class StoredFile:
         self.pending.clear()
 
     def durable_bytes(self) -> int:
-        """How long the prefix is that every crash at this moment leaves as `durable` has it."""
+        """The length of the prefix of `durable` that survives every crash now."""
         certain = len(self.durable)
         if not self.pending:
             return certain
@@ -103,17 +103,17 @@ class StoredFile:
         return certain
 
     def durable_prefix(self, length: int) -> bytes:
-        """The first `length` bytes that are certain, fewer where there are not so many."""
+        """Return up to `length` bytes of the durable prefix."""
         return bytes(self.durable[: min(length, self.durable_bytes())])
 
     def holds(self, data: bytes, position: int) -> bool:
-        """Whether every crash at this moment leaves `data` there."""
+        """Whether `data` at this position survives every crash now."""
         return position + len(data) <= self.durable_bytes() and self.durable.startswith(data, position)
 
     def crash(self, random: Random) -> Loss:
-        """Forget the page cache: what was synced stays exactly, of the rest a random legal part survives."""
+        """Drop the page cache: synced data stays, and a random legal part of the rest survives."""
         loss = Loss()
-        # Crashes that lose all, nothing, or some are all likely: each finds other bugs.
+        # Crashes that lose all, nothing or some are all likely: they find different bugs.
         survival = random.choice((0.0, 1.0, random.random(), random.random()))
         resizes = sum(isinstance(change, Resize) for change in self.pending)
         surviving_resizes = resizes if survival == 1.0 else int((resizes + 1) * random.random() * survival)
@@ -155,7 +155,7 @@ def _apply(target: bytearray, change: Write | Resize) -> None:
 
 
 def _sectors(write: Write) -> list[Write]:
-    """The write cut at the file's sector boundaries."""
+    """Split a write at the file's sector boundaries."""
     pieces = []
     start, end = write.position, write.position + len(write.data)
     while start < end:

@@ -1,7 +1,7 @@
-"""One direction of a simulated connection: bytes in order, cut anywhere, late, stalled, or lost.
+"""One direction of a simulated connection: bytes in order, fragmented, delayed, stalled, or lost.
 
-A stream keeps TCP's promise and nothing more: what arrives is a prefix of what was written. Where the way is
-blocked the bytes wait, as for a retransmission, and come when it opens, even if the writer is long gone.
+A stream guarantees only what TCP does: the received bytes are a prefix of the written ones. While the path is
+blocked the bytes wait, as for a retransmission, and arrive once it is open, even if the writer has ended.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ if TYPE_CHECKING:
     from quorumd.simulator.environment.network import SimulatedNetwork
 
 WINDOW_BYTES = 256 * 1024
-"""How much the network holds of one direction; the rest is `unsent_bytes` of the writer."""
+"""Capacity of the network per direction; the rest is `unsent_bytes` of the writer."""
 
 REMEMBERED_WRITES = 64
-"""Of each connection so many of the latest writes can be replayed, see `faults`."""
+"""Number of recent writes per connection that can be replayed, see `faults`."""
 
 RETRANSMISSION_MS = 400.0
 
 Arrival = bytes | Callable[[], None]
-"""Data, or what happens at the other end of a stream that ends."""
+"""Data, or the callback at the other end of a stream that ends."""
 
 
 class Tap(Protocol):
-    """Who reads along."""
+    """An observer of the traffic."""
 
     def written(self, side: Side, data: bytes, *, connected: bool) -> None:
-        """`connected`: whether it is the side that made the connection."""
+        """Record written data. `connected`: whether `side` opened the connection."""
 
     def arrived(self, sender: Side, length: int) -> None:
-        """So many bytes of what `sender` wrote were received."""
+        """Record that this many bytes of `sender` were received."""
 
 
 class Side:
-    """One end of a connection: the Transport handed to its user, and what that user receives."""
+    """One end of a connection: the Transport of its user, and the delivery of data to that user."""
 
     __slots__ = ("_network", "closing", "connection", "far", "host", "incoming", "open", "paused", "peer",
                  "process", "remembered", "stream")  # fmt: skip
@@ -57,7 +57,7 @@ class Side:
         self.closing = False
         self.paused = False
         self.incoming = bytearray()
-        """Arrived while reading was paused."""
+        """Data that arrived while reading was paused."""
         self.remembered: deque[bytes] = deque(maxlen=REMEMBERED_WRITES)
         self.stream: Stream
         self.far: Side
@@ -94,7 +94,7 @@ class Side:
 
     @property
     def usable(self) -> bool:
-        """Whether somebody is there to receive."""
+        """Whether the receiving process is alive and the connection open."""
         return self.open and not self.closing and (self.process is None or self.process.alive)
 
     def deliver_incoming(self) -> None:
@@ -107,7 +107,7 @@ class Side:
             self.connection.received(data)
 
     def end(self, reason: str) -> None:
-        """The connection is over for this side; its user is told once."""
+        """End the connection for this side; its user is notified once."""
         if self.open:
             self.open = False
             self.stream.abandon()
@@ -118,7 +118,7 @@ class Side:
 
 
 class Stream:
-    """The way from `sender` to `receiver`."""
+    """The bytes from `sender` to `receiver`."""
 
     __slots__ = (
         "_finishing",
@@ -139,15 +139,15 @@ class Stream:
         self.sender = sender
         self.receiver = receiver
         self.delay_ms = delay_ms
-        """Added to every latency: a connection over a long way."""
+        """Additional latency, for a slow connection."""
         self.unsent_bytes = 0
         self._network = network
         self._heap: EventHeap = network.heap
         self._unsent: deque[bytes] = deque()
         self._flight: deque[tuple[float, Arrival]] = deque()
-        """What is to arrive, in order, and when: an event on the heap for each."""
+        """Arrivals in order, with their times; each has an event on the heap."""
         self._in_flight = 0
-        """Bytes that the network holds."""
+        """Bytes held by the network."""
         self._last_arrival = 0.0
         self._stalled: deque[Arrival] = deque()
         self._finishing = False
@@ -159,39 +159,38 @@ class Stream:
 
     @property
     def bytes_in_flight(self) -> int:
-        """How much that was written has not been received, and will be if the receiver lives."""
+        """Return the number of written bytes that are not received yet, and will be if the receiver lives."""
         return self._in_flight - len(self.receiver.incoming) + self.unsent_bytes
 
     @property
     def oldest_unread_ms(self) -> float:
-        """When the oldest of what the receiver has not read arrived, or will; inf for nothing, and while the way is
-        blocked."""
+        """Return the arrival time of the oldest unread data; inf without any, and while the path is blocked."""
         is_on_its_way = self._flight and not self._stalled
         return self._flight[0][0] if is_on_its_way else inf
 
     def finish(self) -> None:
-        """Send what is queued, then the end of the stream."""
+        """Send the queued data, then the end of the stream."""
         self._finishing = True
         self._pump()
 
     def abandon(self) -> None:
-        """Forget what the network has not taken yet."""
+        """Drop the data that the network has not accepted yet."""
         self._unsent.clear()
         self.unsent_bytes = 0
 
     def reset(self) -> None:
-        """The sender's side is gone: tell the receiver, after what is under way."""
+        """Reset the connection of the receiver, after the data in flight, because the sender is gone."""
         self.abandon()
         self._launch(self._arrive_reset, b"reset")
 
     def taken(self, length: int) -> None:
-        """The receiver's user has taken so many bytes: there is room for more."""
+        """Free the capacity of received bytes."""
         self._in_flight -= length
         if self._unsent:
             self._pump()
 
     def path_opened(self) -> None:
-        """The way was blocked and is not any more: what waited comes in order, at the next retransmission."""
+        """Deliver waiting data in order at the next retransmission, after the path was unblocked."""
         if self._stalled:
             self._heap.call_later(
                 self._network.random.random() * RETRANSMISSION_MS,
@@ -201,11 +200,11 @@ class Stream:
             )
 
     def delay_until(self, time_ms: float) -> None:
-        """Nothing arrives before that time."""
+        """Delay all arrivals until this time."""
         self._last_arrival = max(self._last_arrival, time_ms)
 
     def _retransmit(self) -> None:
-        # What arrived meanwhile queued up behind: in order means that nothing overtakes.
+        # Later arrivals queued up behind this one, to keep the order.
         while self._stalled:
             if not self._network.is_reachable(self.sender.host, self.receiver.host):
                 self._network.wait_for_path(self)
@@ -239,7 +238,7 @@ class Stream:
         heap.call_at(at_ms, self._arrive, kind, None, payload, self.receiver.process)
 
     def _arrive(self) -> None:
-        """The next one of the flight is there, or would be."""
+        """Handle the next arrival."""
         _, arrival = self._flight.popleft()
         if self._stalled or not self._network.is_reachable(self.sender.host, self.receiver.host):
             self._stalled.append(arrival)

@@ -1,10 +1,10 @@
-"""How the page of a sequence diagram looks, and what it does when somebody clicks or hides something."""
+"""Style sheet and script of a sequence diagram page."""
 
 from __future__ import annotations
 
 ROW, GAP, TOP, LEFT, LANE, LETTER, BAND = 20, 18, 20, 110, 250, 7, 30
-"""Pixels: a row, a gap where rows are hidden, what is above the first row, left of the first lane, from lane to lane,
-a letter, and the width of a lane's band."""
+"""Pixels: height of a row, of the gap for hidden rows, above the first row; left of the first lane, between lanes;
+width of a letter, of a lane's band."""
 
 STYLE = """
 :root{--paper:#fff;--ink:#1c2430;--soft:#6a7482;--line:#c9d1da;--panel:#f4f6f8;--down:#e3e7eb;--leader:#2f9e58;
@@ -37,8 +37,8 @@ border-top:1px solid var(--line);padding:8px 20px;white-space:pre-wrap;
 font:12px ui-monospace,Menlo,Consolas,monospace}
 """
 
-# Where the drawing is first, is what Python said. `layOut` moves it together when something is hidden: `at` has where
-# each row is, hidden ones are where the gap is that stands for them; `between` is for the ends of arrows.
+# Python computes the initial layout; `layOut` updates it when entries are hidden. `at` is the position of each row,
+# that of its gap for a hidden row; `between` is used for the ends of arrows.
 SCRIPT = """
 const detail=document.getElementById('detail'),svg=document.querySelector('svg'),hidden=new Set();
 const all=what=>[...document.querySelectorAll(what)],gaps=document.getElementById('gaps');

@@ -1,4 +1,4 @@
-"""A timeline as one HTML page that needs nothing else: lifelines, messages between them, time downwards."""
+"""Renders a timeline as one self-contained HTML page: lifelines, messages between them, time downwards."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from quorumd.simulator.explain.diagram_page import BAND, GAP, LANE, LEFT, LETTER
 from quorumd.simulator.explain.timeline import KINDS, Entry
 
 MAX_ROWS = 4000
-"""More of a run than that is left out from the beginning: browsers and readers have an end, too."""
+"""Maximum number of entries on a page; earlier ones are left out."""
 FOLDED_FROM = 3
-"""So many messages in a row that say nothing new are one row."""
+"""Minimum number of consecutive routine messages that are folded into one row."""
 CAMPAIGNING = ("prospective", "candidate")
 MARKED_EVERY = 10
-"""Rows from one mark of role and epoch on a band to the next: some are always in sight."""
+"""Rows between two marks of role and epoch on a band, so that one is always visible."""
 
 
 def page(
@@ -28,9 +28,9 @@ def page(
     entries: Sequence[Entry],
     span_ms: tuple[float, float] = (0.0, inf),
 ) -> str:
-    """The whole page: of the entries of a whole run, which are in the order of time, those within `span_ms`.
+    """Render the entries of a run, in order of time, that are within `span_ms`.
 
-    `lanes` are all that there are, `verdict` is what was broken, if anything.
+    `lanes` are all lanes, `verdict` the violations, if any.
     """
     entries = [entry for entry in entries if entry.time_ms <= span_ms[1]]
     since = bisect_left(entries, span_ms[0], key=lambda entry: entry.time_ms)
@@ -40,7 +40,7 @@ def page(
     x = {lane: LEFT + LANE // 2 + LANE * index for index, lane in enumerate(lanes)}
     height = TOP * 2 + ROW * len(rows)
     width = LEFT + LANE * len(lanes) + LANE // 2
-    told = f"{count:,} entries" + (f"; the {left_out:,} before them are not shown" if left_out else "")
+    summary = f"{count:,} entries" + (f"; the {left_out:,} before them are not shown" if left_out else "")
     times = [row[0].time_ms for row in rows]
     drawing = "".join(
         [
@@ -63,18 +63,18 @@ def page(
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style>'
-        f"<header><h1>{escape(title)}</h1>{broken}<p>{told}. Time runs downwards, at the left in milliseconds of "
-        f"virtual time; a row an entry, or {FOLDED_FROM} and more messages with nothing new that follow each other. "
-        "An arrow ends where the message arrived, a dashed one never did, a dotted one was under way at the end. On "
-        "a band, F 3 is a follower in epoch 3: the role's first letter. Click on a row for all of it.</p></header>"
+        f"<header><h1>{escape(title)}</h1>{broken}<p>{summary}. Time runs downwards, at the left in milliseconds of "
+        f"virtual time; one row per entry, or per {FOLDED_FROM} or more consecutive routine messages. An arrow ends "
+        "where the message arrived; a dashed one never did, a dotted one was in flight at the end. On a band, F 3 is "
+        "a follower in epoch 3: the first letter of the role. Click a row for its details.</p></header>"
         f"{_navigation(x, names)}"
         f'<div id="drawing"><svg width="{width}" height="{height}">{drawing}</svg></div><div id="detail">'
-        f"Click on a row.</div><script>{data}{SCRIPT}</script></html>"
+        f"Click a row.</div><script>{data}{SCRIPT}</script></html>"
     )
 
 
 def _folded(entries: Sequence[Entry]) -> list[list[Entry]]:
-    """The rows: an entry each, or all of some messages in a row that say nothing new."""
+    """Group entries into rows: one entry each, or consecutive routine messages."""
     rows: list[list[Entry]] = []
     for is_idle, group in groupby(entries, key=lambda entry: entry.is_idle):
         together = list(group)
@@ -92,7 +92,7 @@ def _navigation(x: dict[str, int], names: Sequence[str]) -> str:
                ("down", "not running"))  # fmt: skip
     legend = "".join(f'<i style="background:var(--{name})"></i>{text}' for name, text in colours)
     legend += '<i class="arrow"></i>message<i class="arrow never"></i>never arrives'
-    legend += '<i class="arrow travels"></i>under way at the end'
+    legend += '<i class="arrow travels"></i>in flight at the end'
     lanes = "".join(f'<span style="left:{place}px">{escape(lane)}</span>' for lane, place in x.items())
     width = max(x.values()) + LANE
     return (
@@ -111,7 +111,7 @@ def _lifelines(x: dict[str, int], height: int) -> Iterable[str]:
 
 
 def _bands(before: Sequence[Entry], rows: Sequence[Sequence[Entry]], x: dict[str, int]) -> Iterable[str]:
-    """What each node was, as a coloured stretch of its lifeline; at first what it was `before` the rows."""
+    """Draw the role of each node as a coloured part of its lifeline, starting with that `before` the rows."""
     for lane in list(x)[1:]:
         state = next((entry for entry in reversed(before) if _changes(entry, lane)), None)
         since = -1
@@ -127,7 +127,7 @@ def _changes(entry: Entry, lane: str) -> bool:
 
 
 def _band(place: int, since: int, until: int, state: Entry | None) -> Iterable[str]:
-    """From row to row, -1 for above the first; with role and epoch in letters, colour is not for everybody."""
+    """Draw a band between two rows, -1 for above the first; role and epoch are also text, not colour alone."""
     if until <= since:
         return
     top = TOP + ROW * since
@@ -143,7 +143,7 @@ def _band(place: int, since: int, until: int, state: Entry | None) -> Iterable[s
 
 def _colour(state: Entry | None) -> str:
     if state is None or state.kind == "process":
-        return "down" if state is None or state.text == "is gone" else "other"
+        return "down" if state is None or state.text == "ends" else "other"
     role = state.text.split()[0]
     return "campaign" if role in CAMPAIGNING else role if role in ("leader", "follower") else "other"
 
@@ -178,7 +178,7 @@ def _label(text: str, left: int) -> str:
 
 
 def _arrow(entry: Entry, down: float, x: dict[str, int]) -> tuple[str, str]:
-    """A message as an arrow that ends `down` pixels below its row, and what it is besides a message."""
+    """Draw a message as an arrow that ends `down` pixels below its row; return it and its additional CSS class."""
     message = entry.message
     assert message is not None
     start, end = x[entry.lane], x[entry.to]

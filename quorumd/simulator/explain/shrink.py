@@ -1,7 +1,7 @@
-"""Makes a failing run shorter: fewer faults, clients and observers, less time, and still the same broken promise.
+"""Shrinks a failing run: fewer faults, clients and observers, less time, and the same violated invariant.
 
 Delta debugging (Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", 2002). Every fault draws
-from a stream of its own, so leaving one out changes no other one by itself, only by what it did.
+from a separate stream, so omitting one changes the others only through its effects.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Shrinking:
         return self.runs >= MAX_RUNS or not self._may_go_on()
 
     def fails(self, options: SimulationOptions) -> bool:
-        """Whether this breaks the same promise; if so it is the best so far."""
+        """Whether a run with these options violates the same invariant; if so, keep it as the best one."""
         if self.is_over:
             return False
         self.runs += 1
@@ -44,9 +44,10 @@ class _Shrinking:
 def shrink(
     report: Report, run: Callable[[SimulationOptions], Report], may_go_on: Callable[[], bool] = lambda: True
 ) -> Report:
-    """The report of the shortest run found, of the same seed, that breaks the promise `report` says is broken.
+    """Return the report of the shortest run found of the same seed that violates the invariant of `report`.
 
-    `run` simulates the seed with other options. It ends after MAX_RUNS runs, or as soon as `may_go_on` is False.
+    `run` simulates the seed with other options. The search ends after MAX_RUNS runs, or once `may_go_on` returns
+    False.
     """
     work = _Shrinking(report, run, may_go_on)
     broken_at_ms = report.violations[0].time_ms
@@ -60,7 +61,7 @@ def shrink(
 
 
 def _fewer_faults(work: _Shrinking) -> None:
-    """ddmin: leave out halves, then quarters, ... of the faults that happened, as long as it still fails."""
+    """Minimize the faults with ddmin: omit halves, then quarters, ... of the injected faults while the run fails."""
     faults = tuple(number for number, _, _ in work.best.injected)
     if faults and work.fails(replace(work.best.options, only_faults=())):
         return

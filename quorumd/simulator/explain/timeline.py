@@ -1,7 +1,7 @@
-"""What happened in one run, in the words of an operator: who said what to whom, who led, what was on disk.
+"""The timeline of one run: messages, roles, processes, disks and client operations.
 
-A timeline only looks: at the cluster after every event, and through a `WireTap` at what is written. A run is the
-same with and without one.
+A timeline only observes: the cluster after every event, and the messages through a `WireTap`. It does not affect the
+run.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from quorumd.simulator.report import Violation
 from quorumd.simulator.workload import History
 
 CLIENTS = "clients"
-"""The lane of all clients, and of what concerns no single node."""
+"""The lane of all clients, and of entries without a node."""
 KINDS = ("fault", "process", "role", "disk", "message", "client", "verdict")
 
 
 @dataclass(slots=True)
 class Entry:
-    """One line. `lane` is where it happened: `node 1`, or CLIENTS."""
+    """One entry of the timeline. `lane` is its place: `node 1`, or CLIENTS."""
 
     time_ms: float
     kind: str
@@ -38,16 +38,16 @@ class Entry:
     details: list[str] = field(default_factory=list)
     message: Message | None = None
     to: str = ""
-    """Of a message: the lane that it goes to."""
+    """Target lane of a message."""
     epoch: int = -1
-    """Of a role: the epoch that it is held in."""
+    """Epoch of a role."""
 
     @property
     def is_idle(self) -> bool:
         return self.message is not None and self.message.is_idle
 
     def as_json(self) -> dict[str, object]:
-        """Plain values for `--output json`."""
+        """Return JSON-ready values for `--output json`."""
         plain: dict[str, object] = {
             "time_ms": self.time_ms, "kind": self.kind, "where": self.lane, "what": self.text,
             "details": self.details,
@@ -67,19 +67,19 @@ class Entry:
         if arrived is not None:
             how = f"arrives after {arrived - self.time_ms:.1f} ms"
         else:
-            how = "under way at the end" if self.message.in_flight else "never arrives"
+            how = "in flight at the end" if self.message.in_flight else "never arrives"
         facts = f" {', '.join(self.details)}" if self.details else ""
         return f"-> {self.to}: {self.text}{facts}  [{how}]"
 
 
 @dataclass(slots=True)
 class _NodeView:
-    """One node at the last look."""
+    """The last observation of one node."""
 
     incarnation: int = 0
     runs: bool = False
     opened: bool = False
-    """Whether this life came as far as to have its log open."""
+    """Whether this incarnation has opened its log."""
     role: str = ""
     epoch: int = 0
     leader_id: int = -1
@@ -90,7 +90,7 @@ class _NodeView:
 
 
 class Timeline:
-    """Give it to a `Simulation`; read `entries` when that has run."""
+    """Pass it to a `Simulation`, and read `entries` after the run."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
@@ -113,7 +113,7 @@ class Timeline:
         self._tap = cluster.network.tap = WireTap(lambda: heap.now_ms, self._on_message)
 
     def fault(self, number: int, name: str) -> None:
-        """A fault was injected; what it did is seen at the next look."""
+        """Record an injected fault; the next observation shows its effects."""
         self._report("fault", CLIENTS, f"fault {number}: {name}")
 
     def ended(self, violations: Sequence[Violation]) -> None:
@@ -124,13 +124,13 @@ class Timeline:
             self._report("verdict", CLIENTS, "every invariant held")
 
     def look(self) -> None:
-        """After every event."""
+        """Observe the cluster after an event."""
         self._observe_paths()
         self._observe_clients()
         for node_id, machine in self._cluster.machines.items():
             self._observe(machine, self._seen[node_id], f"node {node_id}")
 
-    # ---- looking
+    # ---- observation
 
     def _observe(self, machine: Machine, seen: _NodeView, lane: str) -> None:
         if seen.runs and (machine.process is None or machine.incarnation != seen.incarnation):
@@ -142,10 +142,10 @@ class Timeline:
                 machine.incarnation,
                 -1,
             )
-            self._report("process", lane, f"starts, life {machine.incarnation}")
+            self._report("process", lane, f"starts, incarnation {machine.incarnation}")
             if machine.process is None:
                 self._report_end(seen, lane)
-        # A process that ends while it starts never comes to have an engine.
+        # A process that ends while it starts has no engine.
         node = machine.node
         self._observe_disk(machine, node, seen, lane)
         if node is None:
@@ -164,7 +164,7 @@ class Timeline:
 
     def _report_end(self, seen: _NodeView, lane: str) -> None:
         seen.runs, seen.role = False, ""
-        self._report("process", lane, "is gone")
+        self._report("process", lane, "ends")
 
     def _observe_disk(self, machine: Machine, node: Node | None, seen: _NodeView, lane: str) -> None:
         self._observe_quorum_state(machine, seen, lane)
@@ -177,11 +177,11 @@ class Timeline:
         else:
             return
         if end != seen.log_end:
-            what = "appended up to" if end > seen.log_end else "log cut to"
+            what = "appended up to" if end > seen.log_end else "log truncated to"
             seen.log_end = end
             self._report("disk", lane, f"{what} offset {end}")
         if end != (batches[-1].end_offset if batches else 0):
-            return  # The mirror is not up to date yet: it is when the node has been looked at.
+            return  # The mirror is not up to date before the node was observed.
         held = machine.durable_log.holds(batches)
         durable_end = batches[held - 1].end_offset if held else 0
         if durable_end != seen.durable_end:
@@ -200,7 +200,7 @@ class Timeline:
     def _observe_paths(self) -> None:
         blocked = set(self._cluster.network.blocked_paths())
         for source, target in sorted(blocked - self._blocked):
-            self._report("fault", self._lane(source), f"nothing gets to {self._lane(target)}")
+            self._report("fault", self._lane(source), f"cannot reach {self._lane(target)}")
         for source, target in sorted(self._blocked - blocked):
             self._report("fault", self._lane(source), f"reaches {self._lane(target)} again")
         self._blocked = blocked
@@ -236,17 +236,17 @@ class Timeline:
         self._add(Entry(self._heap.now_ms, kind, lane, text, list(details), epoch=epoch))
 
     def _add(self, entry: Entry) -> None:
-        """A node that spends CPU time writes later than what others do meanwhile."""
+        """Insert an entry in order of time: messages of a busy node are later than events of others meanwhile."""
         insort(self.entries, entry, key=attrgetter("time_ms"))
 
 
 def window(entries: Sequence[Entry], from_ms: float, to_ms: float) -> list[Entry]:
-    """The entries of that time, ends included."""
+    """Return the entries within a time span, ends included."""
     return [entry for entry in entries if from_ms <= entry.time_ms <= to_ms]
 
 
 def lines(entries: Sequence[Entry]) -> Iterator[str]:
-    """One line an entry; messages in a row that say nothing new are one line together."""
+    """Format one line per entry; consecutive routine messages share a line."""
     idle: list[Entry] = []
     for entry in entries:
         if entry.is_idle:
@@ -264,4 +264,4 @@ def _folded(idle: Sequence[Entry]) -> str:
     if len(idle) == 1:
         return str(idle[0])
     until = f" until {idle[-1].time_ms:.3f}" if idle[-1].time_ms > idle[0].time_ms else ""
-    return f"{idle[0].time_ms:12.3f}  {'...':<8}  {len(idle)} messages with nothing new{until}"
+    return f"{idle[0].time_ms:12.3f}  {'...':<8}  {len(idle)} routine messages{until}"

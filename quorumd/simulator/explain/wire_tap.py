@@ -1,6 +1,6 @@
-"""Reads along what simulated processes say to each other, for people who want to know what happened.
+"""Records the messages between simulated processes, to explain a run.
 
-Nothing here is used unless a run is explained, and nothing of the run depends on it.
+Used only when a run is explained; the run does not depend on it.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ FIELDS = {
     "read_round": "read round", "preferred_successors": "successors", "resource_name": "of", "name": "key",
     "value": "value", "records": "records",
 }  # fmt: skip
-"""What matters of all messages, and how it is called here."""
+"""Fields of messages that are shown, with their labels."""
 ROUTINE = ("Fetch", "ApiVersions", "DiscoverBrokers", "Metadata")
 NEWS = ("records", "error", "diverges")
-"""What makes one of the routine messages worth a line."""
+"""Fields that make a routine message worth showing."""
 SILENT: dict[str, object] = {"error": 0, "diverges at": -1, "read round": 0, "pre-vote": False}
-"""Values that say nothing."""
+"""Values that are not shown."""
 
 
 @dataclass(slots=True)
 class Message:
-    """One request or answer, from the moment it was written."""
+    """One request or response, from the time it was written."""
 
     written_ms: float
     sender: str
@@ -52,31 +52,31 @@ class Message:
     name: str
     facts: list[str]
     is_idle: bool
-    """Routine with nothing new in it, one like the other: a fetch, a handshake, gossip."""
+    """Whether it is a routine message without news: a fetch, a handshake, gossip."""
     arrived_ms: float | None = None
-    """When the last byte of it was received; None for never."""
+    """When its last byte was received; None for never."""
     in_flight: bool = False
-    """Whether it would still have arrived when the run ended."""
+    """Whether it was still in flight when the run ended."""
 
 
-Asked = tuple[int, int]
+_ApiVersion = tuple[int, int]
 """API and version of a request."""
 
 
 @dataclass(slots=True)
 class _Direction:
-    """What was written by one side of a connection."""
+    """The bytes written by one side of a connection."""
 
     frames: FrameReader = field(default_factory=lambda: FrameReader(LARGEST_FRAME))
     written: int = 0
     arrived: int = 0
     on_the_way: deque[tuple[int, Message]] = field(default_factory=deque)
-    asked: deque[tuple[Asked, Asked | None]] = field(default_factory=deque)
-    """What this side has asked and not been answered; of an Envelope with what is inside."""
+    pending: deque[tuple[_ApiVersion, _ApiVersion | None]] = field(default_factory=deque)
+    """The requests of this side without a response; for an Envelope, also the request inside."""
 
 
 class WireTap:
-    """`on_message` is called with each message when it is whole; its arrival is noted in it later."""
+    """Observes the network. `on_message` is called with each complete message, whose arrival is set later."""
 
     def __init__(self, now_ms: Callable[[], float], on_message: Callable[[Message], None]) -> None:
         self._now_ms = now_ms
@@ -84,7 +84,7 @@ class WireTap:
         self._directions: dict[Side, _Direction] = {}
 
     def written(self, side: Side, data: bytes, *, connected: bool) -> None:
-        """`connected`: whether this side made the connection, and so asks."""
+        """Record written data. `connected`: whether this side opened the connection and sends requests."""
         direction = self._of(side)
         direction.written += len(data)
         try:
@@ -103,7 +103,7 @@ class WireTap:
             direction.on_the_way.popleft()[1].arrived_ms = self._now_ms()
 
     def ended(self) -> None:
-        """The run is over: what has not arrived by now was under way, or lost."""
+        """Mark the messages in flight at the end of the run."""
         for side, direction in self._directions.items():
             reachable = direction.arrived + side.stream.bytes_in_flight if side.far.usable else 0
             for end, message in direction.on_the_way:
@@ -114,7 +114,9 @@ class WireTap:
 
     def _read(self, side: Side, frame: bytes, connected: bool) -> Message:
         try:
-            body, content = self._asked(side, frame) if connected else self._answered(side, frame)
+            body, content = (
+                self._parse_request(side, frame) if connected else self._parse_response(side, frame)
+            )
         except (QuorumdError, IndexError) as error:
             return Message(self._now_ms(), side.host, side.far.host, "unreadable", [str(error)], False)
         name = body.NAME
@@ -123,40 +125,40 @@ class WireTap:
             name += f"({content.NAME.removesuffix('Request').removesuffix('Response')})"
             facts += _details(content)
         facts = list(dict.fromkeys(facts))
-        says_nothing = name.startswith(ROUTINE) and not any(fact.startswith(NEWS) for fact in facts)
-        return Message(self._now_ms(), side.host, side.far.host, name, facts, says_nothing)
+        is_routine = name.startswith(ROUTINE) and not any(fact.startswith(NEWS) for fact in facts)
+        return Message(self._now_ms(), side.host, side.far.host, name, facts, is_routine)
 
-    def _asked(self, side: Side, frame: bytes) -> tuple[WireMessage, WireMessage | None]:
-        """A request, and the one inside if it is an Envelope."""
+    def _parse_request(self, side: Side, frame: bytes) -> tuple[WireMessage, WireMessage | None]:
+        """Parse a request, and the one inside if it is an Envelope."""
         request = read_request(frame, SPOKEN)
         body = request.message
         inside = None
         if isinstance(body, EnvelopeRequest):
             with suppress(QuorumdError):
                 inside = read_request(body.request_data, SPOKEN)
-        self._of(side).asked.append((_api(request), _api(inside) if inside is not None else None))
+        self._of(side).pending.append((_api(request), _api(inside) if inside is not None else None))
         return body, inside.message if inside is not None else None
 
-    def _answered(self, side: Side, frame: bytes) -> tuple[WireMessage, WireMessage | None]:
-        """A response, and the one inside if it is an Envelope's."""
-        asked, inside = self._of(side.far).asked.popleft()
-        body = _response(asked, frame)
+    def _parse_response(self, side: Side, frame: bytes) -> tuple[WireMessage, WireMessage | None]:
+        """Parse a response, and the one inside if it is an Envelope's."""
+        api, inside = self._of(side.far).pending.popleft()
+        body = _response(api, frame)
         if isinstance(body, EnvelopeResponse) and inside is not None and body.response_data is not None:
             return body, _response(inside, body.response_data)
         return body, None
 
 
-def _api(request: Request[WireMessage]) -> Asked:
+def _api(request: Request[WireMessage]) -> _ApiVersion:
     return request.api_key, request.api_version
 
 
-def _response(asked: Asked, data: bytes) -> WireMessage:
-    """The response with its header."""
-    return decode_prefix(response_class(asked[0]), asked[1], data, 4 + response_header_version(*asked))[0]
+def _response(api: _ApiVersion, data: bytes) -> WireMessage:
+    """Parse a response with its header."""
+    return decode_prefix(response_class(api[0]), api[1], data, 4 + response_header_version(*api))[0]
 
 
 def _details(message: MessageStruct) -> Iterator[str]:
-    """The fields that matter, those of nested structures among them, in the order of the schema."""
+    """Format the shown fields, including those of nested structures, in the order of the schema."""
     for name in message.__slots__:
         value = getattr(message, name)
         if isinstance(value, MessageStruct):
@@ -170,20 +172,20 @@ def _details(message: MessageStruct) -> Iterator[str]:
                 yield text
 
 
-def _summary(called: str, value: object) -> str:
-    if called == "error" and isinstance(value, int):
+def _summary(label: str, value: object) -> str:
+    if label == "error" and isinstance(value, int):
         return f"error {ErrorCode.describe(value)}"
-    if called == "records" and isinstance(value, bytes):
+    if label == "records" and isinstance(value, bytes):
         return _records_summary(value) if value else ""
     if isinstance(value, bool):
-        return called if value else f"not {called}"
-    return f"{called} {value}"
+        return label if value else f"not {label}"
+    return f"{label} {value}"
 
 
 def _records_summary(data: bytes) -> str:
     try:
         found = list(headers(data))
     except MalformedMessage:
-        # Simulated brokers send each other the records of their model.
+        # Fetches between simulated brokers have records of the model.
         return f"{len(data)} bytes of records"
     return f"records {found[0].base_offset}..{found[-1].end_offset - 1}" if found else ""

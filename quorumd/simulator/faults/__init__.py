@@ -1,19 +1,21 @@
-"""What can go wrong, one class each: whether it can happen now, and how it happens.
+"""Faults, one class each: `available` checks whether the fault is possible now, `inject` carries it out.
 
-A fault arranges its own end (a restart, a healed way) when it is injected, so that any mix of faults can be
+A fault schedules its own end (a restart, an unblocked path) when it is injected, so that any mix of faults can be
 drawn at any time. `Cluster.repair` ends them all early.
 
-    crashes    processes and machines that end: kill, shutdown, power loss, also in the middle of a disk call
-    processes  processes that get no time: stopped, slow
-    links      partitions; connections that break, lag or repeat themselves
-    disks      stalls, no room, failed syncs
-    clocks     wall clocks that jump
-    folders    damaged segments, lost disks, and mistakes of operators
-    snapshots  operators that copy them
-    versions   files that a later version wrote
-    foundings  what could found a second quorum, or lose the first
-    voters     operators that change who votes
-    brokers    brokers that crash, lose disks, stand still, and are cut off
+    base           the protocol of faults
+    crashes        processes and machines that end: kill, shutdown, power loss, also during a disk call
+    processes      processes without processor time: paused, slow
+    links          network partitions; connections that break, lag or replay requests
+    disks          stalls, full disks, failed syncs
+    clocks         wall clocks that jump
+    data_folders   corrupted segments, replaced disks, and mistakes of operators
+    snapshots      snapshots copied by operators
+    versions       files written by a later version
+    bootstrap      events that could found a second quorum, or lose the first
+    voters         voter changes by operators
+    registrations  controllers unregistered by operators
+    brokers        brokers that crash, lose disks, pause, and are isolated
 """
 
 from __future__ import annotations

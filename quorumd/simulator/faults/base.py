@@ -1,4 +1,4 @@
-"""What a fault is, and what most of them share."""
+"""The protocol of faults, and the base class of faults of a running node."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class Fault(Protocol):
     name: str
 
     def available(self, cluster: Cluster) -> bool:
-        """Whether it can happen now."""
+        """Whether the fault is possible now."""
 
     def inject(self, cluster: Cluster, random: Random) -> None:
-        """Let it happen. Only when `available`."""
+        """Carry out the fault, which must be `available`."""
 
 
 class RunningNodeFault:

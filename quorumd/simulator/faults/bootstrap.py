@@ -1,4 +1,5 @@
-"""What could found a second quorum, or lose the way to the first: wiped disks, old properties, new addresses."""
+"""Events that could found a second quorum, or make the first one unreachable: wiped disks, old properties, new
+addresses."""
 
 from __future__ import annotations
 
@@ -22,9 +23,9 @@ DOWN_MS = 300.0
 
 
 class WipedDisks:
-    """Some voters, perhaps most, lose their disks at once and are formatted as a service unit does: without a word of
-    who founds, with the old cluster id or none. One may have the properties of the first day, which name it alone.
-    Those that keep theirs run, are down, or are cut off. At last the operator finds the old disks."""
+    """Some voters, possibly most, lose their disks at once and are formatted like by a service unit: without initial
+    controllers, with the old cluster id or none. One may have its initial properties, which name it as the only
+    voter. The other voters run, are down, or are isolated. Finally the operator restores the old disks."""
 
     name = "wiped disks"
 
@@ -66,9 +67,9 @@ class WipedDisks:
 
 
 class MovedQuorum:
-    """The voters move to other addresses, one after the other; once the voter records say so, their properties name
-    no address any more and all of them start again at once. An observer that missed too many moves is started again
-    with new properties: nobody knows it, and it knows nobody."""
+    """The voters move to other addresses, one after the other. Once the voter records have these addresses, the
+    addresses are removed from their properties and all voters restart at once. An observer that missed too many moves
+    is restarted with new properties: it has no valid address of a voter, and no voter knows its address."""
 
     name = "moved quorum"
 
@@ -100,7 +101,8 @@ class MovedQuorum:
         self._forget_seeds(cluster)
 
     def _forget_seeds(self, cluster: Cluster) -> None:
-        """Only when every voter has the record that names the others: else nobody could find anybody."""
+        """Remove the addresses from properties, once every voter has the record with the addresses of the others:
+        before that, voters could not find each other."""
         voters = [cluster.machines[voter] for voter in cluster.voters]
         if cluster.is_calm or not all(_knows_addresses(cluster, machine) for machine in voters):
             return
@@ -113,8 +115,8 @@ class MovedQuorum:
 
 
 def _all_voters_are_healthy(cluster: Cluster) -> bool:
-    """Whether all voters have the folder of the beginning, by whose directory id the committed voters name them, and
-    a majority of them runs."""
+    """Whether all voters have their initial folders, the committed voters name their directory ids, and a majority
+    runs."""
     informed = most_up_to_date(cluster)
     if informed is None:
         return False
@@ -130,7 +132,7 @@ def _all_voters_are_healthy(cluster: Cluster) -> bool:
 
 
 def _knows_addresses(cluster: Cluster, machine: Machine) -> bool:
-    """Whether the log of a running node names every voter where it is reached now, and surely so."""
+    """Whether the durable log of a running node has the current address of every voter."""
     node = machine.node
     if node is None or machine.exiting or machine.set_aside is not None:
         return False
@@ -142,8 +144,8 @@ def _knows_addresses(cluster: Cluster, machine: Machine) -> bool:
 
 
 def _can_find_voters(cluster: Cluster, machine: Machine) -> bool:
-    """Whether the log of a node says where a majority of the voters is now; one that does not run is told at its
-    start. Of any majority that runs one voter is among them."""
+    """Whether the log of a node has the current addresses of a majority of the voters, so that at least one of any
+    running majority is reachable; a stopped node gets new addresses at its start."""
     if machine.node is None:
         return True
     named = _named_rightly(cluster, machine.node.engine.voters.current)
@@ -151,7 +153,7 @@ def _can_find_voters(cluster: Cluster, machine: Machine) -> bool:
 
 
 def _named_rightly(cluster: Cluster, recorded: VoterSet) -> int:
-    """How many voters a record names where they are now."""
+    """Count the voters that a record names with their current addresses."""
     return sum(
         (voter := recorded.by_id(number)) is not None
         and [endpoint.port for endpoint in voter.endpoints] == [cluster.machines[number].port]

@@ -1,4 +1,4 @@
-"""What goes wrong with brokers: they crash, lose disks, get no time, and do not reach the quorum or each other."""
+"""Faults of brokers: crashes, lost disks, pauses, and isolation from the quorum or each other."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from quorumd.simulator.environment.event_heap import Process
 from quorumd.simulator.faults.links import block_for, block_for_a_while
 
 BEYOND_ALL_BEARING = 0.05
-"""So often more disks are lost at once than there are copies: then records may be lost, and nothing else breaks."""
+"""Probability that more disks are lost at once than there are copies: then records may be lost, but no other
+invariant is violated."""
 
 PATIENT = 1.3
-"""Sessions."""
+"""In session timeouts."""
 
 
 class RunningBrokerFault:
-    """A fault of one broker that runs."""
+    """A fault of one running broker."""
 
     def available(self, cluster: Cluster) -> bool:
         return cluster.brokers is not None and bool(cluster.brokers.running())
@@ -34,7 +35,7 @@ class RunningBrokerFault:
 
 
 class BrokerCrash(RunningBrokerFault):
-    """kill -9, or a power failure that takes what was not flushed; sometimes of all brokers at once."""
+    """A SIGKILL, or a power loss that loses unflushed data; sometimes of all brokers at once."""
 
     name = "broker crash"
 
@@ -47,7 +48,7 @@ class BrokerCrash(RunningBrokerFault):
 
 
 class BrokerDiskLoss(RunningBrokerFault):
-    """A broker comes back with an empty disk, unless that is more than replication can bear."""
+    """A broker restarts with an empty disk, unless replication cannot tolerate that."""
 
     name = "broker disk loss"
 
@@ -57,7 +58,7 @@ class BrokerDiskLoss(RunningBrokerFault):
 
 
 class BrokerShutdown(RunningBrokerFault):
-    """A broker ends in good order, and asks nobody."""
+    """A broker shuts down cleanly, without a controlled shutdown."""
 
     name = "broker shutdown"
 
@@ -66,7 +67,7 @@ class BrokerShutdown(RunningBrokerFault):
 
 
 class ControlledShutdown(RunningBrokerFault):
-    """A broker asks the controller to be let go."""
+    """A broker requests a controlled shutdown."""
 
     name = "controlled shutdown"
 
@@ -75,7 +76,7 @@ class ControlledShutdown(RunningBrokerFault):
 
 
 class PausedBroker(RunningBrokerFault):
-    """A broker stands still, often until it is fenced, and goes on as if nothing had been."""
+    """A broker pauses, often until it is fenced, and then continues."""
 
     name = "paused broker"
 
@@ -86,7 +87,7 @@ class PausedBroker(RunningBrokerFault):
 
 
 class SlowBroker(RunningBrokerFault):
-    """A broker without its share of the processor."""
+    """A broker with little processor time."""
 
     name = "slow broker"
 
@@ -101,7 +102,7 @@ class SlowBroker(RunningBrokerFault):
 
 
 class IsolatedBroker(RunningBrokerFault):
-    """A broker and the quorum do not reach each other, or a broker and the others; or in one direction only."""
+    """A broker is isolated from the quorum or from the other brokers, possibly in one direction only."""
 
     name = "isolated broker"
 
@@ -117,9 +118,9 @@ class IsolatedBroker(RunningBrokerFault):
 
 
 class DelayedIsrChange:
-    """The next leader that wants somebody to join its ISR has bad luck: its request is late while the newcomer is
-    fenced, or loses its disk and starts anew (races R25 and R1); or the answer is lost while another member dies
-    (R26). Requests that were given up may still arrive."""
+    """Disturbs the next request that adds a replica to an ISR: it is delayed while the replica is fenced, or loses
+    its disk and restarts (races R25 and R1); or the response is lost while another member crashes (R26). Requests
+    that timed out may still arrive."""
 
     name = "delayed ISR change"
 
@@ -128,7 +129,7 @@ class DelayedIsrChange:
 
     def inject(self, cluster: Cluster, random: Random) -> None:
         assert cluster.brokers is not None
-        # Where leaders give up before anybody is fenced, their next request comes too early for these.
+        # If leaders time out before a session expires, their next request comes too early for these.
         options = cluster.brokers.options
         is_patient = options.controller_timeout_ms > PATIENT * options.session_timeout_ms
         late = (self._joining_replica_is_fenced, self._joining_replica_restarts)
@@ -149,7 +150,7 @@ class DelayedIsrChange:
     ) -> None:
         replica = leader.replicas[proposal.where]
         joining_replicas = [member for member in proposal.members if member not in replica.isr]
-        # While too few are in sync nothing is committed, and nothing can be lost.
+        # With an ISR below the minimum nothing is committed, so nothing can be lost.
         is_committing = len(replica.isr) >= replica.min_isr
         if not joining_replicas or not is_committing or brokers.machines[joining_replicas[0]].broker is None:
             return
@@ -161,8 +162,8 @@ class DelayedIsrChange:
         self, brokers: BrokerFleet, random: Random, leader: Broker, proposal: Proposal, joining_replica: int
     ) -> None:
         options = brokers.options
-        # It is away until the leader has given up, asked again, and been told that it is fenced; and the first
-        # request comes when it is back, before the leader hears of that.
+        # The replica is isolated until the leader has timed out, retried, and learned that it is fenced; the first
+        # request arrives once the replica is unfenced, before the leader learns of that.
         away_ms = max(1.1 * options.session_timeout_ms, options.controller_timeout_ms) + random.uniform(
             20.0, 200.0
         )
@@ -171,13 +172,13 @@ class DelayedIsrChange:
         own, other = brokers.machines[joining_replica].host, brokers.machines[leader.id].host
         nodes = [machine.host for machine in brokers.cluster.machines.values()]
         _block(brokers, [way for node in nodes for way in ((own, node), (node, own))], away_ms)
-        apart = partial(_block, brokers, [(own, other), (other, own)], delay_ms - away_ms + 500.0)
-        brokers.cluster.heap.call_later(away_ms - 10.0, apart, b"apart")
+        isolate = partial(_block, brokers, [(own, other), (other, own)], delay_ms - away_ms + 500.0)
+        brokers.cluster.heap.call_later(away_ms - 10.0, isolate, b"apart")
 
     def _joining_replica_restarts(
         self, brokers: BrokerFleet, random: Random, leader: Broker, proposal: Proposal, joining_replica: int
     ) -> None:
-        # Just before the leader would give up: a retry would come to an incarnation that is not the newest.
+        # Just before the leader's timeout: a retry would name an outdated incarnation.
         _delay_request(brokers, leader, 0.95 * brokers.options.controller_timeout_ms)
         loss = Loss.EVERYTHING if may_lose(brokers, joining_replica) else Loss.NOTHING
         brokers.crash(joining_replica, loss, random)
@@ -199,7 +200,7 @@ class DelayedIsrChange:
 
 
 class ProposalFault(Protocol):
-    """What happens to a proposal that is about to be sent, to its leader, and to the newcomer."""
+    """A fault of a proposal about to be sent, its leader, and the joining replica."""
 
     __name__: str
 
@@ -209,7 +210,7 @@ class ProposalFault(Protocol):
 
 
 def _delay_request(brokers: BrokerFleet, broker: Broker, delay_ms: float) -> None:
-    """What the broker is about to ask of the controller, on the connection that is there or on a new one, is late."""
+    """Delay the broker's next request to the controller, on the existing connection or a new one."""
     link = broker.isr_channel.link
     for side in brokers.cluster.network.links:
         if side.connection is link:
@@ -223,7 +224,7 @@ def _block(brokers: BrokerFleet, ways: list[tuple[str, str]], duration_ms: float
 
 
 def may_lose(brokers: BrokerFleet, broker_id: int) -> bool:
-    """Whether the records of this broker's disk are elsewhere, where there are several copies of any at all."""
+    """Whether other brokers have the records of this broker's disk, for partitions with several replicas."""
     view = brokers.observation.view
     for where, history in view.histories.items():
         row = view.row(where)

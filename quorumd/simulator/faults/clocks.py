@@ -1,4 +1,4 @@
-"""Clocks that people and time servers set."""
+"""Clocks set by operators and time servers."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from quorumd.simulator.cluster import Cluster
 
 
 class ClockJump:
-    """The wall clock of a machine is set forwards or backwards, by a second up to days.
+    """The wall clock of a machine jumps forwards or backwards, by a second up to days.
 
-    Its monotonic clock runs on: how fast, is drawn once for each machine (`SimulationOptions.clock_drift`).
+    Its monotonic clock is unaffected; its rate is drawn once per machine (`SimulationOptions.clock_drift`).
     """
 
     name = "clock jump"

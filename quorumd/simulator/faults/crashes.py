@@ -1,4 +1,4 @@
-"""Processes and machines that end, and come back."""
+"""Crashes and restarts of processes and machines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from quorumd.simulator.faults.base import RunningNodeFault
 
 
 class PowerLoss(RunningNodeFault):
-    """One machine, or all at once, lose power and what was not synced; half of the time when that is something."""
+    """One machine, or all at once, lose power and unsynced data; half of the time while there are unsynced writes."""
 
     name = "power loss"
 
@@ -25,7 +25,7 @@ class PowerLoss(RunningNodeFault):
 
 
 class PowerLossInDiskCall(RunningNodeFault):
-    """Power fails in the middle of what the node is writing: between the steps of a save or of a recovery."""
+    """Power fails while the node writes: between the steps of a save or of a recovery."""
 
     name = "power loss in a disk call"
 
@@ -41,7 +41,7 @@ class PowerLossInDiskCall(RunningNodeFault):
 
 
 class Kill(RunningNodeFault):
-    """kill -9."""
+    """SIGKILL of one node."""
 
     name = "kill"
 
@@ -51,7 +51,7 @@ class Kill(RunningNodeFault):
 
 
 class KillEverything(RunningNodeFault):
-    """kill -9 of every node: all that they know is what their disks hold."""
+    """SIGKILL of every node: all state in memory is lost."""
 
     name = "kill all"
 

@@ -1,4 +1,4 @@
-"""Data folders that are damaged, lost, or mixed up by those who run the nodes."""
+"""Data folders that are corrupted, lost, or confused by operators."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from quorumd.simulator.data_folders import (
 
 PARTITION = partition_folder(DATA_FOLDER)
 EPOCH_BYTES = range(12, 16)
-"""Of a batch: the one field that its CRC does not cover and that nothing else shows to be wrong."""
+"""Position in a batch of the only field that neither the CRC nor another check covers."""
 MAX_MISTAKE_MS = 5000.0
 
 
 class CorruptSegment:
-    """A few bits of a sealed segment are read wrong, all of it known to be committed: the node must notice.
+    """A few bits of a sealed segment that is known to be committed are corrupted: the node must detect it.
 
-    What is not known to be committed (`replication-offset-checkpoint`) is left alone: there damage cannot be
-    told from what a crash leaves, and is cut. A majority of the voters keeps what it has.
+    Data not known to be committed (`replication-offset-checkpoint`) is left alone: there, damage cannot be
+    distinguished from the effects of a crash and is truncated. A majority of the voters keeps its data.
     """
 
     name = "corrupt segment"
@@ -63,7 +63,7 @@ class CorruptSegment:
 
 
 class ReplacedDisk:
-    """A disk is gone, and its machine comes back with an empty one."""
+    """A disk is lost, and its machine restarts with an empty one."""
 
     name = "replaced disk"
 
@@ -110,7 +110,7 @@ class WrongClusterId:
 
 
 class SwappedFolders:
-    """Two nodes are started, each with the other's data folder, and then with their own."""
+    """Two nodes are started with each other's data folders, and then with their own."""
 
     name = "swapped folders"
 
@@ -129,7 +129,7 @@ class SwappedFolders:
 
 
 class CopiedFolder:
-    """A node is started with a copy of another's data folder, perhaps with its own id written into it."""
+    """A node is started with a copy of another node's data folder, possibly with its own id written into it."""
 
     name = "copied folder"
 
@@ -165,14 +165,14 @@ def _replaceable(cluster: Cluster) -> list[Machine]:
 
 
 def _saved_state(machine: Machine) -> dict[str, object]:
-    """What is sure to be in the quorum-state of a machine; empty for none."""
+    """Return the durable quorum-state of a machine; empty if there is none."""
     data = machine.disk.durable_bytes(f"{PARTITION}/quorum-state", 0, 1 << 16)
     found: dict[str, object] = json.loads(data.partition(b"\n")[0]) if data else {}
     return found
 
 
 def _sealed_and_committed(machine: Machine) -> list[str]:
-    """The segments that will not change any more and that recovery must find whole."""
+    """Return the sealed segments that recovery must find intact."""
     disk = machine.disk
     checkpoint = disk.durable_bytes(f"{DATA_FOLDER}/{CHECKPOINT}", 0, 1000).split()
     if not checkpoint:

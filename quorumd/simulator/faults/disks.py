@@ -1,4 +1,4 @@
-"""Disks that are slow, full, or fail."""
+"""Slow, full and failing disks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from quorumd.simulator.faults.base import RunningNodeFault
 
 
 class DiskStall(RunningNodeFault):
-    """A disk takes long for what it is asked next."""
+    """The next operations of a disk are slow."""
 
     name = "disk stall"
 
@@ -20,7 +20,7 @@ class DiskStall(RunningNodeFault):
 
 
 class DiskFull(RunningNodeFault):
-    """A disk has hardly any room, or none, for a while."""
+    """A disk has little or no free space for a while."""
 
     name = "disk full"
 
@@ -34,7 +34,7 @@ class DiskFull(RunningNodeFault):
 
 
 class FailedSync(RunningNodeFault):
-    """One of the next syncs of a file fails, and what could not be written is lost."""
+    """One of the next syncs of a file fails, and its unwritten data is lost."""
 
     name = "failed sync"
 

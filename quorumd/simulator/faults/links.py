@@ -1,4 +1,4 @@
-"""What goes wrong between machines: partitions, and single connections that break, lag or repeat themselves."""
+"""Network faults: partitions, and connections that break, lag or replay requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quorumd.simulator.environment.stream import Side
 
 
 class Partition:
-    """Two groups of machines do not reach each other."""
+    """Two groups of machines cannot reach each other."""
 
     name = "partition"
     one_way = False
@@ -31,14 +31,14 @@ class Partition:
 
 
 class OneWayPartition(Partition):
-    """One group's bytes do not reach the other group, which is heard all the same."""
+    """One group cannot reach the other, but receives its data."""
 
     name = "one-way partition"
     one_way = True
 
 
 class RingPartition:
-    """The machines stand in a ring, and each reaches its two neighbours only, or only the next one."""
+    """The machines form a ring, and each reaches only its two neighbours, or only the next one."""
 
     name = "ring partition"
 
@@ -60,7 +60,7 @@ class RingPartition:
 
 
 class IsolatedLeader:
-    """The leader reaches no other machine, nor is it reached; clients still reach it."""
+    """The leader and the other nodes cannot reach each other; clients still reach it."""
 
     name = "isolated leader"
 
@@ -82,7 +82,7 @@ class IsolatedLeader:
 
 
 class CloggedLink:
-    """Nothing gets from one machine to another for a while; often short."""
+    """The path from one machine to another is blocked, often briefly."""
 
     name = "clogged link"
 
@@ -107,7 +107,7 @@ class BrokenLink:
 
 
 class DelayedConnection:
-    """What one connection between nodes carries takes a long way from now on, for as long as it lives."""
+    """One connection between nodes has a high latency from now on."""
 
     name = "delayed connection"
 
@@ -126,10 +126,10 @@ class DelayedConnection:
 
 
 class ReplayedConnection:
-    """Requests that one node sent another arrive again, later, over a connection of their own.
+    """Requests from one node to another arrive again later, over a separate connection.
 
-    Only what quorums, gossip and followers of any kind say is replayed: TCP itself never duplicates, and a client's
-    write that is forwarded twice is not a fault that quorumd promises to hide.
+    Only requests of the quorum, gossip and fetches are replayed: TCP itself does not duplicate data, and quorumd does
+    not guarantee to hide a client's write that is forwarded twice.
     """
 
     name = "replayed connection"
@@ -172,7 +172,7 @@ class ReplayedConnection:
 
 
 class Replay:
-    """The sending end of a replayed connection; nobody reads the answers."""
+    """The sending end of a replayed connection; responses are ignored."""
 
     def __init__(self, frames: list[bytes]) -> None:
         self._frames = frames
@@ -191,12 +191,12 @@ class Replay:
 def block_for_a_while(
     cluster: Cluster, random: Random, ways: list[tuple[str, str]], longest_ms: float = 8000.0
 ) -> None:
-    """Block these ways, and open them again after a random time."""
+    """Block these paths, and unblock them after a random time."""
     block_for(cluster, ways, random.random() ** 2 * longest_ms)
 
 
 def block_for(cluster: Cluster, ways: list[tuple[str, str]], duration_ms: float) -> None:
-    """Block these ways for so long."""
+    """Block these paths for this long."""
     network = cluster.network
     for way in ways:
         network.block(*way)

@@ -1,4 +1,4 @@
-"""Processes that live and get no time: stopped for a while, or slow at everything."""
+"""Processes without enough processor time: paused or slow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from quorumd.simulator.faults.base import RunningNodeFault
 
 
 class PausedProcess(RunningNodeFault):
-    """SIGSTOP, and SIGCONT later: the world goes on, and all that came meanwhile is there at once."""
+    """SIGSTOP, and SIGCONT later: all events of the meantime are pending then."""
 
     name = "paused process"
 
@@ -22,7 +22,7 @@ class PausedProcess(RunningNodeFault):
 
 
 class SlowProcess(RunningNodeFault):
-    """A process without its share of the processor: everything it does takes long, and the rest queues up."""
+    """A process with little processor time: every callback takes long, and events queue up."""
 
     name = "slow process"
 

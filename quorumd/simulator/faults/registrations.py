@@ -1,4 +1,4 @@
-"""Operators that unregister controllers, those that run and those that do not."""
+"""Operators that unregister controllers, running or not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from quorumd.simulator.liveness.membership import require_recorded, unregister
 
 
 class Unregistration:
-    """UnregisterController at any node, of any node, those that are down preferred."""
+    """UnregisterController at any node, preferably for a node that is down."""
 
     name = "unregistration"
 
@@ -28,6 +28,6 @@ class Unregistration:
 
 
 def _on_response(cluster: Cluster, message: Message | None) -> None:
-    """The operator does not look; whoever came back by now is registered again."""
+    """Count the response; controllers that have restarted meanwhile register again."""
     del message
     require_recorded(cluster)

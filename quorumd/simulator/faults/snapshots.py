@@ -1,4 +1,4 @@
-"""Operators that help with snapshots: they copy them from one node to another, and sync nothing."""
+"""Operators that copy snapshots between nodes without syncing them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ MAX_DELAY_TO_POWER_LOSS_MS = 300.0
 
 
 class CopiedSnapshots:
-    """The snapshots of one node are copied to another that runs, or that was down while more was committed; soon
-    that one loses power. Its own log may begin with a copy by then, which nobody but itself has made durable."""
+    """The snapshots of one node are copied to another that runs, or that was down while the log grew; soon afterwards
+    that one loses power. By then its log may start at a copied snapshot, which it must have made durable itself."""
 
     name = "copied snapshots"
 
@@ -53,7 +53,7 @@ class CopiedSnapshots:
         source, kept = _best_source(cluster, machine), machine.kept
         if QUORUM_STATE not in machine.disk.durable_names(PARTITION):
             source = None  # a log without its vote is refused
-        # What it has and others have not was never committed, and would go.
+        # Records that only this node has were never committed, and would be removed.
         if source is not None and source.mirror.batches[: len(kept)] == kept:
             _copy(cluster, source, machine, _snapshots(source))
         cluster.boot(machine.node_id)
@@ -71,13 +71,13 @@ class CopiedSnapshots:
 
 
 def _best_source(cluster: Cluster, target: Machine) -> Machine | None:
-    """Of the other machines that run the one with the newest snapshot."""
+    """Return the other running machine with the newest snapshot."""
     found = [machine for machine in cluster.running() if machine is not target and _snapshots(machine)]
     return max(found, key=lambda machine: _snapshots(machine)[-1], default=None)
 
 
 def _snapshots(machine: Machine | None) -> list[OffsetAndEpoch]:
-    """Those that are sure to be there, and whole."""
+    """Return the durable, complete snapshots."""
     names = machine.disk.durable_names(PARTITION) if machine is not None else []
     found = (parse_snapshot_name(name) for name in names)
     return [snapshot for snapshot in found if snapshot is not None and snapshot.offset > 0]

@@ -1,4 +1,4 @@
-"""Files that a later version wrote: a node was downgraded, or a copy is from elsewhere."""
+"""Files written by a later version: a downgraded node, or a copied file."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from quorumd.simulator.data_folders import DATA_FOLDER, expect_refusal
 
 PARTITION = partition_folder(DATA_FOLDER)
 NEWER_VERSION_FRAMES = (b"\x01\x63\x00\x00", b"\x01\x04\x07\x00")
-"""A record of a type that there is not yet, and one in a version that there is not yet."""
+"""A record of an unknown type, and one in an unknown version."""
 KNOWN = encode_record(ConfigRecord(32, "group", "name", "value"), 0)
 
 
 class NewerRecordVersion:
     """A node is started on its own files with a record of a later version in its log, or in a newer snapshot: it must
-    end before it has changed anything, and goes on with what it had."""
+    exit before it changes anything, and continues later with its original files."""
 
     name = "newer record version"
 
@@ -77,7 +77,7 @@ def _candidates(cluster: Cluster) -> list[Machine]:
 
 
 def _last_segment(machine: Machine) -> str:
-    """The newest segment, if it has a batch and its name is certain to survive; else an empty text."""
+    """Return the newest segment if it has a batch and its name is durable, else ""."""
     newest = max(name for name in machine.disk.list_directory(PARTITION) if name.endswith(LOG_SUFFIX))
     if newest not in machine.disk.durable_names(PARTITION):
         return ""
@@ -87,7 +87,7 @@ def _last_segment(machine: Machine) -> str:
 
 
 def _snapshot(snapshot: OffsetAndEpoch, frame: bytes) -> bytes:
-    """Whole and sound, but for what one of its records is."""
+    """Build a snapshot that is valid except for one unknown record."""
     offset, epoch = 0, snapshot.epoch
     header, footer = encode_control(SnapshotHeaderRecord(0, 1)), encode_control(SnapshotFooterRecord(0))
     parts = [encode_control_batch(offset, epoch, 1, [header])]

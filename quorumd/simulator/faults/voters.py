@@ -1,4 +1,4 @@
-"""Operators that change who votes, in the middle of everything else, and at the worst moment."""
+"""Voter changes by operators, at any time and at the worst time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OPERATOR = "10.0.2.1"
 
 
 class VoterChange:
-    """AlterQuorum at any node: any set of nodes, those of the beginning again, or what runs is cancelled."""
+    """AlterQuorum at any node: to any set of nodes, to the initial voters, or a cancellation."""
 
     name = "voter change"
 
@@ -36,8 +36,8 @@ class VoterChange:
 
 
 class RemovalWithoutMajority:
-    """As many voters as there may be fall silent, and before anybody has missed them an operator removes another one:
-    those that stay are a majority no more."""
+    """As many voters as tolerable become unreachable, and before the leader detects that, an operator removes another
+    one: the reachable voters would no longer be a majority."""
 
     name = "removal without majority"
 
@@ -80,17 +80,17 @@ def _voters_of(machine: Machine) -> tuple[int, ...]:
 
 
 def _ignore(message: Message | None) -> None:
-    """What the operator is told, who does not look."""
+    """Ignore the response."""
 
 
 def request_voters(
     cluster: Cluster,
     machine: Machine,
     target: Sequence[int] | None,
-    answered: Call = _ignore,
+    on_response: Call = _ignore,
 ) -> RequestConnection:
-    """An operator wants these voters of a node, or wants what runs cancelled."""
-    link = RequestConnection("operator", _alter_quorum(target), 0, answered)
+    """Request these voters from a node, or the cancellation of the change in progress."""
+    link = RequestConnection("operator", _alter_quorum(target), 0, on_response)
     cluster.network.host(OPERATOR, Process("operator")).connect(machine.host, machine.port, link)
     return link
 

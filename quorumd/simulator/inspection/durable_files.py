@@ -1,4 +1,4 @@
-"""Notices when a small file that is written anew each time has become durable with something new in it."""
+"""Detects when a new version of a small, atomically replaced file becomes durable."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ MAX_BYTES = 1 << 16
 
 
 class DurableFiles:
-    """The small files of one disk that somebody waits for; `synced` is its `SimulatedDisk.after_sync`.
+    """The watched small files of one disk; `synced` is its `SimulatedDisk.after_sync`.
 
-    A sync of a file can only change what that inode holds, and which inode a name is certain to mean changes
-    with a sync of a folder, a crash, or a removal: after all other syncs there is nothing to read.
+    A sync of a file changes only the content of that inode, and the durable inode of a name changes only with a sync
+    of a folder, a crash, or a removal: after other syncs there is nothing to read.
     """
 
     def __init__(self, disk: SimulatedDisk, paths: Mapping[str, Callable[[bytes], None]]) -> None:
-        """Of each path the callback is told every new content, once it is certain to survive a crash."""
+        """`paths`: callbacks by path, called with every new content once it survives every crash."""
         self._disk = disk
         self._callbacks = paths
         self._contents: dict[str, bytes] = {}
@@ -27,7 +27,7 @@ class DurableFiles:
         self._cuts = -1
 
     def forget(self) -> None:
-        """Other files are on the disk: what is found next is news."""
+        """Report all contents again, since the files on the disk were exchanged."""
         self._contents.clear()
 
     def synced(self, entry: StoredFile | Directory) -> None:

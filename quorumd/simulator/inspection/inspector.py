@@ -1,7 +1,7 @@
-"""Looks at a node after every event that may have changed it, and asks the checkers.
+"""Observes a node after every event that may have changed it, and calls the checkers.
 
-Looking is cheap when nothing changed: a few attributes are compared. A changed log is read from where it
-changed.
+An observation without changes is cheap: it compares a few attributes. A changed log is read from the position of the
+change.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ from quorumd.simulator.inspection.log_mirror import Batch, DurableLog
 QUORUM_STATE = f"{partition_folder(DATA_FOLDER)}/quorum-state"
 CHECKPOINT = f"{DATA_FOLDER}/replication-offset-checkpoint"
 LEADER_CHECK_INTERVAL_MS = 50.0
-"""How often a leader is looked at in which nothing changes: silence is no event."""
+"""Interval at which an unchanged leader is observed, because missing fetches cause no events."""
 
 
 class _View:
-    """One process of a node as the checkers saw it last."""
+    """The last observation of one process of a node."""
 
     __slots__ = (
         "_committed",
@@ -87,7 +87,7 @@ class _View:
         self.process = process
         self._committed = committed
         self.snapshots: list[OffsetAndEpoch] = []
-        """Those that the checkers have been told of."""
+        """Snapshots that the checkers have seen."""
         self._machine = machine
         self._seen = Observation(machine.node_id, machine.incarnation, -1, log=machine.mirror.batches)
         self._role: Role | None = None
@@ -96,10 +96,11 @@ class _View:
         self._voters: VoterAssignment | None = None
         self._next_check_ms = inf
         self._silent = False
-        """Whether a leader has not heard of all voters: each event may be the first fetch of one."""
+        """Whether some voter has not fetched from this leader yet: each event may be its first fetch."""
 
     def changes(self, node: Node, now_ms: float) -> int:
-        """What is not as it was at the last look, 0 if all is. Called after every event of the process."""
+        """Return the aspects that changed since the last observation, 0 if none. Called after every event of the
+        process."""
         engine, seen, role = node.engine, self._seen, node.engine.role
         if self._role is None or now_ms >= self._next_check_ms:
             return EVERYTHING
@@ -111,14 +112,14 @@ class _View:
         if engine.high_watermark != seen.high_watermark:
             changed |= HIGH_WATERMARK
         if role is Role.LEADER:
-            # What it appends itself says nothing of fetches; the high watermark moves with them.
+            # Its own appends do not indicate fetches; an advancing high watermark does.
             return changed | FETCHES if self._silent or changed & ~LOG else changed
         if node.state_machine.applied_offset != seen.applied_offset:
             changed |= APPLIED
         return changed
 
     def look(self, node: Node, changed: int, now_ms: float) -> Observation:
-        """The node as it is now. Raises StorageError where its log cannot be read."""
+        """Observe the node now. Raises StorageError if its log cannot be read."""
         engine, seen, machine = node.engine, self._seen, self._machine
         seen.removed = seen.appended = ()
         seen.previous_voters = seen.voters
@@ -135,7 +136,7 @@ class _View:
         seen.high_watermark = engine.high_watermark
         seen.now_ms = now_ms
         if seen.is_leader:
-            # A leader's image holds what it has not committed yet.
+            # A leader's image includes uncommitted records.
             seen.applied_offset, seen.image_hash, seen.kept = -1, None, None
             if changed & FETCHES or seen.last_fetches_ms_ago is None:
                 self._observe_fetches(node, now_ms)
@@ -149,7 +150,7 @@ class _View:
         return seen
 
     def is_torn_copy(self, node: Node, snapshot: OffsetAndEpoch) -> bool:
-        """Whether a power loss took a part of what an operator had copied."""
+        """Whether a power loss may have torn a snapshot that an operator had copied."""
         if not self._machine.has_copies:
             return False
         try:
@@ -183,7 +184,7 @@ class _View:
 
 
 class Inspector:
-    """All checkers of one simulation, and what they are told."""
+    """All checkers of one simulation, and their observations."""
 
     def __init__(self, configured_voters: tuple[int, ...] = ()) -> None:
         self._disks: dict[int, DurableLog] = {}
@@ -192,7 +193,7 @@ class Inspector:
         self.snapshots = SnapshotsEqualTheLog(self.committed)
         self.features = FeaturesAreFinalized(self.committed)
         self.readiness = ReadyNodesServe(configured_voters)
-        # The committed log comes first: others compare with it.
+        # The committed log comes first: other checkers compare with it.
         self.checkers: list[Checker] = [
             self.leaders,
             RecoveryKeepsDurable(),
@@ -230,10 +231,10 @@ class Inspector:
         self._checkpointed: list[tuple[int, int]] = []
         self._files: dict[int, DurableFiles] = {}
         self._views: dict[int, _View] = {}
-        self._asked: dict[int, list[Callable[[Observation], None]]] = {}
+        self._observers: dict[int, list[Callable[[Observation], None]]] = {}
 
     def watch(self, machine: Machine) -> None:
-        """From now on, note what becomes durable on this machine."""
+        """Observe the files that become durable on this machine from now on."""
         node_id = machine.node_id
         self._disks[node_id] = machine.durable_log
         for checker in self.checkers:
@@ -254,7 +255,7 @@ class Inspector:
         machine.disk.after_sync = self._files[node_id].synced
 
     def look(self, machine: Machine, now_ms: float) -> None:
-        """Ask the checkers about what the last event changed. Raises Broken."""
+        """Run the checkers on the changes of the last event. Raises InvariantViolation."""
         if self._saved or self._checkpointed:
             self._report_quorum_state()
         node, process = machine.node, machine.process
@@ -270,9 +271,9 @@ class Inspector:
             seen = view.look(node, changed, now_ms)
         except StorageError:
             if machine.disk.is_corrupted:
-                return  # The node will see it, too.
+                return  # The node will detect it, too.
             raise
-        for observed in self._asked.get(changed) or self._checkers_of(changed):
+        for observed in self._observers.get(changed) or self._checkers_of(changed):
             observed(seen)
         if node.log.snapshots.ids != view.snapshots:
             self._observe_snapshots(node, view)
@@ -287,11 +288,11 @@ class Inspector:
         view.snapshots = list(snapshots.ids)
 
     def _checkers_of(self, changed: int) -> list[Callable[[Observation], None]]:
-        asked: list[Callable[[Observation], None]] = [
+        observers: list[Callable[[Observation], None]] = [
             checker.observed for checker in self.checkers if checker.aspects & changed
         ]
-        self._asked[changed] = asked
-        return asked
+        self._observers[changed] = observers
+        return observers
 
     def stopped(self, node_id: int, kept: list[Batch]) -> None:
         self._report_quorum_state()
@@ -299,7 +300,7 @@ class Inspector:
             checker.stopped(node_id, kept)
 
     def moved(self, node_id: int, directory_id: KafkaUuid) -> None:
-        """A node's machine has another data folder, and nothing of what was in the one before."""
+        """Record that a machine has a new data folder, without the content of the previous one."""
         self._report_quorum_state()
         self._files[node_id].forget()
         for checker in self.checkers:

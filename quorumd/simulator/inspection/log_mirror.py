@@ -1,4 +1,4 @@
-"""The checkers' own copies of logs: what a node reads of its log, and what its disk would keep in a crash."""
+"""The checkers' copies of logs: as a node reads its log, and as its disk preserves it in a crash."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from quorumd.simulator.environment.stored_file import StoredFile
 
 
 class Batch(NamedTuple):
-    """One RecordBatch as it is in a log: offsets as in its header, `data` all of its bytes."""
+    """One RecordBatch of a log: offsets of its header, `data` all of its bytes."""
 
     base_offset: int
     end_offset: int
@@ -24,20 +24,20 @@ class Batch(NamedTuple):
 
 
 class LogChange(NamedTuple):
-    """What happened to a log since the last look: first a cut, then appends."""
+    """The change of a log since the last observation: first a truncation, then appends."""
 
     removed: Sequence[Batch]
-    """The batches that are gone, oldest first."""
+    """The truncated batches, oldest first."""
     appended: Sequence[Batch]
 
 
 READ_BYTES = 1 << 20
 IN_SNAPSHOT = "snapshot"
-"""In place of a segment."""
+"""Stands for a snapshot in place of a segment."""
 
 
 class LogMirror:
-    """A node's log in memory, brought up to date by reading only what is new."""
+    """A copy of a node's log in memory, updated by reading only the changes."""
 
     def __init__(self, start_offset: int = 0) -> None:
         self.batches: list[Batch] = []
@@ -53,15 +53,15 @@ class LogMirror:
         start_offset: int = 0,
         committed: Sequence[Batch] = (),
     ) -> LogChange:
-        """Look at the log through `read(offset, limit)`, `SegmentedLog.read`.
+        """Update the mirror through `read(offset, limit)`, `SegmentedLog.read`.
 
-        A log that begins at `start_offset` begins with a snapshot, which counts as the `committed` batches that it
-        stands for: a mirror is of a whole log. Raises ValueError if it does not end where one of them does.
+        A log that starts at `start_offset` starts with a snapshot; the mirror, which is of the whole log, has the
+        `committed` batches that it replaces. Raises ValueError if the snapshot does not end where one of them does.
         """
         batches = self.batches
         removed: list[Batch] = []
         appended: list[Batch] = []
-        # One read shows that the last batch is still there and what came behind it.
+        # One read confirms the last batch and returns those after it.
         data = b""
         while batches and batches[-1].base_offset >= start_offset:
             last = batches[-1]
@@ -83,10 +83,11 @@ class LogMirror:
         return LogChange(removed, appended)
 
     def _begin_with(self, start_offset: int, committed: Sequence[Batch]) -> tuple[list[Batch], list[Batch]]:
-        """Have the committed batches below `start_offset`; what was removed, newest first, and what is new."""
+        """Start with the committed batches below `start_offset`; return the removed batches, newest first, and the
+        new ones."""
         count = batches_below(committed, start_offset)
         if count == 0 or committed[count - 1].end_offset != start_offset:
-            raise ValueError(f"the log begins at {start_offset}, where no committed batch ends")
+            raise ValueError(f"the log starts at {start_offset}, where no committed batch ends")
         batches, removed = self.batches, []
         while batches and (len(batches) > count or batches[-1] != committed[len(batches) - 1]):
             removed.append(batches.pop())
@@ -96,37 +97,37 @@ class LogMirror:
 
 
 def batches_below(batches: Sequence[Batch], offset: int) -> int:
-    """How many of a log's batches end at or below an offset."""
+    """Count the batches of a log that end at or below an offset."""
     return bisect_right(batches, offset, key=lambda batch: batch.end_offset)
 
 
 def batches_in(data: bytes) -> list[Batch]:
-    """The batches that `data` is made of."""
+    """Split `data` into batches."""
     found = []
     for header in headers(data):
         start, size = header.position, header.size
-        # Of a log that grows, most looks find one batch: then nothing is copied.
+        # Most observations of a growing log find one batch: avoid a copy.
         batch = data if size == len(data) else data[start : start + size]
         found.append(Batch(header.base_offset, header.end_offset, header.epoch, header.is_control, batch))
     return found
 
 
 class DurableLog:
-    """How far a disk is certain to hold the batches of a given log, whatever crash comes next."""
+    """Finds the batches of a given log that a disk preserves in every crash."""
 
     def __init__(self, disk: SimulatedDisk, folder: str) -> None:
         self._disk = disk
         self._path = folder
         self._folder: Directory | None = None
         self._found: list[tuple[Batch, str, int]] = []
-        """Batch, segment file and position, as last seen."""
+        """Batch, segment file and position, as last found."""
         self._cuts = 0
 
     def holds(self, batches: Sequence[Batch]) -> int:
-        """How many of these batches, the first of a log, are durable without a gap."""
+        """Count how many of these batches, the first of a log, are durable without a gap."""
         found, disk = self._found, self._disk
         if self._folder is None or disk.cuts != self._cuts:
-            # A folder that is certain to be there stays so until something is removed or lost.
+            # A durable folder stays durable until something is removed or lost.
             self._cuts, self._folder = disk.cuts, disk.durable_folder(self._path)
             found.clear()
         while found:
@@ -147,7 +148,7 @@ class DurableLog:
         return len(found)
 
     def _find_behind_snapshot(self, batches: Sequence[Batch]) -> None:
-        """A log that begins with a snapshot has all that it stands for, perhaps more in a segment that goes on."""
+        """Count the batches that a durable snapshot replaces, and continue in the segment that follows it."""
         found = self._found
         count = batches_below(batches, self._snapshot_end())
         if count > len(found):
@@ -162,14 +163,14 @@ class DurableLog:
             self._find(batches)
 
     def _snapshot_end(self) -> int:
-        """Where the newest snapshot ends that every crash leaves."""
+        """Return the end offset of the newest snapshot that survives every crash."""
         if self._folder is None:
             return 0
         ids = (parse_snapshot_name(name) for name in self._folder.durable if self._is_durable(name))
         return max((snapshot.offset for snapshot in ids if snapshot is not None), default=0)
 
     def _place_of(self, wanted: Batch) -> tuple[str, int]:
-        """In which segment a batch must be, and where: what is before it there was cut off from the log."""
+        """Return segment and position that a batch must have if the log was truncated before it."""
         names = [name for name in self._folder.durable if name.endswith(".log")] if self._folder else []
         segment = max((name for name in names if int(name[:20]) <= wanted.base_offset), default="")
         file = self._file(segment)
@@ -177,7 +178,7 @@ class DurableLog:
         return segment, max(position, 0)
 
     def _find(self, batches: Sequence[Batch]) -> None:
-        """Look for the batches behind those that were found: in the same segment, or at the start of the next."""
+        """Find the batches after those already found: in the same segment, or at the start of the next one."""
         found = self._found
         segment, position, file = "", 0, None
         if found and found[-1][1] != IN_SNAPSHOT:

@@ -1,4 +1,4 @@
-"""A node that stood still reads what came meanwhile before it gives its leader up."""
+"""Checks that a node resumed after a pause reads its pending input before it gives up its leader."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from quorumd.simulator.checkers import InvariantViolation
 from quorumd.simulator.cluster import Cluster, Machine
 
 MIN_UNREAD_MS = 20.0
-"""What came so long ago came while the node stood still, and not at the moment in which it gave up."""
+"""Minimum age of unread data to conclude that it arrived during the pause."""
 
 
 class Following(NamedTuple):
-    """What a node was at the last look."""
+    """A follower at the last observation."""
 
     incarnation: int
     role: Role
@@ -22,7 +22,7 @@ class Following(NamedTuple):
 
 
 class PauseProbe:
-    """Looks at followers that begin to campaign. Reads nodes only, so that it changes nothing of a run."""
+    """Observes followers that start to campaign. Only reads nodes and does not affect a run."""
 
     invariant = "a node reads its input before it gives up its leader"
 
@@ -31,7 +31,7 @@ class PauseProbe:
         self._before: dict[int, Following] = {}
 
     def look(self, machine: Machine) -> None:
-        """After an event of this machine. Raises Broken."""
+        """Check a machine after its event. Raises InvariantViolation."""
         node, process = machine.node, machine.process
         if node is None or process is None or machine.starting:
             return
@@ -60,6 +60,6 @@ class PauseProbe:
             if side.process is machine.process and side.far.host == leader.host and unread_ms > MIN_UNREAD_MS:
                 raise InvariantViolation(
                     self.invariant,
-                    f"node {machine.node_id} gives up node {leader.node_id}, which leads epoch {before.epoch}, "
-                    f"and has not read what came from it {unread_ms:.0f} ms ago",
+                    f"node {machine.node_id} gave up node {leader.node_id}, which leads epoch {before.epoch}, "
+                    f"without reading data from it that arrived {unread_ms:.0f} ms ago",
                 )

@@ -1,4 +1,4 @@
-"""Asks every running node now and then whether it is ready, as those who watch daemons do."""
+"""Polls the readiness of every running node, like a monitoring system."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROBE_EVERY_MS = 40.0
 
 
 class ReadinessProbe:
-    """Hands each claim to the checker. Reads nodes only, so that it changes nothing of a run."""
+    """Passes each claim to the checker. Only reads nodes and does not affect a run."""
 
     def __init__(self, cluster: Cluster, checker: ReadyNodesServe) -> None:
         self._cluster = cluster
@@ -22,7 +22,7 @@ class ReadinessProbe:
         self._next_ms = 0.0
 
     def look(self) -> None:
-        """After every event. Raises Broken."""
+        """Check the nodes after an event. Raises InvariantViolation."""
         now_ms = self._cluster.heap.now_ms
         if now_ms < self._next_ms:
             return
@@ -38,7 +38,7 @@ class ReadinessProbe:
                     self._checker.claimed(claim, voters)
 
     def all_voters_are_ready(self, node_ids: list[int]) -> bool:
-        """Whether those of these nodes that have a vote say that they are ready."""
+        """Whether all voters among these nodes report readiness."""
         nodes = [self._cluster.machines[node_id].node for node_id in node_ids]
         return all(
             node is not None and (not node.engine.is_voter or readiness(node.watch.node_status()).is_ready)
@@ -64,11 +64,11 @@ class ReadinessProbe:
             return None
         cluster = self._cluster
         now_ms, leader_id = cluster.heap.now_ms, node_status.leader_id
-        heard_ms = 0.0
+        contact_age_ms = 0.0
         if leader_id != machine.node_id:
             leader = cluster.machines.get(leader_id)
             last_ms = -inf if leader is None else cluster.network.last_arrival_ms(leader.host, machine.host)
-            heard_ms = now_ms - last_ms
+            contact_age_ms = now_ms - last_ms
         raft = node.settings.raft
         return ReadyClaim(
             ReplicaKey(machine.node_id, machine.directory_id),
@@ -76,7 +76,7 @@ class ReadinessProbe:
             now_ms,
             node_status.epoch,
             leader_id,
-            heard_ms,
+            contact_age_ms,
             node_status.applied_offset,
             node_status.max_lag,
             raft.fetch_timeout_ms,
@@ -84,7 +84,7 @@ class ReadinessProbe:
         )
 
     def _committed_voters(self) -> tuple[ReplicaKey, ...]:
-        """As the newest leader knows them."""
+        """Return the committed voters, as known to the newest leader."""
         leaders = [m.node for m in self._cluster.running() if m.node is not None and not m.starting]
         newest = max((n.engine for n in leaders if n.engine.is_leader), key=lambda e: e.epoch, default=None)
         if newest is None or newest.high_watermark < 0:

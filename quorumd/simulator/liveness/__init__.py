@@ -1,3 +1,2 @@
-"""What must hold within a bounded time after the last fault: `stable_leadership` (a leader is elected and stays),
-`convergence` (checkpoints, idle records, a last voter change), `membership` (registered controllers, votes by
-auto-join).."""
+"""Conditions within a bounded time after the last fault: `stable_leadership` (a leader is elected and stays),
+`convergence` (checkpoints, idle records, a last voter change), `membership` (registered controllers, auto join)."""

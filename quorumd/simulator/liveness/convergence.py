@@ -1,5 +1,5 @@
-"""What a cluster does soon once it is whole and nothing goes wrong any more. Each promise has its own bound: the end
-of the liveness phase would be too late to notice that something waits for a time-out.
+"""Conditions that a recovered cluster meets quickly. Each has its own time limit: the end of the liveness phase would
+be too late to detect unnecessary timeouts.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from quorumd.simulator.workload.request_connection import RequestConnection
 
 CHECKPOINT = f"{DATA_FOLDER}/{FILE_NAME}"
 VOTER_CHANGE_TIMEOUT_MS = 15_000.0
-"""Every voter that comes or goes may wait for a fetch that waits for records (half a second)."""
+"""Each added or removed voter may wait for a long poll (half a second)."""
 IDLE_RECORDS = 4
 MAX_COMMIT_MS = 1000.0
 CHECK_INTERVAL_MS = 5.0
 RETRY_INTERVAL_MS = 200.0
 GRACE_MS = 100.0
-"""For messages and flushes of a calm cluster."""
+"""Allowance for messages and flushes without faults."""
 
 
 def sealed_segments(cluster: Cluster) -> dict[tuple[int, int], int]:
-    """Where the sealed segments of each running process end, by node and life; of a disk that is late, nothing."""
+    """Return the end of the sealed segments of each running process by node and incarnation, without those whose disk
+    lags."""
     return {
         (machine.node_id, machine.incarnation): sealed
         for machine in cluster.running()
@@ -46,8 +47,9 @@ def _durable_end(machine: Machine) -> int:
 
 
 def require_checkpoints(cluster: Cluster, sealed: dict[tuple[int, int], int]) -> None:
-    """What was `sealed` a while ago, when all of it was committed, is known to be committed at the next start: damage
-    in it is told from what a crash leaves. A disk that still holds up what the node wrote last holds up that, too.
+    """Require that each checkpoint covers the segments that were `sealed` and committed a while ago, so that the next
+    start can distinguish damage in them from the effects of a crash. Nodes whose last writes are still delayed by the
+    disk are exempt. Raises InvariantViolation.
     """
     for machine in cluster.running():
         if machine.node is not None and _durable_end(machine) < machine.node.log.end_offset:
@@ -58,14 +60,17 @@ def require_checkpoints(cluster: Cluster, sealed: dict[tuple[int, int], int]) ->
         if known < end_offset:
             raise InvariantViolation(
                 "sealed segments are known to be committed",
-                f"node {machine.node_id} has sealed all below {end_offset}, and its checkpoint says {known}",
+                f"node {machine.node_id} has sealed all segments below {end_offset}, but its checkpoint has {known}",
             )
 
 
 def require_idle_records(
     interval_ms: float, cluster: Cluster, run_until: Callable[[float], None], committed_end: Callable[[], int]
 ) -> None:
-    """Nobody writes any more: the committed log grows all the same, by at most one record per idle interval."""
+    """Require that the committed log of an idle cluster grows, by at most one record per idle interval.
+
+    Raises InvariantViolation.
+    """
     run_until(cluster.heap.now_ms + MAX_COMMIT_MS)
     before = committed_end()
     # After a record that is committed late the leader waits for another interval.
@@ -76,13 +81,13 @@ def require_idle_records(
     if not IDLE_RECORDS <= grown <= most:
         raise InvariantViolation(
             "an idle log grows by one record per idle interval",
-            f"it grew by {grown} records, not by {IDLE_RECORDS} to {most:.0f}, one per {interval_ms:.0f} ms",
+            f"it grew by {grown} records, expected {IDLE_RECORDS} to {most:.0f}, one per {interval_ms:.0f} ms",
         )
 
 
 class LastVoterChange:
-    """An operator wants other voters, and everybody is there: they must be changed, and whoever led and is no voter
-    any more must find the next leader without waiting for an election timeout of its own."""
+    """A voter change while all nodes run: it must succeed, and a leader that it removes must find the next leader
+    without waiting for its own election timeout."""
 
     invariant = "the voters of a healthy cluster can be changed"
 
@@ -100,10 +105,10 @@ class LastVoterChange:
         self._target = sorted(random.sample(nodes, 1 + random.randrange(len(nodes))))
         self._link: RequestConnection | None = None
         self._next_retry_ms = 0.0
-        self._answer = "nothing"
+        self._last_response = "none"
 
     def require(self) -> None:
-        """Raises Broken."""
+        """Change the voters. Raises InvariantViolation."""
         cluster = self._cluster
         deadline = cluster.heap.now_ms + VOTER_CHANGE_TIMEOUT_MS
         handover = Handover(cluster, self._leader())
@@ -112,11 +117,11 @@ class LastVoterChange:
             if now >= deadline:
                 raise InvariantViolation(
                     self.invariant,
-                    f"{self._target} are not the voters {VOTER_CHANGE_TIMEOUT_MS:.0f} ms after they were asked for; "
-                    f"the answer was {self._answer}",
+                    f"{self._target} are not the voters {VOTER_CHANGE_TIMEOUT_MS:.0f} ms after the request; the last "
+                    f"response was {self._last_response}",
                 )
             if now >= self._next_retry_ms and not self._is_under_way():
-                self._ask()
+                self._send_request()
             self._run_until(now + CHECK_INTERVAL_MS)
             handover.look()
 
@@ -134,23 +139,25 @@ class LastVoterChange:
         leader = self._leader()
         return leader is None or leader.node is None or leader.node.engine.voters.target is not None
 
-    def _ask(self) -> None:
+    def _send_request(self) -> None:
         leader, cluster = self._leader(), self._cluster
         if leader is None:
             return
         self._next_retry_ms = cluster.heap.now_ms + RETRY_INTERVAL_MS
         if self._link is not None:
             self._link.abandon()
-        self._link = request_voters(cluster, leader, self._target, self._answered)
+        self._link = request_voters(cluster, leader, self._target, self._on_response)
 
-    def _answered(self, message: Message | None) -> None:
+    def _on_response(self, message: Message | None) -> None:
         for topic in getattr(message, "topics", ()):
             for partition in topic.partitions:
-                self._answer = f"{ErrorCode(partition.error_code).name} {partition.error_message or ''}"
+                self._last_response = (
+                    f"{ErrorCode(partition.error_code).name} {partition.error_message or ''}"
+                )
 
 
 class Handover:
-    """From the end of a leader, if it comes, to the next leader, and until the old one follows that."""
+    """The handover from a removed leader to its successor, until the former leader follows that."""
 
     invariant = "a removed leader follows its successor"
 
@@ -162,7 +169,7 @@ class Handover:
         self._next_ms: float | None = None
 
     def look(self) -> None:
-        """Now and then. Raises Broken."""
+        """Check the handover, repeatedly. Raises InvariantViolation."""
         former, now = self._former, self._cluster.heap.now_ms
         if former is None or former.node is None or self._follows(former):
             return
@@ -171,14 +178,14 @@ class Handover:
         elif self._next_ms is None:
             self._next_ms = now if self._has_next() else None
         else:
-            # It asks less and less often the longer there is no leader.
+            # Its requests back off the longer there is no leader.
             patience_ms = 2.0 * (self._next_ms - self._ended_ms) + GRACE_MS
             limit_ms = patience_ms + self._cluster.options.election_timeout_ms / 2
             if now - self._next_ms > limit_ms:
                 raise InvariantViolation(
                     self.invariant,
-                    f"node {former.node_id} led epoch {self._epoch} and was voted out; it does not know who leads "
-                    f"{now - self._next_ms:.0f} ms after another one does",
+                    f"node {former.node_id} led epoch {self._epoch} until it was removed from the voters; it does "
+                    f"not know its successor {now - self._next_ms:.0f} ms after that was elected",
                 )
 
     def _follows(self, former: Machine) -> bool:

@@ -1,4 +1,4 @@
-"""What must hold of registered controllers and of votes by auto-join, most of it once nothing goes wrong any more."""
+"""Conditions on registered controllers and auto join, most of them once faults have ended."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ JOINED = "controllers with auto-join become voters"
 
 
 def unregistered(cluster: Cluster, core: list[int]) -> str:
-    """Which nodes of `core` are not registered with the incarnation that runs, as any of them knows it; "" if all
-    are."""
+    """Describe the nodes of `core` whose running incarnation is not registered in every image; "" if there are
+    none."""
     if not cluster.options.registers:
         return ""
     nodes = list(_running(cluster, core))
@@ -42,7 +42,7 @@ def unregistered(cluster: Cluster, core: list[int]) -> str:
 
 
 def without_vote(cluster: Cluster, core: list[int]) -> str:
-    """Which nodes of `core` would join by themselves and have no vote; "" if all have one."""
+    """Describe the nodes of `core` with auto join that are not voters; "" if there are none."""
     if not cluster.options.auto_join:
         return ""
     missing = [
@@ -54,26 +54,26 @@ def without_vote(cluster: Cluster, core: list[int]) -> str:
 
 
 def require_recorded(cluster: Cluster) -> None:
-    """Every image has the controllers registered that the records in it say. Raises InvariantViolation."""
+    """Require that the registered controllers of every image are those of its records. Raises InvariantViolation."""
     for machine, node in _running(cluster, [machine.node_id for machine in cluster.running()]):
         known = _registered(node)
         has = {number: each.incarnation_id for number, each in node.state_machine.image.controllers.items()}
         if has != known and not machine.exiting:
-            text = f"node {machine.node_id} has {sorted(has)} registered, its records say {sorted(known)}"
+            text = f"node {machine.node_id} has {sorted(has)} registered, its records have {sorted(known)}"
             raise InvariantViolation(RECORDED, text)
 
 
 def unregister(
     cluster: Cluster, machine: Machine, controller_id: int, on_response: Call
 ) -> RequestConnection:
-    """An operator sends UnregisterController to a node."""
+    """Send UnregisterController to a node."""
     link = RequestConnection("operator", UnregisterControllerRequest(controller_id), 0, on_response)
     cluster.network.host(OPERATOR, Process("operator")).connect(machine.host, machine.port, link)
     return link
 
 
 class LastUnregistrations:
-    """An operator unregisters the controllers that are off for good, after everything else: they must be gone."""
+    """Unregisters the controllers that are permanently down, and requires that they are removed."""
 
     def __init__(self, cluster: Cluster, random: Random, run_until: Callable[[float], None]) -> None:
         self._cluster = cluster
@@ -82,7 +82,7 @@ class LastUnregistrations:
         self._link: RequestConnection | None = None
 
     def require(self) -> None:
-        """Raises InvariantViolation."""
+        """Unregister the controllers. Raises InvariantViolation."""
         heap = self._cluster.heap
         deadline, next_request_ms = heap.now_ms + UNREGISTERED_WITHIN_MS, heap.now_ms
         while remaining := self._remaining():
@@ -95,7 +95,7 @@ class LastUnregistrations:
             self._run_until(heap.now_ms + CHECK_INTERVAL_MS)
 
     def _remaining(self) -> list[int]:
-        """Those that any running node has registered."""
+        """Return the retired controllers that any running node has registered."""
         cluster = self._cluster
         images = [node.state_machine.image for _, node in _running(cluster, list(cluster.machines))]
         machines = cluster.machines.values()
@@ -127,7 +127,7 @@ def _incarnation(node: Node) -> KafkaUuid:
 
 
 def _registered(node: Node) -> Mapping[int, KafkaUuid]:
-    """What the records in the image say, told without the image's code."""
+    """Return the registered incarnations, parsed from the image's records without the image's code."""
     found = {}
     for key, frame in node.state_machine.image.opaque_records.items():
         if key[0] == RegisterControllerRecord.API_KEY:

@@ -1,4 +1,4 @@
-"""What a cluster does about its leader once nothing goes wrong any more, however much work its nodes have."""
+"""A cluster without faults elects a leader and keeps it, however busy its nodes are."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from quorumd.simulator.checkers.elections import RESIGNATION_FETCH_TIMEOUTS
 from quorumd.simulator.cluster import Cluster, Machine
 
 TIMEOUTS_WITHOUT_LEADER = 12.0
-"""Elections that are split and backed off take some of them."""
+"""In election timeouts; allows for split votes and backoff."""
 REPLAYS_WITHOUT_LEADER = 2.0
-"""Who does not know yet what it knows to be committed does not campaign."""
+"""A node that still catches up after its start does not campaign."""
 
 
 class LeaderTenure(NamedTuple):
-    """A leader that took office in calm times. `is_newest`: nobody had a later epoch then, of whom it would hear."""
+    """A leader elected without faults. `is_newest`: no node had a later epoch at that time."""
 
     node_id: int
     epoch: int
@@ -26,7 +26,7 @@ class LeaderTenure(NamedTuple):
 
 
 class StableLeadership:
-    """From the moment on at which no fault is left, and all nodes of `core` run."""
+    """Observes the leadership from the time when faults have ended and all nodes of `core` run."""
 
     elects = "a cluster without faults elects a leader"
     stays = "a leader reachable by its followers stays leader"
@@ -38,15 +38,15 @@ class StableLeadership:
         options = cluster.options
         records = max((machine.mirror.batches[-1].end_offset for machine in self._core if machine.mirror.batches),
                       default=0)  # fmt: skip
-        # A node that was just booted may have been busy with its start, one that is paused wakes up later.
+        # A node that was just booted may be busy with its start; a paused one resumes later.
         awake_ms = [machine.process.busy_until_ms for machine in self._core if machine.process is not None]
         self._deadline_ms = (
             max([cluster.heap.now_ms, *awake_ms])
             + TIMEOUTS_WITHOUT_LEADER * (options.election_timeout_ms + options.fetch_timeout_ms)
             + REPLAYS_WITHOUT_LEADER * records * options.record_ms
         )
-        # A connection begun while its way was blocked hangs until requests on it are given up: a leader
-        # may miss followers for that long, and resigns within its patience after it.
+        # A connection started while its path was blocked hangs until its requests time out: a leader may miss
+        # followers for that long, and resigns within 1.5 fetch timeouts after it.
         longest_request_ms = options.election_timeout_ms * 2 + options.fetch_timeout_ms / 2
         patience_ms = longest_request_ms + RESIGNATION_FETCH_TIMEOUTS * options.fetch_timeout_ms
         self._reached_ms = cluster.heap.now_ms + patience_ms * (1.0 + options.clock_drift)
@@ -55,11 +55,11 @@ class StableLeadership:
         self._tenure: LeaderTenure | None = None
 
     def look(self) -> None:
-        """After every event. Raises Broken."""
+        """Check after an event. Raises InvariantViolation."""
         cluster = self._cluster
         now = cluster.heap.now_ms
         if cluster.voters_changed or self._current_incarnations() != self._incarnations:
-            return  # Who votes, and who comes back, may well have a reason for another leader.
+            return  # A changed voter set or a restart is a reason for another leader.
         self._see_term_end(now)
         for machine in self._core:
             node = machine.node
@@ -67,7 +67,7 @@ class StableLeadership:
                 self._on_elected(machine, node.engine.epoch, now)
         if self._tenure is None and not self._epochs_led and now > self._deadline_ms:
             raise InvariantViolation(
-                self.elects, f"nobody of {[m.node_id for m in self._core]} has led for {now:.0f} ms"
+                self.elects, f"none of nodes {[m.node_id for m in self._core]} has led for {now:.0f} ms"
             )
 
     def _see_term_end(self, now: float) -> None:
@@ -80,14 +80,14 @@ class StableLeadership:
     def _on_elected(self, machine: Machine, epoch: int, now: float) -> None:
         self._epochs_led.add(epoch)
         before = self._tenure
-        # Who had waited long for a leader campaigned perhaps before it could hear of that one.
+        # A node that had waited long for a leader may have campaigned before it could learn of this one.
         was_known = before is not None and now - before.since_ms > self._cluster.options.election_timeout_ms
         was_reached = before is not None and before.ended_ms > self._reached_ms
         if before is not None and was_known and was_reached and before.is_newest and epoch > before.epoch:
             raise InvariantViolation(
                 self.stays,
-                f"node {before.node_id} led epoch {before.epoch} for {now - before.since_ms:.0f} ms, every node ran "
-                f"and reached it, and node {machine.node_id} leads epoch {epoch} now",
+                f"node {before.node_id} led epoch {before.epoch} for {now - before.since_ms:.0f} ms, running and "
+                f"reachable by every node, but now node {machine.node_id} leads epoch {epoch}",
             )
         newest = max(each.node.engine.epoch for each in self._core if each.node is not None)
         self._tenure = LeaderTenure(machine.node_id, epoch, now, newest <= epoch)

@@ -1,4 +1,4 @@
-"""Profiles with brokers: what the controller is asked for while something goes wrong."""
+"""Profiles with brokers: requests to the controller during faults."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from quorumd.simulator.profiles.profile import Profile
 BROKER_PROFILES: tuple[Profile, ...] = (
     Profile(
         "brokers",
-        "Brokers replicate data, crash, lose disks and are cut off while partitions are moved and leaders die.",
+        "Brokers crash, lose disks and are isolated during reassignments and failovers of the quorum.",
         faults=(
             "power loss",
             "kill",
@@ -35,7 +35,7 @@ BROKER_PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "reassignments",
-        "Partitions are moved, moved elsewhere and back without pause, while brokers come and go.",
+        "Partitions are constantly reassigned, with replaced and cancelled reassignments, while brokers restart.",
         faults=(),
         fault_share=(0.4, 0.9),
         fault_interval_ms=(80.0, 600.0),
@@ -51,7 +51,7 @@ BROKER_PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "controllers",
-        "The controller dies, is cut off and stands still amid what brokers and administrators want of it.",
+        "The active controller crashes, is isolated and pauses while brokers and administrators send requests.",
         faults=("power loss", "isolated leader", "paused process"),
         fault_share=(0.5, 1.0),
         fault_interval_ms=(60.0, 500.0),
@@ -67,7 +67,7 @@ BROKER_PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "failovers",
-        "Disks are slow and leaders die: who leads next is asked long before it knows what is committed.",
+        "Disks are slow and leaders crash: new leaders receive requests long before they know the committed log.",
         faults=("power loss", "isolated leader"),
         fault_share=(0.7, 1.0),
         fault_interval_ms=(200.0, 600.0),
@@ -85,7 +85,7 @@ BROKER_PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "registrations",
-        "Brokers start again and again while who votes is changed: their records meet those of the quorum.",
+        "Brokers restart repeatedly during voter changes, so that metadata and voter records interleave.",
         faults=("voter change",),
         fault_share=(1.0, 1.0),
         fault_interval_ms=(30.0, 200.0),
@@ -102,7 +102,7 @@ BROKER_PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "controlled shutdowns",
-        "Brokers come and go that have more partitions than change in one step, and leaders die amid it.",
+        "Brokers with more partitions than one step changes stop and start, while leaders crash.",
         faults=("isolated leader", "kill"),
         fault_share=(0.3, 1.0),
         fault_interval_ms=(100.0, 1000.0),
@@ -122,7 +122,7 @@ BROKER_PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "balance",
-        "Preferred leaders come back, brokers are cordoned, and logs are idle, while who leads the quorum changes.",
+        "Leader balance, cordoned directories and idle logs, with failovers of the quorum.",
         faults=("isolated leader", "kill"),
         fault_share=(0.3, 1.0),
         fault_interval_ms=(200.0, 2000.0),
@@ -144,7 +144,7 @@ BROKER_PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "topics",
-        "Topics come and go on brokers in racks: what is placed must be spread, not begin anew with each.",
+        "Topics are created and deleted on brokers in racks: replicas and leaders must be spread evenly.",
         faults=(),
         voters=(1,),
         observers=(0,),
@@ -161,7 +161,7 @@ BROKER_PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "features",
-        "Levels of features go up and down all the time, among brokers of several releases and dying leaders.",
+        "Feature levels change constantly, with brokers of several releases and crashing leaders.",
         faults=("isolated leader", "kill"),
         fault_share=(0.3, 1.0),
         fault_interval_ms=(200.0, 1500.0),
@@ -182,7 +182,7 @@ BROKER_PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "isr changes",
-        "Requests of brokers that change who is in sync come late, twice, or with their answers lost.",
+        "AlterPartition requests are delayed or duplicated, or their responses are lost.",
         faults=("isolated leader",),
         fault_share=(0.8, 1.0),
         fault_interval_ms=(500.0, 2000.0),

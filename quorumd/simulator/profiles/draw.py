@@ -1,4 +1,4 @@
-"""The options that a seed draws, within the ranges of its profile."""
+"""Draws the options of a seed within the ranges of its profile."""
 
 from __future__ import annotations
 
@@ -24,19 +24,20 @@ FIXED_VOTER_FAULTS = (
     "wiped disks",
     "moved quorum",
 )
-"""They take a data folder away only where a majority of the voters keeps theirs, and know no voters but the first."""
+"""Faults that remove a data folder only if a majority of the voters keeps theirs, and know only the initial
+voters."""
 TYPICAL_MACHINES = 3
-"""More of them are simulated for a shorter time, so that seeds cost about the same."""
+"""Number of machines above which runs are shorter, so that seeds take about the same time."""
 
 
 def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
-    """The options of one seed. Raises KeyError for a profile that is not there."""
+    """Draw the options of one seed. Raises KeyError for an unknown profile."""
     streams = Streams(seed)
     drawn = PROFILES[profile]
     options = _Sampler(streams.stream("options")).options(drawn)
     options = _Sampler(streams.stream("leader balance")).with_balance(options, drawn)
     options = _Sampler(streams.stream("parts")).with_parts(options, drawn)
-    # Nobody else could tell a sole voter that there is no existing quorum, and a stock voter says nothing of itself.
+    # A single voter needs another quorumd node to learn that no quorum exists; a stock voter does not tell it.
     alone = options.voters == 1 or options.stock_voters > 0
     membership = streams.stream("membership")
     registers, joins = membership.random() < drawn.registrations, membership.random() < drawn.auto_join
@@ -51,7 +52,7 @@ def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
 
 
 class _Sampler:
-    """Draws from one stream."""
+    """Draws options from one stream."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -81,7 +82,7 @@ class _Sampler:
             links=self._links(),
             workload=self._workload(profile),
         )
-        # Last, so that what was drawn before is the same with and without.
+        # Last, so that the draws before it do not depend on it.
         count = random.choice(profile.brokers)
         if count:
             options = self._with_brokers(options, count, profile)
@@ -89,7 +90,7 @@ class _Sampler:
         return self._with_kept_records(options, profile)
 
     def _stock_voters(self, options: SimulationOptions, profile: Profile) -> int:
-        """Operators that change voters ask the leader with an API that is private."""
+        """Draw the number of stock voters; none with voter changes, which operators request with a private API."""
         count = self._random.choice(profile.stock_voters)
         return min(count, options.voters - 1) if VOTER_CHANGE not in options.faults else 0
 
@@ -102,7 +103,7 @@ class _Sampler:
         )
 
     def features(self, profile: Profile) -> FeatureOptions:
-        """From a stream of its own, too."""
+        """Draw feature options, from a separate stream."""
         random = self._random
         if random.random() >= profile.features:
             return FeatureOptions()
@@ -114,7 +115,7 @@ class _Sampler:
         )
 
     def with_balance(self, options: SimulationOptions, profile: Profile) -> SimulationOptions:
-        """From a stream of its own, as `record_ms`: leader balance, cordons and records of idle logs."""
+        """Draw leader balance, cordons and records of idle logs, from a separate stream."""
         return replace(
             options,
             idle_interval_ms=self._log_uniform_or_zero(profile.idle_interval_ms, profile.idle_share),
@@ -127,7 +128,7 @@ class _Sampler:
         )
 
     def with_parts(self, options: SimulationOptions, profile: Profile) -> SimulationOptions:
-        """From a stream of its own, too: what is decoded in steps and carried out in parts."""
+        """Draw the limits for decoding in steps and for splitting requests, from a separate stream."""
         return replace(
             options,
             max_partitions_per_part=self._random.choice(profile.max_partitions_per_part),
@@ -140,7 +141,7 @@ class _Sampler:
         return self._log_uniform(*range_ms)
 
     def record_ms(self, profile: Profile) -> float:
-        """From a stream of its own: what else a seed draws is the same with and without."""
+        """Draw the processor time per record, from a separate stream so that other draws do not depend on it."""
         return self._zero_or_log_uniform(*profile.record_ms)
 
     def _with_brokers(self, options: SimulationOptions, count: int, profile: Profile) -> SimulationOptions:
@@ -215,7 +216,7 @@ class _Sampler:
         )
 
     def _log_uniform(self, low: float, high: float) -> float:
-        """Between the two, small and large ones alike."""
+        """Draw from a log-uniform distribution."""
         return float(low * (high / low) ** self._random.random())
 
     def _zero_or_log_uniform(self, low: float, high: float) -> float:

@@ -1,4 +1,4 @@
-"""Profiles of trouble with the quorum: disks, networks, voters, clients."""
+"""Profiles of the quorum: disks, networks, voters, clients."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _CONNECTIONS = ("clogged link", "broken link", "delayed connection", "replayed c
 
 
 QUORUM_PROFILES: tuple[Profile, ...] = (
-    Profile("calm", "Nothing is broken: what goes wrong here goes wrong every day.", faults=()),
+    Profile("calm", "No faults.", faults=()),
     Profile(
         "disk",
-        "Power fails; disks stall, fill up, fail, rot and are replaced; with small segments.",
+        "Power losses; disks stall, fill up, fail, corrupt data and are replaced; small segments.",
         faults=(*_DISK_FAULTS, "corrupt segment", "replaced disk", "kill", "shutdown"),
         fault_share=(0.4, 1.0),
         segment_bytes=(1024.0, 16e3),
     ),
     Profile(
         "full disks",
-        "Disks fill up again and again while many clients read what others are writing.",
+        "Disks fill up repeatedly while many clients read and write.",
         faults=("disk full",),
         fault_share=(1.0, 1.0),
         fault_interval_ms=(20.0, 200.0),
@@ -35,7 +35,7 @@ QUORUM_PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "corruption under readers",
-        "Disks forget what replicas with new ones, which have nothing, ask their leader for.",
+        "Segments are corrupted on leaders while replicas with new disks fetch the whole log.",
         faults=("corrupt segment", "replaced disk", "kill", "isolated leader"),
         fault_share=(1.0, 1.0),
         fault_interval_ms=(100.0, 600.0),
@@ -49,14 +49,14 @@ QUORUM_PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "network",
-        "Partitions of all shapes; connections that break, lag and repeat themselves.",
+        "Network partitions of all kinds; connections that break, lag and replay requests.",
         faults=(*_PARTITIONS, *_CONNECTIONS),
         fault_share=(0.3, 1.0),
         voters=(3, 4, 5, 5, 7),
     ),
     Profile(
         "elections",
-        "Leaders come and go: short time-outs, leaders cut off, paused, restarted.",
+        "Frequent elections: short timeouts; leaders are isolated, paused and restarted.",
         faults=(
             "isolated leader",
             "partition",
@@ -74,7 +74,7 @@ QUORUM_PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "bootstrap",
-        "Nodes die from the first moment on: before, amid and just behind the first election.",
+        "Nodes crash before, during and just after the first election.",
         faults=("power loss", "kill", "shutdown"),
         fault_share=(0.6, 1.0),
         fault_interval_ms=(10.0, 150.0),
@@ -86,7 +86,7 @@ QUORUM_PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "stock voters",
-        "Some voters speak as stock Kafka controllers: whoever leads is followed, and the lead goes round.",
+        "Some voters behave like stock Kafka controllers; leadership moves between both kinds.",
         faults=(
             "power loss",
             "kill",
@@ -115,7 +115,7 @@ QUORUM_PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "voters",
-        "Who votes is changed, cancelled and changed again while nodes crash and links break.",
+        "Voter changes are requested, cancelled and replaced while nodes crash and links break.",
         faults=(
             "voter change",
             "power loss",
@@ -132,7 +132,7 @@ QUORUM_PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "removals",
-        "Small quorums lose voters, and whoever leads loses its power amid it.",
+        "Small quorums remove voters while leaders lose power.",
         faults=("voter change", "power loss", "power loss in a disk call", "isolated leader"),
         fault_share=(0.8, 1.0),
         fault_interval_ms=(15.0, 150.0),
@@ -144,7 +144,7 @@ QUORUM_PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "leader removals",
-        "Leaders are voted out, and start anew while others wait to become voters; all is calm at the end.",
+        "Leaders are removed from the voters, and restart while other nodes wait to become voters.",
         faults=("voter change", "kill", "broken link", "clogged link"),
         fault_share=(0.6, 1.0),
         fault_interval_ms=(50.0, 600.0),
@@ -156,7 +156,7 @@ QUORUM_PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "unreachable voters",
-        "Voters fall silent while the set of them becomes smaller: a leader that hears of too few must end.",
+        "Voters become unreachable while others are removed: a leader without a majority must resign.",
         faults=("voter change", "removal without majority"),
         fault_share=(1.0, 1.0),
         fault_interval_ms=(200.0, 1500.0),
@@ -168,7 +168,7 @@ QUORUM_PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "sealed segments",
-        "Segments of a few batches, sealed by many clients, and files that are looked after seldom.",
+        "Segments of a few batches, many clients, and rare maintenance of files.",
         faults=("kill", "paused process"),
         fault_share=(0.0, 0.6),
         voters=(3, 3, 5),
@@ -182,7 +182,7 @@ QUORUM_PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "snapshots",
-        "Snapshots all the time and logs that keep little: replicas that were away need one; with crashes.",
+        "Frequent snapshots and short logs: lagging replicas fetch snapshots; with crashes.",
         faults=(
             "power loss",
             "power loss in a disk call",
@@ -201,7 +201,7 @@ QUORUM_PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "kept records",
-        "Leaders write what quorumd keeps for others; snapshots all the time, and nodes that come and go.",
+        "Leaders write opaque records; frequent snapshots and restarts.",
         faults=("power loss", "kill", "shutdown", "isolated leader", "replaced disk", "newer record version"),
         fault_share=(0.3, 1.0),
         observers=(0, 1, 1, 2),
@@ -212,7 +212,7 @@ QUORUM_PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "copied snapshots",
-        "Operators copy snapshots from node to node and sync nothing, and power fails.",
+        "Operators copy snapshots between nodes without syncing them; power losses.",
         faults=("copied snapshots", "power loss", "kill"),
         fault_share=(0.7, 1.0),
         fault_interval_ms=(100.0, 1000.0),
@@ -227,7 +227,7 @@ QUORUM_PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "large logs",
-        "Records cost much, and no snapshot saves applying them: that takes longer than a leader may be silent.",
+        "Records are expensive to apply and there are no snapshots: replay takes longer than a fetch timeout.",
         faults=("kill all", "kill", "isolated leader"),
         fault_share=(0.5, 1.0),
         fault_interval_ms=(1000.0, 3000.0),
@@ -247,7 +247,7 @@ QUORUM_PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "large snapshots",
-        "Snapshots all the time, and records that cost much: loading one takes longer than a leader may be silent.",
+        "Frequent snapshots and records that are expensive to load: loading takes longer than a fetch timeout.",
         faults=("kill all", "kill", "isolated leader"),
         fault_share=(0.5, 1.0),
         fault_interval_ms=(1000.0, 3000.0),
@@ -265,7 +265,7 @@ QUORUM_PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "pauses",
-        "Processes stand still for longer than a leader may be silent, and nothing else happens.",
+        "Processes pause for longer than a fetch timeout; no other faults.",
         faults=("paused process",),
         fault_share=(1.0, 1.0),
         fault_interval_ms=(300.0, 1500.0),
@@ -279,21 +279,21 @@ QUORUM_PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "clocks",
-        "Clocks run at different speeds and jump; processes pause and are slow.",
+        "Clocks run at different rates and jump; processes pause and are slow.",
         faults=("clock jump", "paused process", "slow process", "kill", "shutdown"),
         fault_share=(0.5, 1.0),
         clock_drift=(0.01, 0.2),
     ),
     Profile(
         "operator",
-        "Nodes are restarted, get new disks, and are started with what is not theirs.",
+        "Operators restart nodes, replace disks, and start nodes with wrong data folders.",
         faults=(*_MISTAKES, "replaced disk", "shutdown", "clock jump"),
         fault_share=(0.5, 1.0),
         fault_interval_ms=(300.0, 2500.0),
     ),
     Profile(
         "bootstrap once",
-        "Voters lose their disks, most of them at once, and quorums move: nobody founds a second one meanwhile.",
+        "Most voters lose their disks at once, and quorums move to new addresses: no second quorum may be founded.",
         faults=("wiped disks", "moved quorum", "kill", "isolated leader"),
         fault_share=(0.6, 1.0),
         fault_interval_ms=(300.0, 3000.0),
@@ -305,7 +305,7 @@ QUORUM_PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "controller registrations",
-        "Controllers register and join by themselves while they die, come back, and are unregistered.",
+        "Controllers register and use auto join while they crash, restart, and are unregistered.",
         faults=(
             "unregistration",
             "voter change",
@@ -333,7 +333,7 @@ QUORUM_PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "dense",
-        "Faults without pause on a small cluster.",
+        "Constant faults on a small cluster.",
         fault_share=(0.5, 1.0),
         fault_interval_ms=(40.0, 200.0),
         voters=(3,),
@@ -342,7 +342,7 @@ QUORUM_PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "reads",
-        "Leaders are cut off while many clients ask them: what they do not know any more they must not tell.",
+        "Leaders are isolated while many clients read from them: reads must not be stale.",
         faults=("isolated leader",),
         fault_share=(1.0, 1.0),
         fault_interval_ms=(500.0, 2000.0),
@@ -356,7 +356,7 @@ QUORUM_PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "stock reads",
-        "Fetches of stock voters carry no read round, and come late, at a leader that was cut off for a while.",
+        "Stock voters, whose fetches carry no read round, fetch late from a leader that was isolated.",
         faults=("isolated leader",),
         fault_share=(1.0, 1.0),
         fault_interval_ms=(800.0, 3000.0),

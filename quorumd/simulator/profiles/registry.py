@@ -1,4 +1,4 @@
-"""All profiles by name: one for everything, others for one kind of trouble each."""
+"""All profiles by name: one for everything, the others for one subject each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ VOTER_CHANGE = "voter change"
 
 ALL = Profile(
     "swarm",
-    "Any mix of everything, each seed another.",
+    "Random mixes of all faults and features.",
     brokers=(0,) * 38 + (3, 4),
     stock_voters=(0,) * 14 + (1, 2),
     registrations=0.2,

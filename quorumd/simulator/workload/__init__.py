@@ -1,15 +1,15 @@
 """Clients that write and read configs through the real protocol, and the history of their calls and returns.
 
-Every key is a register or a list: both are configs, a register set with SET, a list grown with APPEND. Every
-value is written once. A client does one thing at a time.
+Every key is a register or a list: both are configs, a register written with SET, a list with APPEND. Every
+value is written once. A client has at most one call in progress.
 
-    options   how many clients do what how often
-    registers, lists  the requests of one kind of key, and what an answer says
-    link      a client's connection
-    client    what a client does next, and how long it waits and tries
-    kept_records  records of which a stock controller would write some; kept_writer lets leaders write them
-    feature_operator  asks for other levels of features
-    history   all operations, and the verdict over them
+    options   number of clients, and rates of their operations
+    register_requests, list_requests  requests and responses of each kind of key
+    request_connection  a client's connection
+    client    a client: its operations, timeouts and retries
+    kept_records  opaque records like those of stock controllers; kept_records_writer lets leaders write them
+    feature_operator  requests feature levels; feature_options has the initial levels and request rate
+    history   all operations, and their check
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""One client: what it does next, and how long it waits and tries.
+"""A client: its operations, timeouts and retries.
 
-A write that got no answer, or an error for an answer, may have happened or may still happen; a read without
-an answer tells nothing and is left out. A client without an answer turns to another node.
+A write without a response, or with an error response, may have taken effect or may still do so; a read without
+a response carries no information and is omitted. After a timeout a client switches to another node.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from quorumd.simulator.workload.request_connection import RequestConnection
 
 
 class SimulatedClient:
-    """Writes and reads in turn, at random nodes, staying with one that answers."""
+    """Writes and reads at a random node, which it keeps while that responds."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class SimulatedClient:
         self._host = ""
         self.running = True
         self.waits_for: tuple[str, float] | None = None
-        """The host that owes it an answer, and since when."""
+        """The host whose response is pending, and since when."""
 
     def start(self) -> None:
         self._next()
@@ -88,20 +88,20 @@ class SimulatedClient:
         return Operation(self._number, change, key, f"w{self._number}-{self._written};", now)
 
     def _attempt(self, operation: Operation, attempt: int) -> None:
-        answered = partial(self._answered, operation, attempt)
+        on_response = partial(self._on_response, operation, attempt)
         self._timer = self._heap.call_later(
-            self._options.timeout_ms, partial(answered, None), b"client timeout", self._process
+            self._options.timeout_ms, partial(on_response, None), b"client timeout", self._process
         )
         request, version = self._request(operation)
         if self._link is None or self._link.is_over:
             self._host, port = self._nodes[self._random.randrange(len(self._nodes))]
-            self._link = RequestConnection(f"client-{self._number}", request, version, answered)
+            self._link = RequestConnection(f"client-{self._number}", request, version, on_response)
             self._network.connect(self._host, port, self._link)
         else:
-            self._link.ask(request, version, answered)
+            self._link.send(request, version, on_response)
         self.waits_for = (self._host, self._heap.now_ms)
 
-    def _answered(self, operation: Operation, attempt: int, message: Message | None) -> None:
+    def _on_response(self, operation: Operation, attempt: int, message: Message | None) -> None:
         self.waits_for = None
         if self._timer is not None:
             self._timer.cancel()

@@ -1,4 +1,4 @@
-"""An operator who changes the levels of features while a cluster works (KIP-584)."""
+"""An operator that changes feature levels of a running cluster (KIP-584)."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ WALL_MS: Final = 1_600_000_000_000
 
 
 class FeatureOperator:
-    """Asks any node for other levels, `interval_ms` apart in the mean, until `running` is False: sensible ones, and
-    such as must be refused. `checker` is told of it."""
+    """Requests levels, valid and invalid ones, from random nodes at a mean interval of `interval_ms` until `running`
+    is False. Reports requests and responses to `checker`."""
 
     def __init__(
         self, cluster: Cluster, random: Random, interval_ms: float, checker: FeaturesAreFinalized
@@ -52,22 +52,22 @@ class FeatureOperator:
     def start(self) -> None:
         if self.running:
             wait_ms = self._random.random() * 2 * self._interval_ms
-            self._heap.call_later(wait_ms, self._ask, b"feature operator", self._process)
+            self._heap.call_later(wait_ms, self._send_request, b"feature operator", self._process)
 
-    def _ask(self) -> None:
+    def _send_request(self) -> None:
         if not self.running:
             return
         updates = {update.feature: update for update in self._updates()}
         validate_only = self._random.random() < 0.15
         request = UpdateFeaturesRequest(int(TIMEOUT_MS), list(updates.values()), validate_only)
         wanted = {name: update.max_version_level for name, update in updates.items()}
-        number = self._checker.asked({} if validate_only else wanted)
-        answered = partial(self._answered, number)
-        self._timer = self._heap.call_later(TIMEOUT_MS, partial(answered, None), b"timeout", self._process)
-        self._link = RequestConnection("feature operator", request, VERSION, answered)
+        number = self._checker.requested({} if validate_only else wanted)
+        on_response = partial(self._on_response, number)
+        self._timer = self._heap.call_later(TIMEOUT_MS, partial(on_response, None), b"timeout", self._process)
+        self._link = RequestConnection("feature operator", request, VERSION, on_response)
         self._network.connect(*self._random.choice(self._addresses), self._link)
 
-    def _answered(self, number: int, message: Message | None) -> None:
+    def _on_response(self, number: int, message: Message | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
         if self._link is not None:
@@ -75,7 +75,7 @@ class FeatureOperator:
         code = ErrorCode(message.error_code) if isinstance(message, UpdateFeaturesResponse) else None
         self.counters[f"UpdateFeatures: {code.name if code is not None else 'no answer'}"] += 1
         if code is not None:
-            self._checker.answered(number, code)
+            self._checker.responded(number, code)
         self.start()
 
     def _updates(self) -> list[FeatureUpdateKey]:

@@ -1,4 +1,4 @@
-"""The levels of features that a simulated cluster begins with, and how they change."""
+"""The initial feature levels of a simulated cluster, and the rate of their changes."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ WALL_MS: Final = 1_600_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class FeatureOptions:
-    """`levels`: what the nodes are formatted with, none for the default; `changes_ms`: mean time between two requests
-    for other ones, 0 for none; `old_brokers`: how many of the brokers know no higher levels than these at first."""
+    """`levels`: initial levels, empty for the default; `changes_ms`: mean time between two requests for other levels,
+    0 for none; `old_brokers`: number of brokers that initially support no higher levels than these."""
 
     levels: Mapping[str, int] = field(default_factory=dict)
     changes_ms: float = 0.0
     old_brokers: float = 0.0
 
     def bootstrap(self) -> bytes | None:
-        """What `format` writes to `bootstrap.checkpoint`."""
+        """Return the `bootstrap.checkpoint` that `format` writes."""
         frames = [encode_record(record, 0) for record in feature_records(self.levels)] if self.levels else []
         return encode_bootstrap(frames, WALL_MS) if frames else None
 
     def ranges(self, is_old: bool) -> tuple[SupportedFeature, ...]:
-        """What a broker supports: all there is, or as much as the cluster begins with."""
+        """Return the levels that a broker supports: all, or those up to the initial levels."""
         if not is_old or not self.levels:
             return SUPPORTED_FEATURES
         return tuple(
@@ -49,7 +49,7 @@ class FeatureOptions:
 
 
 def draw_levels(random: Random) -> dict[str, int]:
-    """Levels that a cluster can be formatted with: those of a metadata version, some of them changed."""
+    """Draw valid initial levels: those of a metadata version, some of them changed."""
     levels = default_levels(random.choice(METADATA_VERSIONS).level)
     for feature in SUPPORTED_FEATURES[1:]:
         level = random.randint(feature.lowest, feature.highest)

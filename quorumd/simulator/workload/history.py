@@ -1,4 +1,4 @@
-"""All operations of all clients, and whether one order explains them."""
+"""All operations of all clients, and the check that they are linearizable."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from quorumd.simulator.checkers.append_only_list import check_append_only_list
 from quorumd.simulator.checkers.linearizability import Operation, check_register, first_contradiction
 
 LAST_OPERATIONS = 12
-"""How many operations of a history that is not linearizable are shown."""
+"""Number of operations shown of a history that is not linearizable."""
 LIST_PREFIX = "list."
-"""How the keys of lists begin; all others are registers."""
+"""Prefix of the keys of lists; all others are registers."""
 
 
 class History:
-    """In the order of calls. `acknowledged` is told each value that a client was told to be written, `read` each that
-    a client saw."""
+    """The operations in the order of calls. `acknowledged` is called with each value whose write was acknowledged,
+    `read` with each value that a client read."""
 
     def __init__(self, acknowledged: Callable[[str], None], read: Callable[[str], None]) -> None:
         self.operations: list[Operation] = []
         self.acknowledged_writes = 0
-        """Appends among them."""
+        """The acknowledged appends among the writes."""
         self.acknowledged_appends = 0
-        self.answered_reads = 0
+        self.completed_reads = 0
         self.repeated_appends = 0
         self._acknowledged = acknowledged
         self._read = read
@@ -34,7 +34,7 @@ class History:
     def returned(self, operation: Operation, now_ms: float) -> None:
         operation.returned_ms = now_ms
         if operation.kind == "read":
-            self.answered_reads += 1
+            self.completed_reads += 1
             if operation.value is not None:
                 for value in (operation.value,) if isinstance(operation.value, str) else operation.value:
                     self._read(value)
@@ -44,7 +44,7 @@ class History:
             self._acknowledged(operation.value)
 
     def judge(self) -> None:
-        """Raises Broken for a key whose operations no order explains."""
+        """Check the operations on each key. Raises InvariantViolation if they are not linearizable."""
         by_key: dict[str, list[Operation]] = {}
         for operation in self.operations:
             by_key.setdefault(operation.key, []).append(operation)
@@ -53,15 +53,15 @@ class History:
             contradiction = first_contradiction(operations, check)
             if contradiction is not None:
                 lines = "\n".join(f"    {operation}" for operation in contradiction[-LAST_OPERATIONS:])
-                text = f"no order explains what clients saw of {key}; the last of it:\n{lines}"
+                text = f"no order explains the operations on {key}; the last ones:\n{lines}"
                 raise InvariantViolation("reads and writes are linearizable", text)
 
     def counters(self) -> dict[str, int]:
-        """What came of the operations, by name."""
+        """Return counts of outcomes, by name."""
         return {
             "acknowledged writes": self.acknowledged_writes,
             "acknowledged appends": self.acknowledged_appends,
             "repeated appends": self.repeated_appends,
-            "answered reads": self.answered_reads,
+            "answered reads": self.completed_reads,
             "operations": len(self.operations),
         }

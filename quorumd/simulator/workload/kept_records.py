@@ -1,6 +1,6 @@
-"""Records that quorumd keeps for others, as Kafka's controllers write them.
+"""Opaque records (`quorumd.controller.opaque_records`), as Kafka's controllers write them.
 
-They are about a few keys, so that what is set is set again and removed.
+They use few keys, so that values are replaced and removed.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from quorumd.protocol.wire import Message
 
 NAMES = ("alice", "bob", "")
 UNKNOWN_TAG = 9
-"""Of a field that a later version of Kafka may have."""
+"""Tag of a field that a later version of Kafka may have."""
 
 
 def draw_kept_record(random: Random, kept: Iterable[bytes]) -> bytes:
-    """The frame of a record that makes sense where `kept` is what records of this kind have left so far."""
+    """Draw the frame of a record that is valid after the records `kept`."""
     made = random.choice(_KINDS)(random)
     if isinstance(made, AccessControlEntryRecord) and random.random() < 0.5:
         found = [
@@ -44,7 +44,7 @@ def draw_kept_record(random: Random, kept: Iterable[bytes]) -> bytes:
 
 
 def _with_unknown_tag(random: Random, frame: bytes) -> bytes:
-    """These records end with their tagged fields, and have none."""
+    """Add a tagged field to a frame, which ends with an empty section of tagged fields."""
     out = bytearray(frame[:-1])
     out.append(1)
     write_tag(out, UNKNOWN_TAG, random.randbytes(random.randrange(4)))
@@ -56,7 +56,7 @@ def _name(random: Random) -> str:
 
 
 def _acl(random: Random) -> Message:
-    # Kafka's controller makes an id for each.
+    # Kafka's controller creates an id for each.
     return AccessControlEntryRecord(
         KafkaUuid(random.randbytes(16)), 2, _name(random), 3, f"User:{_name(random)}", "*", random.randrange(2, 14), 3
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""A leader that writes records which quorumd keeps for others, as a stock controller in its place would."""
+"""Lets leaders write opaque records, like stock controllers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quorumd.simulator.workload.kept_records import draw_kept_record
 
 
 class KeptRecordsWriter:
-    """Lets the leader write up to `most_at_once` of them now and then, `interval_ms` apart in the mean, until
+    """Lets the leader write batches of up to `most_at_once` records at a mean interval of `interval_ms` until
     `running` is False."""
 
     def __init__(self, cluster: Cluster, random: Random, interval_ms: float, most_at_once: int) -> None:
@@ -30,7 +30,7 @@ class KeptRecordsWriter:
 
     def _next_step(self) -> None:
         for machine in self._cluster.running():
-            # In the name of the process: it may be busy, and the checkers look at it afterwards.
+            # Run as the process: it may be busy, and the checkers observe it afterwards.
             write = partial(self._write, machine)
             self._cluster.heap.call_later(0.0, write, b"kept records", machine.process)
         self.start()
@@ -51,4 +51,4 @@ class KeptRecordsWriter:
 
 
 def _ignore(committed: bool) -> None:
-    """Nobody waits for it."""
+    """No client waits for the outcome."""

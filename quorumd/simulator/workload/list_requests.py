@@ -1,6 +1,6 @@
-"""Configs as lists: APPEND adds a value at the end, unless the list has it already (KIP-339).
+"""Configs as lists: APPEND adds a value at the end, unless the list already has it (KIP-339).
 
-So an append can be sent again when nobody knows what became of it: however often it arrives, it has one effect.
+So an append is idempotent and can be retried if its outcome is unknown.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from quorumd.simulator.workload.register_requests import alter_request
 
 APPEND = 2
 GENERATION_MS = 2500.0
-"""After that long a key is not used any more: short lists are quickly written, read and judged."""
+"""A key is used for this long: short lists are fast to write, read and check."""
 
 
 def append_request(key: str, value: str) -> IncrementalAlterConfigsRequest:
@@ -19,5 +19,5 @@ def append_request(key: str, value: str) -> IncrementalAlterConfigsRequest:
 
 
 def split_values(operation: Operation) -> None:
-    """Make of the text that a read of a list saw the tuple of its values."""
+    """Replace the text read from a list with the tuple of its values."""
     operation.value = tuple(operation.value.split(",")) if operation.value else ()

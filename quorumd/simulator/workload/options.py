@@ -1,4 +1,4 @@
-"""What clients do."""
+"""Options of clients."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class WorkloadOptions:
-    """How many clients do what how often. Times are milliseconds of virtual time."""
+    """Number of clients and rates of operations. Times are milliseconds of virtual time."""
 
     clients: int = 3
     readers: int = 0
-    """So many of the clients only read: a write that waits for its commit makes later reads wait, and with them
-    it would hide the stale ones."""
+    """Number of clients that only read: a write that waits for its commit delays later reads of its client, which
+    could hide stale reads."""
     keys: int = 2
-    """Of each kind."""
+    """Number of keys of each kind."""
     read_share: float = 0.4
-    """Of the other clients' operations."""
+    """Share of reads in the operations of the other clients."""
     list_share: float = 0.0
-    """Of the operations: so many are on lists, the others on registers."""
+    """Share of operations on lists; the others are on registers."""
     longest_padding: int = 0
-    """Registers are written with up to so many bytes more: only writes of several sectors can be torn."""
+    """Maximum padding of register values: only writes of several sectors can be torn."""
     think_ms: tuple[float, float] = (5.0, 80.0)
-    """How long a client waits between its operations."""
+    """Maximum pause between two operations of a client."""
     timeout_ms: float = 3000.0
-    """After that long without an answer a client gives up and tries another node."""
+    """A client without a response gives up after this time and tries another node."""
     append_attempts: int = 3
-    """How often an append is sent, to one node after the other, before its outcome is left open."""
+    """Maximum attempts of an append, at different nodes, before its outcome stays unknown."""

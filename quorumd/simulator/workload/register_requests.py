@@ -17,12 +17,12 @@ from quorumd.simulator.checkers.linearizability import Operation
 CLIENT_METRICS = 16
 RESOURCE_PREFIX = "s."
 REGISTER = "metrics"
-"""A list of any text: a register that a stock controller accepts as well."""
+"""A list config without constraints on its items, which a stock controller accepts as a register, too."""
 ALTER_VERSION = 1
 DESCRIBE_VERSION = 4
 SET = 0
 PADDING = "."
-"""Fills a value up; no part of it."""
+"""Padding after a value."""
 
 
 def write_request(key: str, value: str, padding: int) -> IncrementalAlterConfigsRequest:
@@ -43,11 +43,11 @@ def read_request(key: str) -> DescribeConfigsRequest:
 
 
 def resolve(operation: Operation, message: Message) -> bool:
-    """Whether the operation succeeded; a read's value is taken from the answer."""
+    """Return whether the operation succeeded; set the value of a read from the response."""
     if isinstance(message, IncrementalAlterConfigsResponse):
         return all(response.error_code == ErrorCode.NONE for response in message.responses)
     if not isinstance(message, DescribeConfigsResponse):
-        raise MalformedMessage(f"{message!r} is no answer to {operation}")
+        raise MalformedMessage(f"{message!r} is not a response to {operation}")
     (result,) = message.results
     if result.error_code != ErrorCode.NONE:
         return False

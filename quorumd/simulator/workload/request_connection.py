@@ -10,14 +10,14 @@ from quorumd.protocol.wire import Message
 
 
 class Call(Protocol):
-    """What a client waits for on its connection."""
+    """The callback of a client's request."""
 
     def __call__(self, message: Message | None) -> None:
-        """The answer; None if none will come."""
+        """Handle the response, None if there will be none."""
 
 
 class RequestConnection:
-    """One connection of a client; satisfies `ports.Connection`. One request at a time."""
+    """A client's connection with one request at a time; satisfies `ports.Connection`."""
 
     def __init__(self, client_id: str, request: Message, version: int, done: Call) -> None:
         self._connection = ClientConnection(client_id)
@@ -26,7 +26,7 @@ class RequestConnection:
         self._transport: Transport | None = None
         self.is_over = False
 
-    def ask(self, request: Message, version: int, done: Call) -> None:
+    def send(self, request: Message, version: int, done: Call) -> None:
         self._done = done
         if self._transport is None:
             self._first = (request, version)
@@ -34,7 +34,7 @@ class RequestConnection:
             self._transport.write(self._connection.request(request, version)[1])
 
     def abandon(self) -> None:
-        """Forget the request under way and close."""
+        """Drop the pending request and close."""
         self._done = None
         self.is_over = True
         if self._transport is not None:

@@ -49,6 +49,6 @@ class Metadata:
             answer = await self._channel.ask(address, request, version)
             if answer is None:
                 self._observer.leader = None
-            if answer is None or not self._observer.answered(answer):
+            if answer is None or not self._observer.handle_response(answer):
                 self._turn += 1
             await asyncio.sleep(EVERY_S)

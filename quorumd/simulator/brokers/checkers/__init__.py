@@ -1,9 +1,10 @@
-"""Invariants of brokers and their records, one class each; `base` shows what they can inspect.
+"""Invariants of brokers and their records, one class each; `base` has the observations they receive.
 
-metadata   committed partitions and brokers, and every change of them
-placement  replicas of new topics
-replicas   logs, high watermarks and ISRs of brokers
+metadata   partitions and brokers in the committed metadata, and every change of them
+placement  placement of new topics
+replicas   logs, high watermarks, and ISRs as known to leaders
 responses  responses of the controller
+liveness   conditions that hold once faults have ended
 """
 
 from __future__ import annotations
@@ -70,5 +71,5 @@ _CHECKERS: Final[tuple[type[BrokerChecker], ...]] = (
 
 
 def all_checkers() -> list[BrokerChecker]:
-    """Create one checker per invariant for one simulation."""
+    """Create one checker per invariant, those of the committed metadata first: the others depend on it."""
     return [checker() for checker in _CHECKERS]

@@ -1,4 +1,4 @@
-"""What checkers of brokers are asked, and how they complain."""
+"""The base class of checkers of brokers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from quorumd.simulator.checkers.base import InvariantViolation
 
 
 class BrokerChecker:
-    """A promise; the methods are what can be seen of brokers and their controller. By default nothing breaks it.
+    """An invariant. Its methods receive the observations of brokers and controllers; the defaults accept everything.
 
     docs/decisions.md explains the properties (S1, X1, ...) and races (R1, ...) that docstrings name.
     """
@@ -26,48 +26,49 @@ class BrokerChecker:
     # The committed metadata
 
     def partition_changed(self, view: ClusterView, change: PartitionChange) -> None:
-        """One record of one partition; the rest of its batch may still come."""
+        """Check a partition record; the rest of its batch may follow."""
 
     def registered(self, view: ClusterView, registration: Registration) -> None:
-        """A record that registers a broker; the rest of its batch may still come."""
+        """Check a broker registration record; the rest of its batch may follow."""
 
     def fenced(self, view: ClusterView, broker: BrokerView, leader_epoch: int) -> None:
-        """A record that fences a broker, of the leader of this epoch."""
+        """Check a record of the leader of this epoch that fences a broker."""
 
     def batch_committed(self, view: ClusterView, changed: Sequence[PartitionId]) -> None:
-        """A batch, whole; `changed` are its partitions, all there are if it changed brokers."""
+        """Check a complete batch; `changed` are its partitions, or all partitions if it changed brokers."""
 
     # Brokers
 
     def partition_observed(self, view: ClusterView, where: PartitionId) -> None:
-        """A partition after an event that may have changed it at some broker or at the controller."""
+        """Check a partition after an event that may have changed it at a broker or at the controller."""
 
     def metadata_applied(
         self, view: ClusterView, broker: BrokerView, committed: bytes | None, applied: bytes
     ) -> None:
-        """A broker applied a batch; `committed` is what is committed at its offset, None for nothing."""
+        """Check a batch applied by a broker; `committed` is the batch committed at its offset, None if there is
+        none."""
 
     def high_watermark_moved(
         self, view: ClusterView, broker: BrokerView, replica: Replica, before: int
     ) -> None:
-        """Of a leader, upwards."""
+        """Check an advance of a leader's high watermark."""
 
     def leads(self, view: ClusterView, broker: BrokerView, replica: Replica) -> None:
-        """A broker leads a partition in another epoch."""
+        """Check a broker that starts to lead a partition in a new epoch."""
 
     def settled(self, view: ClusterView, where: PartitionId, value: int, outcome: Outcome) -> None:
-        """A producer was told what became of its record."""
+        """Check the outcome of a produced record."""
 
     def proposed(self, view: ClusterView, broker: BrokerView, proposal: Proposal) -> None:
-        """A leader asks for another ISR."""
+        """Check an ISR that a leader proposes."""
 
     def lost(self, view: ClusterView, where: PartitionId) -> None:
-        """A log became shorter, or was removed."""
+        """Check a partition after a log was truncated or removed."""
 
     def consumed(self, view: ClusterView, where: PartitionId, offset: int, records: Sequence[Record]) -> None:
-        """A consumer has read this."""
+        """Check records that a consumer read."""
 
-    # Answers of the controller
+    # Responses of the controller
 
     def proposal_completed(
         self,
@@ -75,29 +76,29 @@ class BrokerChecker:
         broker: BrokerView,
         proposal: Proposal,
         error: ErrorCode,
-        answer: Partition | None,
+        partition: Partition | None,
     ) -> None: ...
 
     def registration_completed(self, view: ClusterView, broker: BrokerView) -> None: ...
 
     def heartbeat_completed(
-        self, view: ClusterView, broker: BrokerView, answer: BrokerHeartbeatResponse
+        self, view: ClusterView, broker: BrokerView, response: BrokerHeartbeatResponse
     ) -> None: ...
 
-    def admin_request_completed(self, view: ClusterView, request: Message, answer: Message) -> None:
-        """An administrator, or a broker in need of producer ids, was answered."""
+    def admin_request_completed(self, view: ClusterView, request: Message, response: Message) -> None:
+        """Check the response to an administrator, or to a broker that needs producer ids."""
 
-    def metadata_received(self, view: ClusterView, answer: MetadataResponse) -> None:
-        """A client was told of all topics."""
+    def metadata_received(self, view: ClusterView, response: MetadataResponse) -> None:
+        """Check a client's metadata of all topics."""
 
     def metadata_lost(self, view: ClusterView, requests: int) -> None:
-        """So many requests of a client on one connection got no answer, though nothing fails."""
+        """Report requests of a client on one connection that got no response, without faults."""
 
     def violation(self, text: str) -> InvariantViolation:
         return InvariantViolation(self.invariant, text)
 
 
 def named(view: ClusterView, where: PartitionId) -> str:
-    """A partition, for people."""
+    """Format a partition as topic-number."""
     topic = view.image.topics.get(where.topic_id)
     return f"{topic.name if topic is not None else where.topic_id}-{where.number}"

@@ -1,7 +1,8 @@
-"""What must come to be once nothing goes wrong any more. Each function says what is still missing, "" for nothing.
+"""Conditions that brokers must reach once faults have ended. Each function describes what is missing, "" if nothing
+is.
 
-L1 and L2 (brokers run unfenced), L3 (proposals end), L4 (what brokers know is what is committed), L5 (producers are
-told), L6 (acknowledged records get everywhere), L7 (reassignments end).
+L1 and L2 (brokers run unfenced), L3 (proposals complete), L4 (brokers have the committed metadata), L5 (producers get
+responses), L6 (acknowledged records are replicated), L7 (reassignments complete).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ def all_brokers_running(view: ClusterView) -> str:
     for broker_id in view.brokers:
         known = view.image.brokers.get(broker_id)
         if known is None or not known.is_active or not view.is_up(broker_id):
-            return f"broker {broker_id} does not run, or is not unfenced: {known!r}"
+            return f"broker {broker_id} does not run or is fenced: {known!r}"
     return ""
 
 
@@ -28,12 +29,12 @@ def no_pending_proposals(view: ClusterView) -> str:
     for seen in view.brokers.values():
         for where, replica in seen.replicas.items():
             if replica.leadership is not None and replica.leadership.proposal is not None:
-                return f"broker {seen.id} waits for an answer about {named(view, where)}"
+                return f"broker {seen.id} waits for a response about {named(view, where)}"
     return ""
 
 
 def metadata_propagated(view: ClusterView) -> str:
-    """What each replica takes its partition for is what is committed."""
+    """Describe a replica without the committed state of its partition."""
     for where in _partitions(view):
         row = view.image.partition(where)
         assert row is not None
@@ -42,19 +43,19 @@ def metadata_propagated(view: ClusterView) -> str:
             replica = seen.replicas.get(where) if seen is not None else None
             if replica is None or replica.known is None or replica.known.as_tuple() != row.as_tuple():
                 known = replica.known if replica is not None else None
-                return f"broker {broker_id} takes {named(view, where)} for {known!r}, committed is {row!r}"
+                return f"broker {broker_id} has {known!r} for {named(view, where)}, committed is {row!r}"
     return ""
 
 
 def all_writes_resolved(view: ClusterView) -> str:
     for where, history in view.histories.items():
         if history.waiting:
-            return f"nobody says what became of {list(history.waiting)[:5]} of {named(view, where)}"
+            return f"the writes {list(history.waiting)[:5]} to {named(view, where)} have no outcome"
     return ""
 
 
 def records_replicated(view: ClusterView) -> str:
-    """Where somebody leads: whether nobody may is what `all_replicas_in_sync` says."""
+    """Describe a replica without every committed record. Leaderless partitions are left to `all_replicas_in_sync`."""
     for where, history in view.histories.items():
         row = view.image.partition(where)
         if row is None or row.leader == NO_LEADER or not history.holds:
@@ -62,19 +63,20 @@ def records_replicated(view: ClusterView) -> str:
         for broker_id in row.replicas:
             log = view.brokers[broker_id].log(where)
             if log is None or log.records[: history.high_watermark] != history.consumed:
-                return f"broker {broker_id} has not all of {named(view, where)} that is committed"
+                return f"broker {broker_id} lacks committed records of {named(view, where)}"
     return ""
 
 
 def all_replicas_in_sync(view: ClusterView) -> str:
-    """Where somebody leads: nobody may, if all who could were lost, and with them who led last."""
+    """Describe a partition whose replicas are not all in sync, or that has no leader although a replica may lead:
+    none may if all eligible replicas and the last known leader are lost."""
     for where in _partitions(view):
         row = view.image.partition(where)
         assert row is not None
         if row.leader == NO_LEADER:
             last = [replica for replica in row.last_known_elr if replica in row.replicas]
             if row.isr or row.elr or last:
-                return f"nobody leads {named(view, where)}: {row!r}"
+                return f"{named(view, where)} has no leader: {row!r}"
         elif set(row.isr) != set(row.replicas):
             return f"not all replicas of {named(view, where)} are in sync: {row!r}"
     return ""
@@ -84,12 +86,12 @@ def reassignments_completed(view: ClusterView) -> str:
     for where in view.image.index.reassigning:
         row = view.image.partition(where)
         if row is not None and row.leader != NO_LEADER:
-            return f"the reassignment of {named(view, where)} does not end: {row!r}"
+            return f"the reassignment of {named(view, where)} does not complete: {row!r}"
     return ""
 
 
 def preferred_leaders_elected(view: ClusterView) -> str:
-    """Of a balanced cluster in which everybody is in sync."""
+    """Describe a partition not led by its preferred leader, with leader balance and all replicas in sync."""
     for where in _partitions(view) if view.is_balanced else ():
         row = view.image.partition(where)
         assert row is not None
@@ -117,5 +119,5 @@ ALL: Final[tuple[Missing, ...]] = (
 
 
 def missing(view: ClusterView) -> str:
-    """The first thing that has not come to be."""
+    """Describe the first condition that is not met, "" if all are."""
     return next((text for text in (look(view) for look in ALL) if text), "")

@@ -1,4 +1,4 @@
-"""What must hold of partitions and brokers in the committed metadata, and of every step of them."""
+"""Invariants of partitions and brokers in the committed metadata, and of every change of them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def _rows(image: ClusterImage, changed: Iterable[PartitionId]) -> Iterable[tuple
 
 
 class IsrAndElrAreValid(BrokerChecker):
-    """Both are replicas, nobody is in both, and with enough in sync, or with anybody while the ELR is turned off,
-    nobody is in the ELR (S10)."""
+    """ISR and ELR are disjoint subsets of the replicas, and the ELR is empty if the ISR is large enough, or, with ELR
+    disabled, not empty (S10)."""
 
     invariant = "ISR and ELR are disjoint subsets of the replicas"
 
@@ -29,19 +29,19 @@ class IsrAndElrAreValid(BrokerChecker):
         for where, row in _rows(view.image, changed):
             in_sync, eligible = set(row.isr), set(row.elr)
             if not view.image.elr_enabled and row.isr and (row.elr or row.last_known_elr):
-                raise self.violation(f"{named(view, where)} has an ELR, which is turned off: {row!r}")
+                raise self.violation(f"{named(view, where)} has an ELR, which is disabled: {row!r}")
             if not in_sync <= set(row.replicas) or not eligible <= set(row.replicas):
-                raise self.violation(f"{named(view, where)} has others than its replicas: {row!r}")
+                raise self.violation(f"{named(view, where)} has members that are not replicas: {row!r}")
             if in_sync & eligible or len(in_sync) != len(row.isr):
-                raise self.violation(f"{named(view, where)} has replicas twice: {row!r}")
+                raise self.violation(f"{named(view, where)} has duplicate members: {row!r}")
             least = min(view.min_isr(where), len(row.target))
             if eligible and len(in_sync) >= least:
-                raise self.violation(f"{named(view, where)} needs no ELR with {least} in sync: {row!r}")
+                raise self.violation(f"{named(view, where)} has an ELR with {least} in sync: {row!r}")
 
 
 class FencedBrokersAreNotInSync(BrokerChecker):
-    """Nor are those in controlled shutdown, once it is through with them. Without ELR the last one in sync stays
-    (S11)."""
+    """Fenced brokers, and those whose controlled shutdown has moved all leaderships, are in no ISR. Without ELR the
+    last member stays (S11)."""
 
     invariant = "no fenced broker is in an ISR"
 
@@ -58,7 +58,8 @@ class FencedBrokersAreNotInSync(BrokerChecker):
 
 
 class PartitionEpochsIncrease(BrokerChecker):
-    """The partition epoch by one with every record, the leader epoch where one names a leader (X2)."""
+    """The partition epoch increases by one with every record, the leader epoch with every record that names a leader
+    (X2)."""
 
     invariant = "partition epochs increase with every change"
 
@@ -77,7 +78,7 @@ class PartitionEpochsIncrease(BrokerChecker):
 
 
 class DroppedReplicasBumpLeaderEpoch(BrokerChecker):
-    """What a dropped replica has under way counts no more, be it added again (race R11)."""
+    """Requests in flight of a dropped replica no longer count, even if it is added again (race R11)."""
 
     invariant = "dropping a replica bumps the leader epoch"
 
@@ -90,8 +91,8 @@ class DroppedReplicasBumpLeaderEpoch(BrokerChecker):
 
 
 class LeadersAreInSync(BrokerChecker):
-    """Who leads is active and in the ISR, or draining in steps. Without a leader nobody in the ISR, or, if that is
-    empty, in the ELR could lead (X5); where brokers come in steps, not for long."""
+    """A leader is active and in the ISR, or draining in steps. A leaderless partition has no replica in the ISR, or,
+    if that is empty, in the ELR that could lead (X5); if brokers are unfenced in steps, only for a short time."""
 
     invariant = "a leader is in the ISR, and exists if any replica is eligible"
 
@@ -112,7 +113,7 @@ class LeadersAreInSync(BrokerChecker):
 
 
 def _is_readable(row: Partition, broker: Broker) -> bool:
-    """Whether the broker has the directory that its replica is said to be in (KIP-858)."""
+    """Whether the broker has the directory of its replica (KIP-858)."""
     if not row.directories:
         return True
     directory = row.directories[row.replicas.index(broker.id)]
@@ -120,7 +121,7 @@ def _is_readable(row: Partition, broker: Broker) -> bool:
 
 
 class ReassignmentsAreValid(BrokerChecker):
-    """What is added and removed are different replicas, and the replicas are all different (X6)."""
+    """Adding and removing replicas are disjoint, and the replicas have no duplicates (X6)."""
 
     invariant = "adding and removing replicas are disjoint"
 
@@ -130,12 +131,12 @@ class ReassignmentsAreValid(BrokerChecker):
             if adding & removing or not adding | removing <= replicas:
                 raise self.violation(f"{named(view, where)}: {row!r}")
             if not replicas or len(replicas) != len(row.replicas):
-                raise self.violation(f"{named(view, where)} has replicas twice, or none: {row!r}")
+                raise self.violation(f"{named(view, where)} has duplicate replicas, or none: {row!r}")
 
 
 class ReassignmentsKeepInSyncReplicas(BrokerChecker):
-    """A reassignment drops nobody who is in sync, or eligible for a leader, before it ends, and keeps its originals
-    until then: what was acknowledged may be nowhere else."""
+    """Until it ends, a reassignment drops no replica in the ISR or ELR and keeps its original replicas: only they may
+    have acknowledged records."""
 
     invariant = "a reassignment keeps in-sync and original replicas until it completes"
 
@@ -148,12 +149,12 @@ class ReassignmentsKeepInSyncReplicas(BrokerChecker):
             raise self.violation(f"{named(view, change.where)} dropped {gone}: from {before!r} to {after!r}")
         if before.is_reassigning and before.original and after.original != before.original:
             raise self.violation(
-                f"{named(view, change.where)} lost its originals: from {before!r} to {after!r}"
+                f"{named(view, change.where)} lost its original replicas: from {before!r} to {after!r}"
             )
 
 
 class ReassignmentsEndAtTargetOrOriginal(BrokerChecker):
-    """Or a target that an administrator has named since (KIP-455)."""
+    """A reassignment may also end at a target that an administrator has requested since (KIP-455)."""
 
     invariant = "a reassignment ends at its target or its original replicas"
 
@@ -167,8 +168,8 @@ class ReassignmentsEndAtTargetOrOriginal(BrokerChecker):
 
 
 class OnlyLeadersExpandIsr(BrokerChecker):
-    """The ISR grows by what its leader asked for only; an election makes it the elected one alone, who was eligible
-    or is known to lack records. The ELR holds only who was in one of the two before."""
+    """The ISR grows only by a proposal of its leader; an election may reduce it to the elected replica, which was
+    eligible or is known to lack records. New members of the ELR were in the ISR or ELR before."""
 
     invariant = "only a leader expands its ISR"
 
@@ -177,20 +178,21 @@ class OnlyLeadersExpandIsr(BrokerChecker):
         if before is None or after is None:
             return
         joined = [member for member in after.isr if member not in before.isr]
-        # Without a leader somebody may be in sync who cannot lead: its directory is another one since it came back.
-        is_asked_for = bool(before.isr) and before.leader != NO_LEADER
+        # A leaderless partition may have an ISR member that cannot lead: it restarted with another directory.
+        is_proposed = bool(before.isr) and before.leader != NO_LEADER
         is_elected = after.isr == (after.leader,) and (
             after.leader in before.elr or after.recovery == RECOVERING
         )
-        if joined and not is_asked_for and not is_elected:
+        if joined and not is_proposed and not is_elected:
             raise self.violation(f"{named(view, change.where)} went from {before!r} to {after!r}")
         for member in after.elr:
             if member not in before.isr and member not in before.elr:
-                raise self.violation(f"{named(view, change.where)}: {member} came into the ELR of {after!r}")
+                raise self.violation(f"{named(view, change.where)}: {member} joined the ELR of {after!r}")
 
 
 class UncleanBrokersAreNotEligible(BrokerChecker):
-    """Who may have lost records is no candidate until a leader has seen that it has them (X8, KIP-966)."""
+    """A replica that may have lost records is not eligible until its leader has seen that it has them (X8,
+    KIP-966)."""
 
     invariant = "a broker back from an unclean shutdown is in no ISR or ELR and leads nothing"
 
@@ -215,7 +217,7 @@ class UncleanBrokersAreNotEligible(BrokerChecker):
 
 
 class NewIncarnationsLeadNothing(BrokerChecker):
-    """Whatever became of the one before, its partitions are taken from it with the registration (race R16)."""
+    """The registration of a new incarnation removes the previous one from its partitions (race R16)."""
 
     invariant = "a new incarnation is in no ISR and leads nothing"
 
@@ -240,7 +242,7 @@ class NewIncarnationsLeadNothing(BrokerChecker):
 
 
 class AddedReplicasAreInSync(BrokerChecker):
-    """When a reassignment ends: but for an unclean election, which may make anybody lead (X10)."""
+    """All added replicas are in sync when a reassignment ends, except after an unclean election (X10)."""
 
     invariant = "a reassignment completes with all adding replicas in sync"
 
@@ -254,7 +256,7 @@ class AddedReplicasAreInSync(BrokerChecker):
 
 
 class ReassignmentsKeepMinIsr(BrokerChecker):
-    """A change that drops replicas leaves min.insync.replicas of those that stay in sync, or all (X10)."""
+    """A change that drops replicas leaves min.insync.replicas of the remaining ones, or all, in sync (X10)."""
 
     invariant = "a reassignment completes with min.insync.replicas in sync"
 
@@ -266,7 +268,7 @@ class ReassignmentsKeepMinIsr(BrokerChecker):
             return
         had, has = {*before.isr, *before.elr}, {*after.isr, *after.elr}
         if set(after.replicas) == set(before.original) and had <= has:
-            return  # Back to where it came from, and nobody is lost by that.
+            return  # Back to the original replicas, without losing an ISR member.
         topic = view.image.topics.get(change.where.topic_id)
         if after.recovery == RECOVERING or (topic is not None and view.image.unclean_election(topic.name)):
             return
@@ -275,7 +277,7 @@ class ReassignmentsKeepMinIsr(BrokerChecker):
 
 
 class BrokerEpochsIncrease(BrokerChecker):
-    """A registration that is repeated keeps its epoch (X11, race R22)."""
+    """Broker epochs increase with every incarnation; a repeated registration keeps its epoch (X11, race R22)."""
 
     invariant = "every broker incarnation has one, higher broker epoch"
 
@@ -294,8 +296,8 @@ class BrokerEpochsIncrease(BrokerChecker):
 
 
 class BrokerEpochsAreOffsets(BrokerChecker):
-    """A broker that has read the metadata log up to its epoch has read its own registration, and all that was cleaned
-    up with it: so the controller takes it for caught up (KIP-631)."""
+    """A broker that has read the metadata log up to its epoch has read its own registration and the changes that go
+    with it: then the controller considers it caught up (KIP-631)."""
 
     invariant = "a broker epoch is the offset of its registration record"
 
@@ -303,11 +305,13 @@ class BrokerEpochsAreOffsets(BrokerChecker):
         before, after, offset = registration
         is_retry = before is not None and before.incarnation_id == after.incarnation_id
         if not is_retry and after.epoch != offset:
-            raise self.violation(f"{after!r} has the epoch {after.epoch}, its record the offset {offset}")
+            raise self.violation(
+                f"{after!r} has the epoch {after.epoch}, but its record has the offset {offset}"
+            )
 
 
 class RecoveringLeaderIsOnlyIsrMember(BrokerChecker):
-    """X12, KIP-704."""
+    """A recovering leader is alone in its ISR (X12, KIP-704)."""
 
     invariant = "a recovering leader is the only member of its ISR"
 
@@ -318,13 +322,13 @@ class RecoveringLeaderIsOnlyIsrMember(BrokerChecker):
 
 
 def was_eligible(before: Partition, after: Partition) -> bool:
-    """Whether the leader was elected from the ELR: nobody is left in the ISR but itself."""
+    """Whether the leader was elected from the ELR, and is therefore alone in the ISR."""
     return after.leader in before.elr and after.isr == (after.leader,) and after.leader not in before.isr
 
 
 class UncleanElectionsAreReported(BrokerChecker):
-    """Whoever is elected from outside ISR and ELR recovers (KIP-704), and is elected only where that is allowed: by
-    the topic, or, if nobody eligible is left, the one that led last."""
+    """A leader elected from outside ISR and ELR recovers (KIP-704), and is elected only if the topic allows it, or if
+    no replica is eligible and it is the last known leader."""
 
     invariant = "unclean elections happen only where enabled, and are reported"
 
@@ -344,8 +348,8 @@ class UncleanElectionsAreReported(BrokerChecker):
 
 
 class LastKnownLeaderIsRecorded(BrokerChecker):
-    """Where every member of ISR and ELR is lost (S9, MinIsrRecoveryQuorum). The specification of KIP-966 keeps
-    min.insync.replicas of them; what is shipped keeps the last leader, and so does this."""
+    """A partition whose ISR and ELR are lost records its last leader (S9, MinIsrRecoveryQuorum). The specification of
+    KIP-966 records min.insync.replicas of them; Kafka and quorumd record the last leader."""
 
     invariant = "a partition without eligible replicas records its last known leader"
 
@@ -366,9 +370,9 @@ class LastKnownLeaderIsRecorded(BrokerChecker):
 
 
 class LastKnownLeaderIsLastResort(BrokerChecker):
-    """The last known leader may lack records, and no topic consented to its election: it is elected only by the batch
-    that takes the last eligible replicas away, every one by an unclean registration or an unregistration of that
-    batch, or by a change of the replicas (KIP-966)."""
+    """The last known leader may lack records and is elected without consent of the topic: only by the batch that
+    removes the last eligible replicas, each by an unclean registration, an unregistration or a change of the replicas
+    in that batch (KIP-966)."""
 
     invariant = "the last known leader is elected only if no replica is eligible"
 
@@ -404,7 +408,8 @@ class LastKnownLeaderIsLastResort(BrokerChecker):
 
 
 class ReassignmentsComplete(BrokerChecker):
-    """With the batch that makes it possible, be it of an ISR, of configs or of an election."""
+    """A reassignment completes with the batch that makes it possible: an ISR change, a config change or an
+    election."""
 
     invariant = "a reassignment that can complete completes"
 
@@ -419,7 +424,7 @@ class ReassignmentsComplete(BrokerChecker):
 
 
 class MinIsrDefaultIsSet(BrokerChecker):
-    """Where it is not set in the metadata, every broker takes what its own properties file says (KIP-966)."""
+    """Without a value in the metadata every broker would use its own properties file (KIP-966)."""
 
     invariant = "with an ELR, brokers and controller agree on min.insync.replicas"
 

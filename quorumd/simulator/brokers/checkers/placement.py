@@ -1,4 +1,4 @@
-"""What must hold of where new topics are placed: a statistical promise, over all topics of a seed."""
+"""Invariants of the placement of new topics, one of them statistical, over all topics of a seed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from quorumd.simulator.brokers.checkers.base import BrokerChecker, named
 from quorumd.simulator.brokers.cluster_view import ClusterView, PartitionChange
 
 MIN_PROBABILITY: Final = 1e-12
-"""Of what still passes for chance: one false alarm in some ten billion topics."""
+"""Probability below which a streak is a violation: one false alarm in about ten billion topics."""
 
 
 class FirstLeadersAreSpread(BrokerChecker):
-    """The first partition of a topic is led by any active broker with equal probability: so one topic after the other
-    cannot be led in the same rack, or by the same broker, for very long."""
+    """Every active broker leads the first partition of a topic with equal probability: so consecutive topics are not
+    led from the same rack, or by the same broker, for very long."""
 
     invariant = "first leaders of new topics are spread over brokers and racks"
 
@@ -37,14 +37,14 @@ class FirstLeadersAreSpread(BrokerChecker):
             if probability < MIN_PROBABILITY:
                 raise self.violation(
                     f"{named(view, change.where)} is led by broker {leader.id} of rack {leader.rack!r}, one of "
-                    f"{len(active)} active ones: so many topics in a row are led by the same {what} by chance with "
-                    f"a probability of {probability:.0e} only"
+                    f"{len(active)} active ones: this streak of topics led by the same {what} has a probability of "
+                    f"{probability:.0e}"
                 )
 
 
 class CordonedBrokersGetNoReplicas(BrokerChecker):
-    """KIP-1066: placement, assignments and reassignments leave out brokers whose directories are all cordoned, and
-    name no cordoned directory."""
+    """Placement, assignments and reassignments exclude brokers whose directories are all cordoned, and do not name a
+    cordoned directory (KIP-1066)."""
 
     invariant = "no new replica is placed on a cordoned broker"
 
@@ -63,7 +63,7 @@ class CordonedBrokersGetNoReplicas(BrokerChecker):
 
 
 class _Streak:
-    """How probable it is, by chance, that the same was seen as often in a row as it was."""
+    """The probability of the present streak of equal observations."""
 
     def __init__(self) -> None:
         self._last: object = None

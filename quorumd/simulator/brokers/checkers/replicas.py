@@ -1,7 +1,7 @@
-"""What must hold of replicas: of their logs, their high watermarks, and of what leaders take for the ISR.
+"""Invariants of replicas: logs, high watermarks, and ISRs as known to leaders.
 
-Promises about committed records hold where no guarantee is broken by more than any protocol could bear (X14): no
-election of a replica that is known to lack records, and fewer disks lost at once than there were copies.
+Invariants of committed records hold unless a fault exceeds what the protocol tolerates (X14): an
+election of a replica that is known to lack records, or as many disks lost at once as there were copies.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from quorumd.simulator.brokers.replica import Outcome, Proposal, Replica
 
 
 class LeadersHaveCommittedRecords(BrokerChecker):
-    """S1, LeaderCompleteness."""
+    """Leader completeness (S1, LeaderCompleteness)."""
 
     invariant = "a leader has every committed record"
 
@@ -33,7 +33,7 @@ class LeadersHaveCommittedRecords(BrokerChecker):
 
 
 class EligibleReplicasHaveCommittedRecords(BrokerChecker):
-    """Everybody in ISR and ELR whose incarnation is the registered one (S2, LeaderCandidateCompleteness)."""
+    """Every member of ISR and ELR whose incarnation is the registered one (S2, LeaderCandidateCompleteness)."""
 
     invariant = "an eligible replica has every committed record"
 
@@ -52,9 +52,8 @@ class EligibleReplicasHaveCommittedRecords(BrokerChecker):
 
 
 class LeadersKnowTheirIsr(BrokerChecker):
-    """What the newest leader waits for, while no proposal of its own is under way, is an ISR that was committed: the
-    one of the partition epoch that it knows, whether from the metadata or from an answer (S3,
-    ReplicationQuorumSuperset)."""
+    """The newest leader, without a pending proposal, waits for the committed ISR of the partition epoch that it
+    knows, from the metadata or from a response (S3, ReplicationQuorumSuperset)."""
 
     invariant = "a leader without a pending proposal waits for the committed ISR"
 
@@ -80,7 +79,8 @@ class LeadersKnowTheirIsr(BrokerChecker):
 
 
 class LeadersWaitForEligibleReplicas(BrokerChecker):
-    """With enough in sync: otherwise the high watermark does not move at all (S4, ReplicationQuorumSuperset)."""
+    """A leader waits for all electable replicas if its ISR is large enough; otherwise the high watermark does not
+    advance (S4, ReplicationQuorumSuperset)."""
 
     invariant = "a leader waits for every replica that may be elected"
 
@@ -94,13 +94,13 @@ class LeadersWaitForEligibleReplicas(BrokerChecker):
             missing = {*row.isr, *row.elr} - set(replica.maximal_isr)
             if missing:
                 raise self.violation(
-                    f"broker {seen.id} leads {named(view, where)} and does not wait for {sorted(missing)}: it has "
+                    f"broker {seen.id} leads {named(view, where)} without waiting for {sorted(missing)}: it has "
                     f"{replica.known!r}, committed is {row!r}"
                 )
 
 
 class CommittedRecordsAgree(BrokerChecker):
-    """Each log is compared with what was read when a high watermark first passed (S5, LogMatching)."""
+    """Each log is compared with the records at the time a high watermark first passed them (S5, LogMatching)."""
 
     invariant = "logs agree below their high watermarks"
 
@@ -118,7 +118,7 @@ class CommittedRecordsAgree(BrokerChecker):
 
 
 class AppliedMetadataIsCommitted(BrokerChecker):
-    """S6, MetadataLogMatching."""
+    """Metadata log matching (S6, MetadataLogMatching)."""
 
     invariant = "brokers apply only committed metadata"
 
@@ -130,7 +130,7 @@ class AppliedMetadataIsCommitted(BrokerChecker):
 
 
 class NewestLeadersAreConsistent(BrokerChecker):
-    """S7, ConsistentRead."""
+    """Consistent reads (S7, ConsistentRead)."""
 
     invariant = "the newest leader has every consumed record"
 
@@ -145,7 +145,7 @@ class NewestLeadersAreConsistent(BrokerChecker):
 
 
 class ConsumersSeeOneLog(BrokerChecker):
-    """The same as consumers see it, whoever they read from (S7)."""
+    """Consumers read the same records from every leader (S7)."""
 
     invariant = "consumers read one log"
 
@@ -160,7 +160,8 @@ class ConsumersSeeOneLog(BrokerChecker):
 
 
 class AcknowledgedRecordsSurvive(BrokerChecker):
-    """It is in some log, be the broker up or down (S8, NoCommittedRecordLostGlobally)."""
+    """Every acknowledged record is in some log, of a running or stopped broker (S8,
+    NoCommittedRecordLostGlobally)."""
 
     invariant = "no acknowledged record is lost"
 
@@ -172,11 +173,11 @@ class AcknowledgedRecordsSurvive(BrokerChecker):
         left = {record.value for log in logs if log is not None for record in log.records}
         gone = [value for value in history.acknowledged if value not in left]
         if gone:
-            raise self.violation(f"{named(view, where)}: {gone[:5]} and so on are in no log; {row!r}")
+            raise self.violation(f"{named(view, where)}: {gone[:5]}... are in no log; {row!r}")
 
 
 class ReplicasAreValid(BrokerChecker):
-    """S12, ValidReplicaState."""
+    """Valid replica states (S12, ValidReplicaState)."""
 
     invariant = "a leader was elected, and epochs in logs never decrease"
 
@@ -184,7 +185,7 @@ class ReplicasAreValid(BrokerChecker):
         for seen, replica in view.replicas(where):
             known = replica.known
             if replica.leadership is not None and (known is None or known.leader != seen.id):
-                raise self.violation(f"broker {seen.id} leads {named(view, where)} and knows {known!r}")
+                raise self.violation(f"broker {seen.id} leads {named(view, where)}, but has {known!r}")
             epochs = [epoch for epoch, _ in replica.log.epochs]
             if epochs != sorted(set(epochs)):
                 raise self.violation(
@@ -193,7 +194,7 @@ class ReplicasAreValid(BrokerChecker):
 
 
 class FollowersFetch(BrokerChecker):
-    """S13, ValidFetcherState."""
+    """Valid fetcher states (S13, ValidFetcherState)."""
 
     invariant = "a follower fetches from its leader"
 
@@ -208,7 +209,7 @@ class FollowersFetch(BrokerChecker):
 
 
 class OneLeaderPerEpoch(BrokerChecker):
-    """One incarnation of one broker, as far as brokers ever came to know of the epoch (X1)."""
+    """Only one incarnation of one broker acts as leader in a leader epoch (X1)."""
 
     invariant = "at most one leader per partition and leader epoch"
 
@@ -226,7 +227,7 @@ class OneLeaderPerEpoch(BrokerChecker):
 
 
 class KnownEpochsIncrease(BrokerChecker):
-    """Partition epoch and leader epoch, within one life (X2)."""
+    """Partition epoch and leader epoch never decrease within one incarnation (X2)."""
 
     invariant = "a broker's view of a partition never goes back"
 
@@ -241,12 +242,12 @@ class KnownEpochsIncrease(BrokerChecker):
             now = replica.known.partition_epoch, replica.known.leader_epoch
             before = self._known.get(key, now)
             if now[0] < before[0] or now[1] < before[1]:
-                raise self.violation(f"broker {seen.id} knew {before} of {named(view, where)}, and now {now}")
+                raise self.violation(f"broker {seen.id} had {before} for {named(view, where)}, and now {now}")
             self._known[key] = now
 
 
 class HighWatermarksAreValid(BrokerChecker):
-    """Within one leadership of one broker (X3)."""
+    """A leader's high watermark never decreases within one leadership (X3)."""
 
     invariant = "a high watermark is within its log, and a leader's never decreases"
 
@@ -258,7 +259,7 @@ class HighWatermarksAreValid(BrokerChecker):
             high_watermark = replica.high_watermark
             if high_watermark > replica.log.end_offset:
                 raise self.violation(
-                    f"broker {seen.id} has {high_watermark} of {named(view, where)}, its log ends at "
+                    f"broker {seen.id} has high watermark {high_watermark} of {named(view, where)}, its log ends at "
                     f"{replica.log.end_offset}"
                 )
             if replica.leadership is not None:
@@ -269,7 +270,7 @@ class HighWatermarksAreValid(BrokerChecker):
 
 
 class CommitsNeedMinIsr(BrokerChecker):
-    """In the committed ISR, not with those who are proposed (X4, race R15, KIP-966)."""
+    """min.insync.replicas must be met by the committed ISR, not by proposed members (X4, race R15, KIP-966)."""
 
     invariant = "the high watermark advances only with min.insync.replicas in sync"
 
@@ -284,7 +285,7 @@ class CommitsNeedMinIsr(BrokerChecker):
 
 
 class IsrJoinersHaveCommittedRecords(BrokerChecker):
-    """Who joins an ISR is the incarnation that the leader has seen fetching, and has every committed record."""
+    """A replica that joins an ISR is the incarnation whose fetches the leader saw, and has every committed record."""
 
     invariant = "a replica that joins an ISR fetched every committed record"
 
@@ -322,7 +323,7 @@ class IsrJoinersHaveCommittedRecords(BrokerChecker):
 
 
 class RemovedReplicasHaveNoLog(BrokerChecker):
-    """X13."""
+    """A removed replica deletes its log (X13)."""
 
     invariant = "a replica that knows it was removed has no log"
 
@@ -334,14 +335,14 @@ class RemovedReplicasHaveNoLog(BrokerChecker):
 
 
 class RejectedRecordsAreDropped(BrokerChecker):
-    """X9."""
+    """A record is not both refused and committed (X9)."""
 
     invariant = "a rejected record is in no log and is never acknowledged"
 
     def settled(self, view: ClusterView, where: PartitionId, value: int, outcome: Outcome) -> None:
         history = view.history(where)
         if value in history.acknowledged and value in history.refused:
-            raise self.violation(f"{value} of {named(view, where)} was acknowledged and refused")
+            raise self.violation(f"{value} of {named(view, where)} was both acknowledged and refused")
 
     def high_watermark_moved(
         self, view: ClusterView, broker: BrokerView, replica: Replica, before: int
@@ -353,7 +354,7 @@ class RejectedRecordsAreDropped(BrokerChecker):
 
 
 def _missing(log: object, consumed: Sequence[Record]) -> str:
-    """Where a log differs from what was committed."""
+    """Describe how a log differs from the committed records."""
     records = getattr(log, "records", None)
     if records is None:
         return f"it has no log, and {len(consumed)} records are committed"

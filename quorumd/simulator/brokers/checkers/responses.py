@@ -1,4 +1,4 @@
-"""What the controller may answer: nothing that is not committed, and nothing twice."""
+"""Invariants of the controller's responses: they are committed, and ids are allocated once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from quorumd.simulator.brokers.replica import Proposal
 
 
 class ResponsesAreCommitted(BrokerChecker):
-    """What an answer tells of is in the log for good before anybody hears of it."""
+    """The state in a response is committed before the response is sent."""
 
     invariant = "the controller's responses are committed"
 
@@ -52,71 +52,75 @@ class ResponsesAreCommitted(BrokerChecker):
         broker: BrokerView,
         proposal: Proposal,
         error: ErrorCode,
-        answer: Partition | None,
+        partition: Partition | None,
     ) -> None:
         row = view.row(proposal.where)
-        if answer is None or row is None:
+        if partition is None or row is None:
             return
-        if answer.partition_epoch > row.partition_epoch:
-            raise self.violation(f"broker {broker.id} was told {answer!r}, committed is {row!r}")
-        if answer.partition_epoch == row.partition_epoch and set(answer.isr) != set(row.isr):
-            raise self.violation(f"broker {broker.id} was told {answer!r}, committed is {row!r}")
+        if partition.partition_epoch > row.partition_epoch:
+            raise self.violation(f"broker {broker.id} received {partition!r}, committed is {row!r}")
+        if partition.partition_epoch == row.partition_epoch and set(partition.isr) != set(row.isr):
+            raise self.violation(f"broker {broker.id} received {partition!r}, committed is {row!r}")
 
     def registration_completed(self, view: ClusterView, broker: BrokerView) -> None:
         known = view.image.brokers.get(broker.id)
         if known is None or known.epoch < broker.epoch:
             raise self.violation(
-                f"broker {broker.id} was given the epoch {broker.epoch}, committed is {known!r}"
+                f"broker {broker.id} received the epoch {broker.epoch}, committed is {known!r}"
             )
 
     def heartbeat_completed(
-        self, view: ClusterView, broker: BrokerView, answer: BrokerHeartbeatResponse
+        self, view: ClusterView, broker: BrokerView, response: BrokerHeartbeatResponse
     ) -> None:
-        if not answer.error_code and not answer.is_fenced and (broker.id, broker.epoch) not in self._unfenced:
-            raise self.violation(f"broker {broker.id} was told that it is not fenced")
+        if (
+            not response.error_code
+            and not response.is_fenced
+            and (broker.id, broker.epoch) not in self._unfenced
+        ):
+            raise self.violation(f"the response to broker {broker.id} has it as unfenced")
 
-    def admin_request_completed(self, view: ClusterView, request: Message, answer: Message) -> None:
-        if isinstance(answer, CreateTopicsResponse):
-            for created in answer.topics:
+    def admin_request_completed(self, view: ClusterView, request: Message, response: Message) -> None:
+        if isinstance(response, CreateTopicsResponse):
+            for created in response.topics:
                 if not created.error_code and created.topic_id not in self._topics:
-                    raise self.violation(f"topic {created.name} ({created.topic_id}) is not there")
-        elif isinstance(answer, DeleteTopicsResponse):
-            for deleted in answer.responses:
+                    raise self.violation(f"topic {created.name} ({created.topic_id}) does not exist")
+        elif isinstance(response, DeleteTopicsResponse):
+            for deleted in response.responses:
                 if not deleted.error_code and deleted.topic_id in view.image.topics:
-                    raise self.violation(f"topic {deleted.name} ({deleted.topic_id}) is still there")
-        elif isinstance(answer, ListPartitionReassignmentsResponse):
-            for topic in answer.topics:
+                    raise self.violation(f"topic {deleted.name} ({deleted.topic_id}) still exists")
+        elif isinstance(response, ListPartitionReassignmentsResponse):
+            for topic in response.topics:
                 for part in topic.partitions:
                     reported = (topic.name, part.partition_index, tuple(part.replicas), tuple(part.adding_replicas),
                             tuple(part.removing_replicas))  # fmt: skip
                     if reported not in self._reassigned:
-                        raise self.violation(f"there never was the reassignment {reported}")
+                        raise self.violation(f"the reassignment {reported} was never committed")
 
 
 class RunningBrokersKeepTheirEpoch(BrokerChecker):
-    """Nobody else registers under the id of a broker that runs, but for a request of an earlier start of it that was
-    late: nothing tells the controller which of the two is the newer one (S14, race R22)."""
+    """No other incarnation registers with the id of a running broker, except by a late request of an earlier
+    incarnation: the controller cannot know which one is newer (S14, race R22)."""
 
     invariant = "a running broker keeps its broker epoch"
 
     def heartbeat_completed(
-        self, view: ClusterView, broker: BrokerView, answer: BrokerHeartbeatResponse
+        self, view: ClusterView, broker: BrokerView, response: BrokerHeartbeatResponse
     ) -> None:
         known = view.image.brokers.get(broker.id)
         is_late = known is not None and view.incarnations.get(known.incarnation_id, 0) < broker.incarnation
-        if answer.error_code == ErrorCode.STALE_BROKER_EPOCH and broker.runs and not is_late:
-            raise self.violation(f"broker {broker.id} lives with epoch {broker.epoch}: {view.image.brokers}")
+        if response.error_code == ErrorCode.STALE_BROKER_EPOCH and broker.runs and not is_late:
+            raise self.violation(f"broker {broker.id} runs with epoch {broker.epoch}: {view.image.brokers}")
 
 
 class ShutdownBrokersLeadNothing(BrokerChecker):
-    """The controller lets a broker go when others lead what it led (KIP-631)."""
+    """The controller completes a controlled shutdown once the broker leads nothing (KIP-631)."""
 
     invariant = "a broker that may shut down leads nothing"
 
     def heartbeat_completed(
-        self, view: ClusterView, broker: BrokerView, answer: BrokerHeartbeatResponse
+        self, view: ClusterView, broker: BrokerView, response: BrokerHeartbeatResponse
     ) -> None:
-        if not answer.should_shut_down or not view.is_up(broker.id):
+        if not response.should_shut_down or not view.is_up(broker.id):
             return
         for topic in view.image.topics.values():
             for number, row in topic.partitions.items():
@@ -131,10 +135,10 @@ class ShutdownsAreKnownToFollowers(BrokerChecker):
     invariant = "a drained broker stops after its followers know their new leaders"
 
     def heartbeat_completed(
-        self, view: ClusterView, broker: BrokerView, answer: BrokerHeartbeatResponse
+        self, view: ClusterView, broker: BrokerView, response: BrokerHeartbeatResponse
     ) -> None:
         known = view.image.brokers.get(broker.id)
-        if not answer.should_shut_down or known is None or not known.in_controlled_shutdown:
+        if not response.should_shut_down or known is None or not known.in_controlled_shutdown:
             return
         for other in view.brokers.values():
             registered = view.image.brokers.get(other.id)
@@ -146,27 +150,27 @@ class ShutdownsAreKnownToFollowers(BrokerChecker):
                 row = view.row(where)
                 if row is not None and replica.known is not None and replica.known.leader == broker.id:
                     raise self.violation(
-                        f"broker {broker.id} may stop, but broker {other.id} takes it for the leader of "
+                        f"broker {broker.id} may stop, but broker {other.id} considers it the leader of "
                         f"{named(view, where)}: committed is {row!r}"
                     )
 
 
 class SilentBrokersAreFenced(BrokerChecker):
-    """A controller that answers the heartbeats of others without a gap fences a broker whose process has ended
-    within two sessions (KIP-631)."""
+    """A controller that responds to heartbeats of other brokers without a gap fences a broker whose process has ended
+    within two session timeouts (KIP-631)."""
 
     invariant = "a silent broker is fenced within two sessions"
 
     def __init__(self) -> None:
         self._epoch = -1
         self._since_ms = self._last_ms = 0.0
-        """Since when, and when last, the leader of that epoch has answered heartbeats without a gap."""
+        """First and last time of the leader's responses to heartbeats without a gap, by epoch."""
 
     def heartbeat_completed(
-        self, view: ClusterView, broker: BrokerView, answer: BrokerHeartbeatResponse
+        self, view: ClusterView, broker: BrokerView, response: BrokerHeartbeatResponse
     ) -> None:
         now_ms, session_ms = view.now_ms, view.longest_session_ms
-        if answer.error_code:
+        if response.error_code:
             return
         if broker.heartbeat_leader_epoch != self._epoch or now_ms - self._last_ms > session_ms / 2:
             self._epoch, self._since_ms = broker.heartbeat_leader_epoch, now_ms
@@ -184,20 +188,21 @@ class SilentBrokersAreFenced(BrokerChecker):
 
 
 class ControlledShutdownProgresses(BrokerChecker):
-    """Every heartbeat of a broker that waits to be let go takes something from it as long as it leads anything,
-    whoever began with that: else it would wait until it loses patience (KIP-631)."""
+    """Every heartbeat of a broker in controlled shutdown moves leaderships or ISR memberships away while it leads
+    partitions, even if a previous leader started the shutdown: otherwise it would wait until its timeout
+    (KIP-631)."""
 
     invariant = "a controlled shutdown progresses with every heartbeat"
 
     def __init__(self) -> None:
         self._left: dict[int, tuple[int, int, int]] = {}
-        """By broker: its epoch, what it leads, and in how many ISRs it is."""
+        """By broker: its epoch, the partitions that it leads, and the number of ISRs with it."""
 
     def heartbeat_completed(
-        self, view: ClusterView, broker: BrokerView, answer: BrokerHeartbeatResponse
+        self, view: ClusterView, broker: BrokerView, response: BrokerHeartbeatResponse
     ) -> None:
         known = view.image.brokers.get(broker.id)
-        if answer.error_code or known is None or not known.in_controlled_shutdown or known.is_fenced:
+        if response.error_code or known is None or not known.in_controlled_shutdown or known.is_fenced:
             return
         rows = [row for topic in view.image.topics.values() for row in topic.partitions.values()]
         led = sum(row.leader == broker.id for row in rows)
@@ -209,30 +214,30 @@ class ControlledShutdownProgresses(BrokerChecker):
 
 
 class ProducerIdsAreUnique(BrokerChecker):
-    """No two blocks overlap, and none was given before that was committed (KIP-730)."""
+    """Blocks do not overlap, and each is committed before it is sent (KIP-730)."""
 
     invariant = "a producer id is allocated once"
 
     def __init__(self) -> None:
         self._given: list[tuple[int, int]] = []
 
-    def admin_request_completed(self, view: ClusterView, request: Message, answer: Message) -> None:
-        if not isinstance(answer, AllocateProducerIdsResponse) or answer.error_code:
+    def admin_request_completed(self, view: ClusterView, request: Message, response: Message) -> None:
+        if not isinstance(response, AllocateProducerIdsResponse) or response.error_code:
             return
-        start, end = answer.producer_id_start, answer.producer_id_start + answer.producer_id_len
+        start, end = response.producer_id_start, response.producer_id_start + response.producer_id_len
         for first, last in self._given:
             if start < last and first < end:
-                raise self.violation(f"{start} to {end - 1} were given, and {first} to {last - 1} before")
+                raise self.violation(f"{start} to {end - 1} were allocated after {first} to {last - 1}")
         if end > view.image.next_producer_id:
             raise self.violation(
-                f"{start} to {end - 1} were given, committed is {view.image.next_producer_id}"
+                f"{start} to {end - 1} were allocated, committed is {view.image.next_producer_id}"
             )
         self._given.append((start, end))
 
 
 class LiveBrokersAreNotFenced(BrokerChecker):
-    """A leader that has answered a heartbeat, and still leads, waits a whole session; so does one that has only begun
-    to lead, and has received no heartbeats yet. Its own pauses do not count (KIP-631)."""
+    """A leader waits a full session timeout after a heartbeat to which it responded, and after it was elected, as it
+    has not received heartbeats before. Its own pauses do not count (KIP-631)."""
 
     invariant = "a broker that sends heartbeats is not fenced"
 
@@ -242,31 +247,31 @@ class LiveBrokersAreNotFenced(BrokerChecker):
         since_ms = view.leads_since.get(leader_epoch, 0.0)
         paused_ms = view.leader_paused_ms.get(leader_epoch, 0.0)
         if broker.runs and broker.heartbeat_leader_epoch == leader_epoch:
-            since_ms = max(since_ms, broker.heard_ms)
+            since_ms = max(since_ms, broker.heartbeat_ms)
             paused_ms -= broker.leader_paused_ms
         silent_ms = view.now_ms - since_ms - paused_ms
         if silent_ms < view.shortest_session_ms:
             raise self.violation(
-                f"broker {broker.id} is fenced {silent_ms:.0f} ms after its last heartbeat that was answered, or the "
-                f"beginning of the leader, not counting {paused_ms:.0f} ms in which the leader was paused; sessions "
+                f"broker {broker.id} was fenced {silent_ms:.0f} ms after its last heartbeat with a response, or the "
+                f"election of the leader, not counting {paused_ms:.0f} ms in which the leader was paused; sessions "
                 f"are {view.shortest_session_ms:.0f} ms or longer"
             )
 
 
 class ReassignmentsCanBeReverted(BrokerChecker):
-    """A cancel may be refused, since it would drop replicas that have what others lack. Then a reassignment to the
-    replicas from before goes back."""
+    """A cancellation is refused if it would drop replicas with records that others lack. Then a reassignment to the
+    original replicas is accepted."""
 
     invariant = "a reassignment can always be reverted"
 
-    def admin_request_completed(self, view: ClusterView, request: Message, answer: Message) -> None:
+    def admin_request_completed(self, view: ClusterView, request: Message, response: Message) -> None:
         if not isinstance(request, AlterPartitionReassignmentsRequest) or not isinstance(
-            answer, AlterPartitionReassignmentsResponse
+            response, AlterPartitionReassignmentsResponse
         ):
             return
         refused = {
             (topic.name, reported.partition_index): reported
-            for topic in answer.responses
+            for topic in response.responses
             for reported in topic.partitions
             if reported.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
         }
@@ -282,8 +287,8 @@ class ReassignmentsCanBeReverted(BrokerChecker):
 
 
 class MetadataResponsesAreCommitted(BrokerChecker):
-    """What clients are told of topics, however large, was so at some time: each partition once, and each a committed
-    one, and brokers that are there. Requests on one connection are answered in their order, an error at once."""
+    """Metadata responses, however large, were correct at some time: each partition appears once, in a committed
+    state, with existing brokers. Requests on one connection get their responses in order, an error immediately."""
 
     invariant = "metadata responses have whole, committed topics"
 
@@ -301,14 +306,14 @@ class MetadataResponsesAreCommitted(BrokerChecker):
         if after is not None:
             self._rows[where.topic_id, where.number, after.leader_epoch, after.replicas, after.isr] = None
 
-    def metadata_received(self, view: ClusterView, answer: MetadataResponse) -> None:
-        for broker in answer.brokers:
+    def metadata_received(self, view: ClusterView, response: MetadataResponse) -> None:
+        for broker in response.brokers:
             if broker.node_id in view.brokers and broker.node_id not in self._unfenced:
-                raise self.violation(f"a client was told of {broker!r}, which never was unfenced")
-        for topic in answer.topics:
+                raise self.violation(f"a client received {broker!r}, which was never unfenced")
+        for topic in response.topics:
             numbers = [partition.partition_index for partition in topic.partitions]
             if numbers != list(range(len(numbers))):
-                raise self.violation(f"the partitions of topic {topic.name!r} were told as {numbers}")
+                raise self.violation(f"a client received the partitions {numbers} of topic {topic.name!r}")
             for reported in topic.partitions:
                 key = (
                     topic.topic_id,
@@ -319,8 +324,8 @@ class MetadataResponsesAreCommitted(BrokerChecker):
                 )
                 if key not in self._rows:
                     raise self.violation(
-                        f"of topic {topic.name!r} a client was told {reported!r}, never committed"
+                        f"a client received {reported!r} of topic {topic.name!r}, which was never committed"
                     )
 
     def metadata_lost(self, view: ClusterView, requests: int) -> None:
-        raise self.violation(f"{requests} requests on one connection got no answer")
+        raise self.violation(f"{requests} requests on one connection got no response")

@@ -114,7 +114,7 @@ def test_r15_a_proposed_member_does_not_count_for_enough() -> None:
     replica.log.append([Record(1, 7)])
     fetch(replica, 3, 1)
     assert replica.high_watermark == 0
-    replica.answered(around.proposals[0], ErrorCode.NONE, Partition((), (1, 3), 1, 1, 6))
+    replica.proposal_completed(around.proposals[0], ErrorCode.NONE, Partition((), (1, 3), 1, 1, 6))
     assert replica.high_watermark == 1
 
 
@@ -126,14 +126,14 @@ def test_r6_only_a_current_refusal_takes_a_proposal_back() -> None:
     ):
         replica, around = leader()
         fetch(replica, 3, 0)
-        replica.answered(around.proposals[0], error, None)
+        replica.proposal_completed(around.proposals[0], error, None)
         assert replica.maximal_isr == (1, 2, 3)
         replica.apply(row(isr=(1, 2, 3), partition_epoch=6), 1.0)
         assert replica.leadership is not None
         assert replica.leadership.proposal is None
     replica, around = leader()
     fetch(replica, 3, 0)
-    replica.answered(around.proposals[0], ErrorCode.INELIGIBLE_REPLICA, None)
+    replica.proposal_completed(around.proposals[0], ErrorCode.INELIGIBLE_REPLICA, None)
     assert replica.maximal_isr == (1, 2)
 
 
@@ -143,15 +143,15 @@ def test_r12_a_row_that_is_known_already_says_nothing() -> None:
     for late in (5, 4):
         replica.apply(row(partition_epoch=late), 1.0)
         assert replica.maximal_isr == (1, 2, 3)
-    replica.answered(around.proposals[0], ErrorCode.NONE, Partition((), (1, 2, 3), 1, 1, 6))
+    replica.proposal_completed(around.proposals[0], ErrorCode.NONE, Partition((), (1, 2, 3), 1, 1, 6))
     assert (replica.isr, replica.maximal_isr) == ((1, 2, 3), (1, 2, 3))
 
 
 def test_an_answer_of_another_epoch_says_nothing() -> None:
     replica, around = leader()
     fetch(replica, 3, 0)
-    replica.answered(around.proposals[0], ErrorCode.NONE, Partition((), (1, 2, 3), 1, 2, 6))
-    replica.answered(around.proposals[0], ErrorCode.NONE, Partition((), (1, 2, 3), 1, 1, 4))
+    replica.proposal_completed(around.proposals[0], ErrorCode.NONE, Partition((), (1, 2, 3), 1, 2, 6))
+    replica.proposal_completed(around.proposals[0], ErrorCode.NONE, Partition((), (1, 2, 3), 1, 1, 4))
     assert (replica.isr, replica.maximal_isr) == ((1, 2), (1, 2, 3))
 
 

@@ -149,7 +149,7 @@ def test_who_is_heard_of() -> None:
     view.now_ms, view.shortest_session_ms, view.leads_since[4] = 1000.0, 100.0, 0.0
     seen = view.brokers[1]
     assert not breaks(checker.fenced, view, seen, 4)
-    seen.heard_ms, seen.heartbeat_leader_epoch = 950.0, 4
+    seen.heartbeat_ms, seen.heartbeat_leader_epoch = 950.0, 4
     assert breaks(checker.fenced, view, seen, 4)
     seen.heartbeat_leader_epoch = 3
     assert not breaks(checker.fenced, view, seen, 4)
@@ -163,7 +163,7 @@ def test_pause_of_the_leader_is_no_silence_of_brokers() -> None:
     checker, view = responses.LiveBrokersAreNotFenced(), view_with()
     view.now_ms, view.shortest_session_ms, view.leads_since[4] = 1000.0, 100.0, 0.0
     seen = view.brokers[1]
-    seen.heard_ms, seen.heartbeat_leader_epoch = 850.0, 4
+    seen.heartbeat_ms, seen.heartbeat_leader_epoch = 850.0, 4
     assert not breaks(checker.fenced, view, seen, 4)
     view.leader_paused_ms[4] = 80.0
     assert breaks(checker.fenced, view, seen, 4)
@@ -224,22 +224,22 @@ class TestWhatMustComeToBe:
         view, (leads, _, _) = self.whole()
         assert leads.leadership is not None
         leads.leadership.proposal = Proposal(WHERE, 0, 0, ())
-        assert "waits for an answer about orders-0" in liveness.missing(view)
+        assert "waits for a response about orders-0" in liveness.missing(view)
 
     def test_brokers_know_what_is_committed(self) -> None:
         view, (_, _, follows) = self.whole()
         follows.known = row((1, 2, 3), partition_epoch=7)
-        assert "broker 3 takes orders-0 for" in liveness.missing(view)
+        assert "broker 3 has Partition" in liveness.missing(view)
 
     def test_producers_are_told(self) -> None:
         view, _ = self.whole()
         view.history(WHERE).waiting[5] = None
-        assert "what became of [5]" in liveness.missing(view)
+        assert "the writes [5] to orders-0" in liveness.missing(view)
 
     def test_records_get_everywhere(self) -> None:
         view, (_, _, follows) = self.whole()
         follows.log.truncate(1)
-        assert "broker 3 has not all of orders-0" in liveness.missing(view)
+        assert "broker 3 lacks committed records of orders-0" in liveness.missing(view)
 
     def test_records_get_nowhere_from_nobody(self) -> None:
         view, replicas = self.whole()
@@ -257,7 +257,7 @@ class TestWhatMustComeToBe:
         assert "not all replicas of orders-0 are in sync" in liveness.missing(view)
         view.image.topics[TOPIC].partitions[0] = moving = row((1, 2), adding=(3,))
         view.image.index.update(WHERE, None, moving, [])
-        assert "the reassignment of orders-0 does not end" in liveness.missing(view)
+        assert "the reassignment of orders-0 does not complete" in liveness.missing(view)
 
     def test_somebody_leads_if_anybody_ever_can(self) -> None:
         view, _ = self.whole()
@@ -267,7 +267,7 @@ class TestWhatMustComeToBe:
             (row((), NO_LEADER, last_known_elr=(9,)), False),
         ):
             view.image.topics[TOPIC].partitions[0] = partition
-            assert ("nobody leads orders-0" in liveness.all_replicas_in_sync(view)) == is_missing
+            assert ("orders-0 has no leader" in liveness.all_replicas_in_sync(view)) == is_missing
 
 
 def test_of_drains_that_stand_still() -> None:

@@ -56,9 +56,9 @@ def broker(highest: int) -> RegisterBrokerRecord:
 
 def test_levels_that_an_operator_wants_are_in_order() -> None:
     observed_log = ObservedLog(AT_25)
-    number = observed_log.checker.asked({METADATA_VERSION: 30})
+    number = observed_log.checker.requested({METADATA_VERSION: 30})
     observed_log.commit(AT_30)
-    observed_log.checker.answered(number, ErrorCode.NONE)
+    observed_log.checker.responded(number, ErrorCode.NONE)
     assert observed_log.checker.levels == {METADATA_VERSION: 30}
     assert observed_log.checker.changes == 1
 
@@ -66,7 +66,7 @@ def test_levels_that_an_operator_wants_are_in_order() -> None:
 @pytest.mark.parametrize("wanted", [{}, {METADATA_VERSION: 29}, {ELR_VERSION: 1}])
 def test_a_level_that_nobody_wants_is_told(wanted: dict[str, int]) -> None:
     observed_log = ObservedLog(AT_25)
-    observed_log.checker.asked(wanted)
+    observed_log.checker.requested(wanted)
     with pytest.raises(InvariantViolation, match="which no request asked for"):
         observed_log.commit(AT_30)
 
@@ -75,10 +75,10 @@ def test_requests_under_way_may_be_carried_out_together() -> None:
     both = (AT_30, FeatureLevelRecord(ELR_VERSION, 1))
     for answer in (None, ErrorCode.NOT_CONTROLLER, ErrorCode.INVALID_UPDATE_VERSION):
         observed_log = ObservedLog(AT_25)
-        first = observed_log.checker.asked({METADATA_VERSION: 30})
-        observed_log.checker.asked({ELR_VERSION: 1})
+        first = observed_log.checker.requested({METADATA_VERSION: 30})
+        observed_log.checker.requested({ELR_VERSION: 1})
         if answer is not None:
-            observed_log.checker.answered(first, answer)
+            observed_log.checker.responded(first, answer)
         if answer is not ErrorCode.INVALID_UPDATE_VERSION:
             observed_log.commit(*both)
             continue
@@ -88,8 +88,8 @@ def test_requests_under_way_may_be_carried_out_together() -> None:
 
 def test_a_level_that_was_refused_is_not_wanted() -> None:
     observed_log = ObservedLog(AT_25)
-    observed_log.checker.answered(
-        observed_log.checker.asked({METADATA_VERSION: 30}), ErrorCode.INVALID_UPDATE_VERSION
+    observed_log.checker.responded(
+        observed_log.checker.requested({METADATA_VERSION: 30}), ErrorCode.INVALID_UPDATE_VERSION
     )
     with pytest.raises(InvariantViolation, match="which no request asked for"):
         observed_log.commit(AT_30)
@@ -97,22 +97,22 @@ def test_a_level_that_was_refused_is_not_wanted() -> None:
 
 def test_an_acknowledged_level_is_committed() -> None:
     observed_log = ObservedLog(AT_25)
-    number = observed_log.checker.asked({METADATA_VERSION: 30})
+    number = observed_log.checker.requested({METADATA_VERSION: 30})
     with pytest.raises(InvariantViolation, match="were acknowledged"):
-        observed_log.checker.answered(number, ErrorCode.NONE)
+        observed_log.checker.responded(number, ErrorCode.NONE)
 
 
 @pytest.mark.parametrize("lower", [AT_22, AT_25])
 def test_a_downgrade_that_could_lose_records_is_told(lower: FeatureLevelRecord) -> None:
     observed_log = ObservedLog(AT_30)
-    observed_log.checker.asked({METADATA_VERSION: lower.feature_level})
+    observed_log.checker.requested({METADATA_VERSION: lower.feature_level})
     with pytest.raises(InvariantViolation, match=f"from 30 down to {lower.feature_level}"):
         observed_log.commit(lower)
 
 
 def test_an_elr_that_no_record_can_hold_is_told() -> None:
     observed_log = ObservedLog(AT_22)
-    observed_log.checker.asked({ELR_VERSION: 1})
+    observed_log.checker.requested({ELR_VERSION: 1})
     with pytest.raises(InvariantViolation, match="leaves the ELR on"):
         observed_log.commit(FeatureLevelRecord(ELR_VERSION, 1))
 
@@ -131,7 +131,7 @@ def test_a_record_above_the_level_is_told_in_the_log_and_in_a_snapshot() -> None
 
 def test_a_broker_that_lacks_a_level_is_told() -> None:
     observed_log = ObservedLog(AT_25, broker(27))
-    observed_log.checker.asked({METADATA_VERSION: 30})
+    observed_log.checker.requested({METADATA_VERSION: 30})
     with pytest.raises(InvariantViolation, match="broker 7 is registered"):
         observed_log.commit(AT_30)
     with pytest.raises(InvariantViolation, match="not 25"):

@@ -16,7 +16,7 @@ CLAIM = ReadyClaim(
     now_ms=10_000.0,
     epoch=4,
     leader_id=2,
-    heard_ms=300.0,
+    contact_age_ms=300.0,
     applied_offset=100,
     max_lag=20,
     fetch_timeout_ms=1000.0,
@@ -42,10 +42,10 @@ def test_a_node_with_leader_state_and_vote_is_right() -> None:
     ("claim", "seen"),
     [
         (replace(CLAIM, leader_id=-1), "has no leader"),
-        (replace(CLAIM, heard_ms=1900.0), "has had no contact with it for 1900 ms"),
+        (replace(CLAIM, contact_age_ms=1900.0), "has had no contact with it for 1900 ms"),
         (replace(CLAIM, now_ms=14_000.0), "no majority has followed for 4110 ms"),
         (replace(CLAIM, leader_id=3), "no majority has followed for inf ms"),
-        (replace(CLAIM, key=ReplicaKey(2), heard_ms=0.0, now_ms=11_300.0), "no majority has followed"),
+        (replace(CLAIM, key=ReplicaKey(2), contact_age_ms=0.0, now_ms=11_300.0), "no majority has followed"),
     ],
 )
 def test_claims_that_the_cluster_contradicts(claim: ReadyClaim, seen: str) -> None:

@@ -43,7 +43,7 @@ class Server:
     def closed(self, reason: str, refused: bool) -> None: ...
 
     def answer(self, message: WireMessage) -> None:
-        self.protocol.answer(self.asked.pop(0), message)
+        self.protocol.respond(self.asked.pop(0), message)
         self.transport.write(self.protocol.take_output())
 
 

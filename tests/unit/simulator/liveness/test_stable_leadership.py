@@ -32,7 +32,7 @@ def test_a_majority_that_is_paused_has_as_long_from_when_it_wakes_up() -> None:
     run(cluster, patience_ms - 100.0)
     calm.look()
     run(cluster, 200.0)
-    with pytest.raises(InvariantViolation, match="nobody of"):
+    with pytest.raises(InvariantViolation, match="none of nodes"):
         calm.look()
 
 
