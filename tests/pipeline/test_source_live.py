@@ -62,7 +62,7 @@ def test_live_rows_equal_rows_of_folders(cluster: Cluster) -> None:
     batches = read_table(None, ("base_offset", "crc"), level="batches", bootstrap=address)
     stored = read_table(leader.data, ("base_offset", "crc"), level="batches", startingOffset=start)
     assert rows(batches) == rows(stored)
-    assert leader.asked().observers == {}, "a consumer leaves no trace"  # type: ignore[union-attr] # it runs
+    assert leader.describe_quorum().observers == {}, "a consumer leaves no trace"  # type: ignore[union-attr] # it runs
 
 
 def test_stream_has_each_committed_record_once_across_leader_change(

@@ -11,7 +11,7 @@ from tests.support.processes.fixtures import running_cluster, without_traceback
 
 @pytest.fixture(scope="module")
 def properties(request: pytest.FixtureRequest) -> str:
-    """What a file says in PROPERTIES, if it does: lines for the nodes that its tests share, or have of their own."""
+    """The test module's PROPERTIES, if it has any: lines for the properties files of its nodes."""
     return str(getattr(request.module, "PROPERTIES", ""))
 
 
@@ -23,7 +23,7 @@ def _cluster_of_module(tmp_path_factory: pytest.TempPathFactory, properties: str
 
 @pytest.fixture
 def cluster(_cluster_of_module: Cluster) -> Iterator[Cluster]:
-    """Three daemons, all running and level, which the tests of a file share: starting them is what costs."""
+    """Three daemons, running and caught up, which the tests of a module share because starting them is slow."""
     _cluster_of_module.heal()
     with without_traceback(_cluster_of_module):
         yield _cluster_of_module
@@ -31,13 +31,13 @@ def cluster(_cluster_of_module: Cluster) -> Iterator[Cluster]:
 
 @pytest.fixture
 def own_cluster(tmp_path: Path, properties: str) -> Iterator[Cluster]:
-    """Three daemons for a test that leaves them in ruins."""
+    """Three daemons for a test that leaves them unusable."""
     with running_cluster(tmp_path, extra=properties) as started:
         yield started
 
 
 @pytest.fixture
 def single(tmp_path: Path) -> Iterator[Cluster]:
-    """One daemon of this test's own, a quorum of itself."""
+    """One daemon for this test, a quorum of one voter."""
     with running_cluster(tmp_path, size=1) as started:
         yield started

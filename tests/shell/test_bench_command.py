@@ -1,4 +1,4 @@
-"""`quorumd bench` against processes: it goes on over a change of the leader, and Ctrl-C shows what was measured."""
+"""`quorumd bench` against processes: it survives a change of the leader, and Ctrl-C shows its measurements."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ PROPERTIES = QUICK
 
 
 def _bench(cluster: Cluster, seconds: int) -> subprocess.Popen[str]:
-    """A run that has begun to write."""
-    before = cluster.leader_says().high_watermark
+    """Start a run and wait until it writes."""
+    before = cluster.leader_quorum().high_watermark
     words = ["--duration", f"{seconds}s", "--in-flight", "4", "--output", "json"]
     command = [sys.executable, "-m", "quorumd", "bench", "--bootstrap-server", cluster.bootstrap, *words]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    wait_for("the load", lambda: cluster.leader_says().high_watermark > before + 200)
+    wait_for("the load", lambda: cluster.leader_quorum().high_watermark > before + 200)
     return process
 
 
 def _left_behind(cluster: Cluster) -> list[str]:
-    """The resources of the load that have a config."""
+    """Resources of the load that still have configs."""
 
-    async def asked() -> list[str]:
+    async def describe() -> list[str]:
         async with AdminClient(addresses(cluster.bootstrap)) as admin:
             names = [resource_name(0, slot) for slot in range(5)]
             return [name for name in names if await admin.describe_configs(ResourceType.CLIENT_METRICS, name)]
 
-    return asyncio.run(asked())
+    return asyncio.run(describe())
 
 
 def _outcome(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
@@ -47,10 +47,10 @@ def _outcome(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
     return process.returncode, row, err
 
 
-def test_the_load_goes_on_when_the_leader_is_killed(own_cluster: Cluster) -> None:
+def test_load_continues_when_the_leader_is_killed(own_cluster: Cluster) -> None:
     own_cluster.at_leader(lambda wire: set_register(wire, "bench", "1"))
     process = _bench(own_cluster, 8)
-    time.sleep(2 * WARM_UP_S)  # what happens while the load warms up is not measured
+    time.sleep(2 * WARM_UP_S)  # the warm-up is not measured
     own_cluster.leader().kill()
     code, row, _ = _outcome(process)
     assert code == 0
@@ -61,7 +61,7 @@ def test_the_load_goes_on_when_the_leader_is_killed(own_cluster: Cluster) -> Non
     assert _left_behind(own_cluster) == []
 
 
-def test_interrupted_it_shows_what_was_measured_and_deletes_what_it_wrote(cluster: Cluster) -> None:
+def test_interrupted_bench_shows_its_measurements_and_deletes_its_configs(cluster: Cluster) -> None:
     process = _bench(cluster, 1000)
     time.sleep(2 * WARM_UP_S)
     assert _left_behind(cluster) == [f"quorumd-load-0-{slot}" for slot in range(4)]

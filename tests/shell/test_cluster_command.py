@@ -1,4 +1,4 @@
-"""The commands of a first look, as a user types them, on real daemons."""
+"""The commands of the quickstart on real daemons."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import pytest
 from tests.support.processes.daemons import run_quorumd, wait_for
 
 BASE_PORT = 10_000 + os.getpid() % 50 * 200
-"""Nodes listen from there on, metrics are served a hundred above; below where other tests take their ports."""
+"""First port of the nodes; metrics are served 100 above it, below the ports of other tests."""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A cluster of three, up and detached."""
+    """A running, detached cluster of three nodes."""
     folder = tmp_path_factory.mktemp("cluster")
 
     def up() -> bool:
@@ -29,14 +29,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         return result.returncode == 0
 
     try:
-        wait_for("a machine on which a quarter of a minute is enough to elect somebody", up)
+        wait_for("a start of the cluster within its timeout", up)
         yield folder
     finally:
         run_quorumd("cluster", "down", "--dir", folder)
 
 
-def ask(*arguments: object) -> str:
-    """What a command prints, once it has worked."""
+def run(*arguments: object) -> str:
+    """Run a command that must succeed, and return its output."""
     result = run_quorumd(*map(str, arguments))
     assert result.returncode == 0, result.stderr
     return result.stdout
@@ -55,37 +55,41 @@ def test_up_returns_with_a_leader_and_status_shows_it(folder: Path) -> None:
         roles = sorted(row["role"] for row in rows)
         return roles, {row["state"] for row in rows}, len({row["epoch"] for row in rows})
 
-    # Whoever stands still for two seconds is followed no more: then there is another leader soon.
-    assert wait_for("status to show it", shown) == (["follower", "follower", "leader"], {"running"}, 1)
-    assert "already running" in ask("cluster", "up", "--dir", folder, "--detach")
+    # A leader that stalls for two seconds loses its followers, and another one is elected soon.
+    assert wait_for("status to show the cluster", shown) == (
+        ["follower", "follower", "leader"],
+        {"running"},
+        1,
+    )
+    assert "already running" in run("cluster", "up", "--dir", folder, "--detach")
 
 
 @pytest.mark.parametrize("node", range(3))
 def test_any_node_describes_the_quorum(folder: Path, node: int) -> None:
     def agree() -> bool:
-        """Between two commands the leader may change, and a new one says -1 of its high watermark first."""
-        status = dict(line.split(":") for line in ask("quorum", "describe", *server(node)).splitlines())
-        rows = json.loads(ask("quorum", "describe", "replication", *server(node), "--output", "json"))
+        """The leader may change between two commands, and a new one has the high watermark -1 at first."""
+        status = dict(line.split(":") for line in run("quorum", "describe", *server(node)).splitlines())
+        rows = json.loads(run("quorum", "describe", "replication", *server(node), "--output", "json"))
         assert sorted(json.loads(status["CurrentVoters"])) == [0, 1, 2]
         assert [row["status"] for row in rows] == ["Leader", "Follower", "Follower"]
         return int(status["HighWatermark"]) > 0 and int(status["LeaderId"]) == rows[0]["replicaId"]
 
-    wait_for("both commands to say the same", agree)
+    wait_for("both commands to agree", agree)
 
 
-def test_a_config_is_set_read_through_another_node_and_deleted(folder: Path) -> None:
+def test_config_is_set_read_through_another_node_and_deleted(folder: Path) -> None:
     orders = ("--type", "group", "--name", "orders")
     key = "consumer.session.timeout.ms"
-    ask("configs", "set", *server(0), *orders, f"{key}=45000")
+    run("configs", "set", *server(0), *orders, f"{key}=45000")
     for node in range(3):
-        assert f"{key}=45000" in ask("configs", "get", *server(node), *orders).splitlines()
-    ask("configs", "delete", *server(1), *orders, key)
+        assert f"{key}=45000" in run("configs", "get", *server(node), *orders).splitlines()
+    run("configs", "delete", *server(1), *orders, key)
     assert run_quorumd("configs", "get", *server(2), *orders, key).returncode == 1
 
 
-def test_the_log_of_a_running_node_can_be_dumped(folder: Path) -> None:
-    ask("configs", "set", *server(0), "--type", "client-metrics", "--name", "dumped", "metrics=a")
-    pieces = json.loads(ask("log", "dump", "--output", "json", folder / "node-0" / "data"))
+def test_log_of_a_running_node_can_be_dumped(folder: Path) -> None:
+    run("configs", "set", *server(0), "--type", "client-metrics", "--name", "dumped", "metrics=a")
+    pieces = json.loads(run("log", "dump", "--output", "json", folder / "node-0" / "data"))
     records = [record for piece in pieces for record in piece.get("records", ())]
     assert records[0]["type"] == "LeaderChangeMessage" or "VotersRecord" in {
         record["type"] for record in records
@@ -93,7 +97,7 @@ def test_the_log_of_a_running_node_can_be_dumped(folder: Path) -> None:
     assert any(record["data"].get("resourceName") == "dumped" for record in records)
 
 
-def test_a_short_bench_commits(folder: Path) -> None:
+def test_short_bench_commits(folder: Path) -> None:
     def bench() -> list[dict[str, float]] | None:
         options = ("--in-flight", "1,8", "--duration", "500ms", "--output", "json")
         result = run_quorumd("bench", *server(0), *options)
@@ -102,19 +106,19 @@ def test_a_short_bench_commits(folder: Path) -> None:
         rows: list[dict[str, float]] = json.loads(result.stdout) if result.returncode == 0 else []
         return rows
 
-    rows = wait_for("half a second in which the machine did not stand still", bench)
+    rows = wait_for("half a second without a stall of the machine", bench)
     assert [row["inFlight"] for row in rows] == [1, 8]
     assert all(row["writesPerSecond"] > 0 and row["p50Ms"] <= row["p99Ms"] for row in rows)
 
 
-def test_a_taken_address_is_told_before_anything_starts(folder: Path, tmp_path: Path) -> None:
+def test_address_in_use_is_reported_before_any_node_starts(folder: Path, tmp_path: Path) -> None:
     result = run_quorumd("cluster", "up", "--dir", tmp_path, "--base-port", str(BASE_PORT + 2), "--detach")
     assert result.returncode == 5
     assert f"127.0.0.1:{BASE_PORT + 2}" in result.stderr
     assert not list(tmp_path.glob("node-*/pid"))
 
 
-def test_in_the_foreground_ctrl_c_stops_every_node(tmp_path: Path) -> None:
+def test_ctrl_c_stops_every_node_of_a_foreground_cluster(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "quorumd", "cluster", "up", "--dir", str(tmp_path)]
     process = subprocess.Popen(
         [*command, "--nodes", "1", "--base-port", str(BASE_PORT + 10)], stdout=subprocess.PIPE, text=True
@@ -127,4 +131,4 @@ def test_in_the_foreground_ctrl_c_stops_every_node(tmp_path: Path) -> None:
     rest = process.communicate()[0]
     assert process.returncode == 0
     assert "stopped: node 0" in rest
-    wait_for("the node to be gone", lambda: not Path(f"/proc/{pid}/cmdline").exists())
+    wait_for("the node to end", lambda: not Path(f"/proc/{pid}/cmdline").exists())

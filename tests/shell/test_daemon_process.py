@@ -1,4 +1,4 @@
-"""One daemon as its operator meets it: exit codes, HTTP endpoint, readiness, log dump, a full disk."""
+"""A daemon process: exit codes, HTTP endpoint, readiness, notifications and log dump."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.processes.daemons import (
 from tests.support.processes.requests import set_register
 
 USAGE, ADDRESS_TAKEN = 2, 5
-# A leader whose followers are gone is to notice it soon.
+# A leader must soon detect that its followers are gone.
 PROPERTIES = QUICK
 
 METRICS = {
@@ -40,13 +40,13 @@ def _http(daemon: Daemon, path: str) -> tuple[int, str]:
     try:
         with urllib.request.urlopen(
             f"http://127.0.0.1:{daemon.http_port}{path}", timeout=PATIENCE_S
-        ) as answer:
-            return answer.status, answer.read().decode()
+        ) as response:
+            return response.status, response.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
 
 
-def test_stopped_as_asked_is_exit_code_0(single: Cluster) -> None:
+def test_graceful_shutdown_has_exit_code_0(single: Cluster) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         single[1].signal(number)
         assert single[1].wait() == 0
@@ -61,7 +61,7 @@ def test_stopped_as_asked_is_exit_code_0(single: Cluster) -> None:
         ("broker.id=7", ["broker.id", "node.id"]),
     ],
 )
-def test_unusable_configuration_is_exit_code_2_and_names_file_line_and_key(
+def test_invalid_configuration_has_exit_code_2_and_names_file_line_and_key(
     tmp_path: Path, line: str, names: list[str]
 ) -> None:
     port = free_port()
@@ -74,7 +74,7 @@ def test_unusable_configuration_is_exit_code_2_and_names_file_line_and_key(
     assert "Traceback" not in result.stderr
 
 
-def test_taken_port_is_exit_code_5(tmp_path: Path) -> None:
+def test_port_in_use_has_exit_code_5(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -95,7 +95,7 @@ def test_metrics_health_and_readiness_over_http(cluster: Cluster) -> None:
     for daemon in cluster:
         assert _http(daemon, "/healthz")[0] == 200
         wait_for(f"node {daemon.node_id} to be ready", lambda at=daemon: _http(at, "/readyz")[0] == 200)
-        # A follower learns the newest high watermark one fetch after the leader has it.
+        # A follower learns the newest high watermark with its next fetch.
         wait_for(f"node {daemon.node_id} to show the quorum", partial(_shows_the_quorum, cluster, daemon))
         status, text = _http(daemon, "/metrics")
         assert status == 200
@@ -106,15 +106,15 @@ def test_metrics_health_and_readiness_over_http(cluster: Cluster) -> None:
 
     for other in cluster.others(leader):
         other.kill()
-    wait_for("the node to say that it is not ready", lambda: _http(leader, "/readyz")[0] == 503)
+    wait_for("the node not to be ready", lambda: _http(leader, "/readyz")[0] == 503)
     assert _http(leader, "/healthz")[0] == 200
 
 
 def _shows_the_quorum(cluster: Cluster, daemon: Daemon) -> bool:
-    """Whether its metrics name the leader and its high watermark."""
-    told, metrics = cluster.leader_says(), _http(daemon, "/metrics")[1]
+    """Whether the daemon's metrics have the leader and its high watermark."""
+    quorum, metrics = cluster.leader_quorum(), _http(daemon, "/metrics")[1]
     shown = _value(metrics, r"\w*current_leader"), _value(metrics, r"\w*high_watermark")
-    return shown == (told.leader, told.high_watermark)
+    return shown == (quorum.leader, quorum.high_watermark)
 
 
 def _value(metrics: str, name: str) -> float:
@@ -123,7 +123,7 @@ def _value(metrics: str, name: str) -> float:
     return float(found[1])
 
 
-def test_systemd_is_told_of_readiness_and_stop(tmp_path: Path) -> None:
+def test_systemd_is_notified_of_readiness_and_stop(tmp_path: Path) -> None:
     port = free_port()
     daemon = Daemon(tmp_path / "node", 1, port, {1: port})
     path = tmp_path / "notify"
@@ -133,7 +133,7 @@ def test_systemd_is_told_of_readiness_and_stop(tmp_path: Path) -> None:
         daemon.start({"NOTIFY_SOCKET": str(path)})
         try:
             _receive_until(systemd, "READY=1")
-            assert daemon.told().leader == 1, "ready, and nobody leads"
+            assert daemon.await_quorum().leader == 1, "ready without a leader"
             daemon.signal(signal.SIGTERM)
             _receive_until(systemd, "STOPPING=1")
             assert daemon.wait() == 0
@@ -142,7 +142,7 @@ def test_systemd_is_told_of_readiness_and_stop(tmp_path: Path) -> None:
 
 
 def _receive_until(systemd: socket.socket, line: str) -> None:
-    """Read what the daemon tells systemd up to a line; raises TimeoutError when it does not come."""
+    """Read notifications to systemd up to a line; raises TimeoutError if it does not arrive."""
     while line not in systemd.recv(4096).decode().splitlines():
         pass
 

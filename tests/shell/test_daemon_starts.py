@@ -1,4 +1,4 @@
-"""The daemon as a process: start, signals, exit codes, what it tells, what it serves."""
+"""The daemon as a process: start, signals, exit codes, messages and endpoints."""
 
 import errno
 import os
@@ -40,19 +40,19 @@ Process = subprocess.Popen[str]
         (ZeroDivisionError("x"), 1),
     ],
 )
-def test_what_a_node_cannot_start_with_has_an_exit_code(error: Exception, exit_code: int) -> None:
+def test_start_errors_have_exit_codes(error: Exception, exit_code: int) -> None:
     code, text = start_failure(error)
     assert code == exit_code
     assert text
 
 
-def test_advice_is_given_where_the_error_itself_does_not_know() -> None:
+def test_remedy_is_added_to_errors_without_one() -> None:
     assert with_remedy(5, "taken") == "taken; stop the process that listens there, or choose another address"
     assert with_remedy(3, "not formatted: run `quorumd format`") == "not formatted: run `quorumd format`"
 
 
 class Folder:
-    """One node's files, and the processes started on them."""
+    """The files of one node, and the processes started on them."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -105,25 +105,25 @@ def end_of(process: Process) -> tuple[int, str]:
 
 def status_of(url: str) -> int:
     try:
-        with urlopen(url, timeout=PATIENCE_S) as answer:
-            return int(answer.status)
+        with urlopen(url, timeout=PATIENCE_S) as response:
+            return int(response.status)
     except HTTPError as error:
         return error.code
 
 
-def test_a_node_serves_metrics_and_stops_in_good_order(folder: Folder) -> None:
+def test_node_serves_metrics_and_shuts_down_gracefully(folder: Folder) -> None:
     folder.write("PLAINTEXT://127.0.0.1:0", "metrics.listener=127.0.0.1:0")
     process = folder.start("--format-if-needed")
     endpoint = lines_until(process, "/metrics")[-1].split("http://")[1].split("/")[0]
     lines_until(process, "leader in epoch 1")
     wait_for("the node to be ready", lambda: status_of(f"http://{endpoint}/readyz") == 200)
     assert status_of(f"http://{endpoint}/healthz") == 200
-    with urlopen(f"http://{endpoint}/metrics", timeout=PATIENCE_S) as answer:
-        text = answer.read().decode()
+    with urlopen(f"http://{endpoint}/metrics", timeout=PATIENCE_S) as response:
+        text = response.read().decode()
     for metric in METRICS:
         assert f"# TYPE {metric.exposed_name} {metric.kind}\n" in text
     assert 'quorumd_raft_current_state{state="leader"} 1.0\n' in text
-    process.send_signal(signal.SIGHUP)  # harmless
+    process.send_signal(signal.SIGHUP)  # has no effect
     process.send_signal(signal.SIGTERM)
     exit_code, text = end_of(process)
     assert exit_code == 0
@@ -131,20 +131,20 @@ def test_a_node_serves_metrics_and_stops_in_good_order(folder: Folder) -> None:
     assert text.endswith("stopped, exit code 0\n")
 
 
-def test_systemd_is_told_of_each_step(folder: Folder) -> None:
+def test_systemd_is_notified_of_each_step(folder: Folder) -> None:
     address = str(folder.path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
         receiver.bind(address)
         receiver.settimeout(PATIENCE_S)
         process = folder.start("--format-if-needed", NOTIFY_SOCKET=address, WATCHDOG_USEC="200000")
-        told: list[str] = []
+        messages: list[str] = []
 
         def hear(words: str) -> None:
-            while not told or words not in told[-1]:
-                told.append(receiver.recv(1000).decode())
+            while not messages or words not in messages[-1]:
+                messages.append(receiver.recv(1000).decode())
 
         hear("STATUS=leader of epoch 1")
-        assert not any("READY=1" in message for message in told)
+        assert not any("READY=1" in message for message in messages)
         hear(f"READY=1\nMAINPID={process.pid}")
         hear("WATCHDOG=1")
         process.send_signal(signal.SIGINT)
@@ -152,14 +152,14 @@ def test_systemd_is_told_of_each_step(folder: Folder) -> None:
         assert end_of(process)[0] == 0
 
 
-def test_a_folder_that_is_not_there(folder: Folder) -> None:
+def test_missing_folder_is_an_error(folder: Folder) -> None:
     exit_code, text = end_of(folder.start())
     assert exit_code == 3
     assert f"cannot start: there is no folder {folder.path}/data: run `quorumd format`" in text
     assert "Traceback" not in text
 
 
-def test_a_failed_flush_of_any_file_ends_the_node_and_it_starts_again_from_the_disk(folder: Folder) -> None:
+def test_failed_flush_of_any_file_stops_the_node_and_it_restarts_from_disk(folder: Folder) -> None:
     named = set()
     for flushes in range(1, 6):
         folder.write("PLAINTEXT://127.0.0.1:0", f"internal.fail.flush.after={flushes}")
@@ -171,7 +171,7 @@ def test_a_failed_flush_of_any_file_ends_the_node_and_it_starts_again_from_the_d
     assert named == {"quorum-state", "00000000000000000000.log", "leader-epoch-checkpoint", "meta.properties"}
 
 
-def test_a_folder_in_use_and_an_address_in_use(folder: Folder, tmp_path: Path) -> None:
+def test_folder_and_address_in_use_are_errors(folder: Folder, tmp_path: Path) -> None:
     first = folder.start("--format-if-needed")
     line = lines_until(first, "serves")[-1]
     listener = line.split("serves ")[1].split(",")[0]
@@ -193,12 +193,12 @@ def test_a_folder_in_use_and_an_address_in_use(folder: Folder, tmp_path: Path) -
 
 
 class StubbornNode:
-    """A node that is asked to leave in good order and never gets there."""
+    """A node whose graceful shutdown never completes."""
 
-    asked = 0
+    shutdowns = 0
 
     def shut_down(self) -> None:
-        self.asked += 1
+        self.shutdowns += 1
 
 
 @pytest.fixture
@@ -206,27 +206,27 @@ def stubborn(tmp_path: Path) -> Iterator[tuple[Daemon, StubbornNode]]:
     loop = uvloop.new_event_loop()
     daemon = Daemon(load(str(Folder(tmp_path).properties)), loop)
     node = StubbornNode()
-    daemon.node = node  # type: ignore[assignment]  # all that a stop asks of a node
+    daemon.node = node  # type: ignore[assignment]  # only what a stop needs
     yield daemon, node
     loop.close()
 
 
-def test_a_second_signal_stops_at_once(stubborn: tuple[Daemon, StubbornNode]) -> None:
+def test_second_signal_stops_at_once(stubborn: tuple[Daemon, StubbornNode]) -> None:
     daemon, node = stubborn
     daemon._stop()
-    assert (node.asked, daemon._exit_future.done()) == (1, False)
+    assert (node.shutdowns, daemon._exit_future.done()) == (1, False)
     daemon._stop()
-    assert (node.asked, daemon._exit_future.result()) == (1, 0)
+    assert (node.shutdowns, daemon._exit_future.result()) == (1, 0)
 
 
-def test_an_orderly_stop_does_not_take_forever(
+def test_graceful_shutdown_has_a_timeout(
     stubborn: tuple[Daemon, StubbornNode], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("quorumd.runtime.daemon.SHUTDOWN_TIMEOUT_S", 0.01)
     daemon, node = stubborn
     daemon._stop()
     assert daemon._loop.run_until_complete(daemon._exit_future) == 0
-    assert node.asked == 1
+    assert node.shutdowns == 1
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_an_orderly_stop_does_not_take_forever(
         ({"message": "something without an exception"}, None),
     ],
 )
-def test_an_exception_that_nobody_expected_ends_the_process(
+def test_unexpected_exception_ends_the_process(
     context: dict[str, object], exit_code: int | None, stubborn: tuple[Daemon, StubbornNode]
 ) -> None:
     daemon, _ = stubborn
@@ -246,7 +246,7 @@ def test_an_exception_that_nobody_expected_ends_the_process(
     assert (daemon._exit_future.result() if daemon._exit_future.done() else None) == exit_code
 
 
-def test_a_node_that_stops_by_itself_ends_the_process_with_its_code(
+def test_node_that_stops_itself_ends_the_process_with_its_exit_code(
     stubborn: tuple[Daemon, StubbornNode], caplog: pytest.LogCaptureFixture
 ) -> None:
     daemon, _ = stubborn

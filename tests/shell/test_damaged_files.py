@@ -1,4 +1,4 @@
-"""Files that a crash or a hand has damaged: what is repaired and told, and what stops the node."""
+"""Damaged files: damage that is repaired and logged, and damage that stops the node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.processes.daemons import QUICK, Cluster, Daemon, free_port, r
 from tests.support.processes.requests import Refused, set_register
 
 UNUSABLE = 3
-# A leader that has lost its majority is to notice it soon.
+# A leader must soon detect that it has lost its majority.
 PROPERTIES = QUICK
 
 
@@ -47,26 +47,26 @@ def _append_garbage(segment: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [_cut_inside_last_batch, _flip_a_byte_of_last_batch, _append_garbage])
-def test_torn_tail_of_a_killed_voter_is_cut_told_and_fetched_again(
+def test_torn_tail_of_a_killed_voter_is_truncated_logged_and_fetched_again(
     cluster: Cluster, damage: Callable[[Path], None]
 ) -> None:
     follower = cluster.others(cluster.leader())[0]
     _write(cluster, 20)
     follower.kill()
     damage(_newest_segment(follower))
-    said_before = len(follower.said())
+    length_before = len(follower.log_text())
 
     follower.start()
     _write(cluster, 5)
     high_watermark = cluster.wait_until_level()
     assert len({bytes_below(daemon.log_folder, high_watermark) for daemon in cluster}) == 1
-    told = follower.said()[said_before:]
-    assert _newest_segment(follower).name in told, told
-    assert any(word in told for word in ("cut", "truncated")), told
+    new_lines = follower.log_text()[length_before:]
+    assert _newest_segment(follower).name in new_lines, new_lines
+    assert any(word in new_lines for word in ("cut", "truncated")), new_lines
 
 
 def test_damage_below_the_known_high_watermark_stops_the_node(own_cluster: Cluster) -> None:
-    """After a clean stop the node knows what was committed: losing that is no torn tail."""
+    """After a clean stop the high watermark is known: damage below it is not a torn tail."""
     cluster = own_cluster
     follower = cluster.others(cluster.leader())[0]
     _write(cluster, 20)
@@ -80,12 +80,12 @@ def test_damage_below_the_known_high_watermark_stops_the_node(own_cluster: Clust
 
     follower.start()
     assert follower.wait() == UNUSABLE
-    assert segment.name in follower.said()
+    assert segment.name in follower.log_text()
     assert segment.read_bytes() == data, "a damaged log must not be touched"
 
 
-def test_corrupt_quorum_state_refuses_to_start(cluster: Cluster) -> None:
-    """It may hold a vote; a node that forgets one can elect a second leader."""
+def test_node_does_not_start_with_a_corrupt_quorum_state(cluster: Cluster) -> None:
+    """It may hold a vote; a node that forgets its vote can help to elect a second leader."""
     follower = cluster.others(cluster.leader())[0]
     follower.stop()
     file = follower.log_folder / "quorum-state"
@@ -94,7 +94,7 @@ def test_corrupt_quorum_state_refuses_to_start(cluster: Cluster) -> None:
         file.write_text(damaged)
         follower.start()
         assert follower.wait() == UNUSABLE, damaged
-        assert "quorum-state" in follower.said()
+        assert "quorum-state" in follower.log_text()
         assert file.read_text() == damaged
     file.write_text(text)
     follower.start()
@@ -118,10 +118,10 @@ def test_folder_in_use_is_refused(single: Cluster) -> None:
     result = run_quorumd("start", "--config", twin.config)
     assert result.returncode == UNUSABLE
     assert str(daemon.data) in result.stderr
-    assert daemon.told().leader == 1
+    assert daemon.await_quorum().leader == 1
 
 
-def test_unformatted_folder_is_refused_and_says_how_to_format(single: Cluster) -> None:
+def test_unformatted_folder_is_refused_with_the_format_command(single: Cluster) -> None:
     daemon = single[1]
     daemon.stop()
     shutil.rmtree(daemon.data)
@@ -130,8 +130,8 @@ def test_unformatted_folder_is_refused_and_says_how_to_format(single: Cluster) -
     assert "quorumd format" in result.stderr
 
 
-def test_emptied_folder_of_a_voter_is_another_replica_and_has_no_vote(own_cluster: Cluster) -> None:
-    """A lost disk took what was acknowledged: with a new directory id the node is an observer (KIP-853)."""
+def test_emptied_folder_of_a_voter_is_another_replica_without_a_vote(own_cluster: Cluster) -> None:
+    """The disk had acknowledged records: with a new directory id the node is an observer (KIP-853)."""
     cluster = own_cluster
     _write(cluster, 10)
     leader = cluster.leader()
@@ -144,11 +144,11 @@ def test_emptied_folder_of_a_voter_is_another_replica_and_has_no_vote(own_cluste
     _write(cluster, 5)
 
     def has_all() -> bool:
-        told = cluster.leader_says()
-        return told.observers.get(emptied.node_id) == told.high_watermark
+        quorum = cluster.leader_quorum()
+        return quorum.observers.get(emptied.node_id) == quorum.high_watermark
 
-    wait_for("the emptied node to have everything", has_all)
-    high_watermark = cluster.leader_says().high_watermark
+    wait_for("the emptied node to catch up", has_all)
+    high_watermark = cluster.leader_quorum().high_watermark
     assert len({bytes_below(daemon.log_folder, high_watermark) for daemon in cluster}) == 1
 
     other.kill()

@@ -1,4 +1,4 @@
-"""What README.md and docs/ say to type is typed, in its order, against three real daemons and four brokers."""
+"""Runs the commands of README.md and docs/ in their order against three real daemons and four brokers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NOT_RUN = {
     r"quorumd partitions reassign .* --wait$": "needs brokers that copy data: tests/shell/test_plans_executed.py",
     r"quorumd pipeline": "needs Java: tests/pipeline",
 }
-"""Commands that a bare machine cannot run in seconds, and why."""
+"""Commands that are not run, with the reason."""
 
 INSTEAD = {
     "10.0.0.1:9192": "{address}",
@@ -45,7 +45,7 @@ INSTEAD = {
     "--seeds 1000": "--seeds 1 --jobs 1",
     "--seeds 100 ": "--seeds 1 --jobs 1 ",
 }
-"""Addresses, ids, paths and amounts of the documentation, and those of this test."""
+"""Addresses, ids, paths and sizes in the documentation -> those of this test."""
 
 
 def documented() -> list[str]:
@@ -57,7 +57,7 @@ def is_run(command: str) -> bool:
 
 
 def blank_node(folder: Path, number: int) -> Path:
-    """A properties file whose folder is not formatted yet."""
+    """A properties file whose folder is not formatted."""
     config = folder / f"blank-{number}.properties"
     data = folder / f"blank-{number}"
     config.write_text(
@@ -67,7 +67,7 @@ def blank_node(folder: Path, number: int) -> Path:
 
 
 def typed(command: str, cluster: Cluster, blank: Path) -> list[str]:
-    """The words of a command with the places of this test."""
+    """The arguments of a command with the replacements of this test."""
     node = cluster.leader()
     places = {
         "address": "{}:{}".format(*node.address),
@@ -81,17 +81,17 @@ def typed(command: str, cluster: Cluster, blank: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("pattern", NOT_RUN)
-def test_what_is_not_run_is_documented(pattern: str) -> None:
+def test_skipped_commands_are_in_the_documentation(pattern: str) -> None:
     assert any(re.match(pattern, command) for command in documented())
 
 
 @pytest.mark.parametrize("text", INSTEAD)
-def test_what_is_replaced_is_documented(text: str) -> None:
+def test_replaced_values_are_in_the_documentation(text: str) -> None:
     assert any(text in command for command in documented())
 
 
-def has_noted(node: Daemon) -> bool:
-    """Whether the files of a node tell that something is committed: a snapshot is built of that."""
+def has_high_watermark(node: Daemon) -> bool:
+    """Whether the files of a node record a high watermark, which a snapshot needs."""
     checkpoint = node.data / "replication-offset-checkpoint"
     return checkpoint.exists() and int(checkpoint.read_text().split()[-1]) > 0
 
@@ -99,14 +99,14 @@ def has_noted(node: Daemon) -> bool:
 def test_every_documented_command_runs(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In this process: starting Python is what would cost."""
+    """Runs in this process, since starting Python is slow."""
     (plan,) = PLAN.findall((ROOT / "docs/brokers.md").read_text())
     (tmp_path / "move.json").write_text(plan)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("QUORUMD_BOOTSTRAP_SERVER", "{}:{}".format(*cluster.leader().address))
     commands = [command for command in documented() if is_run(command)]
     assert len(commands) > 20
-    wait_for("the nodes to note what is committed", lambda: all(map(has_noted, cluster)))
+    wait_for("the nodes to record a high watermark", lambda: all(map(has_high_watermark, cluster)))
     with brokers(cluster, BROKERS):
         for number, command in enumerate(commands):
             words = typed(command, cluster, blank_node(tmp_path, number))

@@ -1,4 +1,4 @@
-"""A disk without room: appends are refused, leadership is given up, reads go on, and room heals it."""
+"""A full disk: appends are rejected, the leader hands over and still serves reads, and free space heals it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SMALL_SEGMENTS = "metadata.log.segment.bytes=64KiB\nmetadata.log.reserve.bytes=1
 
 @pytest.fixture
 def filling(tmp_path: Path) -> Iterator[Cluster]:
-    """Three daemons whose disks are full while the file `full` stands beside their properties."""
+    """Three daemons whose disks are full while a file `full` is next to their properties."""
     shim = str(Path(next(iter(full_disk.__path__))))
     cluster = Cluster(tmp_path, extra=SMALL_SEGMENTS)
     try:
@@ -34,7 +34,7 @@ def _flag(daemon: Daemon) -> Path:
     return daemon.config.with_name("full")
 
 
-def test_leader_without_room_hands_over_serves_reads_and_comes_back(filling: Cluster) -> None:
+def test_leader_with_a_full_disk_hands_over_serves_reads_and_recovers(filling: Cluster) -> None:
     full = filling.leader()
     with Workload(filling.addresses) as load:
         wait_for("writes to flow", lambda: load.acknowledged > 100)
@@ -43,14 +43,14 @@ def test_leader_without_room_hands_over_serves_reads_and_comes_back(filling: Clu
         before = load.acknowledged
         wait_for("writes to flow at another leader", lambda: load.acknowledged > before + 500)
         assert full.child is not None
-        assert full.child.poll() is None, full.said()[-2000:]
+        assert full.child.poll() is None, full.log_text()[-2000:]
         with full.connect() as wire:
             name = load.writers[0].name
             assert int(get_registers(wire, name)[name]) > 0
-        assert "room" in full.said() or "full" in full.said()
+        assert "no space left on the disk" in full.log_text()
         assert filling.leader() is not full
         _flag(full).unlink()
-        high_watermark = filling.leader_says().high_watermark
+        high_watermark = filling.leader_quorum().high_watermark
         wait_for(
             "the healed node to catch up", lambda: _end_offset_at_leader(filling, full) >= high_watermark
         )
@@ -58,8 +58,8 @@ def test_leader_without_room_hands_over_serves_reads_and_comes_back(filling: Clu
     for daemon in filling:
         assert lost_writes(load, daemon.log_folder, high_watermark) == {}
     assert len({bytes_below(daemon.log_folder, high_watermark) for daemon in filling}) == 1
-    assert all("Traceback" not in daemon.said() for daemon in filling)
+    assert all("Traceback" not in daemon.log_text() for daemon in filling)
 
 
 def _end_offset_at_leader(cluster: Cluster, daemon: Daemon) -> int:
-    return cluster.leader_says().voters.get(daemon.node_id, -1)
+    return cluster.leader_quorum().voters.get(daemon.node_id, -1)

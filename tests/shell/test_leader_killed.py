@@ -1,4 +1,4 @@
-"""kill -9 of the leader under write load, again and again."""
+"""Repeated kill -9 of the leader under write load."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.processes.daemons import Cluster, Daemon, wait_for
 from tests.support.processes.workload import Workload, lost_writes
 
 KILLS = 20
-# Longer than anybody waits here: no fetch timeout elects anybody.
+# Longer than the test: no election is caused by a fetch timeout.
 PROPERTIES = "quorum.fetch.timeout.ms=1h\nconnections.max.idle.ms=2h\n"
 
 
@@ -22,7 +22,7 @@ def test_no_acknowledged_write_is_lost_when_leaders_are_killed(
 ) -> None:
     elections: list[float] = []
     gaps: list[float] = []
-    epochs = [cluster.leader_says().epoch]
+    epochs = [cluster.leader_quorum().epoch]
     with Workload(cluster.addresses) as load:
         for _ in range(KILLS):
             before = load.acknowledged
@@ -38,7 +38,7 @@ def test_no_acknowledged_write_is_lost_when_leaders_are_killed(
             gaps.append(acknowledged_at - killed_at)
             old.start()
             _wait_until_it_follows(cluster, old)
-            epochs.append(cluster.leader_says().epoch)
+            epochs.append(cluster.leader_quorum().epoch)
 
     high_watermark = cluster.wait_until_level()
     for daemon in cluster:
@@ -50,15 +50,15 @@ def test_no_acknowledged_write_is_lost_when_leaders_are_killed(
         print(f"\n{KILLS} leaders killed under load, {load.acknowledged} writes acknowledged, none lost")
         print(f"new leader after median {statistics.median(elections):.3f} s, max {max(elections):.3f} s")
         print(f"next acknowledged write after median {statistics.median(gaps):.3f} s, max {max(gaps):.3f} s")
-    # Each epoch is an election of at most its timeout.
+    # Each epoch costs at most one election timeout.
     assert statistics.median(after - before for before, after in pairwise(epochs)) <= 2, epochs
 
 
 def _wait_until_it_follows(cluster: Cluster, daemon: Daemon) -> None:
-    """Until it holds all that the leader had committed when this was called."""
-    high_watermark = cluster.leader_says().high_watermark
+    """Wait until the daemon has all records that the leader has committed now."""
+    high_watermark = cluster.leader_quorum().high_watermark
 
     def caught_up() -> bool:
-        return cluster.leader_says().voters.get(daemon.node_id, -1) >= high_watermark
+        return cluster.leader_quorum().voters.get(daemon.node_id, -1) >= high_watermark
 
     wait_for(f"node {daemon.node_id} to catch up", caught_up)

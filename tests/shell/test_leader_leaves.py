@@ -1,4 +1,4 @@
-"""A leader that is paused, stopped gracefully, or lost together with everybody else."""
+"""A leader that is paused, shut down gracefully, or killed together with all other nodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROPERTIES = QUICK
 
 
 def test_resumed_leader_serves_no_stale_reads(cluster: Cluster) -> None:
-    """SIGSTOP: the others elect; what was asked of the paused one is answered right, or not at all."""
+    """After SIGSTOP the others elect a leader; requests to the paused one succeed correctly or fail."""
     cluster.at_leader(lambda wire: set_register(wire, "paused", "before"))
     old = cluster.leader()
     reader, writer = old.connect(), old.connect()
@@ -38,19 +38,19 @@ def test_resumed_leader_serves_no_stale_reads(cluster: Cluster) -> None:
             old.signal(signal.SIGCONT)
 
         threading.Timer(0.3, wake).start()
-        answer = _outcome(lambda: get_registers(reader, "paused")["paused"])
-        assert wakes.is_set(), "answered while it was stopped"
-        assert answer in ("while it slept", "refused", "closed")
+        response = _outcome(lambda: get_registers(reader, "paused")["paused"])
+        assert wakes.is_set(), "response of a stopped process"
+        assert response in ("while it slept", "refused", "closed")
 
-        written = _outcome(lambda: set_register(writer, "paused", "by the one that woke"))
+        written = _outcome(lambda: set_register(writer, "paused", "by the resumed node"))
     high_watermark = cluster.wait_until_level()
     value = cluster.at_leader(lambda wire: get_registers(wire, "paused"))["paused"]
     if written is None:
-        assert value == "by the one that woke", "acknowledged, and not there"
+        assert value == "by the resumed node", "acknowledged, but lost"
     assert len({bytes_below(daemon.log_folder, high_watermark) for daemon in cluster}) == 1
 
 
-def test_leader_paused_under_load_loses_nothing(cluster: Cluster) -> None:
+def test_leader_paused_under_load_loses_no_acknowledged_write(cluster: Cluster) -> None:
     with Workload(cluster.addresses) as load:
         wait_for("writes to flow", lambda: load.acknowledged > 100)
         old = cluster.leader()
@@ -69,7 +69,7 @@ def test_leader_paused_under_load_loses_nothing(cluster: Cluster) -> None:
 def test_graceful_stop_hands_over_without_waiting_for_a_timeout(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A follower that noticed by itself would wait for its fetch timeout: nobody lives to see that one."""
+    """Without the handover a follower would wait for its fetch timeout, which is longer than the test."""
     forever = "quorum.fetch.timeout.ms=1h\nconnections.max.idle.ms=2h\n"
     with running_cluster(tmp_path, extra=forever) as cluster:
         with Workload(cluster.addresses) as load:
@@ -82,7 +82,7 @@ def test_graceful_stop_hands_over_without_waiting_for_a_timeout(
             assert old.wait() == 0
             before = load.acknowledged
             wait_for("writes to go on", lambda: load.acknowledged > before + 100)
-        high_watermark = cluster.leader_says().high_watermark
+        high_watermark = cluster.leader_quorum().high_watermark
         for daemon in cluster.others(old):
             assert lost_writes(load, daemon.log_folder, high_watermark) == {}
     with capsys.disabled():
@@ -100,7 +100,7 @@ def test_all_killed_at_once_keep_every_acknowledged_write(cluster: Cluster) -> N
                 daemon.wait()
             cluster.start()
         before = load.acknowledged
-        wait_for("writes to flow after all", lambda: load.acknowledged > before + 100)
+        wait_for("writes to flow again", lambda: load.acknowledged > before + 100)
     high_watermark = cluster.wait_until_level()
     for daemon in cluster:
         assert lost_writes(load, daemon.log_folder, high_watermark) == {}
@@ -111,7 +111,7 @@ def test_all_killed_at_once_keep_every_acknowledged_write(cluster: Cluster) -> N
 
 
 def _outcome(call: Callable[[], Any]) -> Any:
-    """What a call returned, or how it failed."""
+    """The result of a call, or the kind of its failure."""
     try:
         return call()
     except Refused:

@@ -1,4 +1,4 @@
-"""Plans made of a live cluster and executed on it, wave by wave and back, by quorumd's own commands."""
+"""Plans for a live cluster, executed wave by wave and rolled back by quorumd's own commands."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def rows(*arguments: str | Path, exits: int = 0) -> Any:
     return json.loads(plan(*arguments, "--output", "json", exits=exits).stdout)
 
 
-def test_a_plan_is_applied_in_waves_and_taken_back(
+def test_plan_is_applied_in_waves_and_rolled_back(
     cluster: Cluster, stand_ins: list[BrokerStandIn], tmp_path: Path
 ) -> None:
     folder, live = tmp_path / "plan", ("--bootstrap-server", cluster.bootstrap)
@@ -58,13 +58,13 @@ def test_a_plan_is_applied_in_waves_and_taken_back(
     before = placed(cluster)
     shown = rows("apply", folder, *live)
     assert sum(row["to_do"] for row in shown) == made["changed_partitions"]
-    assert placed(cluster) == before, "it was not said to --execute"
+    assert placed(cluster) == before, "not executed without --execute"
     assert all(row["as_before"] == row["partitions"] for row in rows("verify", folder, *live, exits=1))
     with copying(cluster, stand_ins):
         rows("apply", folder, *live, "--execute", "--wave", "1")
         assert rows("verify", folder, *live, exits=1)[0]["as_planned"]
         done = rows("apply", folder, *live, "--execute")
-        assert all(row["done"] == row["partitions"] for row in done), "the rest of it"
+        assert all(row["done"] == row["partitions"] for row in done), "the remaining waves"
         rows("verify", folder, *live)
         assert not any(103 in replicas for replicas in placed(cluster).values())
         again = rows("make", *live, "--remove", "103", "--out", tmp_path / "again")
@@ -73,7 +73,7 @@ def test_a_plan_is_applied_in_waves_and_taken_back(
     assert placed(cluster) == before
 
 
-def test_what_was_changed_since_is_not_touched(
+def test_partitions_changed_since_the_plan_are_not_touched(
     cluster: Cluster, stand_ins: list[BrokerStandIn], tmp_path: Path
 ) -> None:
     folder, live = tmp_path / "plan", ("--bootstrap-server", cluster.bootstrap)
@@ -106,12 +106,12 @@ def test_what_was_changed_since_is_not_touched(
 
 
 @pytest.mark.usefixtures("stand_ins")
-def test_a_live_cluster_and_its_log_give_the_same_state(cluster: Cluster) -> None:
-    async def ask() -> Any:
+def test_live_cluster_and_its_log_give_the_same_state(cluster: Cluster) -> None:
+    async def describe() -> Any:
         async with AdminClient(cluster.addresses) as admin:
             return await state_of_cluster(admin)
 
-    live = asyncio.run(ask())
+    live = asyncio.run(describe())
     logged = state_of_logs({1: str(cluster.leader().log_folder.parent)})
     assert live.names == logged.names == ("orders", "payments")
     assert live.replicas.tolist() == logged.replicas.tolist()

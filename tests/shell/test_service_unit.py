@@ -1,4 +1,4 @@
-"""The shipped systemd unit: what it denies the daemon must not need."""
+"""The shipped systemd unit: the daemon needs no system call that it denies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def is_filtered(daemon: Daemon) -> bool:
 
 @LINUX
 @pytest.mark.parametrize("allows_priorities", [True, False], ids=["as shipped", "without priorities"])
-def test_a_daemon_under_the_filter_of_the_unit_builds_snapshots(
+def test_daemon_builds_snapshots_under_the_system_call_filter(
     tmp_path: Path, allows_priorities: bool
 ) -> None:
     unit = UNIT if allows_priorities else UNIT + "\nSystemCallFilter=~@resources\n"
@@ -35,20 +35,20 @@ def test_a_daemon_under_the_filter_of_the_unit_builds_snapshots(
         assert is_filtered(cluster[1])
         with without_traceback(cluster):
             write(cluster[1], 0, 60)
-            wait_for("a snapshot", lambda: "quorumd.node: snapshot " in cluster[1].said(), PATIENT_S)
+            wait_for("a snapshot", lambda: "quorumd.node: snapshot " in cluster[1].log_text(), PATIENT_S)
             assert snapshots(cluster[1])
             cluster[1].kill()
             cluster[1].start(limits=filter_of(unit))
             cluster.leader()
             assert len(configs(cluster[1])) == 60
-        said = cluster[1].said()
-        assert ("cannot lower its priority" in said) is not allows_priorities
+        text = cluster[1].log_text()
+        assert ("cannot lower its priority" in text) is not allows_priorities
     finally:
         cluster.stop()
 
 
 @LINUX
-def test_the_filter_denies_what_it_does_not_allow() -> None:
+def test_filter_denies_other_system_calls() -> None:
     allowed = allowed_calls(UNIT)
     assert "setpriority" in allowed
     assert "sched_setscheduler" in allowed

@@ -1,4 +1,4 @@
-"""What signals do to a daemon: a line each, and only those end it that are meant to."""
+"""Effects of signals on a daemon: one log line each, and only fatal ones end it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import pytest
 from tests.support.processes.daemons import Cluster, wait_for
 
 
-def _said(cluster: Cluster, text: str) -> int:
+def _count(cluster: Cluster, text: str) -> int:
     return cluster[1].output.read_text().count(text)
 
 
-def test_the_signals_of_operators_leave_a_line_and_the_daemon_running(single: Cluster) -> None:
+def test_signals_of_operators_are_logged_and_do_not_stop_the_daemon(single: Cluster) -> None:
     for number in (signal.SIGHUP, signal.SIGUSR2):
         single[1].signal(number)
-        wait_for("the line", lambda name=number.name: _said(single, f"{name}: nothing to do; "))
+        wait_for("the log line", lambda name=number.name: _count(single, f"{name}: nothing to do; "))
     for count, number in enumerate((signal.SIGUSR1, signal.SIGQUIT), start=1):
         single[1].signal(number)
-        wait_for("the state", lambda count=count: _said(single, "state: leader in epoch ") == count)
-        assert _said(single, "Current thread 0x") == count
+        wait_for("the state", lambda count=count: _count(single, "state: leader in epoch ") == count)
+        assert _count(single, "Current thread 0x") == count
     child = single[1].child
     assert child is not None
     assert child.poll() is None
@@ -37,7 +37,7 @@ def test_the_signals_of_operators_leave_a_line_and_the_daemon_running(single: Cl
         (signal.SIGABRT, "Fatal Python error: Aborted"),
     ],
 )
-def test_a_fatal_signal_leaves_a_line(single: Cluster, number: signal.Signals, line: str) -> None:
+def test_fatal_signal_is_logged(single: Cluster, number: signal.Signals, line: str) -> None:
     single[1].signal(number)
     assert single[1].wait() == -number
-    assert _said(single, line) == 1
+    assert _count(single, line) == 1

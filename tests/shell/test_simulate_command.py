@@ -1,4 +1,4 @@
-"""`quorumd simulate` as a process among others."""
+"""`quorumd simulate` as a process with workers."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ BETWEEN_S = 0.1
 
 @pytest.fixture
 def _interruptible() -> Iterator[None]:
-    """What a shell starts in the background ignores Ctrl-C, and so does all that it starts."""
+    """A background job of a shell ignores Ctrl-C, and so do its children."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("_interruptible")
-def test_ctrl_c_ends_all_its_processes_pressed_twice_too() -> None:
-    """A terminal sends it to every process of the group."""
+def test_ctrl_c_ends_all_processes_even_if_pressed_twice() -> None:
+    """A terminal sends SIGINT to every process of the group."""
     command = [
         sys.executable,
         "-m",
@@ -46,15 +46,15 @@ def test_ctrl_c_ends_all_its_processes_pressed_twice_too() -> None:
     ) as child:
         assert child.stderr is not None
         try:
-            # Workers are at it once a seed is done.
+            # The workers run once a seed is done.
             begun = list(islice(child.stderr, 2))
             os.killpg(child.pid, signal.SIGINT)
             time.sleep(BETWEEN_S)
             os.killpg(child.pid, signal.SIGINT)
-            _, told = child.communicate(timeout=PATIENCE_S)
+            _, errors = child.communicate(timeout=PATIENCE_S)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
     assert "of 2000 seeds done" in begun[1]
-    assert told.splitlines()[-1] == "error: interrupted"
+    assert errors.splitlines()[-1] == "error: interrupted"
     assert child.returncode == 130

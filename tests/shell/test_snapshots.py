@@ -1,4 +1,4 @@
-"""Snapshots of real processes: built beside the node, begun with, and what is below them removed."""
+"""Snapshots of real processes: building, start from a snapshot, and deletion of the log below it."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ EXTRA = (
 )
 VALUE = "x" * 5000
 REGISTERS = 200
-"""At most, that a test writes before it counts them."""
+"""Maximum number of writes of a test before it counts snapshots."""
 PATIENT_S = 900.0
-"""A process of low priority gets next to nothing of a busy machine."""
+"""Timeout for builders, whose low priority gives them little of a busy machine."""
 
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Cluster]:
-    """A quorum of one whose log is small."""
+    """A quorum of one voter with a small log."""
     with running_cluster(tmp_path, size=1, extra=EXTRA) as started:
         yield started
 
@@ -56,7 +56,7 @@ def segments(daemon: Daemon) -> list[Path]:
 
 
 def builders(daemon: Daemon) -> list[int]:
-    """Processes that build for this node now."""
+    """Pids of the node's running builders."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
@@ -69,8 +69,8 @@ def builders(daemon: Daemon) -> list[int]:
     return found
 
 
-def a_builder(daemon: Daemon) -> int:
-    """One at work, stopped where it is; one that ended before it was seen is followed by another."""
+def stopped_builder(daemon: Daemon) -> int:
+    """Stop a running builder and return its pid; if it ends before that, wait for the next one."""
 
     def look() -> int | None:
         for builder in builders(daemon):
@@ -83,13 +83,13 @@ def a_builder(daemon: Daemon) -> int:
     return wait_for("a builder", look, PATIENT_S)
 
 
-def test_the_log_is_kept_small_and_a_restart_has_everything(node: Cluster) -> None:
+def test_log_stays_small_and_a_restart_keeps_all_metadata(node: Cluster) -> None:
     daemon = node[1]
     write(daemon, 0, 60)
     wait_for("a snapshot", lambda: snapshots(daemon), PATIENT_S)
     write(daemon, 60, 60)
     first = segments(daemon)[0]
-    wait_for("the first segment to go", lambda: not first.exists(), PATIENT_S)
+    wait_for("the deletion of the first segment", lambda: not first.exists(), PATIENT_S)
     before = configs(daemon)
     assert before == {f"c{number}": f"{number} {VALUE}" for number in range(120)}
     daemon.kill()
@@ -104,17 +104,17 @@ def test_the_log_is_kept_small_and_a_restart_has_everything(node: Cluster) -> No
     write(daemon, 200, 1)
 
 
-def test_one_on_demand_beside_the_running_node(node: Cluster) -> None:
+def test_snapshot_on_demand_next_to_a_running_node(node: Cluster) -> None:
     daemon = node[1]
     write(daemon, 0, 5)
     result = wait_for("a snapshot", lambda: _built_on_demand(daemon), PATIENT_S)
     assert Path(result["path"]).stat().st_size == result["size"]
     metrics = f"quorumd_snapshot_end_offset {float(result['endOffset'])}"
-    wait_for("the node to see it", lambda: metrics in _metrics(daemon))
+    wait_for("the node to find the snapshot", lambda: metrics in _metrics(daemon))
 
 
 def _built_on_demand(daemon: Daemon) -> dict[str, object] | None:
-    """None until the node has told its files that the five writes are committed."""
+    """Build a snapshot on demand; None until the node's files record the commit of the five writes."""
     done = run_quorumd("snapshot", "--config", daemon.config, "--output", "json", timeout=PATIENT_S)
     built = json.loads(done.stdout) if done.returncode == 0 else None
     if built is None or len([record for record in records_in(Path(built["path"])) if _written(record)]) < 5:
@@ -133,28 +133,28 @@ def _written(record: dict[str, Any]) -> bool:
 
 
 def _metrics(daemon: Daemon) -> str:
-    with urlopen(f"http://127.0.0.1:{daemon.http_port}/metrics", timeout=PATIENT_S) as answer:
-        text: str = answer.read().decode()
+    with urlopen(f"http://127.0.0.1:{daemon.http_port}/metrics", timeout=PATIENT_S) as response:
+        text: str = response.read().decode()
         return text
 
 
-def test_a_builder_that_is_killed_costs_only_its_snapshot(node: Cluster) -> None:
+def test_killed_builder_costs_only_its_snapshot(node: Cluster) -> None:
     daemon = node[1]
     write(daemon, 0, 60)
-    builder = a_builder(daemon)
+    builder = stopped_builder(daemon)
     os.kill(builder, signal.SIGKILL)
-    wait_for("the node to tell it", lambda: "no snapshot was built" in daemon.said())
-    assert "signal 9" in daemon.said()
-    wait_for("what it left to go", lambda: not list(daemon.log_folder.glob("*.building")))
+    wait_for("the failure in the log", lambda: "no snapshot was built" in daemon.log_text())
+    assert "signal 9" in daemon.log_text()
+    wait_for("the removal of its files", lambda: not list(daemon.log_folder.glob("*.building")))
     write(daemon, 60, 1)
     assert "quorumd_snapshot_build_failures_total 1.0" in _metrics(daemon)
-    wait_for("the next try", lambda: snapshots(daemon), PATIENT_S)
+    wait_for("the next attempt", lambda: snapshots(daemon), PATIENT_S)
 
 
-def test_a_builder_ends_with_its_node(node: Cluster) -> None:
+def test_builder_ends_with_its_node(node: Cluster) -> None:
     daemon = node[1]
     write(daemon, 0, 60)
-    builder = a_builder(daemon)
+    builder = stopped_builder(daemon)
     daemon.kill()
     os.kill(builder, signal.SIGCONT)
     wait_for("the builder to end", lambda: not Path(f"/proc/{builder}").exists(), PATIENT_S)
@@ -163,7 +163,7 @@ def test_a_builder_ends_with_its_node(node: Cluster) -> None:
     assert len(configs(daemon)) == 60
 
 
-def test_a_disk_without_room_for_it(tmp_path: Path) -> None:
+def test_full_disk_delays_the_snapshot(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, size=1, extra=EXTRA)
     daemon = cluster[1]
     full = daemon.config.with_name("full")
@@ -174,16 +174,18 @@ def test_a_disk_without_room_for_it(tmp_path: Path) -> None:
         with without_traceback(cluster):
             write(daemon, 0, 60)
             full.touch()
-            wait_for("the failure to be told", lambda: "disk full: the snapshot" in daemon.said(), PATIENT_S)
+            wait_for(
+                "the failure in the log", lambda: "disk full: the snapshot" in daemon.log_text(), PATIENT_S
+            )
             assert snapshots(daemon) == []
             full.unlink()
-            wait_for("the next try", lambda: snapshots(daemon), PATIENT_S)
+            wait_for("the next attempt", lambda: snapshots(daemon), PATIENT_S)
             assert len(configs(daemon)) == 60
     finally:
         cluster.stop()
 
 
-def test_a_damaged_snapshot_at_the_start(node: Cluster) -> None:
+def test_damaged_snapshot_is_set_aside_at_the_start(node: Cluster) -> None:
     daemon = node[1]
     write(daemon, 0, 60)
     newest = wait_for("a snapshot", lambda: snapshots(daemon), PATIENT_S)[-1]
@@ -194,5 +196,5 @@ def test_a_damaged_snapshot_at_the_start(node: Cluster) -> None:
     daemon.start()
     node.leader()
     assert len(configs(daemon)) == 60
-    assert f"{newest.name}.corrupt" in daemon.said()
+    assert f"{newest.name}.corrupt" in daemon.log_text()
     assert newest.with_name(newest.name + ".corrupt").exists()

@@ -1,4 +1,4 @@
-"""Readiness and `quorumd status` of real daemons: whole, without one node, without a majority, after a wiped disk."""
+"""Readiness and `quorumd status` of real daemons: all nodes up, no majority, a wiped disk."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ def status(cluster: Cluster) -> tuple[int, list[dict[str, Any]]]:
     return result.returncode, json.loads(result.stdout)
 
 
-def test_a_survivor_without_majority_is_never_ready(cluster: Cluster) -> None:
-    wait_for("all to be ready", lambda: all(readyz(daemon)[0] == 200 for daemon in cluster))
-    wait_for("the status of a whole cluster", lambda: status(cluster)[0] == 0)
+def test_survivor_without_a_majority_is_never_ready(cluster: Cluster) -> None:
+    wait_for("all nodes to be ready", lambda: all(readyz(daemon)[0] == 200 for daemon in cluster))
+    wait_for("the status of a healthy cluster", lambda: status(cluster)[0] == 0)
     survivor, *others = cluster
     for other in others:
         other.kill()
     wait_for("the survivor not to be ready", lambda: readyz(survivor)[0] == 503)
-    # It campaigns over and over meanwhile, and remembers the dead leader after each time.
+    # It campaigns repeatedly meanwhile, and remembers the dead leader after each campaign.
     for _ in range(POLLS):
         code, text = wait_for("another poll", lambda: readyz(survivor))
         assert code == 503, text
-    wait_for("both to be named", lambda: readyz(survivor)[1].count("has not responded") == 2)
+    wait_for("both silent nodes to be reported", lambda: readyz(survivor)[1].count("has not responded") == 2)
 
     def leaderless() -> tuple[int, list[dict[str, Any]]] | None:
-        """A leader resigns half a fetch timeout after it is ready no more."""
+        """A leader resigns half a fetch timeout after it stops being ready."""
         exit_code, rows = status(cluster)
         return None if rows[0]["leaderId"] is not None else (exit_code, rows)
 
-    exit_code, rows = wait_for("the survivor to name no leader", leaderless)
+    exit_code, rows = wait_for("the survivor to report no leader", leaderless)
     assert exit_code == 1
     assert [row["responds"] for row in rows] == [True, False, False]
     assert (rows[0]["nodeId"], rows[0]["ready"], rows[0]["leaderId"]) == (survivor.node_id, False, None)
@@ -57,15 +57,15 @@ def test_a_survivor_without_majority_is_never_ready(cluster: Cluster) -> None:
     assert "do not respond to it" in result.stderr
 
 
-def test_a_wiped_voter_is_not_ready_and_says_what_helps(cluster: Cluster) -> None:
-    wait_for("all to be ready", lambda: all(readyz(daemon)[0] == 200 for daemon in cluster))
+def test_wiped_voter_is_not_ready_and_reports_the_remedy(cluster: Cluster) -> None:
+    wait_for("all nodes to be ready", lambda: all(readyz(daemon)[0] == 200 for daemon in cluster))
     leader = cluster.leader()
     wiped = cluster.others(leader)[0]
     wiped.kill()
     shutil.rmtree(wiped.data)
     wiped.start()
-    wait_for("it to follow again", lambda: wiped.follows() == leader.node_id)
-    wait_for("the vote to be missed", lambda: "directory id" in readyz(wiped)[1])
+    wait_for("the wiped node to follow again", lambda: wiped.follows() == leader.node_id)
+    wait_for("the wiped node to report its lost vote", lambda: "directory id" in readyz(wiped)[1])
     code, text = readyz(wiped)
     assert code == 503
     assert f"node {wiped.node_id} does not vote" in text

@@ -1,4 +1,4 @@
-"""The real network: what a Connection is told, coalescing, limits; on uvloop and on asyncio's own loop."""
+"""The real network: callbacks of connections, coalescing, limits; on uvloop and on asyncio's own loop."""
 
 import asyncio
 import socket
@@ -24,7 +24,7 @@ LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
 
 
 class Recorder:
-    """A Connection that notes what it is told and lets a test wait for it."""
+    """A Connection that records its callbacks and lets a test wait for them."""
 
     def __init__(self) -> None:
         self.transport: Transport
@@ -83,7 +83,7 @@ pytestmark = pytest.mark.parametrize("loop_factory", LOOPS, ids=["asyncio", "uvl
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 
-def test_bytes_go_both_ways_and_each_side_learns_of_the_end_once(loop_factory: LoopFactory) -> None:
+def test_bytes_flow_both_ways_and_each_side_is_closed_once(loop_factory: LoopFactory) -> None:
     async def scenario() -> None:
         async with network() as net:
             accepted: list[Echo] = []
@@ -112,7 +112,7 @@ def test_bytes_go_both_ways_and_each_side_learns_of_the_end_once(loop_factory: L
     run(scenario, loop_factory)
 
 
-def test_what_was_queued_before_close_still_arrives(loop_factory: LoopFactory) -> None:
+def test_bytes_written_before_close_still_arrive(loop_factory: LoopFactory) -> None:
     async def scenario() -> None:
         async with network() as net:
             server = Recorder()
@@ -120,7 +120,7 @@ def test_what_was_queued_before_close_still_arrives(loop_factory: LoopFactory) -
             client = Recorder()
             net.connect("127.0.0.1", listener.port, client)
             await client.until(lambda: "connected" in client.calls)
-            size = 20_000_000  # more than the buffers of both kernels
+            size = 20_000_000  # more than the socket buffers of both ends
             client.transport.write(bytes(size))
             assert client.transport.unsent_bytes > 0
             client.transport.close()
@@ -132,7 +132,7 @@ def test_what_was_queued_before_close_still_arrives(loop_factory: LoopFactory) -
     run(scenario, loop_factory)
 
 
-def test_a_reader_that_pauses_makes_unsent_bytes_of_its_peer_grow(loop_factory: LoopFactory) -> None:
+def test_paused_reader_makes_the_unsent_bytes_of_its_peer_grow(loop_factory: LoopFactory) -> None:
     async def scenario() -> None:
         async with network() as net:
             server = Recorder()
@@ -153,16 +153,16 @@ def test_a_reader_that_pauses_makes_unsent_bytes_of_its_peer_grow(loop_factory: 
     run(scenario, loop_factory)
 
 
-def test_refused_is_true_only_where_nobody_listens(loop_factory: LoopFactory) -> None:
+def test_refused_is_true_only_without_a_listener(loop_factory: LoopFactory) -> None:
     async def scenario() -> None:
         async with network(NetworkLimits(connect_timeout_ms=300_000)) as net:
             with socket.socket() as unused:
                 unused.bind(("127.0.0.1", 0))
-                nobody = Recorder()
-                net.connect("127.0.0.1", unused.getsockname()[1], nobody)
-                await nobody.until(lambda: bool(nobody.ends))
-            assert nobody.calls == ["closed"]
-            assert nobody.ends == [("Connection refused", True)]
+                refused = Recorder()
+                net.connect("127.0.0.1", unused.getsockname()[1], refused)
+                await refused.until(lambda: bool(refused.ends))
+            assert refused.calls == ["closed"]
+            assert refused.ends == [("Connection refused", True)]
 
             for host, port in (("a" * 70, 1), ("a\0", 1), ("127.0.0.1", 70000), ("127.0.0.1", -1), ("", 0)):
                 impossible = Recorder()
@@ -172,7 +172,7 @@ def test_refused_is_true_only_where_nobody_listens(loop_factory: LoopFactory) ->
 
         async with network(NetworkLimits(connect_timeout_ms=50)) as net:
             with socket.socket() as silent:
-                # A backlog of 0 that is taken: further attempts hear nothing, as from a host that is cut off.
+                # With a backlog of 0 in use, further attempts get no response, as from an unreachable host.
                 silent.bind(("127.0.0.1", 0))
                 silent.listen(0)
                 with socket.create_connection(silent.getsockname()):
@@ -184,7 +184,7 @@ def test_refused_is_true_only_where_nobody_listens(loop_factory: LoopFactory) ->
     run(scenario, loop_factory)
 
 
-def test_a_taken_address_is_an_error_of_listen(loop_factory: LoopFactory) -> None:
+def test_address_in_use_is_an_error_of_listen(loop_factory: LoopFactory) -> None:
     async def scenario() -> None:
         async with network() as net:
             listener = net.listen("127.0.0.1", 0, Recorder)
@@ -195,7 +195,7 @@ def test_a_taken_address_is_an_error_of_listen(loop_factory: LoopFactory) -> Non
     run(scenario, loop_factory)
 
 
-def test_a_closed_listener_accepts_no_more_and_its_connections_live_on(loop_factory: LoopFactory) -> None:
+def test_closed_listener_accepts_no_more_and_keeps_its_connections(loop_factory: LoopFactory) -> None:
     async def scenario() -> None:
         async with network() as net:
             listener = net.listen("127.0.0.1", 0, Echo)
@@ -243,10 +243,10 @@ def test_connections_beyond_a_limit_are_closed_and_counted(loop_factory: LoopFac
     run(scenario, loop_factory)
 
 
-def test_an_idle_accepted_connection_is_closed_and_a_busy_one_is_not(
+def test_idle_accepted_connection_is_closed_and_a_busy_one_is_not(
     loop_factory: LoopFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By a clock that the test moves; only how often the network looks at it is real."""
+    """The test controls the clock; only the check interval of the network is real."""
     now_s = 0.0
     monkeypatch.setattr(real_network, "time", SimpleNamespace(monotonic=lambda: now_s))
 
@@ -274,7 +274,7 @@ def test_an_idle_accepted_connection_is_closed_and_a_busy_one_is_not(
     run(scenario, loop_factory)
 
 
-def test_nagles_algorithm_is_off(loop_factory: LoopFactory) -> None:
+def test_nagle_is_disabled(loop_factory: LoopFactory) -> None:
     async def scenario() -> None:
         async with network() as net:
             server, client = Recorder(), Recorder()
@@ -292,7 +292,9 @@ def test_nagles_algorithm_is_off(loop_factory: LoopFactory) -> None:
     run(scenario, loop_factory)
 
 
-def test_an_error_of_a_connection_reaches_the_loops_exception_handler(loop_factory: LoopFactory) -> None:
+def test_exception_of_a_connection_reaches_the_exception_handler_of_the_loop(
+    loop_factory: LoopFactory,
+) -> None:
     class InvariantViolation(Recorder):
         def received(self, data: bytes) -> None:
             raise AssertionError("a broken promise")
@@ -318,7 +320,7 @@ def test_an_error_of_a_connection_reaches_the_loops_exception_handler(loop_facto
 
 
 class LoopWithNames:
-    """A loop whose resolver gives the addresses in `names`, as they are when it is asked."""
+    """A loop whose resolver returns the current addresses in `names`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, names: dict[str, str]) -> None:
         self._loop = loop
@@ -337,7 +339,7 @@ MOVED = "node-2.example"
 """A host whose address changes between two attempts."""
 
 
-def test_a_host_name_is_resolved_anew_at_each_attempt(loop_factory: LoopFactory) -> None:
+def test_host_name_is_resolved_at_each_attempt(loop_factory: LoopFactory) -> None:
     async def scenario() -> None:
         loop: Any = LoopWithNames(asyncio.get_running_loop(), {MOVED: "127.0.0.2"})
         net = TcpNetwork(loop)
@@ -358,8 +360,8 @@ def test_a_host_name_is_resolved_anew_at_each_attempt(loop_factory: LoopFactory)
     run(scenario, loop_factory)
 
 
-def test_a_peer_that_moved_is_reached_under_its_name(loop_factory: LoopFactory) -> None:
-    """Peers, discovery and forwarding share this connection: it reconnects to the name, not to the old address."""
+def test_moved_peer_is_reached_under_its_name(loop_factory: LoopFactory) -> None:
+    """The connection of peers, discovery and forwarding reconnects to the name, not to the old address."""
 
     async def scenario() -> None:
         loop: Any = LoopWithNames(asyncio.get_running_loop(), {MOVED: "127.0.0.1"})

@@ -1,4 +1,4 @@
-"""What a topic of more than 10,000 partitions costs real daemons: large answers, and no leadership."""
+"""A topic of more than 10,000 partitions on real daemons: large responses cost no leadership."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from tests.support.processes.fake_broker import BrokerStandIn, brokers
 T = TypeVar("T")
 
 PROPERTIES = "quorum.fetch.timeout.ms=3000\nquorum.request.timeout.ms=3000\n"
-"""A leader that answered all of it in one turn would be silent for longer."""
+"""Shorter than the time that a leader would need for such a response in one turn."""
 FIRST, SECOND = BROKERS = (101, 102)
 PARTITIONS = 12_000
 IN_ONE_REQUEST = 10_000
-"""How many partitions one request may create."""
+"""Maximum number of partitions that one request may create."""
 PIPELINED = 50
 MOVED = 11_000
 
@@ -57,37 +57,37 @@ def large(_cluster_of_module: Cluster) -> Iterator[list[BrokerStandIn]]:
         yield started
 
 
-def at_leader(cluster: Cluster, ask: Callable[[NodeConnection], Awaitable[T]]) -> T:
-    """What one connection to the leader gives; it led in the same epoch before and after."""
+def at_leader(cluster: Cluster, call: Callable[[NodeConnection], Awaitable[T]]) -> T:
+    """Run `call` on a connection to the leader, and check that it leads in the same epoch afterwards."""
 
-    async def asking() -> T:
+    async def run() -> T:
         connection = await NodeConnection.open(*leader.address)
         try:
-            return await asyncio.wait_for(ask(connection), PATIENCE_S)
+            return await asyncio.wait_for(call(connection), PATIENCE_S)
         finally:
             connection.close()
 
-    leader, before = cluster.leader(), cluster.leader_says()
-    found = asyncio.run(asking())
-    after = cluster.leader_says()
-    assert (after.leader, after.epoch) == (before.leader, before.epoch), "the leadership was lost"
+    leader, before = cluster.leader(), cluster.leader_quorum()
+    found = asyncio.run(run())
+    after = cluster.leader_quorum()
+    assert (after.leader, after.epoch) == (before.leader, before.epoch), "the leadership changed"
     return found
 
 
 async def pipelined(connection: NodeConnection, requests: list[Message]) -> list[tuple[int, Any]]:
-    """Their answers in the order in which they came, with the number of the request."""
-    answers: list[tuple[int, Any]] = []
+    """Send requests at once; returns the responses in their order of arrival, with the number of the request."""
+    responses: list[tuple[int, Any]] = []
     all_came = asyncio.Event()
 
     def came(number: int, outcome: Any) -> None:
-        answers.append((number, outcome))
-        if len(answers) == len(requests):
+        responses.append((number, outcome))
+        if len(responses) == len(requests):
             all_came.set()
 
     for number, request in enumerate(requests):
         connection.submit(request, lambda outcome, number=number: came(number, outcome))
     await all_came.wait()
-    return answers
+    return responses
 
 
 async def topic_id(connection: NodeConnection) -> KafkaUuid:
@@ -100,20 +100,20 @@ async def metadata(connection: NodeConnection) -> Any:
 
 
 @pytest.mark.usefixtures("large")
-def test_pipelined_requests_are_answered_in_order_and_whole(cluster: Cluster) -> None:
-    asked = [MetadataRequest([MetadataRequestTopic(name="large")]) for _ in range(PIPELINED)]
-    requests: list[Message] = [message for each in asked for message in (each, DescribeClusterRequest())]
-    answers = at_leader(cluster, lambda connection: pipelined(connection, requests))
-    assert [number for number, _ in answers] == list(range(2 * PIPELINED))
-    assert all(isinstance(small, DescribeClusterResponse) for _, small in answers[1::2])
-    for _, whole in answers[::2]:
+def test_pipelined_requests_get_complete_responses_in_order(cluster: Cluster) -> None:
+    fetches = [MetadataRequest([MetadataRequestTopic(name="large")]) for _ in range(PIPELINED)]
+    requests: list[Message] = [message for each in fetches for message in (each, DescribeClusterRequest())]
+    responses = at_leader(cluster, lambda connection: pipelined(connection, requests))
+    assert [number for number, _ in responses] == list(range(2 * PIPELINED))
+    assert all(isinstance(small, DescribeClusterResponse) for _, small in responses[1::2])
+    for _, whole in responses[::2]:
         (topic,) = whole.topics
         assert [partition.partition_index for partition in topic.partitions] == list(range(PARTITIONS))
         assert {FIRST} <= {partition.leader_id for partition in topic.partitions} <= set(BROKERS)
         assert {broker.node_id for broker in whole.brokers} >= set(BROKERS)
 
 
-def test_isr_changes_of_all_partitions_are_answered(cluster: Cluster, large: list[BrokerStandIn]) -> None:
+def test_isr_changes_of_all_partitions_succeed(cluster: Cluster, large: list[BrokerStandIn]) -> None:
     async def propose(connection: NodeConnection) -> Any:
         where = await topic_id(connection)
         partitions = [
@@ -125,23 +125,23 @@ def test_isr_changes_of_all_partitions_are_answered(cluster: Cluster, large: lis
         )
         return await connection.send(request)
 
-    answer = at_leader(cluster, propose)
-    assert answer.error_code == 0
-    (topic,) = answer.topics
+    response = at_leader(cluster, propose)
+    assert response.error_code == 0
+    (topic,) = response.topics
     assert len(topic.partitions) == PARTITIONS
 
 
 @pytest.mark.usefixtures("large")
-def test_reassignments_of_most_partitions_are_answered(cluster: Cluster) -> None:
+def test_reassignments_of_most_partitions_succeed(cluster: Cluster) -> None:
     async def move(connection: NodeConnection) -> Any:
         wanted = [ReassignablePartition(number, [SECOND]) for number in range(MOVED)]
         return await connection.send(
             AlterPartitionReassignmentsRequest(60_000, topics=[ReassignableTopic("large", wanted)])
         )
 
-    answer = at_leader(cluster, move)
-    assert answer.error_code == 0
-    (topic,) = answer.responses
+    response = at_leader(cluster, move)
+    assert response.error_code == 0
+    (topic,) = response.responses
     assert [(item.partition_index, item.error_code) for item in topic.partitions] == [
         (number, 0) for number in range(MOVED)
     ]

@@ -1,4 +1,4 @@
-"""Topics, partitions and brokers from the command line, against daemons in processes of their own."""
+"""Topics, partitions and brokers on the command line, against daemon processes."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def stand_ins(cluster: Cluster) -> Iterator[list[BrokerStandIn]]:
 
 
 def quorumd(cluster: Cluster, *arguments: str | Path, fails: bool = False) -> str:
-    """What a command says on stdout; it exits with 0, or with 1 and a reason."""
+    """Run a command and return its stdout; its exit code is 0, or 1 with a reason if `fails`."""
     done = run_quorumd(*arguments, "--bootstrap-server", cluster.bootstrap)
     assert (done.returncode, bool(done.stderr)) == (int(fails), fails), done
     return done.stdout
 
 
-def told(cluster: Cluster, *arguments: str | Path, fails: bool = False) -> Any:
-    """The JSON that a command prints."""
+def quorumd_json(cluster: Cluster, *arguments: str | Path, fails: bool = False) -> Any:
+    """Run a command with --output json and return the parsed output."""
     return json.loads(quorumd(cluster, *arguments, "--output", "json", fails=fails))
 
 
@@ -50,7 +50,7 @@ def plan(path: Path, *partitions: tuple[int, list[int]]) -> Path:
 
 
 def catch_up(cluster: Cluster, leader: BrokerStandIn, partition_epoch: int, isr: Sequence[int]) -> None:
-    """The leader of partition 0 says who is in sync with it now."""
+    """Send the new ISR of partition 0 as its leader."""
 
     async def propose() -> int:
         async with AdminClient(cluster.addresses) as admin:
@@ -58,31 +58,31 @@ def catch_up(cluster: Cluster, leader: BrokerStandIn, partition_epoch: int, isr:
             data = PartitionData(0, topic.partitions[0].leader_epoch)
             data.partition_epoch = partition_epoch
             data.new_isr_with_epochs = [BrokerState(broker_id) for broker_id in isr]
-            asked = TopicData("", topic.topic_id, [data])
-            answer: Any = await admin.send(
-                AlterPartitionRequest(leader.broker_id, leader.epoch, [asked]), "leader"
+            topic_data = TopicData("", topic.topic_id, [data])
+            response: Any = await admin.send(
+                AlterPartitionRequest(leader.broker_id, leader.epoch, [topic_data]), "leader"
             )
-            return int(answer.error_code or answer.topics[0].partitions[0].error_code)
+            return int(response.error_code or response.topics[0].partitions[0].error_code)
 
-    assert asyncio.run(propose()) in (0, 108), "accepted, or accepted and led by another now"
+    assert asyncio.run(propose()) in (0, 108), "accepted, or accepted with a new leader"
 
 
 @pytest.mark.usefixtures("stand_ins")
-def test_a_topic_is_made_grows_and_is_deleted(cluster: Cluster) -> None:
+def test_topic_is_created_expanded_and_deleted(cluster: Cluster) -> None:
     create = ("topics", "create", "orders", "--partitions", "2", "--replication-factor", "2")
-    made = told(cluster, *create)
+    made = quorumd_json(cluster, *create)
     assert (made["created"], made["partitions"], made["replicationFactor"]) == (True, 2, 2)
     assert quorumd(cluster, *create, fails=True) == ""
-    assert not told(cluster, *create, "--if-not-exists")["created"]
+    assert not quorumd_json(cluster, *create, "--if-not-exists")["created"]
     grown = quorumd(cluster, "topics", "add-partitions", "orders", "--partitions", "3")
     assert grown == "committed: topic 'orders' has 3 partitions\n"
-    (row,) = told(cluster, "topics", "list")
+    (row,) = quorumd_json(cluster, "topics", "list")
     assert (row["topic"], row["partitions"], row["leaderless"]) == ("orders", 3, 0)
-    assert told(cluster, "topics", "delete", "orders") == {"deleted": ["orders"]}
-    assert told(cluster, "topics", "list") == []
+    assert quorumd_json(cluster, "topics", "delete", "orders") == {"deleted": ["orders"]}
+    assert quorumd_json(cluster, "topics", "list") == []
 
 
-def test_partitions_move_and_go_back(
+def test_partitions_are_reassigned_and_moved_back(
     cluster: Cluster, stand_ins: list[BrokerStandIn], tmp_path: Path
 ) -> None:
     create = ("topics", "create", "orders", "--replica-assignment", "101:102,102:101")
@@ -93,8 +93,8 @@ def test_partitions_move_and_go_back(
     begun = run_quorumd(*reassign, "--execute", "--save", back, "--output", "json", *server)
     (moving,) = json.loads(begun.stdout)
     assert (moving["state"], moving["waitsFor"]) == ("moving", [THIRD])
-    assert told(cluster, *reassign, "--verify", fails=True) == [moving]
-    (described,) = told(cluster, "topics", "describe", "orders")
+    assert quorumd_json(cluster, *reassign, "--verify", fails=True) == [moving]
+    (described,) = quorumd_json(cluster, "topics", "describe", "orders")
     assert described["configs"] == {"min.insync.replicas": "1"}
     partition = described["partitions"][0]
     assert (partition["leader"], partition["isr"]) == (FIRST, [FIRST, SECOND])
@@ -110,17 +110,17 @@ def test_partitions_move_and_go_back(
 
     quorumd(cluster, "partitions", "reassign", "--plan", back, "--execute")
     assert "cancelled: 1 of 1" in quorumd(cluster, "partitions", "reassign", "--plan", back, "--cancel")
-    (done,) = told(cluster, *reassign, "--verify")
+    (done,) = quorumd_json(cluster, *reassign, "--verify")
     assert done["replicas"] == [THIRD, SECOND]
     quorumd(cluster, "topics", "delete", "orders")
 
 
 @pytest.mark.usefixtures("stand_ins")
-def test_what_is_refused_is_told_without_a_traceback(cluster: Cluster, tmp_path: Path) -> None:
+def test_errors_are_printed_without_a_traceback(cluster: Cluster, tmp_path: Path) -> None:
     quorumd(cluster, "topics", "create", "orders", "--partitions", "1")
     stranger = plan(tmp_path / "stranger.json", (0, [7]))
     assert quorumd(cluster, "partitions", "reassign", "--plan", stranger, "--execute", fails=True) == ""
-    (unknown,) = told(
+    (unknown,) = quorumd_json(
         cluster, "partitions", "elect", "--preferred", "--topic", "orders", "--partition", "9", fails=True
     )
     assert unknown["error"] == "UNKNOWN_TOPIC_OR_PARTITION (3)"
@@ -129,16 +129,18 @@ def test_what_is_refused_is_told_without_a_traceback(cluster: Cluster, tmp_path:
     quorumd(cluster, "topics", "delete", "orders")
 
 
-def test_a_topic_is_made_while_the_leader_dies(cluster: Cluster, stand_ins: list[BrokerStandIn]) -> None:
+def test_topic_is_created_while_the_leader_is_killed(
+    cluster: Cluster, stand_ins: list[BrokerStandIn]
+) -> None:
     del stand_ins
     cluster.leader().kill()
-    assert told(cluster, "topics", "create", "later", "--partitions", "2")["partitions"] == 2
+    assert quorumd_json(cluster, "topics", "create", "later", "--partitions", "2")["partitions"] == 2
     cluster.heal()
     quorumd(cluster, "topics", "delete", "later")
 
 
-def test_brokers_are_shown_and_forgotten(cluster: Cluster, stand_ins: list[BrokerStandIn]) -> None:
-    rows = {row["id"]: row for row in told(cluster, "brokers", "list")}
+def test_brokers_are_listed_and_unregistered(cluster: Cluster, stand_ins: list[BrokerStandIn]) -> None:
+    rows = {row["id"]: row for row in quorumd_json(cluster, "brokers", "list")}
     assert {broker_id: row["rack"] for broker_id, row in rows.items()} == {
         FIRST: "a",
         SECOND: "a",
@@ -149,9 +151,12 @@ def test_brokers_are_shown_and_forgotten(cluster: Cluster, stand_ins: list[Broke
         assert (row["state"], row["epoch"], len(row["listeners"])) == ("running", stand_in.epoch, 1)
     gone = BrokerStandIn(104, cluster, cluster.addresses[0])
     gone.start()
-    assert told(cluster, "brokers", "describe", "104")["epoch"] == gone.epoch
+    assert quorumd_json(cluster, "brokers", "describe", "104")["epoch"] == gone.epoch
     assert quorumd(cluster, "brokers", "unregister", "104", fails=True) == ""
     gone.stop(unregister=False)
-    assert told(cluster, "brokers", "unregister", "104", "--force") == {"id": 104, "registered": False}
-    assert sorted(row["id"] for row in told(cluster, "brokers", "list")) == list(BROKERS)
+    assert quorumd_json(cluster, "brokers", "unregister", "104", "--force") == {
+        "id": 104,
+        "registered": False,
+    }
+    assert sorted(row["id"] for row in quorumd_json(cluster, "brokers", "list")) == list(BROKERS)
     assert quorumd(cluster, "brokers", "describe", "104", fails=True) == ""

@@ -1,4 +1,4 @@
-"""Real daemons in real processes: a cluster of them in a folder, started, hurt and stopped by process id."""
+"""Real daemons in real processes: a cluster of them in a folder, started, stopped and killed by process id."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ TIMING = {
     "quorum.request.timeout.ms": 30_000,
     "broker.session.timeout.ms": 120_000,
 }
-"""Nobody loses its leadership or its session because the machine stands still for seconds.
+"""Timeouts so long that a machine that stalls for seconds costs no node its leadership or session.
 
-A leader that is killed or stopped is replaced at once all the same: it refuses connections, or hands over. Tests
-in which a node falls silent ask for `QUICK` timing.
+A killed or stopped leader is still replaced at once, because it refuses connections or hands over. Tests in which a
+node stops responding use `QUICK` timing.
 """
 QUICK = "quorum.fetch.timeout.ms=2000\nquorum.request.timeout.ms=2000\n"
-"""Kafka's defaults: who is not heard of for two seconds is taken for gone."""
+"""Kafka's default timeouts: a node that does not respond for two seconds counts as lost."""
 PATIENCE_S = 300.0
-"""For what takes milliseconds: shared machines stop for tens of seconds when their disk does."""
-ASKED_S = 5.0
-"""How long one that may be frozen is given to answer before another one is asked."""
+"""Timeout of operations that take milliseconds: shared machines stall for tens of seconds with their disk."""
+RESPONSE_TIMEOUT_S = 5.0
+"""Timeout of a request to a node that may be frozen."""
 
 _next_port = 20_000 + os.getpid() * 64 % 10_000
 
 
 def free_port() -> int:
-    """A loopback port nobody listens on, below the range that outgoing connections take theirs from."""
+    """A free loopback port below the range of ephemeral ports."""
     global _next_port
     while True:
         _next_port += 1
@@ -57,7 +57,7 @@ def free_port() -> int:
 
 
 def wait_for(what: str, condition: Callable[[], T], seconds: float = PATIENCE_S) -> T:
-    """Poll until `condition` is truthy and return that; OSError counts as not yet."""
+    """Poll until `condition` returns a truthy value, and return it; OSError counts as false."""
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -65,14 +65,14 @@ def wait_for(what: str, condition: Callable[[], T], seconds: float = PATIENCE_S)
                 return value
         except OSError:
             pass
-        assert time.monotonic() < deadline, f"waited {seconds} s in vain for {what}"
+        assert time.monotonic() < deadline, f"timed out after {seconds} s waiting for {what}"
         time.sleep(0.01)
 
 
 def run_quorumd(
     *arguments: str | Path, timeout: float = PATIENCE_S, **options: object
 ) -> subprocess.CompletedProcess[str]:
-    """One `quorumd` command to its end."""
+    """Run a `quorumd` command to its end."""
     command = [sys.executable, "-m", "quorumd", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, **options)  # type: ignore[call-overload, no-any-return] # options of subprocess
 
@@ -80,7 +80,7 @@ def run_quorumd(
 class Daemon:
     """One node: its properties file, data folder, output and, while it runs, its process.
 
-    Without `voters` it knows only what `extra` says: bootstrap.servers, say.
+    Without `voters` it knows other nodes only from `extra`, for example from bootstrap.servers.
     """
 
     def __init__(
@@ -167,12 +167,12 @@ class Daemon:
         self.wait()
 
     def wait(self, seconds: float = PATIENCE_S) -> int:
-        """The exit code, once the process has ended."""
+        """Wait for the end of the process and return its exit code."""
         assert self.child is not None
         return self.child.wait(seconds)
 
     def stop(self) -> None:
-        """Whatever state it is in, it does not run afterwards."""
+        """Terminate the process, also if it is stopped by a signal, and kill it if it does not end."""
         if self.child is not None and self.child.poll() is None:
             self.child.send_signal(signal.SIGCONT)
             self.child.terminate()
@@ -182,26 +182,26 @@ class Daemon:
                 self.child.kill()
                 self.child.wait()
 
-    def said(self) -> str:
-        """All that it printed so far."""
+    def log_text(self) -> str:
+        """All output of the process so far."""
         return self.output.read_text(errors="replace")
 
-    def asked(self) -> Quorum | None:
-        """What it says of the quorum, None while it does not answer."""
+    def describe_quorum(self) -> Quorum | None:
+        """The quorum as the node describes it, None while it does not respond."""
         try:
-            with Wire(self.address, timeout=ASKED_S) as wire:
+            with Wire(self.address, timeout=RESPONSE_TIMEOUT_S) as wire:
                 return quorum(wire)
         except OSError:
             return None
 
     def follows(self) -> int:
-        """The node that it takes for the leader, -1 for none. Raises OSError while it does not answer."""
-        with Wire(self.address, timeout=ASKED_S) as wire:
+        """The leader as the node reports it, -1 for none. Raises OSError while the node does not respond."""
+        with Wire(self.address, timeout=RESPONSE_TIMEOUT_S) as wire:
             return leader_known(wire)
 
-    def told(self) -> Quorum:
-        """As `asked`, once it answers."""
-        return wait_for(f"node {self.node_id} to answer", self.asked)
+    def await_quorum(self) -> Quorum:
+        """Wait for a response of `describe_quorum`."""
+        return wait_for(f"node {self.node_id} to respond", self.describe_quorum)
 
 
 def readyz(daemon: Daemon) -> tuple[int, str]:
@@ -214,7 +214,7 @@ def readyz(daemon: Daemon) -> tuple[int, str]:
 
 
 class Cluster:
-    """Voters 1 to `size` on loopback; more than one begin with the features of `release`."""
+    """Voters 1 to `size` on loopback; more than one are formatted with the features of `release`."""
 
     def __init__(self, folder: Path, size: int = 3, extra: str = "", release: str | None = None) -> None:
         ports = {node_id: free_port() for node_id in range(1, size + 1)}
@@ -241,7 +241,7 @@ class Cluster:
         return ",".join(f"{host}:{port}" for host, port in self.addresses)
 
     def cluster_id(self) -> str:
-        """What meta.properties of the nodes agrees on, once all know it."""
+        """Wait until meta.properties of all nodes has the same cluster id, and return it."""
         files = [daemon.data / "meta.properties" for daemon in self.daemons.values()]
 
         def known() -> str | None:
@@ -261,42 +261,45 @@ class Cluster:
             daemon.stop()
 
     def heal(self) -> None:
-        """Start again whatever does not run, and wait until all have everything."""
+        """Restart the nodes that do not run, and wait until all have caught up."""
         for daemon in self.daemons.values():
             if daemon.child is None or daemon.child.poll() is not None:
                 daemon.start()
         self.wait_until_level()
 
     def leader(self, besides: int = -1, seconds: float = PATIENCE_S) -> Daemon:
-        """The node that says it leads and has a high watermark, other than `besides`."""
+        """Wait for a node other than `besides` that reports itself as leader with a high watermark."""
 
-        def look() -> Daemon | None:
+        def find() -> Daemon | None:
             best: tuple[int, Daemon] | None = None
             for daemon in self.daemons.values():
                 if daemon.node_id == besides or daemon.child is None or daemon.child.poll() is not None:
                     continue
-                told = daemon.asked()
-                if told and told.error == 0 and told.leader == daemon.node_id and told.high_watermark >= 0:
-                    best = max(best or (told.epoch, daemon), (told.epoch, daemon), key=lambda pair: pair[0])
+                seen = daemon.describe_quorum()
+                if seen and seen.error == 0 and seen.leader == daemon.node_id and seen.high_watermark >= 0:
+                    best = max(best or (seen.epoch, daemon), (seen.epoch, daemon), key=lambda pair: pair[0])
             return best[1] if best else None
 
         try:
-            return wait_for("a leader", look, seconds)
+            return wait_for("a leader", find, seconds)
         except AssertionError as failure:
-            states = [f"node {d.node_id}: exit code {d.child and d.child.poll()}, {d.asked()}" for d in self]
+            states = [
+                f"node {d.node_id}: exit code {d.child and d.child.poll()}, {d.describe_quorum()}"
+                for d in self
+            ]
             raise AssertionError(f"{failure}; {'; '.join(states)}") from None
 
-    def leader_says(self) -> Quorum:
-        """What the leader says of the quorum, once there is one."""
+    def leader_quorum(self) -> Quorum:
+        """Wait for a leader, and return the quorum as it describes it."""
 
-        def ask() -> Quorum | None:
-            told = self.leader().asked()
-            return told if told is not None and told.high_watermark >= 0 else None
+        def describe() -> Quorum | None:
+            seen = self.leader().describe_quorum()
+            return seen if seen is not None and seen.high_watermark >= 0 else None
 
-        return wait_for("what the leader says of the quorum", ask)
+        return wait_for("the leader to describe the quorum", describe)
 
     def at_leader(self, action: Callable[[Wire], T]) -> T:
-        """What `action` comes to at the leader, whoever leads; again while it is refused or gets no answer."""
+        """Run `action` at the current leader, again while it is refused or gets no response."""
 
         def attempt() -> tuple[T] | None:
             try:
@@ -305,20 +308,23 @@ class Cluster:
             except Refused:
                 return None
 
-        return wait_for("the leader to do it", attempt)[0]
+        return wait_for("an action at the leader", attempt)[0]
 
     def others(self, daemon: Daemon) -> list[Daemon]:
         return [other for other in self.daemons.values() if other is not daemon]
 
     def wait_until_level(self, seconds: float = PATIENCE_S) -> int:
-        """Wait until every node, voter or not, knows who leads and holds all that one has, all of it committed; the
-        high watermark. A node that has just been killed may still count as holding it: so each is asked itself."""
+        """Wait until every node has the whole log, all of it committed, and knows the leader; returns the high
+        watermark.
+
+        Every node is queried itself, since the leader may still list the progress of a node that was just killed.
+        """
 
         def level() -> int | None:
-            told = self.leader_says()
-            held = {told.replicas.get(node_id) for node_id in self.daemons}
-            if held != {told.high_watermark} or any(each.follows() != told.leader for each in self):
+            seen = self.leader_quorum()
+            held = {seen.replicas.get(node_id) for node_id in self.daemons}
+            if held != {seen.high_watermark} or any(each.follows() != seen.leader for each in self):
                 return None
-            return told.high_watermark
+            return seen.high_watermark
 
         return wait_for("all nodes to catch up", level, seconds)

@@ -28,4 +28,4 @@ def without_traceback(cluster: Cluster) -> Iterator[None]:
     """Fails if a daemon prints a traceback meanwhile."""
     yield
     for daemon in cluster:
-        assert "Traceback" not in daemon.said(), daemon.said()[-3000:]
+        assert "Traceback" not in daemon.log_text(), daemon.log_text()[-3000:]
