@@ -10,12 +10,12 @@ from tests.support.processes.fixtures import running_cluster
 from tests.support.processes.requests import nodes_known
 
 NO_IDLE_RECORDS = "metadata.max.idle.interval.ms=0\n"
-"""Some tests compare the ends of logs."""
+"""No NoOpRecords, since some tests compare log end offsets."""
 
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three daemons that the tests of this folder share; a test that kills one starts it again."""
+    """Three daemons that the tests of this folder share; a test that kills one restarts it."""
 
     def all_known(daemon: Daemon) -> bool:
         with daemon.connect() as wire:
@@ -23,6 +23,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
     with running_cluster(tmp_path_factory.mktemp("interop"), extra=NO_IDLE_RECORDS) as started:
         for daemon in started:
-            # One that started first has found the others silent, and looks at them again within a second.
+            # The node that started first found the others unreachable, and probes them again within a second.
             wait_for(f"node {daemon.node_id} to know all nodes", partial(all_known, daemon))
         yield started

@@ -1,6 +1,6 @@
 """The bootstrapping example of the KIP-595 draft: one node, more nodes, AlterQuorum, no more quorum.voters.
 
-As an operator does it: properties files, the command line, SIGTERM; kafka-python looks at each step.
+Uses properties files, the command line and SIGTERM like an operator; kafka-python checks each step.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tests.support.processes.kafka_python import describe_by_kafka_python
 from tests.support.processes.requests import get_registers, set_register
 
 PATIENT = "quorum.fetch.timeout.ms=30000\n"
-"""So that nobody takes over while the machine stands still; a leader that is gone is replaced at once."""
+"""Long timeouts prevent elections while the machine stalls; a killed leader is replaced at once."""
 
 
 @pytest.fixture
 def nodes(tmp_path: Path) -> Iterator[Cluster]:
-    """Three nodes, none of them running: 0 is the quorum, 1 and 2 know where it is and nothing else."""
+    """Three stopped nodes: node 0 is the quorum, nodes 1 and 2 know only its address."""
     nodes = Cluster(tmp_path, size=0)
     first = nodes.daemons[0] = Daemon(tmp_path / "node-0", 0, free_port(), {})
     for node_id in (1, 2):
@@ -41,7 +41,7 @@ def nodes(tmp_path: Path) -> Iterator[Cluster]:
 
 
 def configure(daemon: Daemon, who_else: str) -> None:
-    """The properties as the draft names them."""
+    """Write properties with the names of the draft."""
     daemon.config.write_text(
         f"broker.id={daemon.node_id}\n"
         f"listeners=PLAINTEXT://127.0.0.1:{daemon.port}\n"
@@ -51,7 +51,7 @@ def configure(daemon: Daemon, who_else: str) -> None:
     )
 
 
-def test_the_bootstrapping_example_of_the_draft(nodes: Cluster) -> None:
+def test_bootstrapping_example_of_the_draft(nodes: Cluster) -> None:
     first, *others = nodes
     server = ("--bootstrap-server", f"127.0.0.1:{first.port}")
 
@@ -94,8 +94,8 @@ def test_the_bootstrapping_example_of_the_draft(nodes: Cluster) -> None:
     nodes.wait_until_level()
 
 
-def test_a_change_is_waited_for_no_longer_than_asked_and_cancelled(nodes: Cluster) -> None:
-    """Node 1 runs, node 2 does not: node 0 stays a voter until there is another one in its place."""
+def test_voter_change_times_out_and_is_cancelled(nodes: Cluster) -> None:
+    """Node 1 runs, node 2 does not: node 0 stays a voter until its replacement has caught up."""
     first, _, third = nodes
     server = ("--bootstrap-server", f"127.0.0.1:{first.port}")
     for daemon in nodes:
@@ -112,8 +112,8 @@ def test_a_change_is_waited_for_no_longer_than_asked_and_cancelled(nodes: Cluste
         [sys.executable, "-m", "quorumd", *patient], stderr=subprocess.PIPE, text=True
     ) as waiting:
         assert waiting.stderr is not None
-        told = iter(waiting.stderr.readline, "")
-        assert any("1 of 3 steps done; to be added: 2 (" in line for line in told)
+        lines = iter(waiting.stderr.readline, "")
+        assert any("1 of 3 steps done; to be added: 2 (" in line for line in lines)
         waiting.kill()
     waited = run_quorumd(*alter, "--voters", "1,2", "--wait", "--wait-timeout", "1")
     assert (waited.returncode, waited.stdout) == (1, "")
@@ -131,7 +131,7 @@ def status(nodes: Cluster) -> dict[str, str]:
 
 
 def is_behind(server: tuple[str, ...], node_id: int) -> bool:
-    """Whether a replica has not had everything for longer than the fetch timeout."""
+    """Whether a replica has been behind for longer than the fetch timeout."""
     described = run_quorumd("quorum", "describe", "replication", *server, "--output", "json")
     rows = json.loads(described.stdout) if described.returncode == 0 else []
     return any(row["replicaId"] == node_id and row["lagTimeMs"] > 2500 for row in rows)

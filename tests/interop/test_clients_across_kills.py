@@ -1,9 +1,8 @@
 """Admin clients before and after a kill -9 of the leader: reassign, list, cancel, elect, create and delete.
 
-kafka-python keeps the node that it took for the controller until that node itself answers NOT_CONTROLLER, which a
-dead one never does (`_send_request_to_controller`): whoever uses it makes a new client when one fails, or waits until
-the node is back. That is so with Kafka's own brokers too. confluent-kafka goes on by itself once it has asked for the
-metadata again, every five minutes if it is not told otherwise.
+kafka-python keeps using the controller it knows until that node responds with NOT_CONTROLLER, which a dead one never
+does (`_send_request_to_controller`): callers must create a new client after a failure, or wait for the node. The same
+holds for Kafka's own brokers. confluent-kafka recovers with its next metadata request, by default in five minutes.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ BROKERS = (101, 102, 103)
 PREFERRED = 0
 TRY_AGAIN = (KafkaConnectionError, NodeNotReadyError, UnknownBrokerIdError, RequestTimedOutError)
 METADATA_AGE_MS = 500
-"""After how long a client asks anew where everybody is."""
+"""Interval of the client's metadata requests."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -50,7 +49,7 @@ def _brokers(cluster: Cluster) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _sockets_that_kafka_python_forgets() -> Iterator[None]:
-    """It leaves those open whose connection was refused."""
+    """kafka-python leaves sockets open whose connection was refused."""
     yield
     for thing in gc.get_objects():
         if type(thing) is socket.socket and thing.fileno() != -1:
@@ -59,7 +58,7 @@ def _sockets_that_kafka_python_forgets() -> Iterator[None]:
 
 @pytest.fixture
 def name(cluster: Cluster) -> Iterator[str]:
-    """Of a topic whose two partitions 101 and 102 lead. Afterwards it is gone, and all nodes run."""
+    """A topic whose two partitions are led by 101 and 102; it is deleted afterwards, and all nodes are restarted."""
     name = f"topic-{uuid.uuid4()}"
     with closing(client_of(cluster)) as admin:
         admin.create_topics({name: {"assignments": {0: [101, 102], 1: [102, 101]}}})
@@ -76,7 +75,7 @@ def client_of(cluster: Cluster) -> KafkaAdminClient:
 
 
 def insist(action: Callable[[], T]) -> T:
-    """Again until somebody answers."""
+    """Retry until a node responds."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
@@ -87,8 +86,8 @@ def insist(action: Callable[[], T]) -> T:
             time.sleep(0.05)
 
 
-def ask(cluster: Cluster, action: Callable[[KafkaAdminClient], T]) -> T:
-    """What `action` returns of a client that found somebody: a new one for every attempt."""
+def with_new_client(cluster: Cluster, action: Callable[[KafkaAdminClient], T]) -> T:
+    """Run `action` with a new client per attempt until one succeeds, and return its result."""
 
     def attempt() -> T:
         with closing(client_of(cluster)) as admin:
@@ -99,16 +98,16 @@ def ask(cluster: Cluster, action: Callable[[KafkaAdminClient], T]) -> T:
 
 def reassign(cluster: Cluster, name: str, wanted: dict[int, list[int] | None]) -> None:
     plan = {TopicPartition(name, number): replicas for number, replicas in wanted.items()}
-    told = ask(cluster, lambda admin: admin.alter_partition_reassignments(plan))
-    assert set(told.values()) == {None}, told
+    errors = with_new_client(cluster, lambda admin: admin.alter_partition_reassignments(plan))
+    assert set(errors.values()) == {None}, errors
 
 
 def under_way(admin: KafkaAdminClient, name: str) -> dict[int, Any]:
-    return {p.partition: told for p, told in admin.list_partition_reassignments({name: [0, 1]}).items()}
+    return {p.partition: state for p, state in admin.list_partition_reassignments({name: [0, 1]}).items()}
 
 
 def lasting_client_of(cluster: Cluster) -> AdminClient:
-    """One that finds the next leader by itself."""
+    """A client that finds the next leader by itself."""
     return AdminClient(
         {"bootstrap.servers": cluster.bootstrap, "topic.metadata.refresh.interval.ms": METADATA_AGE_MS}
     )
@@ -125,25 +124,27 @@ def kill_leader(cluster: Cluster) -> Daemon:
     return leader
 
 
-def test_a_reassignment_outlives_leaders_and_is_cancelled_under_another_one(
+def test_reassignment_survives_leaders_and_is_cancelled_under_another_one(
     cluster: Cluster, name: str
 ) -> None:
     reassign(cluster, name, {0: [103, 101]})
     moving = {0: {"replicas": [103, 101, 102], "adding_replicas": [103], "removing_replicas": [102]}}
     kill_leader(cluster)
-    assert ask(cluster, lambda admin: under_way(admin, name)) == moving
+    assert with_new_client(cluster, lambda admin: under_way(admin, name)) == moving
     reassign(cluster, name, {0: None, 1: [103, 102]})
     kill_leader(cluster)
-    assert ask(cluster, lambda admin: sorted(under_way(admin, name))) == [1], "the first one is cancelled"
+    assert with_new_client(cluster, lambda admin: sorted(under_way(admin, name))) == [1], (
+        "the first reassignment is cancelled"
+    )
     reassign(cluster, name, {1: None})
-    assert ask(cluster, lambda admin: under_way(admin, name)) == {}
+    assert with_new_client(cluster, lambda admin: under_way(admin, name)) == {}
 
 
 def test_preferred_leaders_are_elected_under_another_leader(cluster: Cluster, name: str) -> None:
     reassign(cluster, name, {0: [102, 101], 1: [101, 102]})
     client = lasting_client_of(cluster)
     kill_leader(cluster)
-    ask(cluster, lambda admin: admin.elect_leaders(PREFERRED, {name: [0]}))
+    with_new_client(cluster, lambda admin: admin.elect_leaders(PREFERRED, {name: [0]}))
     wait_for("one leader to change", lambda: leaders(client, name) == [102, 102])
     kill_leader(cluster)
     partitions = [PartitionOfConfluent(name, 1)]
@@ -152,21 +153,23 @@ def test_preferred_leaders_are_elected_under_another_leader(cluster: Cluster, na
     wait_for("the other one to change", lambda: leaders(client, name) == [102, 101])
 
 
-def test_topics_are_made_and_deleted_under_another_leader(cluster: Cluster, name: str) -> None:
+def test_topics_are_created_and_deleted_under_another_leader(cluster: Cluster, name: str) -> None:
     made = f"{name}-made"
     client = lasting_client_of(cluster)
     kill_leader(cluster)
-    # The answer to one that was carried out may be lost; the next attempt is told that the topic is there.
-    ask(cluster, lambda admin: admin.create_topics({made: {"num_partitions": 3}}, raise_errors=False))
-    wait_for("the topic to be seen", lambda: made in client.list_topics(timeout=PATIENCE_S).topics)
+    # The response to a successful attempt may be lost; the next one then fails because the topic exists.
+    with_new_client(
+        cluster, lambda admin: admin.create_topics({made: {"num_partitions": 3}}, raise_errors=False)
+    )
+    wait_for("the topic to be listed", lambda: made in client.list_topics(timeout=PATIENCE_S).topics)
     kill_leader(cluster)
-    ask(cluster, lambda admin: admin.delete_topics([made], raise_errors=False))
-    wait_for("the topic to be gone", lambda: made not in client.list_topics(timeout=PATIENCE_S).topics)
+    with_new_client(cluster, lambda admin: admin.delete_topics([made], raise_errors=False))
+    wait_for("the topic to be deleted", lambda: made not in client.list_topics(timeout=PATIENCE_S).topics)
     client.create_topics([NewTopic(made, 1)], request_timeout=PATIENCE_S)[made].result(PATIENCE_S)
     client.delete_topics([made], request_timeout=PATIENCE_S)[made].result(PATIENCE_S)
 
 
-def test_a_client_of_before_goes_on_once_its_node_is_back(cluster: Cluster, name: str) -> None:
+def test_existing_client_recovers_once_its_node_is_back(cluster: Cluster, name: str) -> None:
     with closing(client_of(cluster)) as admin:
         assert under_way(admin, name) == {}
         kill_leader(cluster)

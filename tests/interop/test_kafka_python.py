@@ -29,7 +29,7 @@ def admin_of(bootstrap: str) -> Iterator[KafkaAdminClient]:
 
 @pytest.fixture(autouse=True)
 def _sockets_that_kafka_python_forgets() -> Iterator[None]:
-    """It leaves those open whose connection was refused; elsewhere that is a fault of the test, here it is not."""
+    """kafka-python leaves sockets open whose connection was refused, which would fail the test as a leak."""
     yield
     for thing in gc.get_objects():
         if type(thing) is socket.socket and thing.fileno() != -1:
@@ -37,8 +37,8 @@ def _sockets_that_kafka_python_forgets() -> Iterator[None]:
 
 
 @pytest.fixture(params=["leader", "follower"])
-def asked(request: pytest.FixtureRequest, cluster: Cluster) -> Daemon:
-    """The only node that the client is given as bootstrap server."""
+def queried(request: pytest.FixtureRequest, cluster: Cluster) -> Daemon:
+    """The only bootstrap server of the client."""
     leader = cluster.leader()
     return leader if request.param == "leader" else cluster.others(leader)[0]
 
@@ -47,22 +47,22 @@ def bootstrap_of(daemon: Daemon) -> str:
     return f"127.0.0.1:{daemon.port}"
 
 
-def test_describe_cluster_names_every_node(cluster: Cluster, asked: Daemon) -> None:
-    with admin_of(bootstrap_of(asked)) as admin:
-        told = admin.describe_cluster()
-    assert told["cluster_id"] == cluster.cluster_id()
-    assert {(node["broker_id"], node["host"], node["port"]) for node in told["brokers"]} == {
+def test_describe_cluster_names_every_node(cluster: Cluster, queried: Daemon) -> None:
+    with admin_of(bootstrap_of(queried)) as admin:
+        result = admin.describe_cluster()
+    assert result["cluster_id"] == cluster.cluster_id()
+    assert {(node["broker_id"], node["host"], node["port"]) for node in result["brokers"]} == {
         (daemon.node_id, "127.0.0.1", daemon.port) for daemon in cluster
     }
-    assert told["controller_id"] in cluster.daemons
+    assert result["controller_id"] in cluster.daemons
 
 
-def test_describe_metadata_quorum_names_leader_voters_and_offsets(cluster: Cluster, asked: Daemon) -> None:
+def test_describe_metadata_quorum_names_leader_voters_and_offsets(cluster: Cluster, queried: Daemon) -> None:
     leader = cluster.leader()
-    epoch = leader.told().epoch
-    with admin_of(bootstrap_of(asked)) as admin:
-        told = admin.describe_metadata_quorum()
-    (topic,) = told["topics"]
+    epoch = leader.await_quorum().epoch
+    with admin_of(bootstrap_of(queried)) as admin:
+        result = admin.describe_metadata_quorum()
+    (topic,) = result["topics"]
     assert topic["topic_name"] == "__cluster_metadata"
     (partition,) = topic["partitions"]
     assert partition["error"] is None
@@ -73,14 +73,16 @@ def test_describe_metadata_quorum_names_leader_voters_and_offsets(cluster: Clust
     assert (
         max(voter["log_end_offset"] for voter in partition["current_voters"]) >= partition["high_watermark"]
     )
-    assert {node["node_id"] for node in told["nodes"]} == set(cluster.daemons)
+    assert {node["node_id"] for node in result["nodes"]} == set(cluster.daemons)
 
 
-def test_api_versions(asked: Daemon) -> None:
-    with admin_of(bootstrap_of(asked)) as admin:
-        # `api_versions` fails on APIs that this client does not know, and Kafka 4.4 has one.
-        told = admin.get_broker_version_data(asked.node_id).api_versions
-    assert {name: told[int(ApiKey[name])] for name in ("ApiVersions", "Fetch", "DescribeQuorum", "Vote")} == {
+def test_api_versions(queried: Daemon) -> None:
+    with admin_of(bootstrap_of(queried)) as admin:
+        # `api_versions` fails on APIs unknown to the client, such as one of Kafka 4.4.
+        result = admin.get_broker_version_data(queried.node_id).api_versions
+    assert {
+        name: result[int(ApiKey[name])] for name in ("ApiVersions", "Fetch", "DescribeQuorum", "Vote")
+    } == {
         "ApiVersions": (0, 5),
         "Fetch": (12, 18),
         "DescribeQuorum": (0, 2),
@@ -92,32 +94,32 @@ def test_api_versions(asked: Daemon) -> None:
     "resource", [("BROKER", "1", "test.setting"), ("CLIENT_METRICS", "python", "metrics")]
 )
 def test_altered_configs_are_read_back_through_every_node(
-    cluster: Cluster, asked: Daemon, resource: tuple[str, str, str]
+    cluster: Cluster, queried: Daemon, resource: tuple[str, str, str]
 ) -> None:
     kind, name, config = resource
-    value = f"from {asked.node_id}"
-    with admin_of(bootstrap_of(asked)) as admin:
+    value = f"from {queried.node_id}"
+    with admin_of(bootstrap_of(queried)) as admin:
         admin.alter_configs([ConfigResource(kind, name, {config: value})], raise_on_unknown=False)
     for daemon in cluster:
         with admin_of(bootstrap_of(daemon)) as admin:
-            told = admin.describe_configs([ConfigResource(kind, name)], config_filter="all")
-        assert value in str(told), f"node {daemon.node_id} says {told}"
+            result = admin.describe_configs([ConfigResource(kind, name)], config_filter="all")
+        assert value in str(result), f"node {daemon.node_id} has {result}"
 
 
 def _quorum_of_a_survivor(admin: KafkaAdminClient) -> dict[str, Any]:
-    """This client asks any node that it knows; the one it happens on may be the dead one, and then it says so."""
+    """Retry, since the client queries a random known node, which may be the dead one."""
 
-    def ask() -> dict[str, Any] | None:
+    def describe() -> dict[str, Any] | None:
         try:
             return admin.describe_metadata_quorum()["topics"][0]["partitions"][0]
         except KafkaConnectionError:
             return None
 
-    return wait_for("the client to find a survivor", ask)
+    return wait_for("the client to find a survivor", describe)
 
 
-def test_clients_go_on_right_after_the_leader_was_killed(cluster: Cluster) -> None:
-    """One client made before the kill, one after; both through survivors and through all addresses."""
+def test_clients_continue_right_after_the_leader_was_killed(cluster: Cluster) -> None:
+    """Clients created before and after the kill, with survivors or all addresses as bootstrap servers."""
     with admin_of(cluster.bootstrap) as before:
         before.describe_cluster()
         old = cluster.leader()

@@ -1,4 +1,4 @@
-"""What is no Kafka request closes its own connection, leaves the others alone, and is told in one line."""
+"""Bytes that are not a Kafka request close only their own connection and are logged in one line."""
 
 from __future__ import annotations
 
@@ -38,40 +38,40 @@ STRANGERS = {
 }
 
 
-def told_of_a_peer(text: str) -> list[str]:
+def lines_about_a_peer(text: str) -> list[str]:
     return [line for line in text.splitlines() if "127.0.0.1" in line]
 
 
 @pytest.mark.parametrize("name", list(STRANGERS))
-def test_stranger_is_cut_off_and_nobody_else(cluster: Cluster, name: str) -> None:
+def test_malformed_frame_closes_only_its_connection(cluster: Cluster, name: str) -> None:
     leader = cluster.leader()
-    epoch = leader.told().epoch
+    epoch = leader.await_quorum().epoch
     with leader.connect() as neighbour, leader.connect() as stranger:
         set_register(neighbour, "neighbours", f"before {name}")
-        said = len(leader.said())
+        length = len(leader.log_text())
         stranger.send_bytes(STRANGERS[name])
-        assert stranger.is_closed_by_peer(), "it was answered"
+        assert stranger.is_closed_by_peer(), "the node sent a response"
         set_register(neighbour, "neighbours", f"after {name}")
-        # Of itself it may have something to say meanwhile: a slow disk, say.
-        lines = wait_for("the daemon to say why", lambda: told_of_a_peer(leader.said()[said:]))
+        # The daemon may log other lines meanwhile, for example about a slow disk.
+        lines = wait_for("the line in the log", lambda: lines_about_a_peer(leader.log_text()[length:]))
     assert len(lines) == 1, lines
-    assert leader.told().epoch == epoch
+    assert leader.await_quorum().epoch == epoch
 
 
-def test_an_unsupported_api_versions_is_answered_before_anything_else_is_asked(cluster: Cluster) -> None:
+def test_unsupported_api_versions_gets_a_response_first(cluster: Cluster) -> None:
     with cluster.leader().connect() as stranger:
         stranger.send_bytes(_request(18, 99, b""))
         key, low, high = 18, 0, APIS[18].max_version
         assert stranger.read_frame() == struct.pack(">ihihhh", 1, 35, 1, key, low, high)
 
 
-def test_half_a_request_waits_and_a_thousand_idle_bytes_are_no_harm(cluster: Cluster) -> None:
-    """A frame may come byte by byte."""
+def test_partial_request_waits_for_its_remaining_bytes(cluster: Cluster) -> None:
+    """A frame may arrive byte by byte."""
     leader = cluster.leader()
     request = _request(18, 0, b"")
     with leader.connect() as slow:
         for byte in request:
             slow.send_bytes(bytes([byte]))
-        answer = slow.read_frame()
-    assert struct.unpack_from(">ih", answer) == (1, 0)
+        response = slow.read_frame()
+    assert struct.unpack_from(">ih", response) == (1, 0)
     assert cluster.leader() is leader

@@ -1,4 +1,4 @@
-"""Fetch of the metadata log as a stock 4.x broker sends it: it halts on an answer it did not expect."""
+"""Fetch of the metadata log like a stock 4.x broker, which halts on unexpected responses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNKNOWN_TOPIC, INVALID_REQUEST, INCONSISTENT_CLUSTER_ID = 3, 42, 104
 
 
 LONG_MS = 30_000
-"""As long as a fetch may wait: who is answered only then has lost its patience."""
+"""A max wait so long that a test fails if a response comes only then."""
 LONG_S = LONG_MS / 1000
 
 
@@ -38,15 +38,15 @@ def wire(leader: Daemon) -> Iterator[Wire]:
         yield connected
 
 
-def _assert_names_leader(answer: Any, version: int, leader: Daemon, epoch: int) -> None:
-    """CurrentLeader in every answer, and from v16 on where that leader is: without it a broker halts."""
-    partition = partition_of(answer)
+def _assert_names_leader(response: Any, version: int, leader: Daemon, epoch: int) -> None:
+    """Every response must have CurrentLeader and, from v16 on, its endpoint: otherwise a broker halts."""
+    partition = partition_of(response)
     assert (partition.current_leader.leader_id, partition.current_leader.leader_epoch) == (
         leader.node_id,
         epoch,
     )
     if version >= 16:
-        endpoints = {(node.node_id, node.host, node.port) for node in answer.node_endpoints}
+        endpoints = {(node.node_id, node.host, node.port) for node in response.node_endpoints}
         assert (leader.node_id, "127.0.0.1", leader.port) in endpoints
 
 
@@ -54,14 +54,14 @@ def _assert_names_leader(answer: Any, version: int, leader: Daemon, epoch: int) 
 def test_observer_copies_the_log_byte_for_byte(
     cluster: Cluster, leader: Daemon, wire: Wire, version: int
 ) -> None:
-    quorum = leader.told()
+    quorum = leader.await_quorum()
     copied, high_watermark, offset, last_epoch = b"", -1, 0, 0
     while high_watermark < quorum.high_watermark or offset < high_watermark:
-        answer = fetch(wire, version, quorum.epoch, offset, last_epoch)
-        _assert_names_leader(answer, version, leader, quorum.epoch)
-        partition = partition_of(answer)
+        response = fetch(wire, version, quorum.epoch, offset, last_epoch)
+        _assert_names_leader(response, version, leader, quorum.epoch)
+        partition = partition_of(response)
         assert partition.error_code == NONE
-        assert partition.high_watermark >= high_watermark, "a broker halts when it goes down"
+        assert partition.high_watermark >= high_watermark, "a broker halts when the high watermark decreases"
         assert partition.log_start_offset == 0
         high_watermark = partition.high_watermark
         if partition.records:
@@ -72,10 +72,10 @@ def test_observer_copies_the_log_byte_for_byte(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_epoch_of_the_asker_decides_the_error_and_every_answer_names_the_leader(
+def test_error_depends_on_the_epoch_of_the_request_and_every_response_names_the_leader(
     cluster: Cluster, leader: Daemon, wire: Wire, version: int
 ) -> None:
-    epoch = leader.told().epoch
+    epoch = leader.await_quorum().epoch
     stale = fetch(wire, version, epoch - 1, 0, 0)
     _assert_names_leader(stale, version, leader, epoch)
     assert partition_of(stale).error_code == FENCED_EPOCH
@@ -95,14 +95,12 @@ def test_epoch_of_the_asker_decides_the_error_and_every_answer_names_the_leader(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_position_that_is_not_in_the_log_gets_the_diverging_epoch(
-    leader: Daemon, wire: Wire, version: int
-) -> None:
-    quorum = leader.told()
+def test_diverging_position_gets_the_diverging_epoch(leader: Daemon, wire: Wire, version: int) -> None:
+    quorum = leader.await_quorum()
     end = quorum.voters[leader.node_id]
-    answer = fetch(wire, version, quorum.epoch, end + 100, quorum.epoch)
-    _assert_names_leader(answer, version, leader, quorum.epoch)
-    partition = partition_of(answer)
+    response = fetch(wire, version, quorum.epoch, end + 100, quorum.epoch)
+    _assert_names_leader(response, version, leader, quorum.epoch)
+    partition = partition_of(response)
     assert partition.error_code == NONE
     assert not partition.records
     assert (partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset) == (quorum.epoch, end)
@@ -114,7 +112,7 @@ def test_fetch_at_the_end_waits_and_a_new_record_wakes_it(
     cluster: Cluster, leader: Daemon, version: int
 ) -> None:
     cluster.wait_until_level()
-    quorum = leader.told()
+    quorum = leader.await_quorum()
     end = quorum.voters[leader.node_id]
 
     def write() -> None:
@@ -125,33 +123,33 @@ def test_fetch_at_the_end_waits_and_a_new_record_wakes_it(
     later.start()
     known = {"high_watermark": quorum.high_watermark} if version >= 18 else {}
     with Wire(leader.address, LONG_S * 0.8) as hasty:
-        answer = fetch(hasty, version, quorum.epoch, end, quorum.epoch, max_wait_ms=LONG_MS, **known)
+        response = fetch(hasty, version, quorum.epoch, end, quorum.epoch, max_wait_ms=LONG_MS, **known)
     later.join()
-    partition = partition_of(answer)
+    partition = partition_of(response)
     assert partition.records or partition.high_watermark > quorum.high_watermark
 
 
-def test_high_watermark_known_too_low_is_answered_at_once(cluster: Cluster, leader: Daemon) -> None:
-    """Fetch v18 tells what the observer knows; a higher one must not wait for MaxWaitMs."""
+def test_newer_high_watermark_is_returned_at_once(cluster: Cluster, leader: Daemon) -> None:
+    """Fetch v18 has the high watermark that the observer knows; a newer one is returned without waiting."""
     cluster.wait_until_level()
-    quorum = leader.told()
+    quorum = leader.await_quorum()
     end = quorum.voters[leader.node_id]
     with Wire(leader.address, LONG_S * 0.8) as hasty:
-        answer = fetch(hasty, 18, quorum.epoch, end, quorum.epoch, max_wait_ms=LONG_MS, high_watermark=1)
-    assert partition_of(answer).high_watermark == quorum.high_watermark
+        response = fetch(hasty, 18, quorum.epoch, end, quorum.epoch, max_wait_ms=LONG_MS, high_watermark=1)
+    assert partition_of(response).high_watermark == quorum.high_watermark
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_other_cluster_and_other_topic_are_refused_without_halting_a_broker(
     leader: Daemon, wire: Wire, version: int
 ) -> None:
-    epoch = leader.told().epoch
-    answer = fetch(wire, version, epoch, 0, 0, cluster_id="not-this-cluster-at-all")
-    assert answer.error_code == INCONSISTENT_CLUSTER_ID
+    epoch = leader.await_quorum().epoch
+    response = fetch(wire, version, epoch, 0, 0, cluster_id="not-this-cluster-at-all")
+    assert response.error_code == INCONSISTENT_CLUSTER_ID
     stranger = {"topic": "orders"} if version < 13 else {"topic_id": uuid.UUID(int=0xFEED)}
-    answer = fetch(wire, version, epoch, 0, 0, topic=stranger)
-    codes = {int(answer.error_code)} | {
-        int(p.error_code) for topic in answer.responses for p in topic.partitions
+    response = fetch(wire, version, epoch, 0, 0, topic=stranger)
+    codes = {int(response.error_code)} | {
+        int(p.error_code) for topic in response.responses for p in topic.partitions
     }
     assert codes & {UNKNOWN_TOPIC, UNKNOWN_TOPIC_ID}, codes
     assert INVALID_REQUEST not in codes, "a broker halts on INVALID_REQUEST"
@@ -160,17 +158,17 @@ def test_other_cluster_and_other_topic_are_refused_without_halting_a_broker(
 def test_observer_is_listed_and_its_fetches_do_not_count_towards_the_majority(
     leader: Daemon, wire: Wire
 ) -> None:
-    quorum = leader.told()
+    quorum = leader.await_quorum()
     fetch(wire, 17, quorum.epoch, quorum.high_watermark, quorum.epoch)
-    told = leader.told()
-    assert told.observers[BROKER] == quorum.high_watermark
-    assert BROKER not in told.voters
+    described = leader.await_quorum()
+    assert described.observers[BROKER] == quorum.high_watermark
+    assert BROKER not in described.voters
 
 
 def test_high_watermark_never_goes_down_over_a_change_of_leaders(cluster: Cluster) -> None:
-    """A new leader says -1 until it has committed a record of its own epoch."""
+    """A new leader returns -1 until it has committed a record of its own epoch."""
     old = cluster.leader()
-    seen = old.told().high_watermark
+    seen = old.await_quorum().high_watermark
     old.kill()
     try:
         watermarks = []

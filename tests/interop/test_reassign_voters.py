@@ -1,4 +1,4 @@
-"""Stock requests for other voters (KIP-853), as kio encodes them, and what kafka-python sees of it."""
+"""Stock requests for voter changes (KIP-853), encoded by kio, and their effect as kafka-python sees it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         newcomer.start()
         started.daemons[NEWCOMER] = newcomer
         try:
-            wait_for("the newcomer to fetch", lambda: NEWCOMER in started.leader_says().observers)
+            wait_for("the newcomer to fetch", lambda: NEWCOMER in started.leader_quorum().observers)
             yield started
         finally:
             newcomer.stop()
@@ -73,31 +73,31 @@ def remove(wire: Wire, daemon: Daemon, directory_id: uuid.UUID | None = None) ->
     )
 
 
-def until_done(ask: Any) -> None:
-    """As stock clients do: again while the answer is one of those that get better."""
+def until_done(send: Any) -> None:
+    """Repeat a request while its error is retriable, like stock clients."""
 
     def done() -> bool:
-        answer = ask()
-        assert answer.error_code in (ErrorCode.none, *RETRIED), answer
-        return bool(answer.error_code is ErrorCode.none)
+        response = send()
+        assert response.error_code in (ErrorCode.none, *RETRIED), response
+        return bool(response.error_code is ErrorCode.none)
 
     wait_for("the change of voters", done)
 
 
-def voters_told(quorum: Cluster) -> tuple[int, set[int], set[int]]:
-    """Leader, voters and observers as kafka-python has them from any node."""
+def described_voters(quorum: Cluster) -> tuple[int, set[int], set[int]]:
+    """Leader, voters and observers as kafka-python reads them from any node."""
     return describe_by_kafka_python(quorum.bootstrap)
 
 
-@pytest.mark.parametrize("asked", ["leader", "follower"])
-def test_a_voter_is_added_and_removed(quorum: Cluster, asked: str) -> None:
+@pytest.mark.parametrize("queried", ["leader", "follower"])
+def test_voter_is_added_and_removed(quorum: Cluster, queried: str) -> None:
     leader = quorum.leader()
     newcomer = quorum[NEWCOMER]
     voters = set(quorum.daemons) - {NEWCOMER}
     other = next(daemon for daemon in quorum.others(leader) if daemon is not newcomer)
-    with (leader if asked == "leader" else other).connect() as wire:
+    with (leader if queried == "leader" else other).connect() as wire:
         until_done(lambda: add(wire, newcomer))
-        assert voters_told(quorum) == (leader.node_id, voters | {NEWCOMER}, set())
+        assert described_voters(quorum) == (leader.node_id, voters | {NEWCOMER}, set())
 
         again = add(wire, newcomer)
         assert again.error_code is ErrorCode.duplicate_voter
@@ -105,13 +105,13 @@ def test_a_voter_is_added_and_removed(quorum: Cluster, asked: str) -> None:
         assert remove(wire, newcomer, ANOTHER_DISK).error_code is ErrorCode.voter_not_found
 
         until_done(lambda: remove(wire, newcomer))
-        leader_told, voters_now, observers = voters_told(quorum)
-        assert (leader_told, voters_now) == (leader.node_id, voters)
+        described_leader, voters_now, observers = described_voters(quorum)
+        assert (described_leader, voters_now) == (leader.node_id, voters)
         assert observers <= {NEWCOMER}
         assert remove(wire, newcomer).error_code is ErrorCode.voter_not_found
 
 
-def test_a_replica_that_nobody_reaches_or_that_has_not_fetched_gets_no_vote(quorum: Cluster) -> None:
+def test_unreachable_replica_or_one_that_has_not_fetched_gets_no_vote(quorum: Cluster) -> None:
     newcomer = quorum[NEWCOMER]
     with quorum.leader().connect() as wire:
         nowhere = add_raft_voter.Listener(name="CONTROLLER", host="127.0.0.1", port=u16(free_port()))
@@ -121,16 +121,16 @@ def test_a_replica_that_nobody_reaches_or_that_has_not_fetched_gets_no_vote(quor
         stranger = add(wire, newcomer, voter_directory_id=ANOTHER_DISK, timeout=timedelta(seconds=1))
         assert stranger.error_code is ErrorCode.request_timed_out
         assert stranger.error_message
-    assert NEWCOMER not in voters_told(quorum)[1]
+    assert NEWCOMER not in described_voters(quorum)[1]
 
 
-def test_another_cluster_is_refused(quorum: Cluster) -> None:
+def test_other_cluster_id_is_rejected(quorum: Cluster) -> None:
     with quorum.leader().connect() as wire:
-        answer = add(wire, quorum[NEWCOMER], cluster_id="x" * 22)
-    assert answer.error_code is ErrorCode.inconsistent_cluster_id
+        response = add(wire, quorum[NEWCOMER], cluster_id="x" * 22)
+    assert response.error_code is ErrorCode.inconsistent_cluster_id
 
 
-def test_a_client_that_looks_for_the_controller_itself_is_told_to(quorum: Cluster) -> None:
+def test_client_that_finds_the_controller_itself_gets_not_controller(quorum: Cluster) -> None:
     follower = quorum.others(quorum.leader())[0]
     with follower.connect() as wire:
         wire.ask(
@@ -142,16 +142,16 @@ def test_a_client_that_looks_for_the_controller_itself_is_told_to(quorum: Cluste
         assert remove(wire, follower).error_code is ErrorCode.not_leader_or_follower
 
 
-def test_the_leader_itself_is_removed_and_comes_back(quorum: Cluster) -> None:
+def test_leader_is_removed_and_added_again(quorum: Cluster) -> None:
     leader = quorum.leader()
     voters = set(quorum.daemons) - {NEWCOMER}
     with leader.connect() as wire:
         set_register(wire, "kept", "before")
         until_done(lambda: remove(wire, leader))
     successor = quorum.leader(besides=leader.node_id)
-    leader_told, voters_now, _ = voters_told(quorum)
-    assert (leader_told, voters_now) == (successor.node_id, voters - {leader.node_id})
+    described_leader, voters_now, _ = described_voters(quorum)
+    assert (described_leader, voters_now) == (successor.node_id, voters - {leader.node_id})
     with successor.connect() as wire:
         assert get_registers(wire, "kept") == {"kept": "before"}
         until_done(lambda: add(wire, leader))
-    assert voters_told(quorum)[:2] == (successor.node_id, voters)
+    assert described_voters(quorum)[:2] == (successor.node_id, voters)

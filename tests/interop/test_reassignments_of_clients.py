@@ -36,13 +36,13 @@ def admin(cluster: Cluster) -> Iterator[KafkaAdminClient]:
     yield client
     client.close()
     for thing in gc.get_objects():
-        # kafka-python forgets sockets whose connection was refused.
+        # kafka-python leaves sockets open whose connection was refused.
         if type(thing) is socket.socket and thing.fileno() != -1:
             thing.close()
 
 
 def under_way(admin: KafkaAdminClient, name: str) -> dict[int, Any]:
-    return {p.partition: told for p, told in admin.list_partition_reassignments({name: [0, 1]}).items()}
+    return {p.partition: state for p, state in admin.list_partition_reassignments({name: [0, 1]}).items()}
 
 
 def leaders(cluster: Cluster, name: str) -> list[int]:
@@ -50,12 +50,12 @@ def leaders(cluster: Cluster, name: str) -> list[int]:
     return [p.leader for _, p in sorted(client.list_topics(name, PATIENCE_S).topics[name].partitions.items())]
 
 
-def test_a_reassignment_is_begun_listed_and_cancelled(cluster: Cluster, admin: KafkaAdminClient) -> None:
+def test_reassignment_is_started_listed_and_cancelled(cluster: Cluster, admin: KafkaAdminClient) -> None:
     name = f"topic-{uuid.uuid4()}"
     admin.create_topics({name: {"assignments": {0: [101, 102], 1: [102, 101]}}}, wait_for_metadata=True)
     admin.alter_partition_reassignments({Partition(name, 0): [103, 101], Partition(name, 1): [101, 102]})
     moving = {0: {"replicas": [103, 101, 102], "adding_replicas": [103], "removing_replicas": [102]}}
-    assert under_way(admin, name) == moving, "the other one was put in another order at once"
+    assert under_way(admin, name) == moving, "a new order of the same replicas takes effect at once"
     admin.alter_partition_reassignments({Partition(name, 0): None})
     assert under_way(admin, name) == {}
     admin.delete_topics([name])
@@ -65,7 +65,7 @@ def test_preferred_leaders_are_elected(cluster: Cluster, admin: KafkaAdminClient
     name = f"topic-{uuid.uuid4()}"
     admin.create_topics({name: {"assignments": {0: [101, 102], 1: [102, 101]}}}, wait_for_metadata=True)
     admin.alter_partition_reassignments({Partition(name, 0): [102, 101], Partition(name, 1): [101, 102]})
-    wait_for("the leaders of before", lambda: leaders(cluster, name) == [101, 102])
+    wait_for("the original leaders", lambda: leaders(cluster, name) == [101, 102])
     admin.elect_leaders(PREFERRED, {name: [0]})
     wait_for("one leader to change", lambda: leaders(cluster, name) == [102, 102])
     client = AdminClient({"bootstrap.servers": cluster.bootstrap})

@@ -35,36 +35,35 @@ BROKERS = (101, 102, 103)
 
 @pytest.fixture(scope="module", autouse=True)
 def _brokers(cluster: Cluster) -> Iterator[None]:
-    """Three of them, on two racks."""
+    """Three brokers on two racks."""
     with brokers(cluster, BROKERS, ("a", "a", "b")):
         yield
 
 
 @pytest.fixture(params=["leader", "follower"])
 def admin(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[KafkaAdminClient]:
-    """It is given one node as bootstrap server."""
+    """A client with one node as bootstrap server."""
     leader = cluster.leader()
-    asked = leader if request.param == "leader" else cluster.others(leader)[0]
-    client = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{asked.port}", client_id="topics", **PATIENT)
+    queried = leader if request.param == "leader" else cluster.others(leader)[0]
+    client = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{queried.port}", client_id="topics", **PATIENT)
     yield client
     client.close()
     for thing in gc.get_objects():
-        # kafka-python forgets sockets whose connection was refused.
+        # kafka-python leaves sockets open whose connection was refused.
         if type(thing) is socket.socket and thing.fileno() != -1:
             thing.close()
 
 
 @pytest.fixture
 def name(admin: KafkaAdminClient) -> Iterator[str]:
-    """Of a topic that is gone afterwards."""
+    """The name of a topic that is deleted afterwards."""
     name = f"topic-{uuid.uuid4()}"
     yield name
     admin.delete_topics([name], raise_errors=False)
 
 
 def described(admin: KafkaAdminClient, name: str, count: int) -> list[dict[str, Any]]:
-    """The partitions of a topic, once there are as many: this client asks any node, and they hear of a change one
-    after the other."""
+    """Wait for the partitions of a topic: the client queries any node, and each applies a change at its own time."""
 
     def look() -> list[dict[str, Any]] | None:
         (topic,) = admin.describe_topics([name])
@@ -76,7 +75,7 @@ def described(admin: KafkaAdminClient, name: str, count: int) -> list[dict[str, 
     return found
 
 
-def test_a_topic_is_made_seen_everywhere_and_deleted(
+def test_topic_is_created_listed_on_every_node_and_deleted(
     cluster: Cluster, admin: KafkaAdminClient, name: str
 ) -> None:
     wanted = {name: {"num_partitions": 6, "replication_factor": 2, "configs": {"retention.ms": "5000"}}}
@@ -85,31 +84,31 @@ def test_a_topic_is_made_seen_everywhere_and_deleted(
     assert made["configs"]["retention.ms"]["value"] == "5000"
     for daemon in cluster:
         other = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{daemon.port}", **PATIENT)
-        wait_for("the topic to be seen", lambda other=other: name in other.list_topics())
+        wait_for("the topic to be listed", lambda other=other: name in other.list_topics())
         other.close()
-    told = described(admin, name, 6)
-    assert [partition["partition_index"] for partition in told] == list(range(6))
-    leaders = [partition["leader_id"] for partition in told]
+    found = described(admin, name, 6)
+    assert [partition["partition_index"] for partition in found] == list(range(6))
+    leaders = [partition["leader_id"] for partition in found]
     assert sorted(leaders) == [101, 101, 102, 102, 103, 103]
-    for partition in told:
+    for partition in found:
         assert partition["replica_nodes"] == partition["isr_nodes"]
-        assert 103 in partition["replica_nodes"], "the only broker of rack b"
+        assert 103 in partition["replica_nodes"], "the only broker on rack b"
         assert partition["offline_replicas"] == []
     assert admin.delete_topics([name])["topics"][0]["error_code"] == 0
-    wait_for("the topic to be gone", lambda: name not in admin.list_topics())
+    wait_for("the topic to be deleted", lambda: name not in admin.list_topics())
 
 
-def test_a_topic_is_deleted_by_its_id(admin: KafkaAdminClient, name: str) -> None:
+def test_topic_is_deleted_by_its_id(admin: KafkaAdminClient, name: str) -> None:
     (made,) = admin.create_topics({name: {"num_partitions": 1}})["topics"]
     (deleted,) = admin.delete_topics([uuid.UUID(str(made["topic_id"]))])["topics"]
     assert (deleted["name"], deleted["error_code"]) == (name, 0)
 
 
-def test_an_assignment_is_taken_as_it_is(admin: KafkaAdminClient, name: str) -> None:
+def test_manual_assignment_is_used_unchanged(admin: KafkaAdminClient, name: str) -> None:
     admin.create_topics({name: {"assignments": {0: [103, 101], 1: [102, 103]}}}, wait_for_metadata=True)
-    told = described(admin, name, 2)
-    assert [partition["replica_nodes"] for partition in told] == [[103, 101], [102, 103]]
-    assert [partition["leader_id"] for partition in told] == [103, 102]
+    found = described(admin, name, 2)
+    assert [partition["replica_nodes"] for partition in found] == [[103, 101], [102, 103]]
+    assert [partition["leader_id"] for partition in found] == [103, 102]
 
 
 def test_partitions_are_added_and_paged_through(admin: KafkaAdminClient, name: str) -> None:
@@ -119,11 +118,11 @@ def test_partitions_are_added_and_paged_through(admin: KafkaAdminClient, name: s
         admin.create_partitions({name: PartitionsOfPython(5)})
 
     def page() -> list[int]:
-        """Of any node: they hear of it one after the other."""
-        told = admin.describe_topic_partitions([name], response_partition_limit=3)
-        cursor = told["next_cursor"]
+        """Read one page of partitions from any node."""
+        found = admin.describe_topic_partitions([name], response_partition_limit=3)
+        cursor = found["next_cursor"]
         return [
-            *(partition["partition_index"] for partition in told["topics"][0]["partitions"]),
+            *(partition["partition_index"] for partition in found["topics"][0]["partitions"]),
             cursor["partition_index"] if cursor else -1,
         ]
 
@@ -133,7 +132,7 @@ def test_partitions_are_added_and_paged_through(admin: KafkaAdminClient, name: s
     described(admin, name, 5)
 
 
-def test_what_cannot_be_is_refused_with_kafkas_errors(admin: KafkaAdminClient, name: str) -> None:
+def test_invalid_requests_get_the_errors_of_kafka(admin: KafkaAdminClient, name: str) -> None:
     admin.create_topics({name: {"num_partitions": 1}})
     for wanted, error in (
         ({name: {}}, TopicAlreadyExistsError),
@@ -149,10 +148,10 @@ def test_what_cannot_be_is_refused_with_kafkas_errors(admin: KafkaAdminClient, n
     assert "new" not in admin.list_topics()
 
 
-def test_validate_only_adds_no_partitions(admin: KafkaAdminClient) -> None:
-    (told,) = admin.create_topics({"only-asked": {"num_partitions": 3}}, validate_only=True)["topics"]
-    assert (told["error_code"], told["num_partitions"]) == (0, 3)
-    assert "only-asked" not in admin.list_topics()
+def test_validate_only_creates_no_topic(admin: KafkaAdminClient) -> None:
+    (found,) = admin.create_topics({"only-validated": {"num_partitions": 3}}, validate_only=True)["topics"]
+    assert (found["error_code"], found["num_partitions"]) == (0, 3)
+    assert "only-validated" not in admin.list_topics()
 
 
 def test_configs_of_a_topic(admin: KafkaAdminClient, name: str) -> None:
@@ -161,9 +160,9 @@ def test_configs_of_a_topic(admin: KafkaAdminClient, name: str) -> None:
     admin.alter_configs([ConfigResource("TOPIC", name, {"min.insync.replicas": ("DELETE", None)})])
     refused = ConfigResource("TOPIC", name, {"unclean.leader.election.enable": "maybe"})
     assert "must be true or false" in admin.alter_configs([refused])["topic"][name]
-    told = admin.describe_configs([ConfigResource("TOPIC", name)], config_filter="all")["topic"][name]
+    found = admin.describe_configs([ConfigResource("TOPIC", name)], config_filter="all")["topic"][name]
     assert {
-        key: (told[key]["value"], told[key]["config_source"], told[key]["config_type"])
+        key: (found[key]["value"], found[key]["config_source"], found[key]["config_type"])
         for key in ("cleanup.policy", "min.insync.replicas")
     } == {
         "cleanup.policy": ("delete,compact", "DYNAMIC_TOPIC_CONFIG", "LIST"),
@@ -171,31 +170,31 @@ def test_configs_of_a_topic(admin: KafkaAdminClient, name: str) -> None:
     }
 
 
-def test_registered_brokers_are_told_beside_the_nodes_of_the_quorum(
+def test_registered_brokers_are_listed_with_the_nodes_of_the_quorum(
     cluster: Cluster, admin: KafkaAdminClient
 ) -> None:
-    def told() -> dict[int, str | None]:
+    def listed_brokers() -> dict[int, str | None]:
         return {node["broker_id"]: node["rack"] for node in admin.describe_cluster()["brokers"]}
 
     expected = {**dict.fromkeys(cluster.daemons), 101: "a", 102: "a", 103: "b"}
-    wait_for("the brokers to be told", lambda: told() == expected)
+    wait_for("the brokers to be listed", lambda: listed_brokers() == expected)
 
 
-def test_a_reader_that_skips_no_tags_is_told_of_brokers_too(cluster: Cluster) -> None:
+def test_client_that_rejects_unknown_tags_gets_the_brokers_too(cluster: Cluster) -> None:
     request = describe_cluster.DescribeClusterRequest(
         include_cluster_authorized_operations=False, endpoint_type=i8(1)
     )
     expected = {**dict.fromkeys(cluster.daemons), 101: "a", 102: "a", 103: "b"}
 
-    def told(wire: Wire) -> dict[int, str | None]:
+    def listed_brokers(wire: Wire) -> dict[int, str | None]:
         return {broker.broker_id: broker.rack for broker in wire.ask(request).brokers}
 
     for daemon in cluster:
         with daemon.connect() as wire:
-            wait_for("the brokers to be told", lambda wire=wire: told(wire) == expected)
+            wait_for("the brokers to be listed", lambda wire=wire: listed_brokers(wire) == expected)
 
 
-def test_confluent_kafka_does_all_of_it_too(cluster: Cluster) -> None:
+def test_topics_and_configs_through_confluent_kafka(cluster: Cluster) -> None:
     client = AdminClient({"bootstrap.servers": cluster.bootstrap})
     name = f"topic-{uuid.uuid4()}"
     client.create_topics([NewTopic(name, 3, 2, config={"retention.ms": "5000"})])[name].result(PATIENCE_S)
@@ -217,14 +216,14 @@ def test_confluent_kafka_does_all_of_it_too(cluster: Cluster) -> None:
         incremental_configs=[ConfigEntry("segment.ms", "1234", incremental_operation=AlterConfigOpType.SET)],
     )
     client.incremental_alter_configs([resource])[resource].result(PATIENCE_S)
-    asked = ResourceOfConfluent(ResourceOfConfluent.Type.TOPIC, name)
-    told = client.describe_configs([asked])[asked].result(PATIENCE_S)
-    assert (told["retention.ms"].value, told["segment.ms"].value) == ("5000", "1234")
-    assert told["segment.bytes"].is_default
+    queried = ResourceOfConfluent(ResourceOfConfluent.Type.TOPIC, name)
+    found = client.describe_configs([queried])[queried].result(PATIENCE_S)
+    assert (found["retention.ms"].value, found["segment.ms"].value) == ("5000", "1234")
+    assert found["segment.bytes"].is_default
     client.delete_topics([name])[name].result(PATIENCE_S)
 
 
-def test_topics_outlive_the_leader_and_are_made_under_the_next_one(cluster: Cluster) -> None:
+def test_topics_survive_the_leader_and_are_created_under_the_next_one(cluster: Cluster) -> None:
     client = AdminClient({"bootstrap.servers": cluster.bootstrap})
     before, after = f"before-{uuid.uuid4()}", f"after-{uuid.uuid4()}"
     client.create_topics([NewTopic(before, 3, 3)])[before].result(PATIENCE_S)

@@ -1,4 +1,4 @@
-"""The table of verbs in docs/stock-kafka.md: it is what the kept results say. `make stock-tools` finds them."""
+"""The table of verbs in docs/stock-kafka.md matches the recorded results of `make stock-tools`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.interop.stock_tools.verbs import ROWS, STOPPED_ROWS, TOOLS
 COMMANDS = [row.command for row in (*ROWS, *STOPPED_ROWS)]
 
 
-def test_every_row_has_a_name_of_its_own() -> None:
+def test_row_names_are_unique() -> None:
     assert len(set(COMMANDS)) == len(COMMANDS)
 
 
@@ -17,8 +17,8 @@ def test_every_tool_has_a_row() -> None:
     assert {command.split()[0] for command in COMMANDS} == set(TOOLS)
 
 
-def test_the_page_is_what_was_found_last() -> None:
-    assert PAGE.read_text() == page(kept()), "write it anew: python -m tests.interop.stock_tools.results"
+def test_page_matches_the_recorded_results() -> None:
+    assert PAGE.read_text() == page(kept()), "rewrite it: python -m tests.interop.stock_tools.results"
 
 
 def test_failures_are_numbered_and_explained_once() -> None:

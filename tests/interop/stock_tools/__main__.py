@@ -1,14 +1,14 @@
-"""`make stock-tools`: Kafka's own command-line tools, brokers and controllers beside quorumd, and how fast they read.
+"""`make stock-tools`: Kafka's own command-line tools, brokers and controllers with quorumd, and their speed.
 
     --only verbs        every verb of the tools on 4.0 to 4.4 in both voter styles; writes docs/stock-kafka.md
-    --only brokers      plans, killed brokers, and the log that all of it left, read by both sides
+    --only brokers      plans, killed brokers, and the resulting log, read by both sides
     --only controllers  a stock controller among the voters while leaders are killed
     --only kills        VerifiableProducer while leaders are killed
-    --only configs      a stock controller's verdicts of thousands of changes of configs
-    --only speed        how long kafka-dump-log and quorumd take for a log
+    --only configs      a stock controller's verdicts on thousands of config changes
+    --only speed        the time that kafka-dump-log and quorumd need for a log
 
-Needs Java and, for the first run, Maven, which gets Kafka's jars into build/stock-tools. Each claim is tried
-against real processes; a table says what came of it. Exit code 1 unless all hold.
+Needs Java and, for the first run, Maven, which downloads Kafka's jars to build/stock-tools. Each claim is tested
+against real processes; a table shows the verdicts. The exit code is 1 unless all claims hold.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ JARS = Path("build/stock-tools")
 BROKERS = (101, 102, 103, 104)
 RACKS = ("a", "b", "c", "c")
 DAEMONS = "metadata.log.segment.bytes=64KiB\nbroker.session.timeout.ms=15000\n"
-"""Small segments, so that there are several, and a broker that is killed is soon taken for gone."""
+"""Small segments, so that there are several, and a short session timeout for killed brokers."""
 PARTS = ("brokers", "configs", "controllers", "kills", "speed", "verbs")
 VERSIONS = {"4.0.2": "4.0.2", "4.1.2": "4.1.2", "4.3.1": "4.3.1", "4.4.0": "4.3.1"}
-"""Of brokers in the table of verbs, and of the tools: Maven Central has no kafka-tools 4.4.0."""
+"""Versions of the brokers in the table of verbs, with those of the tools: Maven Central has no kafka-tools 4.4.0."""
 DEFAULT = "4.3.1"
 CONTROLLER = 3
 
 
-def tell(text: str) -> None:
+def report(text: str) -> None:
     click.echo(text, err=True)
 
 
@@ -85,14 +85,14 @@ def main(
     console = Console()
     verdicts: list[Verdict] = []
     folder = Path(tempfile.mkdtemp(prefix="quorumd-stock-tools-"))
-    speed = Speed(tools, folder, records, rounds, tell)
+    speed = Speed(tools, folder, records, rounds, report)
     parts: dict[str, Callable[[], list[Verdict]]] = {
         "brokers": lambda: on_brokers(tools, folder),
-        "configs": lambda: judge([("configs", Configs(fetched(RELEASE, None), folder).steps())], tell),
+        "configs": lambda: judge([("configs", Configs(fetched(RELEASE, None), folder).steps())], report),
         "controllers": lambda: with_a_controller(tools, folder, seconds),
         "kills": lambda: under_a_producer(tools, folder, seconds),
         "verbs": lambda: table_of_verbs(kafka, version, Style(style) if style else None, folder),
-        "speed": lambda: judge([("speed", speed.steps())], tell),
+        "speed": lambda: judge([("speed", speed.steps())], report),
     }
     for part in only or PARTS:
         verdicts += parts[part]()
@@ -105,7 +105,7 @@ def main(
 
 
 def on_brokers(tools: StockTools, folder: Path) -> list[Verdict]:
-    """The log that is read at the end is the one of all that happened before."""
+    """Run all steps on one cluster; the logs are read at the end."""
     racks = dict(zip(BROKERS, RACKS, strict=True))
     with (
         running_cluster(folder / "cluster", extra=DAEMONS, release=tools.release) as cluster,
@@ -123,13 +123,13 @@ def on_brokers(tools: StockTools, folder: Path) -> list[Verdict]:
                 ("brokers", brokers.steps()),
                 ("logs", logs.steps_at_work()),
             ],
-            tell,
+            report,
         )
-    return verdicts + judge([("logs", logs.steps())], tell)
+    return verdicts + judge([("logs", logs.steps())], report)
 
 
 def fetched(kafka: str, version: str | None) -> StockTools:
-    """Brokers of that version and the tools for it. Ends the process if they are not to be had."""
+    """Brokers of that version and the tools for it. Exits the process if they cannot be downloaded."""
     try:
         return stock_tools(JARS, kafka, version or VERSIONS.get(kafka, kafka))
     except ToolsMissing as missing:
@@ -139,14 +139,14 @@ def fetched(kafka: str, version: str | None) -> StockTools:
 def table_of_verbs(
     kafka: str | None, version: str | None, style: Style | None, folder: Path
 ) -> list[Verdict]:
-    """Column by column; each that was run replaces its former results."""
+    """Run column by column; each replaces its previous results."""
     verdicts = []
     for release in [kafka] if kafka else VERSIONS:
         tools = fetched(release, version)
         for each in [style] if style else Style:
             column = f"{release} {each}"
             with running_cell(tools, release, each, folder / column.replace(" ", "-")) as cell:
-                found = cell.run(tell)
+                found = cell.run(report)
             keep(column, found)
             broken = {command: why for command, why in found.items() if why not in (YES, NOT_THERE)}
             verdicts.append(Verdict(column, "verbs", HOLDS, f"{len(found) - len(broken)} of {len(found)}"))
@@ -155,24 +155,24 @@ def table_of_verbs(
 
 
 def under_a_producer(tools: StockTools, folder: Path, seconds: float) -> list[Verdict]:
-    """Three daemons and three brokers."""
+    """VerifiableProducer on three daemons and three brokers."""
     racks = dict(zip(BROKERS[:3], RACKS[:3], strict=True))
     with (
         running_cluster(folder / "killed", extra=QUICK, release=tools.release) as cluster,
         kafka_brokers(tools, cluster, racks, folder / "killed") as started,
     ):
         kills = Kills(tools, cluster, started, seconds, folder)
-        return judge([("kills", kills.steps())], tell)
+        return judge([("kills", kills.steps())], report)
 
 
 def with_a_controller(tools: StockTools, folder: Path, seconds: float) -> list[Verdict]:
-    """Two daemons and a stock controller as the voters."""
+    """Run two daemons and a stock controller as the voters."""
     with running_cluster(
         folder / "mixed", size=CONTROLLER - 1, extra=QUICK, release=tools.release
     ) as cluster:
         stock = KafkaController(tools, cluster, CONTROLLER, folder / f"controller-{CONTROLLER}")
         try:
-            return judge([("controllers", Controllers(cluster, stock, seconds).steps())], tell)
+            return judge([("controllers", Controllers(cluster, stock, seconds).steps())], report)
         finally:
             stock.stop()
 

@@ -1,4 +1,4 @@
-"""What Kafka's own brokers, clients and tools do on a quorum of quorumd: no record is lost or seen twice."""
+"""Kafka's own brokers, clients and tools on a quorum of quorumd: no record is lost or read twice."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CROWDED = ("101:102:103", "102:103:101", "103:101:102", "101:103:102", "102:101:
 SIZES = {ORDERS: 6, "payments": 90}
 """Partitions of the topics. Only the first gets records; the other fills segments of the quorum's log."""
 RECORDS = 10_000
-"""That the first topic begins with, 2 MB."""
+"""Records in the first topic at the start, 2 MB."""
 
 
 class Brokers:
@@ -37,7 +37,7 @@ class Brokers:
         self._bootstrap = ("--bootstrap-server", ",".join(broker.address for broker in brokers))
 
     def beginning(self) -> list[Step]:
-        """What everything else needs."""
+        """Steps that all others need."""
         return [
             (f"{len(self._brokers)} brokers start on {len(self._cluster.daemons)} daemons", self.start),
             ("kafka-topics makes topics; what is produced is consumed", self.produce),
@@ -52,7 +52,7 @@ class Brokers:
         return [
             ("kafka-leader-election gives every partition its preferred leader", self.elect),
             ("a broker is killed with kill -9: others lead, and it comes back in sync", self.kill),
-            ("a broker is told to stop: it leads nothing any more, ends, and comes back", self.shut_down),
+            ("a broker is shut down: it hands over its partitions, ends, and restarts", self.shut_down),
         ]
 
     def start(self) -> str:
@@ -72,20 +72,24 @@ class Brokers:
         return self._traffic.check("consumer")
 
     def upgrade(self) -> str:
-        """Nothing is changed by the release whose levels are there; a level that nobody knows is refused."""
+        """An upgrade to the current levels changes nothing; an unknown level is rejected."""
         same = ("--release-version", self._tools.release)
-        # Tools of an older release do not know it.
+        # Tools of an older release do not know the release.
         there = self._features(*(same if self._tools.are_of_brokers else ("--feature", "kraft.version=1")))
-        expect(f"exit code of what is so already: {there.stdout}{there.stderr}", there.returncode, 0)
+        expect(
+            f"exit code of an upgrade to the current levels: {there.stdout}{there.stderr}",
+            there.returncode,
+            0,
+        )
         newest = self._features("--feature", "metadata.version=99")
-        told = f"{newest.stdout}{newest.stderr}"
-        expect(f"exit code for a level that nobody knows: {told}", newest.returncode, 1)
+        printed = f"{newest.stdout}{newest.stderr}"
+        expect(f"exit code for an unknown level: {printed}", newest.returncode, 1)
         reason = "The active controller supports only versions 21 to 33"
-        expect(f"the reason is named: {told}", reason in told, True)
-        return "no change passes; " + next(line for line in told.splitlines() if reason in line).strip()
+        expect(f"the reason is named: {printed}", reason in printed, True)
+        return "no change passes; " + next(line for line in printed.splitlines() if reason in line).strip()
 
     def _features(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return self._tools.ask(FEATURES, *self._bootstrap, "upgrade", *arguments)
+        return self._tools.execute(FEATURES, *self._bootstrap, "upgrade", *arguments)
 
     def elect(self) -> str:
         which = ("--election-type", "preferred", "--all-topic-partitions")

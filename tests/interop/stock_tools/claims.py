@@ -1,4 +1,4 @@
-"""Claims, tried one after the other, and the table of what came of them."""
+"""Claims, tested one after the other, and the table of their verdicts."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from rich.table import Table
 from quorumd.errors import QuorumdError
 
 Step = tuple[str, Callable[[], str]]
-"""A claim, and what tries it: returns what was seen, raises where the claim does not hold."""
+"""A claim and its test, which returns what it saw and raises if the claim does not hold."""
 
 HOLDS, BROKEN, NOT_TRIED = "holds", "BROKEN", "not tried"
 SHOWN = 300
-"""Characters of what was found, of what was expected, of what a tool said."""
+"""Maximum characters shown of a value or of a tool's output."""
 _BREAKS = (AssertionError, LookupError, OSError, TypeError, json.JSONDecodeError, QuorumdError)
-"""What else says that a claim does not hold: an answer without what it should have, or none in time."""
+"""Other exceptions that show that a claim does not hold, such as incomplete or late responses."""
 
 
 class ClaimBroken(Exception):
-    """A claim does not hold: what was found instead."""
+    """A claim does not hold; the message has the actual result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A claim and what came of it: HOLDS, BROKEN or NOT_TRIED."""
+    """A claim with its outcome: HOLDS, BROKEN or NOT_TRIED."""
 
     about: str
     claim: str
@@ -37,7 +37,7 @@ class Verdict:
 
 
 def expect(what: str, found: object, expected: object) -> None:
-    """Raises ClaimBroken unless they are equal; of dictionaries it tells where they differ."""
+    """Raise ClaimBroken unless the values are equal; of dictionaries it names the entries that differ."""
     if found == expected:
         return
     if isinstance(found, dict) and isinstance(expected, dict):
@@ -47,13 +47,13 @@ def expect(what: str, found: object, expected: object) -> None:
 
 
 def shortened(value: object) -> str:
-    """As text, of SHOWN characters at most."""
+    """The text of a value, cut to SHOWN characters."""
     text = str(value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
-def judge(groups: Sequence[tuple[str, Sequence[Step]]], tell: Callable[[str], None]) -> list[Verdict]:
-    """Try claims about several things that build upon each other: behind a broken one nothing is tried."""
+def judge(groups: Sequence[tuple[str, Sequence[Step]]], report: Callable[[str], None]) -> list[Verdict]:
+    """Test groups of claims that build upon each other: those after a broken one are not tested."""
     found: list[Verdict] = []
     for about, claim, attempt in [(about, *step) for about, steps in groups for step in steps]:
         if found and found[-1].outcome != HOLDS:
@@ -63,7 +63,7 @@ def judge(groups: Sequence[tuple[str, Sequence[Step]]], tell: Callable[[str], No
             found.append(Verdict(about, claim, HOLDS, attempt()))
         except (ClaimBroken, *_BREAKS) as broken:
             found.append(Verdict(about, claim, BROKEN, f"{broken}" or type(broken).__name__))
-        tell(f"{about}: {claim}: {found[-1].outcome}")
+        report(f"{about}: {claim}: {found[-1].outcome}")
     return found
 
 

@@ -1,9 +1,9 @@
-"""Whether a stock controller and this one have the same verdict of the same changes of configs.
+"""Checks that a stock controller and quorumd's have the same verdicts on the same config changes.
 
     python -m tests.interop.stock_tools.configs --kafka 4.4.0
 
-records the verdicts of a stock controller in tests/support/data, where a unit test compares them. `make stock-tools`
-asks the stock controller again.
+records the verdicts of a stock controller in tests/support/data, which a unit test compares with quorumd's. `make
+stock-tools` repeats the recording and compares it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.support.processes.daemons import free_port, wait_for
 from tests.support.processes.wire import Wire
 
 RELEASE = "4.4.0"
-"""Whose configs are in the table of quorumd."""
+"""The release of the configs in quorumd's table."""
 SEED, COUNT = 13, 4000
 BROKER_ID = 101
 FEATURES = tuple(
@@ -51,7 +51,7 @@ def verdicts_of(release: str) -> Path:
 
 @contextmanager
 def stock_controller(tools: StockTools, folder: Path, *, remote: bool) -> Iterator[Wire]:
-    """A quorum of one stock controller, with a broker that is registered and never heard of again."""
+    """A quorum of one stock controller, with a registered broker that sends no more heartbeats."""
     folder.mkdir(parents=True)
     port = free_port()
     settings = {
@@ -120,15 +120,15 @@ def _registered(wire: Wire, cluster_id: str) -> bool:
     return int(alive.error_code) == 0 and not alive.is_fenced
 
 
-class Asked:
-    """One controller, and the resources that were made for the cases' bases."""
+class StockVerdicts:
+    """A stock controller, and the resources that were created with the base configs of the cases."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
         self._names: dict[str, str] = {}
 
     def verdict(self, case: Case) -> int:
-        """The error code of a case that is only validated."""
+        """The error code of a case, which is only validated."""
         if case.form == CREATE:
             return self._create("made", [(name, value) for name, _, value in case.operations], is_kept=False)
         name = self._resource(case)
@@ -139,12 +139,12 @@ class Asked:
             resource = replace.AlterConfigsResource(
                 resource_type=case.kind, resource_name=name, configs=configs
             )
-            answer = self._wire.ask(replace.AlterConfigsRequest(resources=(resource,), validate_only=True))
-            return int(answer.responses[0].error_code)
+            response = self._wire.ask(replace.AlterConfigsRequest(resources=(resource,), validate_only=True))
+            return int(response.responses[0].error_code)
         return self._alter(case, name, is_kept=False)
 
     def _resource(self, case: Case) -> str:
-        """One that has the case's base."""
+        """Create a resource with the base configs of a case, once, and return its name."""
         key = f"{case.kind}{sorted(case.base.items())}"
         if key not in self._names:
             name = "" if case.kind == 4 else f"resource-{len(self._names)}"
@@ -179,18 +179,18 @@ class Asked:
         return int(self._wire.ask(request).topics[0].error_code)
 
 
-def ask_stock(tools: StockTools, folder: Path, asked: list[Case]) -> list[tuple[Case, int]]:
-    """The cases with a stock controller's verdicts."""
+def stock_verdicts(tools: StockTools, folder: Path, wanted: list[Case]) -> list[tuple[Case, int]]:
+    """Return the cases with a stock controller's verdicts."""
     found: list[tuple[Case, int]] = []
     for remote in (False, True):
         with stock_controller(tools, folder / f"remote-{remote}", remote=remote) as wire:
-            controller = Asked(wire)
-            found += [(case, controller.verdict(case)) for case in asked if case.remote == remote]
+            controller = StockVerdicts(wire)
+            found += [(case, controller.verdict(case)) for case in wanted if case.remote == remote]
     return found
 
 
 class Configs:
-    """The claim that `make stock-tools` tries."""
+    """The claim for `make stock-tools`."""
 
     def __init__(self, tools: StockTools, folder: Path) -> None:
         self._tools = tools
@@ -201,11 +201,11 @@ class Configs:
 
     def _compare(self) -> str:
         known = {case.row(0): (case, verdict) for case, verdict in recorded(verdicts_of(RELEASE))}
-        asked = ask_stock(self._tools, self._folder, [case for case, _ in known.values()])
-        differing = [f"{case} {verdict}" for case, verdict in asked if known[case.row(0)][1] != verdict]
+        verdicts = stock_verdicts(self._tools, self._folder, [case for case, _ in known.values()])
+        differing = [f"{case} {verdict}" for case, verdict in verdicts if known[case.row(0)][1] != verdict]
         if differing:
-            raise ClaimBroken(f"{len(differing)} of {len(asked)}: {differing[:SHOWN_DIFFERENCES]}")
-        return f"{len(asked)} changes, {dict(Counter(verdict for _, verdict in asked))} by error code"
+            raise ClaimBroken(f"{len(differing)} of {len(verdicts)}: {differing[:SHOWN_DIFFERENCES]}")
+        return f"{len(verdicts)} changes, {dict(Counter(verdict for _, verdict in verdicts))} by error code"
 
 
 @click.command()
@@ -215,12 +215,12 @@ class Configs:
     "--folder", required=True, type=click.Path(path_type=Path), help="For the controllers; a new one."
 )
 def main(kafka: str, jars: Path, folder: Path) -> None:
-    """Record the verdicts of a stock controller anew."""
+    """Record the verdicts of a stock controller."""
     begun = time.monotonic()
-    asked = ask_stock(stock_tools(jars, kafka, "4.3.1"), folder, cases(SEED, COUNT))
+    verdicts = stock_verdicts(stock_tools(jars, kafka, "4.3.1"), folder, cases(SEED, COUNT))
     target = verdicts_of(kafka)
-    target.write_text("".join(f"{case.row(verdict)}\n" for case, verdict in asked), encoding="utf-8")
-    click.echo(f"{target}: {len(asked)} cases in {time.monotonic() - begun:.0f} s")
+    target.write_text("".join(f"{case.row(verdict)}\n" for case, verdict in verdicts), encoding="utf-8")
+    click.echo(f"{target}: {len(verdicts)} cases in {time.monotonic() - begun:.0f} s")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A stock Kafka controller as one of three voters: it leads, is followed and hands back while leaders are killed."""
+"""A stock Kafka controller as one of three voters: it leads, is followed and is replaced while leaders are killed."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.record_batch import BatchHeader, records, scan
 from tests.interop.stock_tools.claims import ClaimBroken, Step, expect
 from tests.interop.stock_tools.kafka_controller import KafkaController
-from tests.support.processes.daemons import ASKED_S, Cluster, Daemon, run_quorumd, wait_for
+from tests.support.processes.daemons import RESPONSE_TIMEOUT_S, Cluster, Daemon, run_quorumd, wait_for
 from tests.support.processes.requests import Quorum, quorum
 from tests.support.processes.wire import Wire
 
 BROKER = 4
 SECONDS_A_LEAD = 60
-"""At least once in so long the stock controller leads and hands back."""
-KILLS_APART_S = 8.0
+"""The stock controller leads and is replaced at least once per this time."""
+KILL_INTERVAL_S = 8.0
 PAUSE_S = 2.6
 """Longer than the fetch timeout of a stock controller."""
 DOWN_S = 1.5
-"""How long a killed node stays down once another one leads."""
+"""Time until a killed node is restarted after another one leads."""
 ATTEMPTS = 6
-"""At most so many leaders are killed until the stock controller leads."""
+"""Maximum number of leaders to kill until the stock controller leads."""
 Voter = Daemon | KafkaController
 
 
@@ -44,7 +44,7 @@ class Controllers:
         self._seconds = seconds
         self._voters: dict[int, Voter] = {**cluster.daemons, stock.node_id: stock}
         self._kills: list[tuple[int, int, float]] = []
-        """Who was killed, who led next, and after how many seconds."""
+        """Killed leader, next leader, and seconds between them."""
         self._writer = Writer([voter.address for voter in self._voters.values()])
         self._high_watermark = -1
 
@@ -69,13 +69,15 @@ class Controllers:
             *("--endpoint", f"CONTROLLER://127.0.0.1:{self._stock.port}", "--timeout", "120"),
         )
         expect(f"exit code of quorumd quorum add-voter: {done.stderr}", done.returncode, 0)
-        told = wait_for("three voters", lambda: self._told() if len(self._voters_told()) == 3 else None)
-        return f"voters {sorted(told.voters)}, led by node {told.leader} in epoch {told.epoch}"
+        known = wait_for(
+            "three voters", lambda: self._known_quorum() if len(self._known_voters()) == 3 else None
+        )
+        return f"voters {sorted(known.voters)}, led by node {known.leader} in epoch {known.epoch}"
 
     def run_commands(self) -> str:
         """Kill leaders until the stock controller leads; it lists no brokers and has no AlterQuorum."""
         for _ in range(ATTEMPTS):
-            if wait_for("a leader", self._told).leader == self._stock.node_id:
+            if wait_for("a leader", self._known_quorum).leader == self._stock.node_id:
                 break
             self._kill_the_leader(pausing=True)
             self._wait_until_all_follow()
@@ -83,20 +85,23 @@ class Controllers:
         listed = run_quorumd("brokers", "list", *server)
         expect(f"exit code of quorumd brokers list: {listed.stderr}", listed.returncode, 0)
         altered = run_quorumd("quorum", "alter", *server, "--cancel")
-        reason = f"node {self._stock.node_id} leads and does not speak AlterQuorum"
+        reason = f"node {self._stock.node_id}, is a stock Kafka controller without AlterQuorum"
         expect(f"the reason in {altered.stderr}", reason in altered.stderr, True)
         return altered.stderr.strip()
 
     def hurt(self) -> str:
-        """Kill whoever leads, again and again. Every other time the daemon that is left stands still meanwhile, or it
-        would be elected nearly always: it does not wait for its fetch timeout."""
+        """Kill the leader repeatedly.
+
+        Every other time the remaining daemon is paused meanwhile: otherwise it would be elected nearly always, since
+        it does not wait for its fetch timeout.
+        """
         ends = time.monotonic() + self._seconds
         with self._writer:
             while time.monotonic() < ends:
                 began = time.monotonic()
                 self._kill_the_leader(pausing=len(self._kills) % 2 == 0)
                 self._wait_until_all_follow()
-                time.sleep(max(0.0, began + KILLS_APART_S - time.monotonic()))
+                time.sleep(max(0.0, began + KILL_INTERVAL_S - time.monotonic()))
         self._high_watermark = self._wait_until_all_follow()
         writer = self._writer
         return (
@@ -106,7 +111,7 @@ class Controllers:
         )
 
     def _kill_the_leader(self, *, pausing: bool) -> None:
-        leader = self._voters[wait_for("a leader", self._told).leader]
+        leader = self._voters[wait_for("a leader", self._known_quorum).leader]
         left = [daemon for daemon in self._cluster if pausing and daemon is not leader]
         began = time.monotonic()
         leader.kill()
@@ -153,49 +158,49 @@ class Controllers:
         expect("acknowledged writes that are not in the log", lost[:10], [])
         return f"{len(self._writer.acknowledged)} writes"
 
-    # What the voters say
+    # The quorum as the voters describe it
 
-    def _asked(self, voter: Voter) -> Quorum | None:
+    def _described_by(self, voter: Voter) -> Quorum | None:
         if not voter.runs:
             return None
         try:
-            with Wire(voter.address, timeout=ASKED_S) as wire:
+            with Wire(voter.address, timeout=RESPONSE_TIMEOUT_S) as wire:
                 return quorum(wire)
         except OSError:
             return None
 
-    def _told(self) -> Quorum | None:
-        """What the leader of the newest epoch says that has committed something in it."""
-        told = [
-            (said.epoch, said)
+    def _known_quorum(self) -> Quorum | None:
+        """The quorum as described by the leader of the newest epoch with a high watermark."""
+        candidates = [
+            (seen.epoch, seen)
             for node_id, voter in self._voters.items()
-            if (said := self._asked(voter)) and said.error == 0
-            if said.leader == node_id and said.high_watermark >= 0
+            if (seen := self._described_by(voter)) and seen.error == 0
+            if seen.leader == node_id and seen.high_watermark >= 0
         ]
-        return max(told, key=lambda pair: pair[0])[1] if told else None
+        return max(candidates, key=lambda pair: pair[0])[1] if candidates else None
 
-    def _voters_told(self) -> dict[int, int]:
-        told = self._told()
-        return told.voters if told is not None else {}
+    def _known_voters(self) -> dict[int, int]:
+        known = self._known_quorum()
+        return known.voters if known is not None else {}
 
     def _led_by_others(self, gone: Voter) -> Quorum | None:
-        told = self._told()
-        return told if told is not None and told.leader != gone.node_id else None
+        known = self._known_quorum()
+        return known if known is not None and known.leader != gone.node_id else None
 
     def _wait_until_all_follow(self) -> int:
-        """The high watermark when every voter has all that was there a moment before."""
-        goal = wait_for("a high watermark", self._told).high_watermark
+        """Wait until every voter has reached the current high watermark, and return the new one."""
+        goal = wait_for("a high watermark", self._known_quorum).high_watermark
 
         def there() -> int | None:
-            told = self._told()
-            behind = told is None or len(told.voters) < 3 or min(told.voters.values()) < goal
-            return None if told is None or behind else min(told.high_watermark, *told.voters.values())
+            known = self._known_quorum()
+            behind = known is None or len(known.voters) < 3 or min(known.voters.values()) < goal
+            return None if known is None or behind else min(known.high_watermark, *known.voters.values())
 
         return wait_for("all voters to catch up", there)
 
 
 class Writer:
-    """Sets one config after the other, at any voter; each value is written once."""
+    """Sets one config after the other through any voter; each value is written once."""
 
     def __init__(self, addresses: Sequence[tuple[str, int]]) -> None:
         self.acknowledged: list[str] = []
@@ -218,7 +223,7 @@ class Writer:
             number += 1
             value = f"value-{number}"
             try:
-                with Wire(self._addresses[number % len(self._addresses)], timeout=ASKED_S) as wire:
+                with Wire(self._addresses[number % len(self._addresses)], timeout=RESPONSE_TIMEOUT_S) as wire:
                     is_done = set_broker_default(wire, f"quorumd.test.{number % 20}", value) == 0
             except OSError:
                 is_done = False
@@ -230,21 +235,21 @@ class Writer:
 
 
 def set_broker_default(wire: Wire, name: str, value: str) -> int:
-    """The error code that came of it."""
+    """Set a broker default and return the error code."""
     change = alter_configs.AlterableConfig(name=name, config_operation=0, value=value)
     resource = alter_configs.AlterConfigsResource(resource_type=BROKER, resource_name="", configs=(change,))
-    answer = wire.ask(
+    response = wire.ask(
         alter_configs.IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
     )
-    return int(answer.responses[0].error_code)
+    return int(response.responses[0].error_code)
 
 
 class Log:
-    """All batches in a folder, without what is allocated ahead or torn by a kill."""
+    """All batches in a folder, without preallocated zeros and torn tails."""
 
     def __init__(self, folder: Path) -> None:
         self._batches: list[tuple[BatchHeader, bytes]] = []
-        """Headers, and the segments that they are of."""
+        """Headers with the bytes of their segments."""
         for segment in sorted(folder.glob("*.log")):
             data = segment.read_bytes()
             self._batches += [(header, data) for header in scan(data).headers]
@@ -257,7 +262,7 @@ class Log:
         )
 
     def leaders(self) -> list[tuple[int, int]]:
-        """Epochs and who led them."""
+        """Epochs with their leaders."""
         return [
             (header.epoch, message.leader_id)
             for header, data in self._batches
@@ -269,7 +274,7 @@ class Log:
         ]
 
     def configs(self) -> set[str]:
-        """Every value that was ever set."""
+        """Every config value in the log."""
         return {
             message.value or ""
             for header, data in self._batches

@@ -1,4 +1,4 @@
-"""Decodes a log in a Spark session of its own; `speed` starts it.
+"""Decodes a log in a separate Spark session; `speed` starts it.
 
     python -m tests.interop.stock_tools.decode FOLDER all | usual
 

@@ -1,4 +1,4 @@
-"""Kafka's own brokers, with data, on a quorum of quorumd: processes that are started, hurt and stopped."""
+"""Kafka's own brokers, with data, on a quorum of quorumd: processes that are started, killed and stopped."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SETTINGS = {
     "transaction.state.log.num.partitions": "3",
     "share.coordinator.state.topic.num.partitions": "3",
     "group.initial.rebalance.delay.ms": "0",
-    # In small pieces: a throttle is noticed at once.
+    # Small fetches, so that a throttle takes effect at once.
     "replica.fetch.max.bytes": "10000",
     "replica.fetch.response.max.bytes": "10000",
     "auto.create.topics.enable": "false",
@@ -74,7 +74,7 @@ class KafkaBroker:
         self._child.wait(PATIENCE_S)
 
     def stop(self) -> None:
-        """Whatever state it is in, it does not run afterwards."""
+        """Stop the process if it runs."""
         if self._child is not None and self.runs:
             self._child.kill()
             self._child.wait()
@@ -84,8 +84,10 @@ class KafkaBroker:
 def kafka_brokers(
     tools: StockTools, cluster: Cluster, racks: Mapping[int, str], folder: Path, quorum: str = ""
 ) -> Iterator[list[KafkaBroker]]:
-    """Brokers of these ids, started; they may not be ready yet. `quorum`: the property by which they find it, if not
-    controller.quorum.voters."""
+    """Start brokers with these ids; they may not be ready yet.
+
+    `quorum`: the property by which they find the quorum, if it is not controller.quorum.voters.
+    """
     started = [
         KafkaBroker(tools, cluster, broker_id, rack, folder / f"broker-{broker_id}", quorum)
         for broker_id, rack in racks.items()

@@ -1,4 +1,4 @@
-"""A stock Kafka controller: formatted without voters, so that it observes until it is given a vote."""
+"""A stock Kafka controller: formatted without voters, so that it is an observer until it is made a voter."""
 
 from __future__ import annotations
 
@@ -67,6 +67,6 @@ class KafkaController:
         self._child.wait(PATIENCE_S)
 
     def stop(self) -> None:
-        """Whatever state it is in, it does not run afterwards."""
+        """Stop the process if it runs."""
         if self.runs:
             self.kill()

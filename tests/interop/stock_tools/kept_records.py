@@ -1,10 +1,10 @@
-"""Makes tests/support/data/kafka_4.3.1_records.zip: what one stock controller wrote of every record that it can.
+"""Creates tests/support/data/kafka_4.3.1_records.zip: a stock controller's log with every record type it can write.
 
     python -m tests.interop.stock_tools.kept_records
 
-A stock node, broker and controller in one, all on loopback, is formatted with a SCRAM credential and asked for access
-control entries, quotas, credentials, delegation tokens, configs and topics; some of them are removed again. It is
-stopped and started once, so that its controller and broker register again, and writes a snapshot at the end of both.
+A stock node, broker and controller in one, all on loopback, is formatted with a SCRAM credential. Access control
+entries, quotas, credentials, delegation tokens, configs and topics are created and some of them removed. The node is
+restarted once, so that its controller and broker register again, and writes a snapshot at the end of both runs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ACLS = "org.apache.kafka.tools.AclCommand"
 TOKENS = "org.apache.kafka.tools.DelegationTokenCommand"
 SNAPSHOT_EVERY_MS = 5000
 SNAPSHOTS = 3
-"""The newest are archived."""
+"""Number of newest snapshots in the archive."""
 PATIENCE_S = 120.0
 SAMPLE_INTERVAL_S = 0.5
 _JAAS = (
@@ -93,14 +93,14 @@ class StockNode:
             self._child = subprocess.Popen(command, stdout=output, stderr=output)
 
     def stop(self) -> None:
-        """Whatever state it is in, it does not run afterwards."""
+        """Stop the process if it runs."""
         if self._child is not None and self._child.poll() is None:
             self._child.terminate()
             self._child.wait(PATIENCE_S)
 
-    def ask(self, tool: str, *arguments: str) -> str:
-        """One run of a tool as the administrator. Raises ClaimBroken."""
-        done = self._tools.ask(
+    def run(self, tool: str, *arguments: str) -> str:
+        """Run a tool as the administrator and return its output. Raises ClaimBroken."""
+        done = self._tools.execute(
             tool,
             "--bootstrap-server",
             f"127.0.0.1:{self._port}",
@@ -112,11 +112,11 @@ class StockNode:
             raise ClaimBroken(f"{tool} {' '.join(arguments)}: {done.stderr or done.stdout}")
         return done.stdout
 
-    def wait_until_it_answers(self) -> None:
+    def wait_until_it_responds(self) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
-                self.ask(TOPICS, "--list")
+                self.run(TOPICS, "--list")
                 return
             except ClaimBroken:
                 if time.monotonic() > deadline:
@@ -124,7 +124,7 @@ class StockNode:
                 time.sleep(SAMPLE_INTERVAL_S)
 
     def wait_for_a_snapshot(self) -> None:
-        """Of what is in the log now."""
+        """Wait for a snapshot of the current log."""
         before = self.snapshots()
         deadline = time.monotonic() + PATIENCE_S
         while self.snapshots() <= before:
@@ -139,19 +139,19 @@ class StockNode:
 def write_records(node: StockNode) -> None:
     """Create items of every kind, and delete some of most kinds."""
     for topic in ("orders", "gone", "audit"):
-        node.ask(TOPICS, "--create", "--topic", topic, "--partitions", "3", "--replication-factor", "1")
-    node.ask(TOPICS, "--delete", "--topic", "gone")
+        node.run(TOPICS, "--create", "--topic", topic, "--partitions", "3", "--replication-factor", "1")
+    node.run(TOPICS, "--delete", "--topic", "gone")
     for principal in ("alice", "bob", "carol"):
-        node.ask(ACLS, "--add", "--allow-principal", f"User:{principal}", "--producer", "--topic", "orders")
-    node.ask(ACLS, "--add", "--deny-principal", "User:mallory", "--operation", "All", "--topic", "a",
+        node.run(ACLS, "--add", "--allow-principal", f"User:{principal}", "--producer", "--topic", "orders")
+    node.run(ACLS, "--add", "--deny-principal", "User:mallory", "--operation", "All", "--topic", "a",
              "--resource-pattern-type", "prefixed", "--deny-host", "127.0.0.2")  # fmt: skip
-    node.ask(ACLS, "--remove", "--force", "--allow-principal", "User:bob", "--producer", "--topic", "orders")
+    node.run(ACLS, "--remove", "--force", "--allow-principal", "User:bob", "--producer", "--topic", "orders")
     alter = ("--alter", "--add-config")
     for credential in ("SCRAM-SHA-256=[password=one]", "SCRAM-SHA-512=[password=two]"):
-        node.ask(CONFIGS, *alter, credential, "--entity-type", "users", "--entity-name", "alice")
-    node.ask(CONFIGS, *alter, "SCRAM-SHA-512=[iterations=8192,password=three]", "--entity-type", "users",
+        node.run(CONFIGS, *alter, credential, "--entity-type", "users", "--entity-name", "alice")
+    node.run(CONFIGS, *alter, "SCRAM-SHA-512=[iterations=8192,password=three]", "--entity-type", "users",
              "--entity-name", "bob")  # fmt: skip
-    node.ask(
+    node.run(
         CONFIGS,
         "--alter",
         "--delete-config",
@@ -162,13 +162,13 @@ def write_records(node: StockNode) -> None:
         "alice",
     )
     quotas = "producer_byte_rate=1024,request_percentage=12.3456789"
-    node.ask(CONFIGS, *alter, quotas, "--entity-type", "users", "--entity-name", "alice", "--entity-type", "clients",
+    node.run(CONFIGS, *alter, quotas, "--entity-type", "users", "--entity-name", "alice", "--entity-type", "clients",
              "--entity-name", "app")  # fmt: skip
-    node.ask(CONFIGS, *alter, quotas, "--entity-type", "users", "--entity-default")
-    node.ask(
+    node.run(CONFIGS, *alter, quotas, "--entity-type", "users", "--entity-default")
+    node.run(
         CONFIGS, *alter, "connection_creation_rate=7", "--entity-type", "ips", "--entity-name", "127.0.0.3"
     )
-    node.ask(
+    node.run(
         CONFIGS,
         "--alter",
         "--delete-config",
@@ -177,10 +177,10 @@ def write_records(node: StockNode) -> None:
         "users",
         "--entity-default",
     )
-    node.ask(CONFIGS, *alter, "retention.ms=1000,cleanup.policy=[compact,delete]", "--entity-type", "topics",
+    node.run(CONFIGS, *alter, "retention.ms=1000,cleanup.policy=[compact,delete]", "--entity-type", "topics",
              "--entity-name", "orders")  # fmt: skip
-    node.ask(CONFIGS, *alter, "log.cleaner.threads=2", "--entity-type", "brokers", "--entity-default")
-    node.ask(CONFIGS, *alter, "interval.ms=1000,metrics=[org.apache]", "--entity-type", "client-metrics",
+    node.run(CONFIGS, *alter, "log.cleaner.threads=2", "--entity-type", "brokers", "--entity-default")
+    node.run(CONFIGS, *alter, "interval.ms=1000,metrics=[org.apache]", "--entity-type", "client-metrics",
              "--entity-name", "sampled")  # fmt: skip
     _write_tokens(node)
 
@@ -188,15 +188,15 @@ def write_records(node: StockNode) -> None:
 def _write_tokens(node: StockNode) -> None:
     """Create delegation tokens and expire one."""
     for renewer in ("alice", "bob"):
-        node.ask(TOKENS, "--create", "--max-life-time-period", "-1", "--renewer-principal", f"User:{renewer}")
-    made = node.ask(TOKENS, "--create", "--max-life-time-period", "-1", "--renewer-principal", "User:carol")
+        node.run(TOKENS, "--create", "--max-life-time-period", "-1", "--renewer-principal", f"User:{renewer}")
+    made = node.run(TOKENS, "--create", "--max-life-time-period", "-1", "--renewer-principal", "User:carol")
     hmac = made.splitlines()[-1].split()[1]
-    node.ask(TOKENS, "--expire", "--expiry-time-period", "-1", "--hmac", hmac)
+    node.run(TOKENS, "--expire", "--expiry-time-period", "-1", "--hmac", hmac)
 
 
 def cordon(node: StockNode, folder: Path) -> None:
-    """One of its directories takes no new replicas from now on (KIP-1066)."""
-    node.ask(
+    """Cordon one of its directories (KIP-1066)."""
+    node.run(
         CONFIGS, "--alter", "--add-config", f"cordoned.log.dirs={folder / 'more'}", "--entity-type", "brokers",
         "--entity-name", "1",
     )  # fmt: skip
@@ -208,7 +208,7 @@ def cordon(node: StockNode, folder: Path) -> None:
     "--jars", default=JARS, show_default=True, type=click.Path(path_type=Path), help="Where they are kept."
 )
 def main(kafka: str, jars: Path) -> None:
-    """Make the archive anew."""
+    """Create the archive."""
     try:
         tools = stock_tools(jars, kafka, kafka)
     except ToolsMissing as missing:
@@ -219,12 +219,12 @@ def main(kafka: str, jars: Path) -> None:
         node.format()
         try:
             node.start()
-            node.wait_until_it_answers()
+            node.wait_until_it_responds()
             write_records(node)
             cordon(node, folder)
             node.stop()
             node.start()
-            node.wait_until_it_answers()
+            node.wait_until_it_responds()
             node.wait_for_a_snapshot()
         finally:
             node.stop()

@@ -1,4 +1,4 @@
-"""Kafka's VerifiableProducer while the leaders of the quorum are killed: nothing is lost, nothing is there twice."""
+"""Kafka's VerifiableProducer while the leaders of the quorum are killed: no record is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ TOPIC = "verified"
 PARTITIONS = 6
 A_SECOND = 100
 """Records."""
-KILLS_APART_S = 5.0
+KILL_INTERVAL_S = 5.0
 DOWN_S = 1.0
 KILLS_A_RESTART = 10
-"""After so many kills one broker is restarted: partitions change their leaders and ISRs too."""
+"""Kills per restart of a broker, which changes leaders and ISRs of partitions too."""
 CONSUMER_TIMEOUT_MS = "60000"
 
 
@@ -77,14 +77,14 @@ class Kills:
                     pauses.append(self._kill_the_leader())
                     if len(pauses) % KILLS_A_RESTART == 0:
                         self._restart_a_broker(len(pauses) // KILLS_A_RESTART)
-                    time.sleep(max(0.0, began + KILLS_APART_S - time.monotonic()))
+                    time.sleep(max(0.0, began + KILL_INTERVAL_S - time.monotonic()))
                 expect("exit code of the producer, None while it runs", producer.poll(), None)
             finally:
                 producer.send_signal(signal.SIGTERM)
                 producer.wait(PATIENCE_S)
-        said = [json.loads(line) for line in self._output.read_text().splitlines() if line.startswith("{")]
-        self._acknowledged = [int(each["value"]) for each in said if each["name"] == "producer_send_success"]
-        errors = Counter(each.get("message") for each in said if each["name"] == "producer_send_error")
+        lines = [json.loads(line) for line in self._output.read_text().splitlines() if line.startswith("{")]
+        self._acknowledged = [int(each["value"]) for each in lines if each["name"] == "producer_send_success"]
+        errors = Counter(each.get("message") for each in lines if each["name"] == "producer_send_error")
         pauses.sort()
         return (
             f"{len(pauses)} kills, another node led after {pauses[len(pauses) // 2]:.2f} s (median), "
@@ -97,8 +97,8 @@ class Kills:
         ends = self._tools.run(OFFSETS, *topic)
         records = sum(int(line.rpartition(":")[2]) for line in ends.split())
         reading = ("--from-beginning", "--timeout-ms", CONSUMER_TIMEOUT_MS, "--max-messages", str(records))
-        said = self._tools.ask(CONSUMER, *topic, *reading)
-        found = Counter(map(int, said.stdout.split()))
+        consumed = self._tools.execute(CONSUMER, *topic, *reading)
+        found = Counter(map(int, consumed.stdout.split()))
         lost = [value for value in self._acknowledged if value not in found]
         expect("acknowledged records that were not consumed", lost[:10], [])
         expect("records there twice", [value for value, times in found.items() if times > 1][:10], [])
@@ -106,7 +106,7 @@ class Kills:
         return f"{records:,} records consumed, each once"
 
     def _kill_the_leader(self) -> float:
-        """Seconds until another node leads."""
+        """Kill the leader and return the seconds until another node leads."""
         leader: Daemon = self._cluster.leader()
         began = time.monotonic()
         leader.kill()
@@ -118,7 +118,7 @@ class Kills:
         return seconds
 
     def _restart_a_broker(self, number: int) -> None:
-        """It gives its partitions away and, once it is back, follows; its leaders do not wait for it."""
+        """Restart a broker, which hands over its partitions and follows afterwards."""
         broker = self._brokers[number % len(self._brokers)]
         broker.end(signal.SIGTERM)
         broker.start()

@@ -1,7 +1,7 @@
 """Segments, snapshots and indexes of quorumd, read by the stock kafka-dump-log.
 
-Of nodes that were stopped: a node at work allocates ahead, and the tool ends with an error where those
-zeros begin, after all records.
+Only of stopped nodes: a running node preallocates its segment, and the tool fails where those zeros begin, after
+all records.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CONTROL_RECORDS = {
     "SnapshotHeader": "SnapshotHeaderRecord",
     "SnapshotFooter": "SnapshotFooterRecord",
 }
-"""The tool's names of records, and those of their schemas."""
+"""The tool's names of records -> those of their schemas."""
 COMPLAINTS = ("isvalid: false", "Error at", "Non-consecutive", "Mismatches", "Index offset", "Exception")
 _FILE = re.compile(r"^Dumping (.+)$", re.M)
 _RECORD = re.compile(r"^\| offset: (\d+) .* headerKeys: \[\] (?:payload: |(\w+):? )(\{.*\})$", re.M)
@@ -32,7 +32,7 @@ _RECORD = re.compile(r"^\| offset: (\d+) .* headerKeys: \[\] (?:payload: |(\w+):
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A record as a tool shows it; control records have no version here."""
+    """A record as a tool prints it; control records have no version here."""
 
     offset: int
     type: str
@@ -49,11 +49,11 @@ class Logs:
         self._scratch = scratch
 
     def steps_at_work(self) -> list[Step]:
-        """To be tried while the nodes run."""
+        """Steps for running nodes."""
         return [("each node builds a snapshot", self.take_snapshots)]
 
     def steps(self) -> list[Step]:
-        """To be tried once they are stopped."""
+        """Steps for stopped nodes."""
         return [
             ("each segment has the records and contents that `quorumd log dump` shows", self.segments),
             ("each snapshot likewise", self.snapshots),
@@ -78,8 +78,8 @@ class Logs:
 
     def indexes(self) -> str:
         files = self._files(".index") + self._files(".timeindex")
-        said = self._dumped(*files)
-        entries = len(re.findall(r"^(?:offset|timestamp): ", said, re.M))
+        output = self._dumped(*files)
+        entries = len(re.findall(r"^(?:offset|timestamp): ", output, re.M))
         if not entries:
             raise ClaimBroken(f"no entries in {len(files)} indexes")
         return f"{entries} entries in {len(files)} indexes"
@@ -87,11 +87,11 @@ class Logs:
     def damage(self) -> str:
         segment = self._files(".log")[0]
         data = bytearray(segment.read_bytes())
-        # Of the last record: its batch's CRC covers it, as it does not all of a batch's header.
+        # The last record, which the CRC of its batch covers, unlike parts of the batch header.
         data[-1] ^= 1
         copy = self._scratch / segment.name
         copy.write_bytes(data)
-        done = self._tools.ask(self._tools.dump_log, "--cluster-metadata-decoder", "--files", copy)
+        done = self._tools.execute(self._tools.dump_log, "--cluster-metadata-decoder", "--files", copy)
         found = _complaints(done.stdout + without_false_alarms(done.stderr))
         if not found:
             raise ClaimBroken("a damaged segment is read without complaint")
@@ -99,8 +99,8 @@ class Logs:
 
     def _compared(self, files: Sequence[Path]) -> str:
         records = size = 0
-        said = self._dumped(*files)
-        parts = _FILE.split(said)[1:]
+        output = self._dumped(*files)
+        parts = _FILE.split(output)[1:]
         expect("files that were read", parts[::2], [str(file) for file in files])
         for file, text in zip(files, parts[1::2], strict=True):
             theirs, ours = stock_reads(text), quorumd_reads(file)
@@ -114,9 +114,9 @@ class Logs:
 
     def _dumped(self, *files: Path) -> str:
         names = ",".join(map(str, files))
-        said = self._tools.run(self._tools.dump_log, "--cluster-metadata-decoder", "--files", names)
-        expect("complaints", _complaints(said), [])
-        return said
+        output = self._tools.run(self._tools.dump_log, "--cluster-metadata-decoder", "--files", names)
+        expect("complaints", _complaints(output), [])
+        return output
 
     def _files(self, suffix: str) -> list[Path]:
         files = [file for daemon in self._cluster for file in sorted(daemon.log_folder.glob(f"*{suffix}"))]
@@ -126,7 +126,7 @@ class Logs:
 
 
 def stock_reads(text: str) -> list[Read]:
-    """The records in what kafka-dump-log prints of a file."""
+    """Parse the records in the output of kafka-dump-log."""
     found = []
     for offset, control, document in _RECORD.findall(text):
         data = json.loads(document)
@@ -141,7 +141,7 @@ def stock_reads(text: str) -> list[Read]:
 
 
 def quorumd_reads(file: Path) -> list[Read]:
-    """The records in what `quorumd log dump` prints of a file."""
+    """Parse the records in the output of `quorumd log dump`."""
     done = run_quorumd("log", "dump", "--output", "json", file)
     expect(f"exit code of quorumd log dump {file}: {done.stderr}", done.returncode, 0)
     return [
@@ -152,7 +152,7 @@ def quorumd_reads(file: Path) -> list[Read]:
 
 
 def is_same(stock: Read, own: Read) -> bool:
-    """Whether both tools saw the same record; the stock one leaves out what has its default."""
+    """Whether both tools show the same record; the stock one omits fields with default values."""
     return (stock.offset, stock.type, stock.version) == (own.offset, own.type, own.version) and _has(
         own.data, stock.data
     )

@@ -24,23 +24,23 @@ from tests.support.processes.daemons import Cluster, Daemon, free_port, run_quor
 
 BROKERS = {101: "a", 102: "b", 103: "c"}
 OBSERVER = 4
-"""A node of quorumd without a vote at first."""
+"""A quorumd node that starts as an observer."""
 HOLDS, NOT_THERE = "yes", "-"
 EVENTUALLY_S, AGAIN_S = 20.0, 0.5
 SHARE_VERSION_2 = (4, 4)
 STARTS_S = 400.0
-APART = ("org.apache.kafka.shell.MetadataShell",)
-"""It runs once in a JVM; a second time it waits for its snapshot in vain."""
+SEPARATE_JVM = ("org.apache.kafka.shell.MetadataShell",)
+"""Tools that run only once per JVM; a second run waits forever for a snapshot."""
 FAILURES = ("Could not", "Exception:", "rror:")
 
 
 class Style(StrEnum):
-    """How nodes and brokers learn of the voters."""
+    """How nodes and brokers know the voters."""
 
     STATIC = "static"
-    """All name them: controller.quorum.voters."""
+    """From controller.quorum.voters in all properties files."""
     DYNAMIC = "dynamic"
-    """They stand in the log alone: `format --initial-controllers`, controller.quorum.bootstrap.servers."""
+    """From the log: `format --initial-controllers`, controller.quorum.bootstrap.servers."""
 
 
 class FoundedCluster(Cluster):
@@ -88,7 +88,7 @@ class FoundedCluster(Cluster):
 
 
 class Cell:
-    """A running quorum with brokers, on which rows are tried."""
+    """A running quorum with brokers, on which rows are tested."""
 
     def __init__(
         self, tools: StockTools, release: str, server: ToolServer, cluster: FoundedCluster,
@@ -116,19 +116,19 @@ class Cell:
         self.names["C"] = f"--bootstrap-controller {self.names['controllers']}"
         self._write_files()
 
-    def run(self, tell: Callable[[str], None]) -> dict[str, str]:
-        """The result of each row, by its command."""
+    def run(self, report: Callable[[str], None]) -> dict[str, str]:
+        """Test all rows; returns command -> result."""
         self._wait_for_brokers()
         results = {}
         for row in ROWS:
             if row.tool in ("kafka-dump-log", "kafka-metadata-shell"):
                 self._copy_log()
             results[row.command] = self._tried(row)
-            tell(f"{row.command}: {results[row.command]}")
+            report(f"{row.command}: {results[row.command]}")
         self._brokers[-1].end(signal.SIGTERM)
         for row in STOPPED_ROWS:
             results[row.command] = self._tried(row)
-            tell(f"{row.command}: {results[row.command]}")
+            report(f"{row.command}: {results[row.command]}")
         return results
 
     def _tried(self, row: Row) -> str:
@@ -150,24 +150,24 @@ class Cell:
         arguments = [self._filled(argument) for argument in row.arguments.split()]
         flat = [part for argument in arguments for part in argument.split()]
         tool = TOOLS[row.tool] or self._tools.dump_log
-        if tool in APART or (tool == STORAGE and self._tools.brokers != self._tools.jars):
-            ended = self._tools.ask(tool, *flat)
+        if tool in SEPARATE_JVM or (tool == STORAGE and self._tools.brokers != self._tools.jars):
+            ended = self._tools.execute(tool, *flat)
             done = Done(ended.returncode, ended.stdout, ended.stderr)
         else:
             done = self._server.run(tool, *flat, stdin=row.stdin)
         with (self._folder / "tools.log").open("a") as log:
-            log.write(f"$ {row.command}\n{done.said}exit code {done.code}\n\n")
+            log.write(f"$ {row.command}\n{done.text}exit code {done.code}\n\n")
         return done
 
     def _complaint(self, row: Row, done: Done) -> str | None:
-        """Why it is not what the row claims."""
+        """Why a result does not match its row, None if it does."""
         if done.code != row.code:
-            return f"exit code {done.code}: {_telling_line(done.said)}"
+            return f"exit code {done.code}: {_most_specific_line(done.text)}"
         if row.lines is not None and (lines := len(done.output.splitlines())) != row.lines:
-            return f"{lines} lines instead of {row.lines}: {_telling_line(done.errors)}"
+            return f"{lines} lines instead of {row.lines}: {_most_specific_line(done.errors)}"
         expected = self._filled(row.expects) if row.expects.endswith("{cluster}") else row.expects
-        if not re.search(expected, done.said, re.S):
-            return f"without {row.expects!r}: {_telling_line(done.said)}"
+        if not re.search(expected, done.text, re.S):
+            return f"without {row.expects!r}: {_most_specific_line(done.text)}"
         return None
 
     def _filled(self, text: str) -> str:
@@ -201,7 +201,7 @@ class Cell:
             self.names[name] = str(path)
 
     def _copy_log(self) -> None:
-        """A node's log, once, without what the node allocates ahead: its copy is of the files after a snapshot."""
+        """Copy the log of a node once, without preallocated zeros: the files are copied after a snapshot."""
         if "snapshot" in self.names:
             return
         daemon = self._cluster[1]
@@ -220,7 +220,7 @@ class Cell:
 
 @contextmanager
 def running_cell(tools: StockTools, release: str, style: Style, folder: Path) -> Iterator[Cell]:
-    """A quorum in that style with brokers of that release, started; everything is stopped afterwards."""
+    """A running quorum of that voter style with brokers of that release; all processes are stopped afterwards."""
     folder.mkdir(parents=True)
     cluster = FoundedCluster(folder, style, ".".join(release.split(".")[:2]))
     try:
@@ -239,9 +239,9 @@ def _directory_id(daemon: Daemon) -> str:
     return next(line.removeprefix("directory.id=") for line in lines if line.startswith("directory.id="))
 
 
-def _telling_line(said: str) -> str:
-    """The most telling one: the first that names a failure, or the last; not of a stack trace."""
-    lines = [line.strip() for line in said.splitlines() if line.strip() and not line.startswith("\t")]
+def _most_specific_line(output: str) -> str:
+    """The first line that names a failure, or the last line; stack traces are ignored."""
+    lines = [line.strip() for line in output.splitlines() if line.strip() and not line.startswith("\t")]
     failures = [line for line in lines if any(word in line for word in FAILURES)]
     return shortened((failures[:1] or lines[-1:] or ["it printed nothing"])[0])
 

@@ -1,4 +1,4 @@
-"""What the stock kafka-reassign-partitions makes of a plan, with Kafka's own brokers and their records."""
+"""Plans executed by the stock kafka-reassign-partitions, with Kafka's own brokers and their records."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ LEAVES = "103"
 MOVE_LIMIT = "40"
 """Several waves: the leader of the quorum is killed between the first and the last."""
 THROTTLE = "1"
-"""A byte a second: no replica with records gets them while we look."""
+"""One byte per second: no replica catches up during the test."""
 
 
 class Plans:
-    """Two plans that empty a broker: a trial, begun and cancelled, of the partitions that have records, and
-    one of all, executed and taken back. In the end all is as it was."""
+    """Two plans that drain a broker.
+
+    The first moves the partitions with records and is cancelled; the second moves all and is rolled back.
+    """
 
     def __init__(self, cluster: Cluster, trial: StockPlan, plan: StockPlan, traffic: Traffic) -> None:
         self._cluster = cluster
@@ -32,12 +34,12 @@ class Plans:
         self._before: Assignment = {}
 
     def steps(self) -> list[Step]:
-        """Everything that the tool can do with a plan."""
+        """The actions of the tool on a plan."""
         return [
             ("--verify calls nothing complete that was not begun", self.not_begun),
             ("--execute refuses a plan that was cut or names a broker that is not there", self.damaged),
             ("--execute --throttle begins a plan; the way back it prints is the rollback file", self.begin),
-            ("--list shows its moves, asked by --bootstrap-server and --bootstrap-controller", self.listed),
+            ("--list shows its moves, with --bootstrap-server and --bootstrap-controller", self.listed),
             ("--verify says that all of them are in progress", self.in_progress),
             ("--cancel brings every replica back and leaves no throttle", self.cancel),
             (
@@ -51,10 +53,10 @@ class Plans:
         self._before = placed(self._cluster)
         self._trial.make("--remove", LEAVES, "--topics", self._traffic.topic)
         (wave,) = self._trial.waves
-        said = self._trial.reassign("--verify", wave)
-        names = named(said, r"There is no active reassignment of partition (\S+), but .*")
+        output = self._trial.reassign("--verify", wave)
+        names = named(output, r"There is no active reassignment of partition (\S+), but .*")
         expect("not begun", set(names), set(assignment(wave)))
-        expect("completed", named(said, ".* is completed.*"), [])
+        expect("completed", named(output, ".* is completed.*"), [])
         return f"no active reassignment of {len(names)} partitions"
 
     def damaged(self) -> str:
@@ -87,16 +89,16 @@ class Plans:
 
     def in_progress(self) -> str:
         (wave,) = self._trial.waves
-        said = self._trial.reassign("--verify", wave, "--preserve-throttles")
-        names = named(said, r"Reassignment of partition (\S+) is still in progress\.")
+        output = self._trial.reassign("--verify", wave, "--preserve-throttles")
+        names = named(output, r"Reassignment of partition (\S+) is still in progress\.")
         expect("in progress", set(names), set(assignment(wave)))
         expect("topics with a throttle", self._trial.throttled(), {self._traffic.topic})
         return f"{len(names)} partitions, their topic has the throttle"
 
     def cancel(self) -> str:
         (wave,) = self._trial.waves
-        said = self._trial.reassign("--cancel", wave)
-        names = named(said, r"Successfully cancelled partition reassignments for: (\S+)")
+        output = self._trial.reassign("--cancel", wave)
+        names = named(output, r"Successfully cancelled partition reassignments for: (\S+)")
         expect("cancelled", set(",".join(names).split(",")), set(assignment(wave)))
         expect("moves that are left", self._trial.listed(), {})
         expect("replicas after the cancel", placed(self._cluster), self._before)
@@ -120,7 +122,7 @@ class Plans:
 
     @contextmanager
     def _leader_killed(self) -> Iterator[None]:
-        """The leading daemon is killed as soon as something is moved, and started again."""
+        """Kill the leader as soon as a partition is moved, and restart it."""
         with ThreadPoolExecutor(1) as threads:
             killed = threads.submit(self._kill_leader)
             yield

@@ -51,20 +51,20 @@ Kafka 4.3.1, 2026-11-22, on two cores that had other work:
 
 
 def kept() -> Results:
-    """What earlier runs found."""
+    """Load the results of earlier runs."""
     found: Results = json.loads(KEPT.read_text()) if KEPT.exists() else {}
     return found
 
 
 def keep(column: str, found: Mapping[str, str]) -> None:
-    """Replace one column, and write the page anew."""
+    """Replace one column and rewrite the page."""
     results = kept() | {column: dict(found)}
     KEPT.write_text(json.dumps(dict(sorted(results.items())), indent=1) + "\n")
     PAGE.write_text(page(results))
 
 
 def page(results: Results) -> str:
-    """The whole page in Markdown."""
+    """Render the page in Markdown."""
     columns = sorted(results)
     notes: dict[str, int] = {}
     lines = [_HEAD, _line(["command", *(f"{column.replace(' ', '<br>')}" for column in columns)])]

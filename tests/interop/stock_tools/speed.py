@@ -1,8 +1,8 @@
-"""How fast a log is decoded in Spark, and by the stock kafka-dump-log: the same logs, in turns, on two cores.
+"""Speed of decoding a log in Spark and by the stock kafka-dump-log: the same logs, in turns, on two cores.
 
-A command as a whole, with the start of Java and of Spark, over a shorter and a longer log; and what a record
-more takes, by the difference: compilers are warm then, on both sides. The tool prints text for each record,
-here to nowhere; Spark makes columns, and the largest offset of them. On a busy machine look at CPU seconds.
+Whole commands, with the start of Java and of Spark, are measured on a shorter and a longer log; the difference is the
+cost per record with warm compilers. The tool prints text per record, which is discarded; Spark decodes columns and
+reduces them to the largest offset. On a busy machine compare CPU seconds.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ DUMP = "kafka-dump-log"
 USUAL = "Spark, 14 columns"
 ALL = f"Spark, all {len(RECORDS.names)} columns"
 SHARE = 12
-"""The shorter log is this part of the longer one."""
+"""The longer log has this many times the records of the shorter one."""
 LESS_CPU = 2.0
-"""So many times the CPU time of Spark, for fourteen columns of a record more, the tool takes at least."""
+"""Minimum ratio of the tool's CPU time per record to that of Spark for fourteen columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +45,16 @@ class Cost:
 
 
 class Speed:
-    """Two logs of the same shape, and what reading them took, in each round."""
+    """Two logs of the same shape, and the cost of reading them in each round."""
 
     def __init__(
-        self, tools: StockTools, folder: Path, records: int, rounds: int, tell: Callable[[str], None]
+        self, tools: StockTools, folder: Path, records: int, rounds: int, report: Callable[[str], None]
     ) -> None:
         self._tools = tools
         self._folder = folder
         self._sizes = (records // SHARE, records)
         self._rounds = rounds
-        self._tell = tell
+        self._report = report
         self._logs: dict[int, GeneratedLog] = {}
         self._costs: dict[tuple[str, int], list[Cost]] = {}
 
@@ -71,9 +71,9 @@ class Speed:
                 self._folder / str(records), LogShape(records, segment_bytes=2**31 - 1)
             )
         log = self._logs[self._sizes[0]]
-        said = self._tools.run(self._tools.dump_log, *_arguments(log))
-        expect("records", len(re.findall(r"^\| offset: ", said, re.M)), log.end_offset)
-        expect("batches that are not valid", said.count("isvalid: false"), 0)
+        output = self._tools.run(self._tools.dump_log, *_arguments(log))
+        expect("records", len(re.findall(r"^\| offset: ", output, re.M)), log.end_offset)
+        expect("batches that are not valid", output.count("isvalid: false"), 0)
         return f"{log.end_offset:,} records"
 
     def measure(self) -> str:
@@ -82,7 +82,7 @@ class Speed:
                 self._add(DUMP, records, _dump(self._tools, log))
                 self._add(USUAL, records, _decode(log, "usual"))
                 self._add(ALL, records, _decode(log, "all"))
-            self._tell(f"speed: round {number} of {self._rounds}")
+            self._report(f"speed: round {number} of {self._rounds}")
         further, dump = self.further(USUAL), self.further(DUMP)
         by_cpu, by_clock = dump.cpu / further.cpu, dump.wall / further.wall
         seen = f"{by_cpu:.1f} times less, and {by_clock:.1f} times less by the clock"
@@ -91,13 +91,13 @@ class Speed:
         return seen
 
     def further(self, name: str) -> Cost:
-        """A record of those that the longer log has more."""
+        """The cost per additional record of the longer log."""
         short, long = (self._best(name, records) for records in self._sizes)
         more = self._logs[self._sizes[1]].end_offset - self._logs[self._sizes[0]].end_offset
         return Cost((long.wall - short.wall) / more, (long.cpu - short.cpu) / more)
 
     def show(self, console: Console) -> None:
-        """All figures; nothing where nothing was measured."""
+        """All figures, empty without measurements."""
         if not self._costs:
             return
         table = Table(title=f"Decoding a log, best of {self._rounds} rounds", box=box.SIMPLE_HEAD)
@@ -151,6 +151,6 @@ def _decode(log: GeneratedLog, columns: str) -> Cost:
     )
     seconds = time.perf_counter() - began
     expect(f"exit code of a decode in Spark: {done.stderr}", done.returncode, 0)
-    told = json.loads(done.stdout)
-    expect("last offset in Spark", told["last"], log.end_offset - 1)
-    return Cost(seconds, told["cpu_s"])
+    printed = json.loads(done.stdout)
+    expect("last offset in Spark", printed["last"], log.end_offset - 1)
+    return Cost(seconds, printed["cpu_s"])

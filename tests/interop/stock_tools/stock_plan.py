@@ -1,4 +1,4 @@
-"""A plan of `quorumd pipeline plan` in the hands of the stock kafka-reassign-partitions."""
+"""Executes a plan of `quorumd pipeline plan` with the stock kafka-reassign-partitions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Assignment = dict[str, list[int]]
 
 
 class StockPlan:
-    """The folder of a plan for a cluster, and the tool, which asks the brokers at `bootstrap`."""
+    """The folder of a plan for a cluster, and the tool, which connects to the brokers at `bootstrap`."""
 
     def __init__(self, tools: StockTools, cluster: Cluster, bootstrap: str, folder: Path) -> None:
         self._tools = tools
@@ -32,74 +32,74 @@ class StockPlan:
 
     @property
     def rollbacks(self) -> list[Path]:
-        """In the order of their waves: taken back is the last one first."""
+        """Rollback files in the order of their waves; they are executed in reverse."""
         return sorted((self._folder / "rollback").iterdir())
 
     def make(self, *options: str) -> dict[str, Any]:
-        """The figures of a new plan."""
+        """Create a plan and return its figures."""
         made: dict[str, Any] = self._rows("make", *options, "--out", self._folder)
         return made
 
     def target(self) -> Assignment:
-        """Of all waves."""
+        """The target assignment of all waves."""
         return {name: replicas for wave in self.waves for name, replicas in assignment(wave).items()}
 
     def execute(self) -> None:
-        """All waves; raises ClaimBroken unless both sides say that all is done."""
+        """Execute all waves; raises ClaimBroken unless both tools report completion."""
         for wave, way_back in zip(self.waves, self.rollbacks, strict=True):
             self.begin(wave, way_back)
             self.wait_for(wave)
         self._check("as_planned", 0)
 
     def roll_back(self) -> None:
-        """All waves; raises ClaimBroken unless both sides say that all is as before."""
+        """Roll back all waves; raises ClaimBroken unless both tools report the original assignment."""
         for wave, way_back in reversed(list(zip(self.waves, self.rollbacks, strict=True))):
             self.begin(way_back, wave)
             self.wait_for(way_back)
         self._check("as_before", 1)
 
     def begin(self, wave: Path, way_back: Path, *options: str) -> int:
-        """How many partitions the tool starts to move; what it prints to be saved is what `way_back` has."""
-        said = self.reassign("--execute", wave, *options)
-        printed = re.search(r"^Current partition replica assignment\n\n(.*)$", said, re.M)
-        saved = assignment_of(printed[1]) if printed else said
+        """Execute a wave, whose printed rollback must be `way_back`; returns the number of moved partitions."""
+        output = self.reassign("--execute", wave, *options)
+        printed = re.search(r"^Current partition replica assignment\n\n(.*)$", output, re.M)
+        saved = assignment_of(printed[1]) if printed else output
         expect(f"the way back from {wave}", saved, assignment(way_back))
-        started = re.search(r"^Successfully started partition reassignments? for (\S+)$", said, re.M)
-        names = started[1].split(",") if started else [said]
+        started = re.search(r"^Successfully started partition reassignments? for (\S+)$", output, re.M)
+        names = started[1].split(",") if started else [output]
         expect("started", set(names), set(assignment(wave)))
         return len(names)
 
     def wait_for(self, wave: Path) -> None:
-        """Until --verify calls every partition of it complete."""
+        """Wait until --verify reports every partition of the wave as completed."""
         wanted = set(assignment(wave))
 
         def is_complete() -> bool:
-            said = self.reassign("--verify", wave)
-            return set(named(said, r"Reassignment of partition (\S+) is completed\.")) == wanted
+            output = self.reassign("--verify", wave)
+            return set(named(output, r"Reassignment of partition (\S+) is completed\.")) == wanted
 
         wait_for(f"--verify to call {wave.name} complete", is_complete)
 
     def listed(self, by_controllers: bool = False) -> dict[str, tuple[set[int], set[int]]]:
-        """What is added and what removed, by partition; told by brokers, or by daemons as controllers."""
+        """Adding and removing replicas by partition, from the brokers or from the daemons as controllers."""
         controllers = ("--bootstrap-controller", self._cluster.bootstrap)
-        whom = controllers if by_controllers else ("--bootstrap-server", self._bootstrap)
-        said = self._tools.run(REASSIGN, *whom, "--list")
+        server = controllers if by_controllers else ("--bootstrap-server", self._bootstrap)
+        output = self._tools.run(REASSIGN, *server, "--list")
         lines = re.findall(
-            r"^(\S+): replicas: \S+\.(?: adding: (\S+)\.)?(?: removing: (\S+)\.)?$", said, re.M
+            r"^(\S+): replicas: \S+\.(?: adding: (\S+)\.)?(?: removing: (\S+)\.)?$", output, re.M
         )
         return {name: (_ids(adding), _ids(removing)) for name, adding, removing in lines}
 
     def throttled(self) -> set[str]:
-        """Topics that have replicas with a throttle."""
-        said = self._tools.run(TOPICS, "--bootstrap-server", self._bootstrap, "--describe")
-        return set(re.findall(r"^Topic: (\S+)\s.*\.replication\.throttled\.replicas=", said, re.M))
+        """Topics with throttled replicas."""
+        output = self._tools.run(TOPICS, "--bootstrap-server", self._bootstrap, "--describe")
+        return set(re.findall(r"^Topic: (\S+)\s.*\.replication\.throttled\.replicas=", output, re.M))
 
     def reassign(self, action: str, wave: Path, *options: str) -> str:
-        """What the tool prints. Raises ClaimBroken where it fails or complains."""
+        """Run the tool and return its output. Raises ClaimBroken if it fails or prints warnings."""
         return self._tools.run(REASSIGN, *self._arguments(action, wave, options))
 
     def attempt(self, action: str, wave: Path) -> subprocess.CompletedProcess[str]:
-        return self._tools.ask(REASSIGN, *self._arguments(action, wave, ()))
+        return self._tools.execute(REASSIGN, *self._arguments(action, wave, ()))
 
     def _arguments(self, action: str, wave: Path, options: Iterable[str]) -> tuple[str | Path, ...]:
         return ("--bootstrap-server", self._bootstrap, action, "--reassignment-json-file", wave, *options)
@@ -121,7 +121,7 @@ class StockPlan:
 
 
 def assignment(file: Path) -> Assignment:
-    """What Kafka's reassignment JSON in a file makes of partitions."""
+    """Parse a file with Kafka's reassignment JSON."""
     return assignment_of(file.read_text())
 
 
@@ -131,9 +131,9 @@ def assignment_of(text: str) -> Assignment:
     }
 
 
-def named(said: str, line: str) -> list[str]:
-    """The partitions in all lines of this pattern."""
-    return re.findall(f"^{line}$", said, re.M)
+def named(output: str, line: str) -> list[str]:
+    """The captured partitions of all lines that match a pattern."""
+    return re.findall(f"^{line}$", output, re.M)
 
 
 def _ids(text: str) -> set[int]:

@@ -1,4 +1,4 @@
-"""Kafka's tools, run one after the other in one JVM: a tool is done in tenths of a second instead of seconds."""
+"""Runs Kafka's tools one after the other in one JVM, in tenths of a second instead of seconds each."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from tests.interop.stock_tools.tools import HERE, QUICK, StockTools
 
 SOURCE = HERE / "ToolServer.java"
 PATIENCE_S = 120.0
-"""At most so long a tool may take on a busy machine."""
+"""Timeout of a tool on a busy machine."""
 
 
 class Done(NamedTuple):
-    """How a tool ended, and what it printed."""
+    """Exit code and output of a tool."""
 
     code: int
     output: str
     errors: str
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         return f"{self.output}{self.errors}"
 
 
 class ToolServer:
-    """Starts the JVM with the first tool, and anew after one that took too long."""
+    """Starts the JVM with the first tool, and restarts it after a timeout."""
 
     def __init__(self, tools: StockTools) -> None:
         self._tools = tools
@@ -45,7 +45,7 @@ class ToolServer:
         self._end()
 
     def run(self, tool: str, *arguments: str | Path, stdin: str = "") -> Done:
-        """One tool to its end, whatever that is. Raises ClaimBroken if it does not end."""
+        """Run a tool to its end. Raises ClaimBroken if it does not end in time."""
         child = self._running()
         assert child.stdin is not None
         assert child.stdout is not None

@@ -1,4 +1,4 @@
-"""Kafka's own command-line tools: from Maven into a folder, once, and run as their scripts run them."""
+"""Kafka's own command-line tools, downloaded once with Maven, and run like their scripts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 INSTALL_MAVEN = "install it (Debian, Ubuntu: apt install maven)"
 FETCH_TIMEOUT_S = 1800
 TIMEOUT_S = 600
-"""Of a tool that takes a second."""
+"""Timeout of a tool that takes a second."""
 USUAL_JAVA = (
     *(
         "-Xmx256M",
@@ -29,9 +29,9 @@ USUAL_JAVA = (
     ),
     *("-XX:+ExplicitGCInvokesConcurrent", "-Djava.awt.headless=true"),
 )
-"""What kafka-run-class gives every tool that is not told otherwise."""
+"""Default options of kafka-run-class."""
 QUICK = tuple(QUICK_JAVA.split())
-"""For what lasts a second."""
+"""Options for short runs."""
 KAFKA = "kafka.Kafka"
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 FEATURES = "org.apache.kafka.tools.FeatureCommand"
@@ -49,12 +49,12 @@ _BEGINS_LATER = re.compile(r"^Non-consecutive offsets in .*/0*(\d+)\.log\n  -1 i
 
 
 class ToolsMissing(Exception):
-    """What to install, in one line."""
+    """Java or Maven is missing; the message says what to install."""
 
 
 @dataclass(frozen=True, slots=True)
 class StockTools:
-    """The tools of one version of Kafka, and its brokers, mostly of the same."""
+    """The tools of one version of Kafka, and brokers, usually of the same version."""
 
     java: str
     brokers: Path
@@ -62,7 +62,7 @@ class StockTools:
     jars: Path
     version: str
     release: str
-    """That of the brokers, which a cluster for them is formatted for: 4.1 for 4.1.0."""
+    """The release of the brokers, with which a cluster is formatted: 4.1 for 4.1.0."""
 
     @property
     def are_of_brokers(self) -> bool:
@@ -71,7 +71,7 @@ class StockTools:
 
     @property
     def dump_log(self) -> str:
-        """The class behind kafka-dump-log; it is another one since Kafka 4.3."""
+        """The class of kafka-dump-log, which moved in Kafka 4.3."""
         return f"{'org.apache.kafka' if self._release >= _DUMP_LOG_MOVED else 'kafka'}.tools.DumpLogSegments"
 
     @property
@@ -79,8 +79,10 @@ class StockTools:
         return tuple(map(int, self.version.split(".")[:2]))
 
     def client_property(self, tool: str, setting: str) -> tuple[str, str]:
-        """The option that gives the console producer's or consumer's client a property; its name is another one since
-        Kafka 4.2 (KIP-1147), and the old one is complained of among the records."""
+        """The option for a client property of the console producer or consumer.
+
+        Kafka 4.2 renamed it (KIP-1147) and prints a warning among the records for the old name.
+        """
         old = "--producer-property" if tool == PRODUCER else "--consumer-property"
         return ("--command-property" if self._release >= _PROPERTIES_RENAMED else old), setting
 
@@ -89,30 +91,31 @@ class StockTools:
         logging = f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}"
         return [self.java, *java, logging, "-cp", f"{jars}/*", tool, *map(str, arguments)]
 
-    def ask(self, tool: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        """One run to its end, whatever that is; quick to start, not made to last."""
+    def execute(self, tool: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        """Run a tool to its end, with options for short runs."""
         command = self.command(tool, *arguments, java=QUICK)
         return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
 
     def run(self, tool: str, *arguments: str | Path) -> str:
-        """What a tool prints that does its work without a word of complaint. Raises ClaimBroken."""
-        done = self.ask(tool, *arguments)
+        """Run a tool and return its stdout. Raises ClaimBroken if it fails or prints warnings."""
+        done = self.execute(tool, *arguments)
         complaints = without_false_alarms(done.stderr)
         if done.returncode or complaints:
             name = tool.rpartition(".")[2]
-            said = shortened((complaints or done.stdout).strip())
-            raise ClaimBroken(f"{name} {' '.join(map(str, arguments))} ended with {done.returncode}: {said}")
+            reason = shortened((complaints or done.stdout).strip())
+            raise ClaimBroken(
+                f"{name} {' '.join(map(str, arguments))} ended with {done.returncode}: {reason}"
+            )
         return done.stdout
 
 
 def without_false_alarms(complaints: str) -> str:
-    """What kafka-dump-log complains of, but for this: since Kafka 4.3 it takes offset -1 for the one before the first
-    record of every file, also of a segment that begins later, whoever wrote that."""
+    """Remove a false warning of kafka-dump-log: since Kafka 4.3 it expects every file to begin at offset 0."""
     return _BEGINS_LATER.sub("", complaints)
 
 
 def stock_tools(folder: Path, brokers: str, version: str) -> StockTools:
-    """Brokers of one version and the tools of one, from `folder` if they are there. Raises ToolsMissing."""
+    """Brokers of one version and tools of another, downloaded to `folder` if needed. Raises ToolsMissing."""
     try:
         java = find_java(os.environ).home
     except JobFailed as missing:
@@ -153,5 +156,5 @@ def _fetch(jars: Path, kafka: str, tools: str) -> None:
     if done.returncode:
         errors = [line for line in done.stdout.splitlines() if "ERROR" in line] or [done.stderr.strip()]
         raise ToolsMissing(f"mvn did not get Kafka {jars.name}: {errors[0]}")
-    # Whole or not there.
+    # The folder appears complete or not at all.
     partial.rename(jars)

@@ -1,4 +1,4 @@
-"""Records of the stock console producer, and that each is read once by the stock console consumer."""
+"""Records of the stock console producer, each of which the stock console consumer must read once."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from tests.interop.stock_tools.claims import ClaimBroken, expect, shortened
 from tests.interop.stock_tools.tools import CONSUMER, OFFSETS, PRODUCER, QUICK, TIMEOUT_S, StockTools
 
 DIGITS = 200
-"""Of a record: it is a number, written so long."""
+"""Digits of a record, which is a number."""
 LINES, EVERY_S = 50, 0.05
-"""So many records are produced at a time, and then so often."""
+"""Records per write, and the interval of writes."""
 PATIENT = ("--message-send-max-retries", "1000000", "--request-timeout-ms", "30000")
 DELIVERY = "delivery.timeout.ms=300000"
-"""The console producer gives up after three attempts otherwise, within a second."""
+"""By default the console producer gives up after three attempts, within a second."""
 CONSUMER_TIMEOUT_MS = "120000"
 
 
 class Traffic:
-    """What was produced to a topic so far: the numbers from 0."""
+    """The records of a topic: the numbers from 0."""
 
     def __init__(self, tools: StockTools, bootstrap: str, topic: str) -> None:
         self.topic = topic
@@ -33,7 +33,7 @@ class Traffic:
 
     @contextmanager
     def producing(self, records: int = 0) -> Iterator[None]:
-        """The producer is given `records`, or some for as long as the block runs. Raises ClaimBroken."""
+        """Produce `records`, or records for as long as the block runs. Raises ClaimBroken."""
         patience = (*PATIENT, *self._tools.client_property(PRODUCER, DELIVERY))
         command = self._tools.command(PRODUCER, *self._to, *patience, java=QUICK)
         with TemporaryFile("w+") as output:
@@ -48,27 +48,27 @@ class Traffic:
             finally:
                 over.set()
                 feeder.join()
-                # Closes what it reads from: the producer sends all that it has, and ends.
+                # At the end of its input the producer sends all records and ends.
                 producer.communicate(timeout=TIMEOUT_S)
             output.seek(0)
-            said = output.read()
-        errors = [line for line in said.splitlines() if "ERROR" in line]
+            text = output.read()
+        errors = [line for line in text.splitlines() if "ERROR" in line]
         if producer.returncode or errors:
-            reason = shortened(errors[0] if errors else said)
+            reason = shortened(errors[0] if errors else text)
             raise ClaimBroken(
                 f"the producer ended with {producer.returncode}, {len(errors)} errors: {reason}"
             )
 
     def check(self, protocol: str = "classic") -> str:
-        """A new group of that protocol reads everything: each number is there once. Raises ClaimBroken."""
+        """Read all records with a new group of that protocol; each number must occur once. Raises ClaimBroken."""
         self._groups += 1
-        said = self._tools.ask(
+        consumed = self._tools.execute(
             *(CONSUMER, *self._to, "--from-beginning", "--group", f"group-{self._groups}"),
             *self._tools.client_property(CONSUMER, f"group.protocol={protocol}"),
             *("--max-messages", str(self._produced), "--timeout-ms", CONSUMER_TIMEOUT_MS),
         )
-        found = {int(line) for line in said.stdout.split()}
-        expect(f"different records consumed: {shortened(said.stderr)}", len(found), self._produced)
+        found = {int(line) for line in consumed.stdout.split()}
+        expect(f"different records consumed: {shortened(consumed.stderr)}", len(found), self._produced)
         ends = self._tools.run(OFFSETS, *self._to)
         expect("records", sum(int(line.rpartition(":")[2]) for line in ends.split()), self._produced)
         return f"{self._produced:,} records, each once"
@@ -78,7 +78,7 @@ class Traffic:
         end = self._produced + records
         while self._produced < end or not (records or over.is_set()):
             numbers = range(self._produced, self._produced + LINES)
-            # One that has ended says so by its exit code.
+            # The exit code shows a producer that has ended.
             with suppress(BrokenPipeError):
                 producer.stdin.write("".join(f"{number:0{DIGITS}}\n" for number in numbers))
                 producer.stdin.flush()

@@ -1,7 +1,7 @@
-"""The verbs of Kafka's tools that are tried on every version and voter style: a row each of docs/stock-kafka.md.
+"""The verbs of Kafka's tools that are tested on every version and voter style, a row each of docs/stock-kafka.md.
 
 In arguments, {B} stands for `--bootstrap-server` with the brokers, {C} for `--bootstrap-controller` with quorumd's
-nodes; other names in braces are files and numbers of the cell, see `matrix.Cell.names`. Rows build upon those above.
+nodes; other names in braces are files and numbers of the cell, see `matrix.Cell.names`. Rows depend on earlier ones.
 """
 
 from __future__ import annotations
@@ -52,26 +52,26 @@ LINES = "".join(f"record {number}\n" for number in range(RECORDS))
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One run of a tool: that it ends with `code`, and prints what `expects` matches."""
+    """One run of a tool, which must end with `code` and print output that `expects` matches."""
 
     tool: str
     arguments: str
     expects: str = ""
-    """A regular expression, searched for in all that the tool prints; `.` is any character, new lines too."""
+    """A regular expression, searched in all output of the tool; `.` also matches line breaks."""
     code: int = 0
     lines: int | None = None
-    """How many the tool prints to stdout."""
+    """Number of lines on stdout."""
     stdin: str = ""
     since: tuple[int, int] = (4, 0)
-    """The first release of the brokers and tools that has this."""
+    """The first release of brokers and tools with this verb."""
     needs_own_tools: bool = False
-    """Of the brokers' release: older ones do not know its metadata.version."""
+    """Needs tools of the brokers' release: older ones do not know its metadata.version."""
     is_eventual: bool = False
-    """Tried again for a while: what was begun before takes its time."""
+    """Retried for a while, since an earlier row takes effect later."""
 
     @property
     def command(self) -> str:
-        """As it stands in the documentation, and names the row in results."""
+        """The command in the documentation and the key of the row in the results."""
         return f"{self.tool} {self.arguments}".strip()
 
 
