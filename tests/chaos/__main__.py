@@ -3,13 +3,13 @@
     python -m tests.chaos [--seconds 1200] [--rounds N] [--nodes 3] [--seed N] [--fault "cut link"] [--keep-data]
     python -m tests.chaos --reassign [--rounds 100] [--nodes 5] [--seed N]
 
-A cluster of real daemons behind TCP proxies is hurt round after round while client processes write and read,
-and a fleet of brokers without data registers, fails, shrinks ISRs and moves partitions; at the end the histories
-are checked, and the logs and what they add up to are compared, here and by `quorumd pipeline audit`. With
---reassign (`make chaos-reassign`) every round makes a random set of the nodes the voters, while processes are
-killed. Everything is under build/chaos/, or build/chaos-reassign/: report.md, timeline.svg, rounds.json,
-audit.json, with --keep-data the nodes' folders and what to ask of them, and while it runs (and if something was
-wrong also afterwards) the folder of the run. Exit code 0 if nothing was wrong, 1 for an anomaly.
+Faults are injected in rounds into a cluster of real daemons behind TCP proxies, while client processes write and
+read, and a fleet of brokers without data registers, fails, shrinks ISRs and moves partitions. At the end the
+histories are checked, and logs and images are compared, here and by `quorumd pipeline audit`. With --reassign
+(`make chaos-reassign`) every round makes a random set of nodes the voters, while processes are killed. The output
+is in build/chaos/ or build/chaos-reassign/: report.md, timeline.svg, rounds.json, audit.json, with --keep-data the
+nodes' folders and commands to inspect them, and during the run (or after an anomaly) the folder of the run. The exit
+code is 0, or 1 for an anomaly.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ REASSIGNMENTS = 100
 NODES_TO_REASSIGN = 5
 
 
-def tell(text: str) -> None:
-    """Progress, at once."""
+def show(text: str) -> None:
+    """Print progress at once."""
     print(text, flush=True)
 
 
 def main() -> int:
-    """See the module."""
+    """Run as the module docstring describes."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description="Chaos on real processes.")
     parser.add_argument(
         "--reassign", action="store_true", help="change the voters in every round, kill -9 meanwhile"
@@ -61,7 +61,7 @@ def main() -> int:
     parser.add_argument(
         "--keep-data",
         action="store_true",
-        help="copy the nodes' folders to `data` beside the report, and tell what `quorumd pipeline` makes of them",
+        help="copy the nodes' folders to `data` next to the report, and print `quorumd pipeline` commands for them",
     )
     given = parser.parse_args()
     if given.reassign and given.fault:
@@ -72,7 +72,7 @@ def main() -> int:
         value if value is not None else usual
         for value, usual in zip((given.seconds, given.rounds, given.nodes), defaults, strict=True)
     )
-    # Told to stop, it stops what it started.
+    # On SIGTERM, stop all processes of the run.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     seed = secrets.randbelow(MANY) if given.seed is None else given.seed
     output = OUTPUT_OF_REASSIGNMENTS if given.reassign else OUTPUT
@@ -85,28 +85,28 @@ def main() -> int:
         nodes,
         seed,
         kinds,
-        tell,
+        show,
         partial(audit_by_command, output, given.keep_data),
     )
     return conclude(run, folder, output, given.keep_data)
 
 
 def conclude(run: Run, folder: Path, output: Path, keeps_data: bool) -> int:
-    """Write the report, say what came of it, and leave the folder of the run only where it is of use; exit code."""
+    """Write the report, print the verdict and return the exit code; the run's folder is kept after an anomaly."""
     write_report(run, output)
-    tell(f"report: {output / 'report.md'}")
+    show(f"report: {output / 'report.md'}")
     for anomaly in run.verdict.anomalies:
-        tell(f"ANOMALY: {anomaly}")
+        show(f"ANOMALY: {anomaly}")
     if run.verdict.anomalies:
-        tell(f"logs and histories are kept in {folder}")
+        show(f"logs and histories are kept in {folder}")
         return 1
     shutil.rmtree(folder)
     ambiguous = ambiguous_writes(run.histories)
-    tell(
+    show(
         f"no anomaly in {len(run.rounds)} rounds; {len(run.histories.entries)} operations, {ambiguous} ambiguous"
     )
     if keeps_data:
-        tell("\n".join(["what quorumd makes of the log that these nodes wrote:", *pipeline_commands(output)]))
+        show("\n".join(["to inspect the log of these nodes:", *pipeline_commands(output)]))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""After a run: an audit of what the nodes wrote, by `quorumd pipeline audit` where there is a Java for it."""
+"""After a run: an audit of the nodes' logs by `quorumd pipeline audit`, if Java is installed."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from quorumd.pipeline.spark.java import find_java, need_extra
 TIMEOUT_S = 300.0
 REPORT = "audit.json"
 DATA, HISTORY, PLAN = "data", "history", "plan"
-"""What the nodes wrote, and what `pipeline_commands` make of it: of one run only."""
+"""Folders of one run: the nodes' data, and the output of `pipeline_commands`."""
 NOT_CLEAN = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What the command printed. Without `exit_code` it did not run, and `text` says why."""
+    """The output of the command. Without `exit_code` it did not run, and `text` has the reason."""
 
     text: str
     exit_code: int | None = None
 
     @property
     def anomalies(self) -> list[str]:
-        """A log that a node wrote is clean, whatever hurt the node."""
+        """Whether the audit found no damage: faults must not damage a node's log."""
         if not self.exit_code:
             return []
         what = "is not clean" if self.exit_code == NOT_CLEAN else f"failed with exit code {self.exit_code}"
@@ -38,14 +38,14 @@ class Audit:
 
 
 def audit_in_process(data_folders: Mapping[int, Path]) -> Audit:
-    """Without Spark: a second, not twenty."""
+    """Audits without Spark, in a second instead of twenty."""
     report = audit_here({node: str(path) for node, path in data_folders.items()})
     lines = [f"{each.severity.name} {each.code} node {each.node}: {each.detail}" for each in report.findings]
     return Audit("\n".join(lines), 0 if report.is_clean else NOT_CLEAN)
 
 
 def pipeline_commands(folder: Path) -> list[str]:
-    """What to type in order to see the run in the data that was kept: a history, a plan, a page of all."""
+    """Commands that show the kept data: a history, a plan, a report."""
     data = folder / DATA
     nodes = ",".join(f"{path.name}={path}" for path in sorted(data.iterdir()))
     history, plan, page = folder / HISTORY, folder / PLAN, folder / "report.html"
@@ -60,8 +60,10 @@ def pipeline_commands(folder: Path) -> list[str]:
 
 
 def audit_by_command(folder: Path, keep_data: bool, data_folders: Mapping[int, Path]) -> Audit:
-    """The command, on the folders of nodes that have stopped; the whole report goes to `folder` as JSON. With
-    `keep_data` copies of the data folders stay there too: one of them may be on a disk that goes with the run."""
+    """Audit the folders of stopped nodes, and write the report to `folder` as JSON.
+
+    With `keep_data`, copies of the data folders are kept there too: one of them may be on a disk that is unmounted.
+    """
     if keep_data:
         for name in (DATA, HISTORY, PLAN):
             shutil.rmtree(folder / name, ignore_errors=True)

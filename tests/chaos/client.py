@@ -1,11 +1,11 @@
-"""One client process: several clients that write, append and read, and the history of what they were told.
+"""One client process: several clients that write, append and read, and the history of their responses.
 
     python -m tests.chaos.client --name client-1 --seed 7 --history FILE HOST:PORT...
 
-Every key is a register or a list, every value is written once. A client does one thing at a time, without
-retries: a write that got no answer, or an error for an answer, may have happened or may still happen. Keys
-are new every few seconds, which keeps the search of the checker short, but for one that lasts.
-SIGTERM ends it once what is under way is answered.
+Every key is a register or a list, every value is written once. A client does one operation at a time, without
+retries: a write without a response, or with an error, may have happened or may still happen. Except for one key,
+keys are replaced every few seconds, which keeps the search of the checker short. SIGTERM ends the process once all
+operations in progress have a response.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from tests.chaos.history import LIST_KEY, Entry
 CLIENT_METRICS = 16
 SET, APPEND = 0, 2
 CONFIG = "metrics"
-"""A list of any text, for registers and for lists."""
+"""A config that holds a list of any text, for registers and lists."""
 PADDING = "."
-"""Fills a register's value up to what makes logs grow; no part of the value."""
+"""Padding of register values that makes logs grow; not part of the value."""
 
 CLIENTS = 3
 TIMEOUT_S = 1.0
@@ -49,12 +49,12 @@ Address = tuple[str, int]
 
 
 def now_ms() -> float:
-    """One clock for all processes of the machine."""
+    """Monotonic milliseconds, the same for all processes of the machine."""
     return time.monotonic() * 1000
 
 
 class Client:
-    """Writes and reads at one node until that fails, then at another."""
+    """Writes and reads through one node until that fails, then through another."""
 
     def __init__(self, number: int, name: str, nodes: list[Address], random: Random) -> None:
         self._number = number
@@ -65,7 +65,7 @@ class Client:
         self._connection: NodeConnection | None = None
 
     async def next(self) -> Entry:
-        """One operation, to its end or until patience ends."""
+        """Run a random operation to its end or its timeout."""
         key, kind = self._draw()
         value: str | None = None
         if kind != "read":
@@ -74,7 +74,7 @@ class Client:
         return await self.perform(kind, key, value)
 
     async def perform(self, kind: str, key: str, value: str | None) -> Entry:
-        """A given operation."""
+        """Run an operation."""
         called, outcome, returned = now_ms(), "not sent", None
         try:
             async with asyncio.timeout(TIMEOUT_S):
@@ -82,9 +82,9 @@ class Client:
                     self._connection = await NodeConnection.open(
                         *self._random.choice(self._nodes), self._name
                     )
-                outcome = "no answer"
-                answer = await self._connection.send(self._request(kind, key, value))
-            code, seen = _read(answer)
+                outcome = "no response"
+                response = await self._connection.send(self._request(kind, key, value))
+            code, seen = _read(response)
             outcome = "ok" if code == ErrorCode.NONE else ErrorCode.describe(code)
             if outcome == "ok":
                 returned = now_ms()
@@ -92,13 +92,13 @@ class Client:
         except TimeoutError:
             pass
         except RequestFailed:
-            outcome = "connection lost" if outcome == "no answer" else outcome
+            outcome = "connection lost" if outcome == "no response" else outcome
         if outcome != "ok":
             self.close()
         return Entry(self._number, kind, key, value, called, returned, outcome)
 
     def close(self) -> None:
-        """Leave the node."""
+        """Close the connection."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -126,24 +126,24 @@ class Client:
         return IncrementalAlterConfigsRequest([AlterConfigsResource(CLIENT_METRICS, key, [change])])
 
 
-def _read(answer: Message) -> tuple[int, str | None]:
-    """Error code and, of a read, what was read."""
-    if isinstance(answer, IncrementalAlterConfigsResponse):
-        (result,) = answer.responses
+def _read(response: Message) -> tuple[int, str | None]:
+    """The error code and, for a read, the value."""
+    if isinstance(response, IncrementalAlterConfigsResponse):
+        (result,) = response.responses
         return result.error_code, None
-    assert isinstance(answer, DescribeConfigsResponse)
-    (described,) = answer.results
+    assert isinstance(response, DescribeConfigsResponse)
+    (described,) = response.results
     found = [config.value for config in described.configs if config.name == CONFIG]
     text = found[0] if found else None
     return described.error_code, None if text is None else text.rstrip(PADDING)
 
 
 async def work(name: str, nodes: list[Address], seed: int, history: Path) -> None:
-    """All clients of this process until SIGTERM."""
+    """Run all clients of this process until SIGTERM."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
-    loop.add_signal_handler(signal.SIGINT, lambda: None)  # Ctrl-C is the orchestrator's to handle
+    loop.add_signal_handler(signal.SIGINT, lambda: None)  # the orchestrator handles Ctrl-C
     base = int(name.rsplit("-", 1)[1]) * 100
     with history.open("a", buffering=1) as file:
 
@@ -163,13 +163,13 @@ async def work(name: str, nodes: list[Address], seed: int, history: Path) -> Non
 
 
 def address(text: str) -> Address:
-    """HOST:PORT."""
+    """Parse HOST:PORT."""
     host, _, port = text.rpartition(":")
     return host, int(port)
 
 
 def main() -> None:
-    """See the module."""
+    """Run as the module docstring describes."""
     parser = argparse.ArgumentParser(prog="tests.chaos.client")
     parser.add_argument("--name", required=True)
     parser.add_argument("--seed", type=int, required=True)

@@ -1,4 +1,4 @@
-"""The cluster under chaos: real daemons, each behind its proxy, the last one on a disk that can fill."""
+"""The cluster under chaos: real daemons, each behind its proxy, the last one on a disk that can fill up."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ TIMING = {
     "quorum.request.timeout.ms": 700,
     "broker.session.timeout.ms": 3000,
 }
-"""Shorter than the defaults: a round is over in seconds, and a fault of one second must be felt."""
+"""Shorter than the defaults: a round takes seconds, and a fault of one second must have an effect."""
 DESCRIBE_QUORUM = 2
-"""The version that is asked with."""
+"""The version of DescribeQuorum requests."""
 DISK = {"metadata.log.segment.bytes": "256KiB", "metadata.log.reserve.bytes": "1MiB"}
 
 
@@ -44,15 +44,15 @@ class ChaosDaemon(Daemon):
         self.links = links
         self.disk: SmallDisk | None = None
         self.expected_exit: int | None = None
-        """Set while it is meant to end by itself: the exit code that is right then."""
+        """The expected exit code while the process is meant to end by itself."""
 
     @property
     def name(self) -> str:
-        """What the links call it."""
+        """Its name in the links."""
         return str(self.node_id)
 
     def configure(self, extra: str = "") -> None:
-        """As without a proxy, but for what others are told, and for the timing."""
+        """Write the properties of a plain daemon, with the proxy's address for other nodes, and short timeouts."""
         lines = {"advertised.listeners": f"CONTROLLER://127.0.0.1:{self.front}"} | DISK
         extra += self.finds_others
         super().configure(extra + "".join(f"{key}={value}\n" for key, value in lines.items()))
@@ -61,7 +61,7 @@ class ChaosDaemon(Daemon):
         self.config.write_text("\n".join(kept) + "\n")
 
     def begin(self, **internal: int) -> None:
-        """Start; `internal` are the properties that hurt it, by the words of their names with `_` for a dot."""
+        """Start the process; `internal` are the properties of faults, with `_` for a dot in their names."""
         self.configure(
             "".join(f"internal.{key.replace('_', '.')}={value}\n" for key, value in internal.items())
         )
@@ -69,22 +69,22 @@ class ChaosDaemon(Daemon):
         self.start(self.disk.environment() if self.disk else None)
 
     def gone(self) -> None:
-        """Its process has ended: nobody listens there any more."""
+        """Close the proxy after the end of the process."""
         self.links.close_front(self.name)
 
     @property
     def runs(self) -> bool:
         return self.child is not None and self.child.poll() is None
 
-    def asked(self) -> Quorum | None:
-        """As without a proxy; but kio takes no answer that has a field of quorumd's own, the target voters."""
+    def describe_quorum(self) -> Quorum | None:
+        """Describe the quorum without kio, which rejects quorumd's own field of target voters."""
         try:
-            return ask_quorum(self.address)
+            return fetch_quorum(self.address)
         except OSError:
             return None
 
     def serves(self) -> bool:
-        """Whether its listener takes connections."""
+        """Whether its listener accepts connections."""
         try:
             self.connect().close()
         except OSError:
@@ -92,34 +92,41 @@ class ChaosDaemon(Daemon):
         return True
 
 
-def ask_quorum(address: tuple[str, int]) -> Quorum:
-    """What one node says of the quorum. Raises OSError without an answer."""
+def fetch_quorum(address: tuple[str, int]) -> Quorum:
+    """The quorum as one node describes it. Raises OSError without a response."""
     topic = describe_quorum_request.TopicData(METADATA_TOPIC, [describe_quorum_request.PartitionData(0)])
     protocol = ClientConnection("test")
     _, request = protocol.request(describe_quorum_request.DescribeQuorumRequest([topic]), DESCRIBE_QUORUM)
     with socket.create_connection(address, timeout=1) as connection:
         connection.sendall(request)
-        answers: list[Message] = []
-        while not answers:
+        responses: list[Message] = []
+        while not responses:
             if not (received := connection.recv(65_536)):
                 raise ConnectionResetError(f"{address} closed the connection")
-            answers = [answer for _, answer in protocol.receive(received)]
-    (answer,) = answers
-    assert isinstance(answer, DescribeQuorumResponse)
-    if answer.error_code != ErrorCode.NONE:
-        return Quorum(answer.error_code, -1, -1, -1, {}, {})
-    told = answer.topics[0].partitions[0]
+            responses = [response for _, response in protocol.receive(received)]
+    (response,) = responses
+    assert isinstance(response, DescribeQuorumResponse)
+    if response.error_code != ErrorCode.NONE:
+        return Quorum(response.error_code, -1, -1, -1, {}, {})
+    partition = response.topics[0].partitions[0]
     voters, observers = (
         {replica.replica_id: replica.log_end_offset for replica in replicas}
-        for replicas in (told.current_voters, told.observers)
+        for replicas in (partition.current_voters, partition.observers)
     )
-    return Quorum(told.error_code, told.leader_id, told.leader_epoch, told.high_watermark, voters, observers)
+    return Quorum(
+        partition.error_code,
+        partition.leader_id,
+        partition.leader_epoch,
+        partition.high_watermark,
+        voters,
+        observers,
+    )
 
 
 class ChaosCluster(Cluster):
     """Nodes 1 to `size`; the log of the last one is on a `SmallDisk`.
 
-    The first `voters` of them begin as voters. The others only know where nodes may be found.
+    The first `voters` of them start as voters. The others only know the addresses of the nodes.
     """
 
     def __init__(self, folder: Path, size: int, voters: int, links: Links) -> None:
@@ -138,7 +145,7 @@ class ChaosCluster(Cluster):
 
     @property
     def front_addresses(self) -> list[tuple[str, int]]:
-        """Where clients find the nodes."""
+        """Addresses of the proxies."""
         return [("127.0.0.1", port) for port in self.fronts.values()]
 
     def start(self) -> None:
@@ -152,13 +159,13 @@ class ChaosCluster(Cluster):
             daemon.gone()
 
     def leading(self) -> ChaosDaemon:
-        """The leader of this moment."""
+        """The current leader."""
         return self.nodes[self.leader().node_id]
 
 
 @contextmanager
 def chaos_cluster(folder: Path, size: int, voters: int) -> Iterator[ChaosCluster]:
-    """A running cluster, stopped at the end, and its disk unmounted."""
+    """A running cluster, which is stopped at the end, and its disk unmounted."""
     links = Links()
     cluster = ChaosCluster(folder, size, voters, links)
     try:

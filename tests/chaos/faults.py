@@ -1,4 +1,4 @@
-"""What goes wrong in a round. A fault picks its victims, is injected, perhaps makes itself felt later, is healed."""
+"""Faults of a round. A fault picks its victims, is injected, may have a delayed effect, and is healed."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tests.chaos.voters import Reassignment, draw_voters
 from tests.support.processes.daemons import wait_for
 
 LEADER_SHARE = 0.6
-"""How often a fault hurts the leader, if it hurts one node: there it does most."""
+"""Probability that a fault of one node hits the leader, where it has most effect."""
 SECOND_SHARE = 0.35
-"""How many rounds have a second fault."""
+"""Fraction of rounds with a second fault."""
 WAIT_S = 3.0
 DAY_MS = 86_400_000
 
 
 class Anomaly(Exception):
-    """Something that must never happen, happened."""
+    """A violated invariant."""
 
 
 class Fault(ABC):
@@ -31,9 +31,9 @@ class Fault(ABC):
 
     kind: str
     is_of_links = False
-    """Faults of links go together with every other one."""
+    """Whether it is a fault of links, which can be combined with every other fault."""
     needs_all = False
-    """It hurts all nodes in turn or at once."""
+    """Whether it affects all nodes, in turn or at once."""
 
     def __init__(self, cluster: ChaosCluster, random: Random, unhurt: list[ChaosDaemon]) -> None:
         self.cluster = cluster
@@ -41,20 +41,20 @@ class Fault(ABC):
         self.victims = [] if self.is_of_links else self.choose(unhurt)
         self.what = ", ".join(f"node {victim.node_id}" for victim in self.victims)
         self.pauses_s = 1.0
-        """How long a round with this fault waits at least before it heals."""
+        """Minimum time before the round heals the fault."""
 
     def choose(self, unhurt: list[ChaosDaemon]) -> list[ChaosDaemon]:
-        """Whom to hurt."""
+        """Choose the victims."""
         return [self.one_of(unhurt)]
 
     def one_of(self, unhurt: list[ChaosDaemon]) -> ChaosDaemon:
-        """Often the leader, else any."""
+        """A random node, with increased probability the leader."""
         leader = self.cluster.leading() if self.random.random() < LEADER_SHARE else None
         return leader if leader in unhurt and leader is not None else self.random.choice(unhurt)
 
     @abstractmethod
     def inject(self) -> None:
-        """Begin."""
+        """Inject the fault."""
 
     def is_felt(self) -> bool:
         """Whether it has had its effect."""
@@ -62,15 +62,15 @@ class Fault(ABC):
 
     @abstractmethod
     def heal(self) -> None:
-        """End; afterwards the cluster must work again."""
+        """Heal the fault; afterwards the cluster must work again."""
 
     def is_settled(self) -> bool:
-        """Whether what `heal` began is done."""
+        """Whether the effects of `heal` are complete."""
         return True
 
 
 class LinkFault(Fault):
-    """Some directions of the network: of one pair of nodes, or of all that goes to and from one node."""
+    """Some directions of the network: those between a pair of nodes, or all of one node."""
 
     is_of_links = True
     state: State
@@ -119,7 +119,7 @@ class Deaf(LinkFault):
 
 
 class Kill(Fault):
-    """kill -9, and a start when the round heals."""
+    """kill -9, and a restart when the round heals."""
 
     kind = "kill -9"
 
@@ -145,7 +145,7 @@ class KillAll(Kill):
 
 
 class Freeze(Fault):
-    """SIGSTOP, and SIGCONT when the round heals: the process believes no time has passed."""
+    """SIGSTOP, and SIGCONT when the round heals: for the process no time has passed."""
 
     kind = "SIGSTOP"
 
@@ -161,7 +161,7 @@ class Freeze(Fault):
 
 
 class ClockOffset(Fault):
-    """The node comes back with another time of day, up to 30 days off, and keeps it until its next start."""
+    """A restart with a wall clock that is up to 30 days off, until the next start."""
 
     kind = "clock offset"
 
@@ -177,11 +177,11 @@ class ClockOffset(Fault):
         victim.begin(clock_offset_ms=offset_ms)
 
     def heal(self) -> None:
-        """A clock that is wrong stays wrong."""
+        """The clock stays wrong."""
 
 
 class FullDisk(Fault):
-    """The file system of one node shrinks to what is in it; writes fill the rest."""
+    """The file system of one node shrinks to its content, and writes fill the rest."""
 
     kind = "full disk"
 
@@ -200,11 +200,11 @@ class FullDisk(Fault):
         self.cluster.disk.give_room()
 
     def _refusals(self) -> int:
-        return self.cluster.small.said().count("no space left on the disk")
+        return self.cluster.small.log_text().count("no space left on the disk")
 
 
 class FailedFlush(Fault):
-    """After some flushes every other one fails: the process must end at once with its exit code for that."""
+    """After some flushes every other one fails: the process must end at once with exit code 4."""
 
     kind = "failed flush"
 
@@ -223,7 +223,7 @@ class FailedFlush(Fault):
     def heal(self) -> None:
         (victim,) = self.victims
         if victim.runs:
-            victim.kill()  # a node that is cut off, too, has nothing to flush
+            victim.kill()  # a node that is also cut off has nothing to flush
         elif victim.wait() != ExitCode.FLUSH_FAILED:
             raise Anomaly(f"node {victim.node_id} ended with {victim.wait()} after a failed flush")
         victim.gone()
@@ -232,7 +232,7 @@ class FailedFlush(Fault):
 
 
 class RollingRestart(Fault):
-    """Every node is stopped in good order and started, the next one when it serves again."""
+    """A rolling restart: every node is shut down gracefully and started again, one after the other."""
 
     kind, needs_all = "rolling restart", True
 
@@ -244,16 +244,16 @@ class RollingRestart(Fault):
             stop_in_order(victim)
             victim.gone()
             victim.begin()
-            # Where a fault of links keeps it from finding the leader, its operator does not wait for ever.
+            # A fault of links may keep the node from finding the leader, so the wait is bounded.
             with suppress(AssertionError):
-                wait_for(f"node {victim.node_id} to serve", victim.asked, WAIT_S)
+                wait_for(f"node {victim.node_id} to serve", victim.describe_quorum, WAIT_S)
 
     def heal(self) -> None:
-        """All of them run again."""
+        """Whether all nodes run again."""
 
 
 class VoterChange(Fault):
-    """Some of the nodes become the voters, or not all of the way; when the round heals, all nodes become voters."""
+    """Start to make some of the nodes the voters; when the round heals, all nodes become voters."""
 
     kind = "voter change"
 
@@ -277,10 +277,10 @@ class VoterChange(Fault):
 
 
 def stop_in_order(victim: ChaosDaemon) -> None:
-    """SIGTERM, and exit code 0."""
+    """Send SIGTERM and expect exit code 0."""
     victim.signal(signal.SIGTERM)
     if (code := victim.wait(120)) != 0:
-        raise Anomaly(f"node {victim.node_id} ended with {code} when it was asked to stop")
+        raise Anomaly(f"node {victim.node_id} ended with {code} after SIGTERM")
 
 
 KINDS: tuple[type[Fault], ...] = (
@@ -290,7 +290,7 @@ KINDS: tuple[type[Fault], ...] = (
 
 
 class Deck:
-    """Draws faults like cards: every kind comes before one comes again."""
+    """Draws faults like cards: every kind occurs before one occurs again."""
 
     def __init__(self, random: Random, kinds: Sequence[type[Fault]] = KINDS) -> None:
         self._random = random
@@ -298,7 +298,7 @@ class Deck:
         self._cards: list[type[Fault]] = []
 
     def draw(self, cluster: ChaosCluster) -> list[Fault]:
-        """One fault, or two that go together."""
+        """Draw one fault, or two that can be combined."""
         first = self._next()(cluster, self._random, list(cluster))
         faults = [first]
         if self._random.random() < SECOND_SHARE:

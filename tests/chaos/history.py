@@ -1,4 +1,4 @@
-"""The histories that the client processes write: one line an operation, read again while they grow."""
+"""The histories of the client processes: one line per operation, read while they grow."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from quorumd.simulator.checkers.append_only_list import check_append_only_list
 from quorumd.simulator.checkers.linearizability import Operation, check_register, first_contradiction
 
 LIST_KEY = "list-"
-"""How the keys of lists begin; all others are registers."""
+"""Prefix of the keys of lists; all others are registers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One operation as its client saw it; times are milliseconds of the machine's monotonic clock.
 
-    `outcome` is "ok", "not sent" (so it certainly had no effect), or why it is not known what it did.
+    `outcome` is "ok", "not sent" (so it certainly had no effect), or the reason why its effect is unknown.
     """
 
     client: int
@@ -33,7 +33,7 @@ class Entry:
     outcome: str
 
     def line(self) -> str:
-        """As it stands in the file."""
+        """The line in the file."""
         return json.dumps(astuple(self)) + "\n"
 
     @property
@@ -42,7 +42,7 @@ class Entry:
 
 
 class Histories:
-    """All operations of all client processes; `poll` takes what was written since."""
+    """All operations of all client processes; `poll` reads new ones."""
 
     def __init__(self, files: list[Path]) -> None:
         self._files = dict.fromkeys(files, 0)
@@ -51,7 +51,7 @@ class Histories:
         self._is_sorted = True
 
     def poll(self) -> None:
-        """Read on; a line that is not whole yet is left for the next time."""
+        """Read new lines; an incomplete line is left for the next call."""
         for file, position in self._files.items():
             if not file.exists():
                 continue
@@ -64,14 +64,14 @@ class Histories:
                 self.add(Entry(*json.loads(line)))
 
     def add(self, entry: Entry) -> None:
-        """One more operation."""
+        """Add an operation."""
         self.entries.append(entry)
         if entry.is_write and entry.returned_ms is not None:
             self._acknowledged_ms.append(entry.returned_ms)
             self._is_sorted = False
 
     def acknowledged_between(self, start_ms: float, end_ms: float) -> list[float]:
-        """When writes were acknowledged, in order."""
+        """Times of acknowledged writes, in order."""
         if not self._is_sorted:
             self._acknowledged_ms.sort()
             self._is_sorted = True
@@ -79,7 +79,7 @@ class Histories:
         return times[bisect_left(times, start_ms) : bisect_right(times, end_ms)]
 
     def first_write_begun_after(self, moment_ms: float) -> float | None:
-        """When the first write that was called after a moment was acknowledged, None for none yet."""
+        """The time at which the first write called after a moment was acknowledged, None if there is none yet."""
         recent = [
             entry.returned_ms
             for entry in self.entries[-2000:]
@@ -88,24 +88,24 @@ class Histories:
         return min(recent, default=None)
 
     def longest_gap_ms(self, start_ms: float, end_ms: float) -> float:
-        """The longest time between two moments without an acknowledged write."""
+        """The longest time without an acknowledged write between two moments."""
         moments = [start_ms, *self.acknowledged_between(start_ms, end_ms), end_ms]
         return max(after - before for before, after in pairwise(moments))
 
     def outcomes(self) -> Counter[tuple[str, str]]:
-        """How many operations, by kind and outcome."""
+        """Counts of operations by kind and outcome."""
         return Counter((entry.kind, entry.outcome) for entry in self.entries)
 
     def keys(self) -> list[str]:
-        """All that were used, in order."""
+        """All keys, in order."""
         return sorted({entry.key for entry in self.entries})
 
     def acknowledged_registers(self) -> list[Entry]:
-        """Writes of registers that were acknowledged."""
+        """Acknowledged writes of registers."""
         return [entry for entry in self.entries if entry.kind == "write" and entry.outcome == "ok"]
 
     def contradictions(self) -> list[str]:
-        """What cannot be put in one order, one text a key. Empty is right."""
+        """One text per key whose operations have no linearization; empty if all have one."""
         by_key: dict[str, list[Operation]] = {}
         for entry in self.entries:
             if entry.outcome != "not sent":
@@ -114,16 +114,16 @@ class Histories:
         for key, history in sorted(by_key.items()):
             if key.startswith(LIST_KEY):
                 if not check_append_only_list(history):
-                    found.append(_told(f"the list {key} was not only appended to", history))
+                    found.append(_describe(f"the list {key} was not only appended to", history))
             elif not check_register(history):
                 found.append(
-                    _told(f"the register {key} was not linearizable", first_contradiction(history) or [])
+                    _describe(f"the register {key} was not linearizable", first_contradiction(history) or [])
                 )
         return found
 
 
 def operation_of(entry: Entry) -> Operation:
-    """What the checkers take: of a list, a read's value is a tuple."""
+    """Operations for the checkers: the value of a list read is a tuple."""
     value: object = entry.value
     if entry.key.startswith(LIST_KEY) and entry.kind == "read":
         value = tuple((entry.value or "").split(",")) if entry.value else ()
@@ -131,6 +131,6 @@ def operation_of(entry: Entry) -> Operation:
     return Operation(entry.client, entry.kind, entry.key, value, entry.called_ms, returned)
 
 
-def _told(what: str, history: list[Operation]) -> str:
+def _describe(what: str, history: list[Operation]) -> str:
     ordered = sorted(history, key=lambda operation: operation.called_ms)
     return "\n".join([what + ":", *(f"    {operation}" for operation in ordered[-40:])])

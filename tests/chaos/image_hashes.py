@@ -1,4 +1,4 @@
-"""What the logs add up to: the same on every node, what the node made of it, and all that brokers were told."""
+"""Compares images: those of the logs, those of the nodes, and acknowledgements to brokers."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from quorumd.protocol.messages.partition_record import PartitionRecord
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import decode_record
-from tests.chaos.fleet.history import FleetHistory, ToldIsr
+from tests.chaos.fleet.history import CommittedIsr, FleetHistory
 from tests.support.log.log_files import batches, record_values
 from tests.support.processes.daemons import Daemon, wait_for
 
 FIGURES = re.compile(r"^quorumd_metadata_(applied_offset|image_hash)(?:\{.*\})? (\S+)$", re.MULTILINE)
-ASKED_S = 5.0
-SAID_S = 30.0
+RESPONSE_TIMEOUT_S = 5.0
+STATISTICS_TIMEOUT_S = 30.0
 
 
 class ImageStatistics(NamedTuple):
-    """What a node says of its image, which holds all records below `applied_offset`."""
+    """A node's statistics of its image, which holds all records below `applied_offset`."""
 
     applied_offset: int
     hash: int
@@ -34,29 +34,29 @@ class ImageStatistics(NamedTuple):
 
 @dataclass(slots=True)
 class FoldedLog:
-    """`hashes`: of the image at some offsets; `isrs`: all that were ever committed."""
+    """`hashes`: of the image at some offsets; `isrs`: all committed ISRs."""
 
     image: ClusterImage = field(default_factory=ClusterImage)
     hashes: dict[int, int] = field(default_factory=dict)
-    isrs: set[ToldIsr] = field(default_factory=set)
+    isrs: set[CommittedIsr] = field(default_factory=set)
     created: set[str] = field(default_factory=set)
     deleted: set[str] = field(default_factory=set)
 
 
-def said_figures(daemon: Daemon, end_offset: int) -> ImageStatistics:
-    """What a running node says, once it has applied everything below an offset."""
+def reported_statistics(daemon: Daemon, end_offset: int) -> ImageStatistics:
+    """Wait until a running node has applied everything below an offset, and return its statistics."""
 
-    def ask() -> ImageStatistics | None:
-        with urlopen(f"http://127.0.0.1:{daemon.http_port}/metrics", timeout=ASKED_S) as answer:
-            told = {name: int(float(value)) for name, value in FIGURES.findall(answer.read().decode())}
-        figures = ImageStatistics(told["applied_offset"], told["image_hash"])
+    def read() -> ImageStatistics | None:
+        with urlopen(f"http://127.0.0.1:{daemon.http_port}/metrics", timeout=RESPONSE_TIMEOUT_S) as response:
+            values = {name: int(float(value)) for name, value in FIGURES.findall(response.read().decode())}
+        figures = ImageStatistics(values["applied_offset"], values["image_hash"])
         return figures if figures.applied_offset >= end_offset else None
 
-    return wait_for(f"node {daemon.node_id} to apply what is below {end_offset}", ask, SAID_S)
+    return wait_for(f"node {daemon.node_id} to apply what is below {end_offset}", read, STATISTICS_TIMEOUT_S)
 
 
 def fold(log_folder: Path, offsets: Collection[int]) -> FoldedLog:
-    """The log as far as the last of these offsets, each the end of a batch."""
+    """Fold the log up to the last of these offsets, each the end of a batch."""
     folded = FoldedLog()
     last = max(offsets)
     for path in sorted(log_folder.glob("*.log")):
@@ -81,17 +81,17 @@ def _apply(folded: FoldedLog, record: object) -> None:
         partition = folded.image.partition(PartitionId(record.topic_id, record.partition_id))
         assert partition is not None
         epochs = partition.partition_epoch, partition.leader_epoch
-        folded.isrs.add(ToldIsr(str(record.topic_id), record.partition_id, *epochs, partition.isr))
+        folded.isrs.add(CommittedIsr(str(record.topic_id), record.partition_id, *epochs, partition.isr))
 
 
 def image_differences(
-    said: Mapping[int, ImageStatistics], folded: Mapping[int, FoldedLog], end_offset: int
+    reported: Mapping[int, ImageStatistics], folded: Mapping[int, FoldedLog], end_offset: int
 ) -> Iterator[str]:
-    """Nodes, by id, whose image is not what their own log adds up to, or not that of the others at `end_offset`."""
+    """Nodes whose image differs from that of their own log, or from those of others at `end_offset`."""
     hashes = {node: log.hashes.get(end_offset) for node, log in folded.items()}
     if len(set(hashes.values())) != 1 or None in hashes.values():
         yield f"the logs add up to different images below {end_offset}: hashes {hashes}"
-    for node, (applied_offset, image_hash) in said.items():
+    for node, (applied_offset, image_hash) in reported.items():
         expected = folded[node].hashes.get(applied_offset)
         if expected != image_hash:
             yield (
@@ -100,11 +100,11 @@ def image_differences(
             )
 
 
-def broken_promises(history: FleetHistory, folded: FoldedLog) -> Iterator[str]:
-    """What brokers and their administrator were told that is not in the log."""
-    for told in history.isrs:
-        if told not in folded.isrs:
-            yield f"{told} was acknowledged and is not in the log"
+def unfulfilled_acknowledgements(history: FleetHistory, folded: FoldedLog) -> Iterator[str]:
+    """Acknowledgements to brokers and their administrator that are not in the log."""
+    for isr in history.isrs:
+        if isr not in folded.isrs:
+            yield f"{isr} was acknowledged and is not in the log"
     for name in history.created:
         if name not in folded.created:
             yield f"the topic {name} was acknowledged and is not in the log"

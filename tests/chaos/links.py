@@ -1,15 +1,14 @@
-"""The network between the nodes and to them: TCP proxies on loopback whose every direction can be hurt.
+"""The network between nodes and clients: TCP proxies on loopback with faults per direction.
 
-Each node has one proxy; its address is all that other nodes and clients are told of the node (`quorum.voters`
-and `advertised.listeners` name it), so nobody reaches a node but through its proxy. Who connects is read from
-the client id in the first request (nodes call themselves `quorumd-<id>`), and with that every link has two
-`Direction`s of its own:
+Each node has one proxy, whose address is in `quorum.voters` and `advertised.listeners`, so that nodes and clients
+connect only through proxies. The proxy reads the client id in the first request (`quorumd-<id>` for nodes), and so
+every link has two separate `Direction`s:
 
-    directions of 1 -> 2    the requests of node 1 to node 2, and the answers of node 1 to requests of node 2
+    directions of 1 -> 2    requests of node 1 to node 2, and responses of node 1 to requests of node 2
 
-A direction is open, or slow (each piece of data waits), stalled (data waits, and is delivered late when the
-link heals), deaf (data vanishes; connections that lost some are reset when the link heals, as bytes of a stream
-cannot be missing), or cut (connections are reset at once, also new ones).
+A direction is open, slow (data is delayed), stalled (data is held until the link heals), deaf (data is dropped;
+affected connections are reset when the link heals, since a stream cannot lose bytes), or cut (existing and new
+connections are reset at once).
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ import uvloop
 
 PIECE_BYTES = 65_536
 FRONT = struct.Struct(">ihhih")
-"""Of a request frame: size, API key, version, correlation id, length of the client id that follows."""
+"""Start of a request frame: size, API key, version, correlation id, length of the client id that follows."""
 PATIENCE_S = 60.0
-"""How long a new connection may take to say who it is."""
+"""Timeout of the first request on a new connection."""
 
 
 class State(Enum):
-    """What happens to data in one direction."""
+    """State of one direction."""
 
     OPEN = "open"
     SLOW = "slow"
@@ -49,7 +48,7 @@ class Way(NamedTuple):
 
 
 class Direction:
-    """The state of one way, and the connections that use it. Lives in the proxies' thread."""
+    """The state of one way and the connections that use it. Used only in the proxies' thread."""
 
     def __init__(self) -> None:
         self.state = State.OPEN
@@ -59,7 +58,7 @@ class Direction:
         self.pipes: set[Pipe] = set()
 
     def become(self, state: State, delay_s: float = 0.0) -> None:
-        """Change, with what that means for the connections there are."""
+        """Change the state and apply it to existing connections."""
         if self.state is State.DEAF and state is not State.DEAF:
             for pipe in tuple(self.pipes):
                 if pipe.has_lost:
@@ -75,7 +74,7 @@ class Direction:
 
 
 class Pipe:
-    """One direction of one connection: what `reader` brings goes to `writer`."""
+    """One direction of one connection: copies bytes from `reader` to `writer`."""
 
     def __init__(
         self,
@@ -91,7 +90,7 @@ class Pipe:
         self.reset = reset
 
     async def run(self, first: bytes = b"") -> None:
-        """Until one end closes; `first` was read already."""
+        """Copy until one end closes; `first` was read already."""
         try:
             if first:
                 await self._pass_on(first)
@@ -110,7 +109,7 @@ class Pipe:
         if self.direction.state is State.DEAF or self.has_lost:
             self.has_lost = True
         elif self.direction.state is State.CUT or self._writer.is_closing():
-            # Closed: the other end went away while this piece waited to be passed on.
+            # The other end closed while this chunk was held.
             self.reset()
         else:
             self._writer.write(data)
@@ -118,7 +117,7 @@ class Pipe:
 
 
 class Links:
-    """All proxies, in a thread of their own. Methods may be called from any other thread."""
+    """All proxies, in a separate thread. Methods may be called from any other thread."""
 
     def __init__(self) -> None:
         self._loop = uvloop.new_event_loop()
@@ -140,7 +139,7 @@ class Links:
         self._run(start())
 
     def close_front(self, node: str) -> None:
-        """Refuse new connections, as the host of a process that is gone does; others end with the process."""
+        """Refuse new connections, like the host of a dead process; existing ones end with the process."""
 
         async def stop() -> None:
             self._servers.pop(node).close()
@@ -149,7 +148,7 @@ class Links:
             self._run(stop())
 
     def hurt(self, ways: Iterable[Way], state: State, delay_s: float = 0.0) -> None:
-        """Let some directions become slow, stalled, deaf or cut."""
+        """Set the state of some directions."""
 
         async def change() -> None:
             for way in ways:
@@ -158,7 +157,7 @@ class Links:
         self._run(change())
 
     def heal(self) -> None:
-        """All directions are open again."""
+        """Open all directions."""
 
         async def change() -> None:
             for direction in self._directions.values():
@@ -167,11 +166,11 @@ class Links:
         self._run(change())
 
     def parties(self) -> set[str]:
-        """Whoever has connected so far or was connected to."""
+        """All parties of connections so far."""
         return {party for way in tuple(self._directions) for party in way}
 
     def stop(self) -> None:
-        """Reset everything and end the thread."""
+        """Reset all connections and end the thread."""
 
         async def end() -> None:
             for server in self._servers.values():
@@ -191,7 +190,7 @@ class Links:
     async def _connected(
         self, node: str, behind: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """One connection, from its first bytes to its end."""
+        """Serve one connection from its first bytes to its end."""
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
@@ -199,8 +198,8 @@ class Links:
         pipes: tuple[Pipe, ...] = ()
         try:
             who, first = await asyncio.wait_for(_who(reader), PATIENCE_S)
-            asked, answered = self._directions[Way(who, node)], self._directions[Way(node, who)]
-            if State.CUT in (asked.state, answered.state):
+            requests, responses = self._directions[Way(who, node)], self._directions[Way(node, who)]
+            if State.CUT in (requests.state, responses.state):
                 return
             back_reader, back = await asyncio.open_connection("127.0.0.1", behind)
             ends = (writer.transport, back.transport)
@@ -209,12 +208,12 @@ class Links:
                 for end in ends:
                     end.abort()
 
-            pipes = (Pipe(asked, reader, back, reset), Pipe(answered, back_reader, writer, reset))
+            pipes = (Pipe(requests, reader, back, reset), Pipe(responses, back_reader, writer, reset))
             for pipe in pipes:
                 pipe.direction.pipes.add(pipe)
             await asyncio.gather(pipes[0].run(first), pipes[1].run())
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass  # one end is gone, or `stop` ends all
+            pass  # one end closed, or `stop` was called
         finally:
             self._tasks.discard(task)
             for pipe in pipes:
@@ -225,7 +224,7 @@ class Links:
 
 
 async def _who(reader: asyncio.StreamReader) -> tuple[str, bytes]:
-    """Who connected, by its first request, and the bytes read for that."""
+    """Read the client id from the first request; returns it with the bytes read."""
     front = await reader.readexactly(FRONT.size)
     *_, length = FRONT.unpack(front)
     name = await reader.readexactly(max(length, 0))

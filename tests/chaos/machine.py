@@ -1,9 +1,8 @@
-"""The machine below the cluster: how long its own disk and scheduler stand still, which no quorum can help.
+"""Measures how long the disk and the scheduler of the machine stall, so that timeouts can exclude that time.
 
-A flush that takes longer than an election timeout keeps every election from ending, whoever runs it. So bounds of
-time are bounds of time in which the machine worked, and the report tells how much it did not. Lost are: a stall;
-what lies between two stalls that follow each other too quickly for an election; and, on a machine that is slow
-without standing still, what a look took longer than it should.
+No election completes while flushes take longer than an election timeout. Timeouts therefore count only time in which
+the machine worked, and the report has the time lost: stalls, gaps between two stalls that are too short for an
+election, and on a slow machine the excess time of samples.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from threading import Event, Thread
 
 INTERVAL_S = 0.1
 USUAL_S = 0.15
-"""What a look takes at most where nothing is wrong: the interval and two flushes."""
+"""Maximum normal duration of a sample: the interval and two flushes."""
 STALL_S = 0.25
-"""Half of an election timeout; a look that takes longer is a stall, all of it."""
+"""Half of an election timeout; a longer sample is a stall."""
 CALM_S = 2.0
-"""Four election timeouts. A shorter time between two stalls is lost with them: nobody may get elected in it."""
+"""Four election timeouts. A shorter gap between two stalls is lost too, since no election may complete in it."""
 LONGEST_PATIENCE = 10
-"""No bound becomes more than so many times as long, however the machine stands."""
+"""Maximum factor by which a timeout is extended."""
 
 
 @dataclass(slots=True)
@@ -40,11 +39,11 @@ class Look:
 
 
 class MachineWatch:
-    """Looks again and again, in a thread: sleeps a moment, and flushes a file as a node saves its vote."""
+    """Takes samples in a thread: sleeps briefly, and flushes a file like a node that saves its vote."""
 
     def __init__(self, folder: Path) -> None:
         self.late: list[Look] = []
-        """The looks that took longer than usual, in the order of time."""
+        """Samples that took longer than normal, in the order of time."""
         self._path = folder / "flushed"
         self._began = self._look_began = time.monotonic()
         self._stop = Event()
@@ -52,12 +51,12 @@ class MachineWatch:
         self._thread.start()
 
     def stop(self) -> None:
-        """No more looks."""
+        """Stop sampling."""
         self._stop.set()
         self._thread.join()
 
     def lost_s(self, since: float, now: float) -> float:
-        """How much of this time was lost, what is not over yet included."""
+        """Time lost in an interval, including a sample in progress."""
         first = bisect_left(self.late, since - CALM_S, key=lambda look: look.ended)
         late = [
             *self.late[first:],
@@ -80,8 +79,8 @@ class MachineWatch:
                 since_stall += overdue
         return lost
 
-    def told(self) -> str:
-        """For the report."""
+    def summary(self) -> str:
+        """A summary for the report."""
         stalls = [look.length_s for look in self.late if look.length_s > STALL_S]
         now = time.monotonic()
         share = f"{self.lost_s(self._began, now):.0f} of {now - self._began:.0f} s were lost to its slowness"
@@ -118,7 +117,7 @@ class MachineWatch:
 
 
 class Patience:
-    """A bound of time in which the machine worked."""
+    """A timeout that excludes lost time of the machine."""
 
     def __init__(self, seconds: float, machine: MachineWatch) -> None:
         self._seconds = seconds

@@ -1,6 +1,6 @@
-"""Reassignments in a row: in every round other nodes become the voters, while processes are killed and clients write.
+"""Repeated reassignments: in every round other nodes become the voters, while processes are killed and clients write.
 
-`make chaos-reassign`. A round is over when exactly the nodes that were asked for vote, and all is well again.
+`make chaos-reassign`. A round ends when exactly the target nodes are voters and all nodes have caught up.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from tests.chaos.rounds import Chaos, Round
 from tests.chaos.voters import Reassignment, draw_voters
 
 KILLS = {0: 1, 1: 4, 2: 3, 3: 2}
-"""How many processes are killed in a round, by weight."""
+"""Numbers of killed processes per round, with weights."""
 BEFORE_S = 0.3
-"""Processes are killed from this time before the voters are asked for ..."""
+"""Processes are killed from this time before the request for other voters ..."""
 AFTER_S = 0.6
-"""... to this time after it, if they have not changed before."""
+"""... to this time after it, or until the voters have changed."""
 DOWN_S = (0.1, 1.5)
 MOST_DOWN = 2
 LATE_S = 20.0
@@ -28,13 +28,13 @@ REASSIGNED_S = 60.0
 
 
 class Reassignments(Chaos):
-    """Rounds of which each changes the voters."""
+    """Rounds that change the voters."""
 
     def _round(self, number: int) -> Round:
         cluster = self._cluster
-        before = tuple(sorted(cluster.leader_says().voters))
+        before = tuple(sorted(cluster.leader_quorum().voters))
         target = draw_voters(self._random, sorted(cluster.nodes), before)
-        begun = Round(number, [VoterChange.kind], [f"{told(before)} to {told(target)}"], self._now())
+        begun = Round(number, [VoterChange.kind], [f"{joined(before)} to {joined(target)}"], self._now())
         self.rounds.append(begun)
         killer = Killer(cluster, self._random)
         self._kill_for(killer, BEFORE_S)
@@ -45,12 +45,12 @@ class Reassignments(Chaos):
             reassignment.stop()
         killer.heal()
         begun.reassigned_ms, begun.kills = reassignment.took_ms, len(killer.killed)
-        begun.told = reassignment.errors
+        begun.retries = reassignment.errors
         if killer.killed:
             begun.kinds.append(Kill.kind)
-            begun.what.append(f"node {told(killer.killed)}")
-        # The operator may have been told so by a leader that was deposed: the leader itself has to say it.
-        self._see_it_work(begun, lambda: set(cluster.leader_says().voters) == set(target))
+            begun.what.append(f"node {joined(killer.killed)}")
+        # A deposed leader may have confirmed it to the operator: the current leader must confirm it too.
+        self._see_it_work(begun, lambda: set(cluster.leader_quorum().voters) == set(target))
         return begun
 
     def _kill_for(self, killer: Killer, seconds: float) -> None:
@@ -61,24 +61,24 @@ class Reassignments(Chaos):
 
     def _wait_until_reached(self, reassignment: Reassignment, killer: Killer) -> None:
         patience = Patience(REASSIGNED_S, self._machine)
-        told_at_ms = reassignment.asked_ms
+        reported_at_ms = reassignment.requested_ms
         while not reassignment.is_reached:
             killer.go_on()
             self._pause(0.02)
-            if now_ms() - told_at_ms > LATE_S * 1000:
-                told_at_ms = now_ms()
-                self._tell(f"      late: {reassignment.last_told}")
+            if now_ms() - reported_at_ms > LATE_S * 1000:
+                reported_at_ms = now_ms()
+                self._show(f"      late: {reassignment.last_seen}")
             if patience.is_over:
                 killer.heal()
                 self._look_for_dead()
                 raise Anomaly(
-                    f"the voters {told(reassignment.target)} were not reached within {REASSIGNED_S:.0f} s in which "
-                    f"the machine worked; last told by {reassignment.last_told}; errors: {reassignment.errors}"
+                    f"the voters {joined(reassignment.target)} were not reached within {REASSIGNED_S:.0f} s in which "
+                    f"the machine worked; last described by {reassignment.last_seen}; errors: {reassignment.errors}"
                 )
 
 
 class Killer:
-    """Kills some processes at moments of its own, and starts them again a moment later. `go_on` is called often."""
+    """Kills some processes at random times and restarts them shortly after. `go_on` is called often."""
 
     def __init__(self, cluster: ChaosCluster, random: Random) -> None:
         self._cluster = cluster
@@ -88,10 +88,10 @@ class Killer:
         self._kills_ms = sorted(began_ms + random.uniform(0, BEFORE_S + AFTER_S) * 1000 for _ in range(count))
         self._starts_ms: dict[ChaosDaemon, float] = {}
         self.killed: list[int] = []
-        """Node ids, in the order of time."""
+        """Ids of killed nodes, in the order of time."""
 
     def go_on(self) -> None:
-        """Do what is due by now."""
+        """Do the kills and restarts that are due."""
         now = now_ms()
         for daemon in [daemon for daemon, due in self._starts_ms.items() if due <= now]:
             self._start(daemon)
@@ -100,17 +100,17 @@ class Killer:
             self._kill()
 
     def heal(self) -> None:
-        """Nobody is killed any more, and everybody runs."""
+        """Kill no more processes and restart all."""
         self._kills_ms.clear()
         for daemon in list(self._starts_ms):
             self._start(daemon)
 
     def _kill(self) -> None:
-        """Often the leader, else any that runs."""
+        """A running node, with increased probability the leader."""
         running = [daemon for daemon in self._cluster if daemon not in self._starts_ms]
         if self._random.random() < LEADER_SHARE:
             running = [
-                each for each in running if (said := each.asked()) and said.leader == each.node_id
+                each for each in running if (seen := each.describe_quorum()) and seen.leader == each.node_id
             ] or running
         victim = self._random.choice(running)
         victim.kill()
@@ -123,5 +123,5 @@ class Killer:
         daemon.begin()
 
 
-def told(nodes: Iterable[int]) -> str:
+def joined(nodes: Iterable[int]) -> str:
     return ", ".join(map(str, nodes))

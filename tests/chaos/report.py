@@ -1,4 +1,4 @@
-"""What a run leaves: report.md, timeline.svg, rounds.json."""
+"""Writes the report of a run: report.md, timeline.svg, rounds.json."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.chaos.fleet.history import NO_ANSWER, OK
+from tests.chaos.fleet.history import NO_RESPONSE, OK
 from tests.chaos.history import Histories
 from tests.chaos.rounds import Round
 from tests.chaos.timeline import timeline_svg
@@ -25,7 +25,7 @@ FAULTS = {
     "SIGSTOP": "and SIGCONT",
     "clock offset": "a start with a wall clock up to 30 days off",
     "full disk": "the file system shrinks to what is in it",
-    "failed flush": "a flush answers EIO; the node must end with exit code 4",
+    "failed flush": "a flush fails with EIO; the node must end with exit code 4",
     "rolling restart": "SIGTERM and a start, node after node",
     "voter change": "other nodes become the voters, one step at a time",
 }
@@ -33,7 +33,7 @@ FAULTS = {
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run, as far as the report tells it."""
+    """The data of a run for its report."""
 
     rounds: list[Round]
     histories: Histories
@@ -44,9 +44,9 @@ class Run:
     seed: int
     disk_kind: str
     machine: str
-    """How it stood with the machine itself."""
+    """Summary of the machine's stalls."""
     audit: str = ""
-    """What `quorumd pipeline audit` said of the logs."""
+    """The result of `quorumd pipeline audit` on the logs."""
 
 
 def write_report(run: Run, folder: Path) -> None:
@@ -59,7 +59,7 @@ def write_report(run: Run, folder: Path) -> None:
 
 
 def report(run: Run) -> str:
-    """The Markdown."""
+    """Render the report in Markdown."""
     anomalies = run.verdict.anomalies
     judged = f"{len(anomalies)} anomalies" if anomalies else "no anomaly"
     lines = [
@@ -130,7 +130,7 @@ def _voter_changes(rounds: Sequence[Round]) -> list[str]:
         unavailable = _spread([each.unavailable_ms for each in some])
         kills = sum(each.kills for each in some)
         rows.append(f"| {name} | {len(some)} | {kills} | {took} | {unavailable} |")
-    again = [f"- round {each.number}: {text}" for each in changes for text in each.told]
+    again = [f"- round {each.number}: {text}" for each in changes for text in each.retries]
     return [
         "## Reassignments",
         "",
@@ -139,7 +139,7 @@ def _voter_changes(rounds: Sequence[Round]) -> list[str]:
         "A reassignment takes from the first request for it until the quorum describes exactly these voters and "
         "nothing under way.",
         "",
-        *(["What the operator was told and asked again:", "", *again, ""] if again else []),
+        *(["Retries of the operator:", "", *again, ""] if again else []),
     ]
 
 
@@ -173,12 +173,12 @@ def _brokers(run: Run) -> list[str]:
     outcomes, image = run.verdict.fleet.outcomes, run.verdict.folded and run.verdict.folded.image
     if not outcomes or not image:
         return []
-    rows = ["| request | ok | no answer | error |", "|---|---:|---:|---|"]
+    rows = ["| request | ok | no response | error |", "|---|---:|---:|---|"]
     for what in sorted({what for what, _ in outcomes}):
         errors = {name: count for (of, name), count in sorted(outcomes.items()) if of == what}
-        well, missing = errors.pop(OK, 0), errors.pop(NO_ANSWER, 0)
-        told = ", ".join(f"{name}: {count:,}" for name, count in errors.items())
-        rows.append(f"| {what} | {well:,} | {missing:,} | {told} |")
+        well, missing = errors.pop(OK, 0), errors.pop(NO_RESPONSE, 0)
+        names = ", ".join(f"{name}: {count:,}" for name, count in errors.items())
+        rows.append(f"| {what} | {well:,} | {missing:,} | {names} |")
     partitions = sum(len(topic.partitions) for topic in image.topics.values())
     return [
         "## Brokers",
@@ -193,7 +193,7 @@ def _brokers(run: Run) -> list[str]:
 
 
 def ambiguous_writes(histories: Histories) -> int:
-    """Writes and appends that may have happened or not."""
+    """Number of writes and appends with an unknown outcome."""
     return sum(entry.is_write and entry.outcome not in ("ok", "not sent") for entry in histories.entries)
 
 
@@ -211,7 +211,7 @@ def _checks(run: Run) -> list[str]:
         f"{verdict.log_bytes:,} bytes in {verdict.segments:,} segments.",
         "- Every acknowledged write of a register stands in the log, none twice.",
         "- The image of every node, and what its log adds up to, are equal, by their hashes.",
-        f"- Every ISR that a broker was told ({len(verdict.fleet.isrs):,}), and every topic made or deleted, "
+        f"- Every ISR acknowledged to a broker ({len(verdict.fleet.isrs):,}), and every topic created or deleted, "
         "stands in the log.",
         f"- {verdict.epochs:,} epochs had a leader, none had two.",
         "- No node ended by itself but for a failed flush, and none printed a traceback.",

@@ -1,4 +1,4 @@
-"""The rounds: inject, keep the clients going, heal, require progress, remember how long nothing was acknowledged."""
+"""The rounds: inject faults under load, heal them, require progress, and measure unavailability."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from tests.support.processes.requests import Quorum
 
 CLIENT_PROCESSES = 3
 START_S = 60.0
-"""How long a process may take to serve: on a busy machine three at once take their time."""
+"""Timeout for a process to serve, also when several start on a busy machine."""
 PROGRESS_S = 15.0
-"""Once everything is healed and all nodes serve, a write must be acknowledged within this time."""
+"""Time after healing within which a write must be acknowledged, once all nodes serve."""
 SETTLED_S = 60.0
-"""Once a write was acknowledged, the voters must be those that were asked for within this time."""
+"""Time after that write within which the voters must be the target voters."""
 LEVEL_S = 30.0
-"""After healing, every node must hold within this time what was committed then."""
+"""Time after healing within which every node must have all records committed by then."""
 FELT_S = 8.0
-"""How long a fault that works in its own time is waited for."""
+"""Timeout of a fault with a delayed effect."""
 
 
 @dataclass(slots=True)
 class Round:
-    """What one round did. Times are milliseconds since the first one began."""
+    """The record of one round. Times are milliseconds since the start of the first."""
 
     number: int
     kinds: list[str]
@@ -43,21 +43,21 @@ class Round:
     healed_ms: float = 0.0
     ended_ms: float = 0.0
     progress_ms: float = 0.0
-    """From when all was healed and all nodes served, to the first acknowledgement of a write begun afterwards."""
+    """Time from healing, with all nodes serving, to the acknowledgement of a write sent afterwards."""
     unavailable_ms: float = 0.0
     """The longest time without an acknowledged write in this round."""
     not_felt: list[str] = field(default_factory=list)
     reassigned_ms: float | None = None
-    """How long it took from asking for other voters until these were the voters, where that was asked."""
+    """Time from the request for other voters to its completion, if there was one."""
     kills: int = 0
     """Processes that were killed while the voters changed."""
-    told: list[str] = field(default_factory=list)
-    """What the operator who asked for other voters had to do again, and why."""
+    retries: list[str] = field(default_factory=list)
+    """Failed attempts of the operator to change the voters."""
 
 
 @contextmanager
 def client_processes(folder: Path, addresses: list[tuple[str, int]], seed: int) -> Iterator[Histories]:
-    """Clients at work, in processes of their own; ended in good order at the end."""
+    """Running client processes, which are stopped at the end."""
     files = [folder / f"history-{number}.jsonl" for number in range(1, CLIENT_PROCESSES + 1)]
     nodes = [f"{host}:{port}" for host, port in addresses]
     children = []
@@ -79,7 +79,7 @@ def client_processes(folder: Path, addresses: list[tuple[str, int]], seed: int) 
 
 
 class Chaos(ABC):
-    """Rounds on one cluster; what happens in one is the subclass's."""
+    """Rounds on one cluster; subclasses define their content."""
 
     def __init__(
         self,
@@ -87,32 +87,32 @@ class Chaos(ABC):
         histories: Histories,
         random: Random,
         machine: MachineWatch,
-        tell: Callable[[str], None],
+        show: Callable[[str], None],
     ) -> None:
         self._cluster = cluster
         self._histories = histories
         self._random = random
         self._machine = machine
-        self._tell = tell
+        self._show = show
         self.began_ms = now_ms()
         self.rounds: list[Round] = []
 
     def run(self, deadline: float, most_rounds: int) -> None:
-        """Rounds until one of both is reached; `deadline` is a time.monotonic(). Raises Anomaly."""
+        """Run rounds until their number or `deadline` (time.monotonic()) is reached. Raises Anomaly."""
         self._wait_for_write(now_ms())
         while time.monotonic() < deadline and len(self.rounds) < most_rounds:
             done = self._round(len(self.rounds) + 1)
-            told = "; ".join(f"{kind}: {what}" for kind, what in zip(done.kinds, done.what, strict=True))
+            faults = "; ".join(f"{kind}: {what}" for kind, what in zip(done.kinds, done.what, strict=True))
             missing = f" (not felt: {', '.join(done.not_felt)})" if done.not_felt else ""
             took = "" if done.reassigned_ms is None else f"  changed in {done.reassigned_ms / 1000:.2f} s"
-            self._tell(f"{done.number:4d}  {done.unavailable_ms / 1000:6.2f} s  {told}{missing}{took}")
+            self._show(f"{done.number:4d}  {done.unavailable_ms / 1000:6.2f} s  {faults}{missing}{took}")
 
     @abstractmethod
     def _round(self, number: int) -> Round:
-        """One round, in `rounds` from its beginning. Raises Anomaly."""
+        """Run one round, which is in `rounds` from its start. Raises Anomaly."""
 
     def _see_it_work(self, begun: Round, is_settled: Callable[[], bool]) -> None:
-        """The end of a round: all is healed, now everything has to go on."""
+        """End a round: require progress after all faults are healed."""
         begun.healed_ms = self._now()
         self._wait_until_all_serve()
         begun.progress_ms = self._wait_for_write(now_ms())
@@ -133,7 +133,7 @@ class Chaos(ABC):
         self._histories.poll()
 
     def _wait_for_write(self, since_ms: float) -> float:
-        """How long it took until a write that was called after `since_ms` was acknowledged."""
+        """Wait for the acknowledgement of a write called after `since_ms`; returns the time."""
         patience = Patience(PROGRESS_S, self._machine)
         while True:
             acknowledged_ms = self._histories.first_write_begun_after(since_ms)
@@ -153,47 +153,49 @@ class Chaos(ABC):
             self._pause(0.02)
 
     def _wait_until_settled(self, is_settled: Callable[[], bool]) -> None:
-        """Until the voters are those that there shall be."""
+        """Wait until the voters are the target voters."""
         patience = Patience(SETTLED_S, self._machine)
         while not is_settled():
             if patience.is_over:
                 self._look_for_dead()
-                raise Anomaly(f"the voters were not those asked for within {SETTLED_S:.0f} s: {self._told()}")
+                raise Anomaly(
+                    f"the target voters were not reached within {SETTLED_S:.0f} s: {self._quorum()}"
+                )
             self._pause(0.02)
 
     def _wait_until_all_follow(self) -> None:
-        """Until every node, voter or not, holds all that was committed when this was called."""
+        """Wait until every node has all records committed at the time of the call."""
         committed: int | None = None
         patience = Patience(LEVEL_S, self._machine)
         while True:
-            told = self._told()
-            if told is not None:
-                committed = told.high_watermark if committed is None else committed
-                if all(told.replicas.get(each, -1) >= committed for each in self._cluster.nodes):
+            seen = self._quorum()
+            if seen is not None:
+                committed = seen.high_watermark if committed is None else committed
+                if all(seen.replicas.get(each, -1) >= committed for each in self._cluster.nodes):
                     return
             if patience.is_over:
                 self._look_for_dead()
-                raise Anomaly(f"not every node held what was committed below {committed} in time: {told}")
+                raise Anomaly(f"not every node held what was committed below {committed} in time: {seen}")
             self._pause(0.02)
 
-    def _told(self) -> Quorum | None:
-        """What the leader says of the quorum, None while nobody says to lead."""
+    def _quorum(self) -> Quorum | None:
+        """The quorum as the leader describes it, None without a leader."""
         try:
-            told = self._cluster.leader(seconds=1).asked()
+            seen = self._cluster.leader(seconds=1).describe_quorum()
         except AssertionError:
             return None
-        return told if told is not None and told.high_watermark >= 0 else None
+        return seen if seen is not None and seen.high_watermark >= 0 else None
 
     def _look_for_dead(self) -> None:
         for daemon in self._cluster:
             if not daemon.runs:
                 code = daemon.wait()
-                last = "".join(daemon.said().splitlines(keepends=True)[-5:])
+                last = "".join(daemon.log_text().splitlines(keepends=True)[-5:])
                 raise Anomaly(f"node {daemon.node_id} ended by itself with exit code {code}:\n{last}")
 
 
 class Faults(Chaos):
-    """Rounds of one fault, or two."""
+    """Rounds of one or two faults."""
 
     def __init__(
         self,
@@ -201,10 +203,10 @@ class Faults(Chaos):
         histories: Histories,
         random: Random,
         machine: MachineWatch,
-        tell: Callable[[str], None],
+        show: Callable[[str], None],
         deck: Deck,
     ) -> None:
-        super().__init__(cluster, histories, random, machine, tell)
+        super().__init__(cluster, histories, random, machine, show)
         self._deck = deck
 
     def _round(self, number: int) -> Round:

@@ -1,4 +1,4 @@
-"""One run: a cluster, its clients and brokers, rounds, and the judgement at the end."""
+"""One run: a cluster, its clients and brokers, rounds, and the verdict."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.chaos.rounds import Chaos, Faults, client_processes
 from tests.chaos.verdict import Verdict, judge, judge_fleet
 
 FIRST_VOTERS = 3
-"""Where voters are reassigned: so many begin, the others find them."""
+"""Initial number of voters in a run of reassignments."""
 
 
 def run_chaos(
@@ -29,13 +29,12 @@ def run_chaos(
     nodes: int,
     seed: int,
     kinds: Sequence[type[Fault]] | None,
-    tell: Callable[[str], None],
+    show: Callable[[str], None],
     audit: Callable[[Mapping[int, Path]], Audit] = audit_in_process,
 ) -> Run:
-    """One run in a new folder; without `kinds` of faults it is one of reassignments. `audit` looks at the data
-    folders of the nodes, by id, at the end.
+    """Run in a new folder; without `kinds` of faults, reassign voters. `audit` checks the nodes' data folders by id.
 
-    What went wrong is in the verdict, not an exception.
+    Anomalies are in the verdict and raise no exception.
     """
     chaos: Chaos | None = None
     histories = Histories([])
@@ -46,21 +45,21 @@ def run_chaos(
     try:
         with chaos_cluster(folder, nodes, FIRST_VOTERS if kinds is None else nodes) as cluster:
             disk_kind = cluster.disk.kind
-            tell(f"{nodes} nodes run, the disk of node {cluster.small.node_id} is {disk_kind}; seed {seed}")
+            show(f"{nodes} nodes run, the disk of node {cluster.small.node_id} is {disk_kind}; seed {seed}")
             with fleet_process(folder, cluster.front_addresses, seed) as fleet:
                 with client_processes(folder, cluster.front_addresses, seed) as histories:
                     random = Random(seed)
                     if kinds is None:
-                        chaos = Reassignments(cluster, histories, random, machine, tell)
+                        chaos = Reassignments(cluster, histories, random, machine, show)
                     else:
-                        chaos = Faults(cluster, histories, random, machine, tell, Deck(random, kinds))
+                        chaos = Faults(cluster, histories, random, machine, show, Deck(random, kinds))
                     chaos.run(time.monotonic() + seconds, most_rounds)
                 fleet.rest(Patience(CALM_S, machine))
-                tell("all rounds are done: checking histories and logs")
+                show("all rounds are complete: checking histories and logs")
                 verdict = judge(cluster, histories)
             judge_fleet(verdict, fleet.history)
             data_folders = {daemon.node_id: daemon.data for daemon in cluster}
-            tell("auditing the logs")
+            show("auditing the logs")
             audited = audit(data_folders)
             verdict.anomalies += audited.anomalies
     except (Anomaly, AssertionError) as anomaly:
@@ -69,6 +68,6 @@ def run_chaos(
         machine.stop()
     rounds, began_ms = (chaos.rounds, chaos.began_ms) if chaos else ([], 0.0)
     return Run(
-        rounds, histories, verdict, began_ms, time.monotonic() - began, nodes, seed, disk_kind, machine.told(),
+        rounds, histories, verdict, began_ms, time.monotonic() - began, nodes, seed, disk_kind, machine.summary(),
         audited.text,
     )  # fmt: skip

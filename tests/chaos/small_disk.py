@@ -1,4 +1,4 @@
-"""A file system of one node's own whose room can be taken away and given back while the node runs."""
+"""A file system of one node whose free space can be removed and restored while the node runs."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pathlib import Path
 from tests.support.processes import full_disk
 
 ROOM_BYTES = 512 * 1024 * 1024
-"""Of a tmpfs with room; it takes memory only for what is in it."""
+"""Size of the tmpfs; it uses memory only for its content."""
 LAST_BYTES = 96 * 1024
-"""What is left when the room is taken away: the node fills it by itself."""
+"""Space left when the disk is shrunk, which the node fills by itself."""
 
 
 class SmallDisk:
-    """A tmpfs mounted at `folder`, shrunk to what is in it and grown again.
+    """A tmpfs mounted at `folder`, which is shrunk to its content and grown again.
 
     Where mounting is not allowed (not root, a container), the shim of `tests/support/processes/full_disk` takes its
-    place: the node's own process then finds no room. `kind` says which of the two it is.
+    place, in the node's own process. `kind` names the one in use.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -33,34 +33,34 @@ class SmallDisk:
         self.kind = "a tmpfs" if refusal is None else f"a shim, as no tmpfs could be mounted ({refusal})"
 
     def environment(self) -> dict[str, str]:
-        """What the node's process needs."""
+        """Environment for the node's process."""
         if self.is_mounted:
             return {}
         shim = str(Path(next(iter(full_disk.__path__))))
         return {"PYTHONPATH": shim, "FULL_DISK_WHILE_EXISTS": str(self._flag)}
 
     def take_room(self) -> None:
-        """From now on there is next to no room."""
+        """Remove nearly all free space."""
         if not self.is_mounted:
             self._flag.touch()
             return
         for _ in range(100):
             status = os.statvfs(self._folder)
             used = (status.f_blocks - status.f_bfree) * status.f_frsize
-            # The node writes meanwhile: a size that has become too small is refused.
+            # The node writes meanwhile, and a size below the content is rejected.
             if self._resize(used + LAST_BYTES) is None:
                 return
         raise OSError(f"{self._folder} could not be shrunk")
 
     def give_room(self) -> None:
-        """There is room again."""
+        """Restore the free space."""
         if not self.is_mounted:
             self._flag.unlink(missing_ok=True)
         elif (refusal := self._resize(ROOM_BYTES)) is not None:
             raise OSError(f"{self._folder} could not be grown: {refusal}")
 
     def close(self) -> None:
-        """Unmount; what was in it stays in an ordinary folder, for whoever looks into an anomaly."""
+        """Unmount, and keep the content in an ordinary folder to investigate anomalies."""
         if self.is_mounted:
             kept = self._folder.with_name("kept")
             shutil.copytree(self._folder, kept)
@@ -74,7 +74,7 @@ class SmallDisk:
 
 
 def _run(*command: str) -> str | None:
-    """None if it worked, else what it said."""
+    """The error of a command, None if it succeeded."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     except OSError as error:

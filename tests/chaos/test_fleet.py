@@ -1,4 +1,4 @@
-"""The fleet behaves as brokers do, with a real node too, and what it was told is held against the log."""
+"""The fleet behaves like brokers, also with a real node, and its acknowledgements are compared with the log."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from quorumd.protocol.messages.unfence_broker_record import UnfenceBrokerRecord
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch
 from quorumd.protocol.wire import Message
-from tests.chaos.fleet.history import NO_ANSWER, OK, FleetHistory, Notes, ToldIsr
+from tests.chaos.fleet.history import NO_RESPONSE, OK, CommittedIsr, FleetHistory, HistoryWriter
 from tests.chaos.fleet.process import FleetProcess
 from tests.chaos.fleet.replication import COPIES_S, Copies, is_whole
 from tests.chaos.fleet.request_channel import Channel
 from tests.chaos.image_hashes import (
     ImageStatistics,
-    broken_promises,
     fold,
     image_differences,
-    said_figures,
+    reported_statistics,
+    unfulfilled_acknowledgements,
 )
 from tests.chaos.machine import MachineWatch, Patience
 from tests.support.client.fake_node import FakeNode
@@ -45,7 +45,7 @@ LATER = COPIES_S[1] + 0.1
 
 
 def image_of(isr: tuple[int, ...], replicas: tuple[int, ...] = (1, 2, 3)) -> ClusterImage:
-    """Three brokers and a partition that broker 1 leads."""
+    """Three brokers and a partition led by broker 1."""
     image = ClusterImage()
     for record in records(Partition(replicas, isr, isr[0], 3, 7)):
         image.apply(record, [])
@@ -110,7 +110,7 @@ class TestCopies:
         copies.go_on(image, 0.0)
         assert copies.proposals(image, 2, LATER) == []
 
-    def test_all_is_well_when_everybody_is_in_sync_and_there(self) -> None:
+    def test_image_is_whole_when_all_brokers_are_active_and_in_sync(self) -> None:
         assert is_whole(image_of((3, 1, 2)), BROKERS)
         assert not is_whole(image_of((1, 2)), BROKERS)
         assert not is_whole(image_of((1, 2, 3)), [*BROKERS, 4])
@@ -120,36 +120,36 @@ class TestCopies:
 
 
 @pytest.mark.asyncio
-async def test_who_is_told_that_the_leader_is_elsewhere_connects_again() -> None:
+async def test_not_controller_closes_the_connection() -> None:
     codes = [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.NOT_CONTROLLER, ErrorCode.NONE]
     connections = []
     async with FakeNode(lambda request: BrokerHeartbeatResponse(0, codes.pop(0))) as node:
         channel = Channel("broker")
         while codes:
-            await channel.ask(node.address, BrokerHeartbeatRequest(1, 2))
+            await channel.send(node.address, BrokerHeartbeatRequest(1, 2))
             connections.append(node.connections)
         channel.close()
         await node.stop()
-        assert await channel.ask(node.address, BrokerHeartbeatRequest(1, 2)) is None
+        assert await channel.send(node.address, BrokerHeartbeatRequest(1, 2)) is None
     assert connections == [1, 1, 1, 2]
 
 
-ISR = ToldIsr(str(TOPIC), 0, 7, 3, (1, 2))
+ISR = CommittedIsr(str(TOPIC), 0, 7, 3, (1, 2))
 
 
 def write_history(path: Path) -> FleetHistory:
     with path.open("w") as file:
-        notes = Notes(file)
-        notes.note("CreateTopics", OK, "orders")
-        notes.note("CreateTopics", NO_ANSWER, "lost")
-        notes.note("DeleteTopics", OK, "orders")
-        notes.note("AlterPartition", OK, ISR)
-        notes.note("AlterPartition", "NEW_LEADER_ELECTED (108)")
+        history_writer = HistoryWriter(file)
+        history_writer.record("CreateTopics", OK, "orders")
+        history_writer.record("CreateTopics", NO_RESPONSE, "lost")
+        history_writer.record("DeleteTopics", OK, "orders")
+        history_writer.record("AlterPartition", OK, ISR)
+        history_writer.record("AlterPartition", "NEW_LEADER_ELECTED (108)")
     return FleetHistory.read(path)
 
 
 def write_log(folder: Path, *made: Message) -> int:
-    """One batch a record; the end offset."""
+    """Write one batch per record; returns the end offset."""
     values = [encode_record(record, record_version(record, METADATA_VERSION)) for record in made]
     encoded = [encode_batch(offset, 1, 0, [value]) for offset, value in enumerate(values)]
     (folder / f"{0:020}.log").write_bytes(b"".join(encoded))
@@ -160,24 +160,24 @@ class TestJudgement:
     def test_a_history_is_read_as_it_was_written(self, tmp_path: Path) -> None:
         history = write_history(tmp_path / "fleet")
         assert (history.created, history.deleted, history.isrs) == (["orders"], ["orders"], [ISR])
-        assert history.outcomes["CreateTopics", NO_ANSWER] == 1
+        assert history.outcomes["CreateTopics", NO_RESPONSE] == 1
         assert history.outcomes["AlterPartition", "NEW_LEADER_ELECTED (108)"] == 1
 
     def test_what_was_promised_is_in_the_log(self, tmp_path: Path) -> None:
         partition = Partition((1, 2, 3), (1, 2), 1, 3, 7)
         end_offset = write_log(tmp_path, *records(partition), RemoveTopicRecord(TOPIC))
         folded = fold(tmp_path, [end_offset])
-        assert list(broken_promises(write_history(tmp_path / "fleet"), folded)) == []
+        assert list(unfulfilled_acknowledgements(write_history(tmp_path / "fleet"), folded)) == []
 
     def test_what_was_promised_is_missed_in_the_log(self, tmp_path: Path) -> None:
         partition = Partition((1, 2, 3), (1, 2, 3), 1, 3, 7)
         history = write_history(tmp_path / "fleet")
         end_offset = write_log(tmp_path, *records(partition))
-        isr, deleted = broken_promises(history, fold(tmp_path, [end_offset]))
+        isr, deleted = unfulfilled_acknowledgements(history, fold(tmp_path, [end_offset]))
         assert "isr=(1, 2)" in isr
         assert "orders was deleted" in deleted
         end_offset = write_log(tmp_path, RegisterBrokerRecord(1))
-        _, created, _ = broken_promises(history, fold(tmp_path, [end_offset]))
+        _, created, _ = unfulfilled_acknowledgements(history, fold(tmp_path, [end_offset]))
         assert "orders was acknowledged" in created
 
     def test_images_are_compared_where_they_are(self, tmp_path: Path) -> None:
@@ -186,10 +186,10 @@ class TestJudgement:
         log = fold(tmp_path, [end_offset - 1, end_offset])
         early, late = log.hashes[end_offset - 1], log.hashes[end_offset]
         assert early != late
-        said = {1: ImageStatistics(end_offset - 1, early), 2: ImageStatistics(end_offset, late)}
-        assert list(image_differences(said, {1: log, 2: log}, end_offset)) == []
-        said[2] = ImageStatistics(end_offset, early)
-        (difference,) = image_differences(said, {1: log, 2: log}, end_offset)
+        reported = {1: ImageStatistics(end_offset - 1, early), 2: ImageStatistics(end_offset, late)}
+        assert list(image_differences(reported, {1: log, 2: log}, end_offset)) == []
+        reported[2] = ImageStatistics(end_offset, early)
+        (difference,) = image_differences(reported, {1: log, 2: log}, end_offset)
         assert "the image of node 2" in difference
         shorter = fold(tmp_path, [end_offset - 1])
         (difference,) = image_differences({}, {1: log, 2: shorter}, end_offset)
@@ -197,7 +197,7 @@ class TestJudgement:
 
 
 def heartbeats(fleet: FleetProcess) -> int:
-    """How many were acknowledged so far."""
+    """Number of acknowledged requests so far."""
     return fleet.so_far().outcomes["BrokerHeartbeat", OK]
 
 
@@ -214,7 +214,7 @@ def test_a_fleet_works_with_a_real_node_across_its_death(tmp_path: Path) -> None
             before = heartbeats(fleet)
             wait_for("the fleet to go on", lambda: heartbeats(fleet) > before + 10)
             fleet.rest(Patience(300, machine))
-            figures = said_figures(cluster[1], cluster.wait_until_level())
+            figures = reported_statistics(cluster[1], cluster.wait_until_level())
         finally:
             fleet.stop()
     finally:
@@ -225,4 +225,4 @@ def test_a_fleet_works_with_a_real_node_across_its_death(tmp_path: Path) -> None
     assert is_whole(folded.image, sorted(folded.image.brokers))
     assert len(folded.image.brokers) == 4
     assert folded.image.topics
-    assert list(broken_promises(fleet.history, folded)) == []
+    assert list(unfulfilled_acknowledgements(fleet.history, folded)) == []

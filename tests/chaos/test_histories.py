@@ -1,4 +1,4 @@
-"""What clients wrote down is read back whole, and what contradicts a promise is found in it."""
+"""Histories of clients are read completely, and contradictions are found in them."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def history_of(*entries: Entry) -> Histories:
     return histories
 
 
-def test_files_are_read_on_while_they_grow_and_half_a_line_waits(tmp_path: Path) -> None:
+def test_growing_files_are_read_and_incomplete_lines_wait(tmp_path: Path) -> None:
     file = tmp_path / "history"
     histories = Histories([file])
     histories.poll()
-    first, second = write("r", "a", 1.5, 2.5), read("r", None, 3, None, "no answer")
+    first, second = write("r", "a", 1.5, 2.5), read("r", None, 3, None, "no response")
     file.write_text(first.line() + second.line()[:10])
     histories.poll()
     assert histories.entries == [first]
@@ -44,7 +44,7 @@ def test_the_longest_gap_is_between_acknowledged_writes_and_the_ends() -> None:
         write("r", "b", 350, 400),
         write("r", "a", 50, 100),
         read("r", "a", 200, 210),
-        write("r", "c", 300, None, "no answer"),
+        write("r", "c", 300, None, "no response"),
         write("r", "d", 900, 950),
     )
     assert histories.longest_gap_ms(0, 500) == 300
@@ -53,7 +53,7 @@ def test_the_longest_gap_is_between_acknowledged_writes_and_the_ends() -> None:
     assert histories.acknowledged_between(0, 500) == [100, 400]
 
 
-def test_progress_counts_only_writes_begun_later() -> None:
+def test_progress_counts_only_later_writes() -> None:
     histories = history_of(write("r", "a", 90, 200), read("r", "a", 150, 160), write("r", "b", 150, 300))
     assert histories.first_write_begun_after(100) == 300
     assert histories.first_write_begun_after(150) is None
@@ -61,7 +61,7 @@ def test_progress_counts_only_writes_begun_later() -> None:
 
 RIGHT = [
     write("r", "a", 0, 1),
-    write("r", "b", 2, None, "no answer"),
+    write("r", "b", 2, None, "no response"),
     read("r", "a", 3, 4),
     read("r", "b", 5, 6),
     read("s", None, 5, 6),
@@ -73,7 +73,7 @@ RIGHT = [
 ]
 
 
-def test_a_right_history_has_no_contradiction() -> None:
+def test_linearizable_history_has_no_contradiction() -> None:
     assert history_of(*RIGHT).contradictions() == []
 
 
@@ -87,14 +87,14 @@ def test_a_right_history_has_no_contradiction() -> None:
         (read("list-1", None, 7, 8), "list list-1 was not only appended to"),
     ],
 )
-def test_what_must_not_be_seen_is_told_with_its_key(wrong: Entry, named: str) -> None:
-    (told,) = history_of(*RIGHT, wrong).contradictions()
-    assert named in told.splitlines()[0]
-    assert len(told.splitlines()) > 1
+def test_contradiction_names_its_key(wrong: Entry, named: str) -> None:
+    (contradiction,) = history_of(*RIGHT, wrong).contradictions()
+    assert named in contradiction.splitlines()[0]
+    assert len(contradiction.splitlines()) > 1
 
 
-def test_a_write_that_was_never_sent_must_never_be_seen() -> None:
-    (told,) = history_of(
+def test_write_that_was_not_sent_must_never_be_seen() -> None:
+    (contradiction,) = history_of(
         write("r", "a", 0, 1), write("r", "b", 2, None, "not sent"), read("r", "b", 3, 4)
     ).contradictions()
-    assert "register r" in told
+    assert "register r" in contradiction

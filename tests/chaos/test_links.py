@@ -1,4 +1,4 @@
-"""The proxies do to a connection what the name of each state says, in the one direction that is hurt."""
+"""Each state of a direction has its effect on connections, in that direction only."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.support.processes.daemons import PATIENCE_S, free_port, wait_for
 
 TO, BACK = Way("1", "2"), Way("2", "1")
 GRACE_S = 0.3
-"""How long to wait for what must not come."""
+"""Time to wait for data that must not arrive."""
 NEVER_S = 3600.0
 
 
 class Echo:
-    """Node 2: sends back what it gets, and remembers it."""
+    """Node 2: echoes and records the bytes it receives."""
 
     def __init__(self) -> None:
         self.got = b""
@@ -70,14 +70,14 @@ def links(echo: Echo, front: int) -> Iterator[Links]:
 
 @contextmanager
 def connected(port: int, who: bytes = b"quorumd-1") -> Iterator[socket.socket]:
-    """A connection of node 1 that has said who it is."""
+    """A connection of node 1 with its client id sent."""
     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection:
         connection.sendall(introduced(who))
         yield connection
 
 
 def introduced(who: bytes = b"quorumd-1") -> bytes:
-    """The front of a first request, with the client id."""
+    """The start of a first request, with the client id."""
     return FRONT.pack(10 + len(who), 18, 0, 1, len(who)) + who
 
 
@@ -106,14 +106,14 @@ def nothing_comes(connection: socket.socket) -> bool:
 
 @contextmanager
 def talking(port: int) -> Iterator[socket.socket]:
-    """A connection through which something has gone there and back."""
+    """A connection with one completed echo."""
     with connected(port) as connection:
         receive(connection, len(introduced()))
         assert exchange(connection, b"hello") == b"hello"
         yield connection
 
 
-def test_data_passes_and_the_end_too(links: Links, front: int, echo: Echo) -> None:
+def test_data_and_the_close_pass_through(links: Links, front: int, echo: Echo) -> None:
     with talking(front) as connection:
         connection.shutdown(socket.SHUT_WR)
         assert connection.recv(1) == b""
@@ -121,7 +121,7 @@ def test_data_passes_and_the_end_too(links: Links, front: int, echo: Echo) -> No
     assert links.parties() == {"1", "2"}
 
 
-def test_a_slow_direction_delays(links: Links, front: int, echo: Echo) -> None:
+def test_slow_direction_delays_data(links: Links, front: int, echo: Echo) -> None:
     with talking(front) as connection:
         links.hurt([TO], State.SLOW, 0.05)
         assert exchange(connection, b"late") == b"late"
@@ -135,7 +135,7 @@ def test_a_slow_direction_delays(links: Links, front: int, echo: Echo) -> None:
 
 
 @pytest.mark.parametrize(("way", "arrives"), [(TO, False), (BACK, True)])
-def test_a_stalled_direction_delivers_late(
+def test_stalled_direction_delivers_data_when_it_heals(
     links: Links, front: int, echo: Echo, way: Way, arrives: bool
 ) -> None:
     with talking(front) as connection:
@@ -148,7 +148,7 @@ def test_a_stalled_direction_delivers_late(
 
 
 @pytest.mark.parametrize(("way", "arrives"), [(TO, False), (BACK, True)])
-def test_a_deaf_direction_loses_and_its_connections_are_reset_when_it_heals(
+def test_deaf_direction_drops_data_and_resets_its_connections_when_it_heals(
     links: Links, front: int, echo: Echo, way: Way, arrives: bool
 ) -> None:
     with talking(front) as connection:
@@ -162,14 +162,14 @@ def test_a_deaf_direction_loses_and_its_connections_are_reset_when_it_heals(
         pass
 
 
-def test_a_connection_that_lost_nothing_outlives_a_deaf_direction(links: Links, front: int) -> None:
+def test_connection_without_lost_data_survives_a_deaf_direction(links: Links, front: int) -> None:
     with talking(front) as connection:
         links.hurt([TO], State.DEAF)
         links.heal()
         assert exchange(connection, b"still") == b"still"
 
 
-def test_a_cut_link_resets_and_refuses_until_it_heals(links: Links, front: int) -> None:
+def test_cut_link_resets_and_refuses_connections_until_it_heals(links: Links, front: int) -> None:
     with talking(front) as connection:
         links.hurt([TO, BACK], State.CUT)
         assert ended(connection)
@@ -180,7 +180,7 @@ def test_a_cut_link_resets_and_refuses_until_it_heals(links: Links, front: int) 
         pass
 
 
-def test_a_piece_that_waited_while_its_connection_was_reset_is_dropped(links: Links, front: int) -> None:
+def test_held_data_of_a_reset_connection_is_dropped(links: Links, front: int) -> None:
     complaints: list[object] = []
     links._loop.set_exception_handler(lambda _, context: complaints.append(context))
     with talking(front) as connection:
@@ -194,14 +194,14 @@ def test_a_piece_that_waited_while_its_connection_was_reset_is_dropped(links: Li
     assert complaints == []
 
 
-def test_others_are_not_hurt(links: Links, front: int) -> None:
+def test_other_links_are_not_affected(links: Links, front: int) -> None:
     links.hurt([TO, BACK], State.CUT)
     with connected(front, b"client-7") as connection:
         assert receive(connection, len(introduced(b"client-7"))) == introduced(b"client-7")
     assert links.parties() == {"1", "2", "client-7"}
 
 
-def test_a_closed_front_refuses_and_opens_again(links: Links, front: int, echo: Echo) -> None:
+def test_closed_proxy_refuses_connections_until_it_opens(links: Links, front: int, echo: Echo) -> None:
     links.close_front("2")
 
     def refused() -> bool:
@@ -217,7 +217,7 @@ def test_a_closed_front_refuses_and_opens_again(links: Links, front: int, echo: 
         pass
 
 
-def test_nobody_behind_the_front_ends_the_connection(links: Links) -> None:
+def test_connection_is_closed_without_a_node_behind_the_proxy(links: Links) -> None:
     front = free_port()
     links.open_front("3", front, free_port())
     with connected(front) as connection:
@@ -225,7 +225,7 @@ def test_nobody_behind_the_front_ends_the_connection(links: Links) -> None:
 
 
 def ended(connection: socket.socket) -> bool:
-    """Whether it is closed or reset, and nothing came."""
+    """Whether the connection was closed or reset without data."""
     try:
         return connection.recv(1) == b""
     except ConnectionResetError:

@@ -1,4 +1,4 @@
-"""Bounds of time do not count what the machine itself lost."""
+"""Timeouts do not count time that the machine lost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.chaos.machine import Look, MachineWatch, Patience
 
 @pytest.fixture
 def watch(tmp_path: Path) -> MachineWatch:
-    """One that looks no more: what was late is what the test says."""
+    """A watch without samples of its own; the test sets the late ones."""
     watch = MachineWatch(tmp_path)
     watch.stop()
     watch.late.clear()
@@ -22,9 +22,7 @@ def watch(tmp_path: Path) -> MachineWatch:
     return watch
 
 
-def test_stalls_are_lost_as_far_as_they_are_within_the_time(
-    watch: MachineWatch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stalls_within_the_interval_are_lost(watch: MachineWatch, monkeypatch: pytest.MonkeyPatch) -> None:
     watch.late += [Look(0, 2), Look(5, 6), Look(9, 20)]
     assert watch.lost_s(1, 10) == 1 + 1 + 1
     assert watch.lost_s(2, 5) == 0
@@ -32,29 +30,27 @@ def test_stalls_are_lost_as_far_as_they_are_within_the_time(
     assert watch.lost_s(25, 33) == 3
     watch._look_began = float("inf")
     monkeypatch.setattr(machine.time, "monotonic", lambda: 40.0)
-    assert watch.told() == (
+    assert watch.summary() == (
         "stood still 3 times for more than 0.25 s, 14 s in all, 11.0 s at the longest; "
         "14 of 40 s were lost to its slowness"
     )
 
 
-def test_what_lies_between_stalls_that_follow_each_other_is_lost_too(watch: MachineWatch) -> None:
+def test_short_gaps_between_stalls_are_lost_too(watch: MachineWatch) -> None:
     watch.late += [Look(10, 11), Look(12.5, 13), Look(15.5, 16)]
-    assert watch.lost_s(0, 20) == 3 + 0.5, (
-        "1.5 s between the first two are no time to elect somebody, 2.5 s are"
-    )
+    assert watch.lost_s(0, 20) == 3 + 0.5, "a gap of 1.5 s is too short for an election, 2.5 s are enough"
     assert watch.lost_s(11.5, 20) == 1.5 + 0.5
     assert watch.lost_s(0, 12) == 1
 
 
-def test_of_a_look_that_is_late_and_no_stall_the_delay_is_lost(watch: MachineWatch) -> None:
+def test_delay_of_a_late_sample_is_lost(watch: MachineWatch) -> None:
     watch.late += [Look(10, 10.25), Look(20, 20.2)]
     assert watch.lost_s(0, 30) == pytest.approx(0.1 + 0.05)
     watch.late += [Look(29, 30), Look(30.2, 30.4), Look(30.5, 31.5)]
-    assert watch.lost_s(25, 32) == pytest.approx(2.5), "between two stalls it is not lost twice"
+    assert watch.lost_s(25, 32) == pytest.approx(2.5), "a delay between two stalls is not lost twice"
 
 
-def test_patience_is_longer_by_what_the_machine_stood_still_and_not_without_end(
+def test_patience_is_extended_by_stalls_up_to_a_limit(
     watch: MachineWatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 100.0
@@ -73,7 +69,7 @@ def test_patience_is_longer_by_what_the_machine_stood_still_and_not_without_end(
     assert patience.is_over
 
 
-def test_a_slow_look_is_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_sample_is_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "USUAL_S", 0.0)
     watch = MachineWatch(tmp_path)
     deadline = time.monotonic() + 300

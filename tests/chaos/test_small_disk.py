@@ -1,4 +1,4 @@
-"""A disk whose room is taken away refuses to grow, takes data again with room, and leaves its content behind."""
+"""A shrunk disk rejects growth, accepts data after it is restored, and keeps its content."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.chaos.small_disk import LAST_BYTES, SmallDisk
 def disk(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[SmallDisk]:
-    """A tmpfs where that is allowed, and always the shim in its place."""
+    """The shim, and a tmpfs if mounting is allowed."""
     if request.param == "not allowed to mount":
         monkeypatch.setattr(small_disk, "_run", lambda *command: "permission denied")
     disk = SmallDisk(tmp_path / "node" / "data")
@@ -27,7 +27,7 @@ def disk(
 
 
 def grown(disk: SmallDisk, file: Path, size: int) -> bool:
-    """Whether a process like the node's can make a file that large."""
+    """Whether a process with the node's environment can create a file of this size."""
     script = f"import os, sys; os.pwrite(os.open({str(file)!r}, os.O_RDWR | os.O_CREAT), bytes({size}), 0)"
     environment = {**os.environ, **disk.environment()}
     command = [sys.executable, "-c", script]
@@ -35,7 +35,7 @@ def grown(disk: SmallDisk, file: Path, size: int) -> bool:
     return written.returncode == 0 and file.stat().st_size == size
 
 
-def test_room_is_taken_and_given_back(disk: SmallDisk, tmp_path: Path) -> None:
+def test_space_is_removed_and_restored(disk: SmallDisk, tmp_path: Path) -> None:
     file = tmp_path / "node" / "data" / "file"
     assert grown(disk, file, 1_000_000)
     disk.take_room()
@@ -46,6 +46,6 @@ def test_room_is_taken_and_given_back(disk: SmallDisk, tmp_path: Path) -> None:
     assert file.stat().st_size == 2_000_000
 
 
-def test_the_report_can_say_which_of_the_two_it_was(disk: SmallDisk) -> None:
+def test_kind_names_the_implementation(disk: SmallDisk) -> None:
     assert disk.is_mounted == (disk.kind == "a tmpfs")
     assert disk.is_mounted or "no tmpfs could be mounted" in disk.kind

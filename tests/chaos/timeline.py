@@ -1,4 +1,4 @@
-"""The picture of a run, as SVG by hand: writes over time, below them every round in the row of its fault."""
+"""Draws a run as SVG: writes over time, and below them every round in the row of its fault."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FAMILIES = (
     ("#3d8b5f", ("full disk", "failed flush")),
     ("#b8860b", ("voter change",)),
 )
-"""Colour, and the kinds of faults that have it: of the network, the process, the clock, the disk, the voters."""
+"""Colours with their kinds of faults: network, process, clock, disk, voters."""
 
 WIDTH, LABELS, GAP, SPREAD, MARGIN = 1200, 128, 40, 250, 24
 TIME_WIDTH = WIDTH - LABELS - GAP - SPREAD - MARGIN
@@ -27,7 +27,7 @@ GRID, TEXT, FAINT = "#d9dde3", "#24292f", "#6b7280"
 
 
 def timeline_svg(rounds: Sequence[Round], acknowledged_s: Sequence[float]) -> str:
-    """One picture. `acknowledged_s`: when writes were acknowledged, in seconds since the first round began."""
+    """Render the picture. `acknowledged_s`: times of acknowledged writes, in seconds since the first round."""
     end_s = max([1.0, *(each.ended_ms / 1000 for each in rounds)])
     rows = sum(len(kinds) for _, kinds in FAMILIES)
     height = ROWS_TOP + rows * ROW + 56
@@ -79,7 +79,7 @@ def _row(kind: str, colour: str, y: int, rounds: Sequence[Round], end_s: float) 
 
 
 def _rate(acknowledged_s: Sequence[float], end_s: float) -> Iterator[str]:
-    """Writes a second, in as many bins as can be seen."""
+    """Writes per second, in as many bins as are visible."""
     bin_s = max(1.0, ceil(end_s / MOST_POINTS))
     counts = [0.0] * (int(end_s / bin_s) + 1)
     for moment in acknowledged_s:
@@ -140,7 +140,7 @@ def _spread_x(seconds: float) -> float:
 
 
 def _nice_step(raw: float) -> float:
-    """The next of 1, 2, 5 times a power of ten."""
+    """Round up to 1, 2 or 5 times a power of ten."""
     power: float = 10.0 ** int(log10(max(raw, 1)))
     return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= raw)
 

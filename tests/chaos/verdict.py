@@ -1,4 +1,4 @@
-"""The end of a run: what clients and brokers saw is checked against the promises, and the logs against each other."""
+"""The end of a run: checks the histories of clients and brokers, and compares the logs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tests.chaos.history import LIST_KEY, Entry, Histories
 from tests.chaos.image_hashes import (
     FoldedLog,
     ImageStatistics,
-    broken_promises,
     fold,
     image_differences,
-    said_figures,
+    reported_statistics,
+    unfulfilled_acknowledgements,
 )
 from tests.support.log.log_files import batches, bytes_below, config_changes
 
@@ -32,7 +32,7 @@ LEADS = re.compile(r"quorumd\.node: leader in epoch (\d+)")
 
 @dataclass(slots=True)
 class Verdict:
-    """What the checks found. Without anomalies it was right."""
+    """The results of the checks; a run without anomalies is correct."""
 
     anomalies: list[str]
     keys: int = 0
@@ -40,36 +40,36 @@ class Verdict:
     log_bytes: int = 0
     segments: int = 0
     epochs: int = 0
-    """How many epochs had a leader."""
+    """Number of epochs with a leader."""
     folded: FoldedLog | None = None
-    """What the log of the first node adds up to."""
+    """The folded log of the first node."""
     fleet: FleetHistory = field(default_factory=FleetHistory)
 
 
 def judge(cluster: ChaosCluster, histories: Histories) -> Verdict:
-    """Check everything; the clients have ended, nothing is broken. Stops the cluster in good order."""
+    """Run all checks after the clients have ended and all faults are healed. Shuts the cluster down."""
     verdict = Verdict([])
     verdict.high_watermark = cluster.wait_until_level(LEVEL_S)
     keys = histories.keys()
     verdict.keys = len(keys)
     for entry in asyncio.run(_last_reads(cluster, keys)):
         histories.add(entry)
-    said = {daemon.node_id: said_figures(daemon, verdict.high_watermark) for daemon in cluster}
+    reported = {daemon.node_id: reported_statistics(daemon, verdict.high_watermark) for daemon in cluster}
     for daemon in cluster:
         stop_in_order(daemon)
     verdict.anomalies += histories.contradictions()
     verdict.anomalies += _differences(cluster, verdict)
-    verdict.anomalies += _images(cluster, said, verdict)
+    verdict.anomalies += _images(cluster, reported, verdict)
     verdict.anomalies += _lost_or_duplicated(cluster, histories, verdict.high_watermark)
     verdict.anomalies += _leaders(cluster, verdict)
     verdict.anomalies += [
-        f"node {daemon.node_id} printed a traceback" for daemon in cluster if "Traceback" in daemon.said()
+        f"node {daemon.node_id} printed a traceback" for daemon in cluster if "Traceback" in daemon.log_text()
     ]
     return verdict
 
 
 async def _last_reads(cluster: ChaosCluster, keys: list[str]) -> list[Entry]:
-    """Every key once more: what was acknowledged long ago must still be there."""
+    """Read every key once more: old acknowledged writes must still be there."""
     reader = Client(LAST_READER, "client-last", cluster.front_addresses, Random(0))
     entries = []
     for key in keys:
@@ -85,7 +85,7 @@ async def _last_reads(cluster: ChaosCluster, keys: list[str]) -> list[Entry]:
 
 
 def _differences(cluster: ChaosCluster, verdict: Verdict) -> list[str]:
-    """Nodes whose log is not that of node 1, byte by byte, up to what all of them have committed."""
+    """Nodes whose log differs from that of node 1 below the high watermark of all."""
     first, *others = cluster
     expected = bytes_below(first.log_folder, verdict.high_watermark)
     verdict.log_bytes = len(expected)
@@ -115,23 +115,23 @@ def _reaches(daemon: ChaosDaemon, end_offset: int) -> bool:
     return max((batch.end_offset for batch in batches(last)), default=int(last.stem)) >= end_offset
 
 
-def _images(cluster: ChaosCluster, said: dict[int, ImageStatistics], verdict: Verdict) -> list[str]:
-    """What is wrong with what the logs add up to."""
-    offsets = {verdict.high_watermark, *(figures.applied_offset for figures in said.values())}
+def _images(cluster: ChaosCluster, reported: dict[int, ImageStatistics], verdict: Verdict) -> list[str]:
+    """Differences between the images of logs and nodes."""
+    offsets = {verdict.high_watermark, *(figures.applied_offset for figures in reported.values())}
     folded = {daemon.node_id: fold(daemon.log_folder, offsets) for daemon in cluster}
     verdict.folded = folded[min(folded)]
-    return list(image_differences(said, folded, verdict.high_watermark))
+    return list(image_differences(reported, folded, verdict.high_watermark))
 
 
 def judge_fleet(verdict: Verdict, history: FleetHistory) -> None:
-    """Check what brokers were told; their process has ended, and the cluster was judged."""
+    """Check acknowledgements to brokers, after their process has ended and the cluster was checked."""
     verdict.fleet = history
     if verdict.folded is not None:
-        verdict.anomalies += broken_promises(history, verdict.folded)
+        verdict.anomalies += unfulfilled_acknowledgements(history, verdict.folded)
 
 
 def _lost_or_duplicated(cluster: ChaosCluster, histories: Histories, high_watermark: int) -> list[str]:
-    """Acknowledged writes of registers that are not in the log, and values that were appended to it twice."""
+    """Acknowledged writes of registers that are not in the log, and values appended twice."""
     first = next(iter(cluster))
     stored = Counter(
         (resource, (value or "").rstrip(PADDING))
@@ -152,9 +152,9 @@ def _lost_or_duplicated(cluster: ChaosCluster, histories: Histories, high_waterm
 
 
 def _leaders(cluster: ChaosCluster, verdict: Verdict) -> list[str]:
-    """Epochs that two nodes led, by what they said."""
+    """Epochs that two nodes led, according to their logs."""
     claims = sorted(
-        {(int(epoch), daemon.node_id) for daemon in cluster for epoch in LEADS.findall(daemon.said())}
+        {(int(epoch), daemon.node_id) for daemon in cluster for epoch in LEADS.findall(daemon.log_text())}
     )
     verdict.epochs = len({epoch for epoch, _ in claims})
     return [

@@ -1,4 +1,4 @@
-"""Other voters are asked for as an operator does it: until it is committed, and watched until it is reached."""
+"""Requests other voters like an operator, until the change is committed, and waits for its completion."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from quorumd.protocol.messages.describe_quorum_response import PartitionData
 from tests.chaos.client import Address, now_ms
 
 SIZES = {1: 1, 2: 2, 3: 8, 4: 2, 5: 1}
-"""How many voters there shall be, and how often, by weight."""
+"""Numbers of voters, with weights."""
 CALL_MS = 10_000.0
 ATTEMPT_MS = 2_000.0
 POLL_S = 0.05
 NO_TARGET_S = 5.0
-"""A leader that was deposed and does not know it yet tells of an older quorum, but not for so long."""
+"""Longer than a deposed leader describes an outdated quorum before it resigns."""
 
 
 def draw_voters(random: Random, nodes: Sequence[int], voters: Sequence[int]) -> tuple[int, ...]:
-    """Other voters than those of now, in order."""
+    """Draw voters other than the current ones, in order."""
     sizes = {size: weight for size, weight in SIZES.items() if size <= len(nodes)}
     while True:
         (size,) = random.choices(list(sizes), list(sizes.values()))
@@ -33,21 +33,21 @@ def draw_voters(random: Random, nodes: Sequence[int], voters: Sequence[int]) -> 
 
 
 class Reassignment:
-    """Asks for `target` from now on, in a thread, until these are the voters and nothing is under way.
+    """Requests the voters `target`, in a thread, until these are the voters and no change is in progress.
 
-    Who does not know what became of a request asks again: the client's errors are kept, and are no failure here.
+    Requests with an unknown outcome are repeated: errors of the client are recorded and not failures.
     """
 
     def __init__(self, addresses: Sequence[Address], target: Sequence[int]) -> None:
         self.target = tuple(target)
-        self.asked_ms = now_ms()
+        self.requested_ms = now_ms()
         self.reached_ms: float | None = None
         self.errors: list[str] = []
-        """What the client could not do, in the order of time."""
-        self.last_told = "nobody"
+        """Errors of the client, in the order of time."""
+        self.last_seen = "no leader"
         self._addresses = addresses
         self._loop = asyncio.new_event_loop()
-        self._asking = self._loop.create_task(self._ask())
+        self._task = self._loop.create_task(self._run())
         self._thread = Thread(target=self._work, name="reassignment", daemon=True)
         self._thread.start()
 
@@ -57,25 +57,25 @@ class Reassignment:
 
     @property
     def took_ms(self) -> float:
-        """From asking to reaching it."""
+        """Time from the first request to completion."""
         assert self.reached_ms is not None
-        return self.reached_ms - self.asked_ms
+        return self.reached_ms - self.requested_ms
 
     def stop(self) -> None:
-        """Ask and watch no more; what was asked for may still happen. Raises what broke the thread."""
+        """Stop; the change may still complete. Raises an exception of the thread."""
         if self._thread.is_alive():
-            with suppress(RuntimeError):  # it ended just now
-                self._loop.call_soon_threadsafe(self._asking.cancel)
+            with suppress(RuntimeError):  # it has just ended
+                self._loop.call_soon_threadsafe(self._task.cancel)
         self._thread.join()
-        if not self._asking.cancelled():
-            self._asking.result()
+        if not self._task.cancelled():
+            self._task.result()
 
     def _work(self) -> None:
-        with suppress(asyncio.CancelledError, Exception):  # `stop` raises it where somebody sees it
-            self._loop.run_until_complete(self._asking)
+        with suppress(asyncio.CancelledError, Exception):  # `stop` raises it
+            self._loop.run_until_complete(self._task)
         self._loop.close()
 
-    async def _ask(self) -> None:
+    async def _run(self) -> None:
         async with AdminClient(
             self._addresses, client_id="operator", timeout_ms=CALL_MS, attempt_timeout_ms=ATTEMPT_MS
         ) as admin:
@@ -88,24 +88,24 @@ class Reassignment:
                     await asyncio.sleep(POLL_S)
 
     async def _watch(self, admin: AdminClient) -> None:
-        """Until it is reached, or the target has been gone for too long. Raises RequestFailed."""
+        """Wait until the target is reached, or has been absent for too long. Raises RequestFailed."""
         loop = asyncio.get_running_loop()
         wanted_at = loop.time()
         while loop.time() - wanted_at < NO_TARGET_S:
             quorum = await admin.describe_quorum()
             voters, target = voters_and_target(quorum)
-            self.last_told = f"leader {quorum.leader_id} of epoch {quorum.leader_epoch}: {voters} to {target}"
+            self.last_seen = f"leader {quorum.leader_id} of epoch {quorum.leader_epoch}: {voters} to {target}"
             if target is None and voters == set(self.target):
                 self.reached_ms = now_ms()
                 return
             if target == set(self.target):
                 wanted_at = loop.time()
             await asyncio.sleep(POLL_S)
-        self.errors.append(f"the target was gone after it had been committed; {self.last_told}")
+        self.errors.append(f"the committed target is gone; {self.last_seen}")
 
 
 def voters_and_target(quorum: PartitionData) -> tuple[set[int], set[int] | None]:
-    """Ids of the voters, and of those that they shall be, None if nothing is under way."""
+    """Ids of the voters and of the target voters, None if no change is in progress."""
     target = quorum.target_voters
     voters = {voter.replica_id for voter in quorum.current_voters}
     return voters, None if target is None else {each.voter_id for each in target}

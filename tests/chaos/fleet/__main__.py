@@ -1,10 +1,10 @@
-"""Brokers without data, and an administrator, in a process of their own: what a partition controller lives for.
+"""A process of brokers without data and an administrator, the clients of a partition controller.
 
     python -m tests.chaos.fleet --seed 7 --history FILE --calm FILE HOST:PORT...
 
-They register, are silent, killed and shut down in turn, shrink and expand the ISRs of what they lead, and topics
-come, move and go, some tens of requests a second in all. After SIGUSR1 nothing new is begun: once everybody is
-there and every replica is in sync, the file --calm is made. SIGTERM ends the process.
+Brokers register, stop sending heartbeats, are killed and shut down in turn, and shrink and expand ISRs; topics are
+created, reassigned and deleted, some tens of requests per second in all. After SIGUSR1 no more actions are started:
+once all brokers are active and all replicas are in sync, the file --calm is created. SIGTERM ends the process.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from quorumd.client.admin import AdminClient
 from tests.chaos.client import address
 from tests.chaos.fleet.admin import Administrator
 from tests.chaos.fleet.broker import Broker
-from tests.chaos.fleet.history import Notes
+from tests.chaos.fleet.history import HistoryWriter
 from tests.chaos.fleet.metadata import Metadata
-from tests.chaos.fleet.process import LISTENS
+from tests.chaos.fleet.process import LISTENING
 from tests.chaos.fleet.replication import FALLS_BEHIND, Copies, is_whole
 from tests.chaos.fleet.request_channel import Address
 
 RACKS = {101: "a", 102: "b", 103: "c", 104: "a"}
-"""Of the brokers, by id."""
+"""Racks by broker id."""
 LOOK_S = 0.5
 START_MS = 60_000.0
 
 
 class Fleet:
-    """All that runs in the process."""
+    """All brokers and the administrator of the process."""
 
-    def __init__(self, nodes: list[Address], cluster_id: str, seed: int, notes: Notes) -> None:
+    def __init__(self, nodes: list[Address], cluster_id: str, seed: int, history: HistoryWriter) -> None:
         def random(name: str) -> Random:
             return Random(f"{seed}-{name}")
 
@@ -45,22 +45,29 @@ class Fleet:
         exit_door = asyncio.Lock()
         self._brokers = [
             Broker(
-                broker, rack, cluster_id, self._metadata, self._copies, notes, random(f"{broker}"), exit_door
+                broker,
+                rack,
+                cluster_id,
+                self._metadata,
+                self._copies,
+                history,
+                random(f"{broker}"),
+                exit_door,
             )
             for broker, rack in RACKS.items()
         ]
-        self._administrator = Administrator(nodes, list(RACKS), self._metadata, notes, random("admin"))
+        self._administrator = Administrator(nodes, list(RACKS), self._metadata, history, random("admin"))
         self._falls_behind = FALLS_BEHIND
 
     def rest(self) -> None:
-        """Begin nothing new."""
+        """Start no more actions."""
         self._falls_behind = 0.0
-        self._administrator.rests = True
+        self._administrator.is_resting = True
         for broker in self._brokers:
             broker.stays = True
 
     async def run(self, calm: Path) -> None:
-        """Until it is cancelled."""
+        """Run until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._metadata.follow())
             for broker in self._brokers:
@@ -74,24 +81,24 @@ class Fleet:
                 await asyncio.sleep(LOOK_S)
 
 
-async def work(nodes: list[Address], seed: int, history: Path, calm: Path) -> None:
-    """The whole process, until SIGTERM."""
+async def work(nodes: list[Address], seed: int, history_file: Path, calm: Path) -> None:
+    """Run the fleet until SIGTERM."""
     loop = asyncio.get_running_loop()
     async with AdminClient(nodes, timeout_ms=START_MS) as admin:
         cluster_id = (await admin.metadata()).cluster_id or ""
-    with history.open("a", buffering=1, encoding="utf-8") as file:
-        fleet = Fleet(nodes, cluster_id, seed, Notes(file))
+    with history_file.open("a", buffering=1, encoding="utf-8") as file:
+        fleet = Fleet(nodes, cluster_id, seed, HistoryWriter(file))
         running = asyncio.ensure_future(fleet.run(calm))
         loop.add_signal_handler(signal.SIGUSR1, fleet.rest)
         loop.add_signal_handler(signal.SIGTERM, running.cancel)
-        loop.add_signal_handler(signal.SIGINT, lambda: None)  # Ctrl-C is the orchestrator's to handle
-        print(LISTENS, flush=True)
+        loop.add_signal_handler(signal.SIGINT, lambda: None)  # the orchestrator handles Ctrl-C
+        print(LISTENING, flush=True)
         with suppress(asyncio.CancelledError):
             await running
 
 
 def main() -> None:
-    """See the module."""
+    """Run as the module docstring describes."""
     parser = argparse.ArgumentParser(prog="tests.chaos.fleet")
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--history", type=Path, required=True)

@@ -1,4 +1,4 @@
-"""An administrator of the fleet: topics come and go, partitions are moved, and some moves are taken back."""
+"""The administrator of the fleet: creates and deletes topics, reassigns partitions and cancels some reassignments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from random import Random
 from quorumd.client.admin import AdminClient, ElectionType, TopicPartition
 from quorumd.controller.cluster_image import MIN_INSYNC_REPLICAS, Topic
 from quorumd.errors import ErrorCode, RequestFailed
-from tests.chaos.fleet.history import NO_ANSWER, OK, Notes
+from tests.chaos.fleet.history import NO_RESPONSE, OK, HistoryWriter
 from tests.chaos.fleet.metadata import Metadata
 from tests.chaos.fleet.request_channel import Address
 
@@ -23,54 +23,59 @@ NAMES = ("orders", "payments", "clicks", "audit", "stock")
 
 
 class Administrator:
-    """One wish at a time, at whatever node answers."""
+    """Runs one action at a time, through any node that responds."""
 
     def __init__(
-        self, nodes: list[Address], brokers: list[int], metadata: Metadata, notes: Notes, random: Random
+        self,
+        nodes: list[Address],
+        brokers: list[int],
+        metadata: Metadata,
+        history: HistoryWriter,
+        random: Random,
     ) -> None:
-        self.rests = False
-        """It has no more wishes."""
+        self.is_resting = False
+        """Whether no more actions are started."""
         self._client = AdminClient(
             nodes, client_id="client-admin", timeout_ms=TIMEOUT_MS, attempt_timeout_ms=ATTEMPT_MS
         )
         self._brokers = brokers
         self._metadata = metadata
-        self._notes = notes
+        self._history = history
         self._random = random
         self._made = 0
 
     async def work(self) -> None:
-        """Until it is cancelled, or has no more wishes and nothing under way."""
+        """Run actions until cancelled or resting."""
         async with self._client:
-            while not self.rests:
+            while not self.is_resting:
                 topics = sorted(self._metadata.image.topic_ids)
-                wishes: list[tuple[float, Callable[[], Awaitable[None]]]] = [
+                actions: list[tuple[float, Callable[[], Awaitable[None]]]] = [
                     (4.0 if len(topics) < FEWEST_TOPICS else 0.5, self._create),
                     (0.5, self._delete),
                     (2.0, self._reassign),
                     (1.0, self._cancel),
                     (0.5, self._elect),
                 ]
-                ((_, wish),) = self._random.choices(wishes, [weight for weight, _ in wishes])
+                ((_, action),) = self._random.choices(actions, [weight for weight, _ in actions])
                 if topics:
-                    await wish()
+                    await action()
                 elif len(self._metadata.image.brokers) >= REPLICAS:
                     await self._create()
                 await asyncio.sleep(self._random.uniform(*PAUSE_S))
 
-    async def _told(self, what: str, asked: Awaitable[object], told: str | None = None) -> None:
-        """Wait for the answer, and note what it says; items of it may have errors of their own."""
+    async def _record(self, what: str, request: Awaitable[object], value: str | None = None) -> None:
+        """Await a response and record its outcome; its items may have separate errors."""
         try:
-            answer = await asked
+            response = await request
         except RequestFailed as failure:
             code = failure.error_code
-            self._notes.note(what, ErrorCode.describe(code) if code else NO_ANSWER, told)
+            self._history.record(what, ErrorCode.describe(code) if code else NO_RESPONSE, value)
             return
-        refused = [item.code for item in answer.values() if item] if isinstance(answer, dict) else []
+        refused = [item.code for item in response.values() if item] if isinstance(response, dict) else []
         for code in refused:
-            self._notes.note(what, ErrorCode.describe(code))
+            self._history.record(what, ErrorCode.describe(code))
         if not refused:
-            self._notes.note(what, OK, told)
+            self._history.record(what, OK, value)
 
     def _topic(self) -> Topic | None:
         image = self._metadata.image
@@ -81,14 +86,14 @@ class Administrator:
             return
         self._made += 1
         name = f"{self._random.choice(NAMES)}-{self._made}"
-        wish = self._client.create_topic(
+        request = self._client.create_topic(
             name, self._random.choice(PARTITIONS), REPLICAS, configs={MIN_INSYNC_REPLICAS: MIN_ISR}
         )
-        await self._told("CreateTopics", wish, name)
+        await self._record("CreateTopics", request, name)
 
     async def _delete(self) -> None:
         if len(self._metadata.image.topics) > FEWEST_TOPICS and (topic := self._topic()):
-            await self._told("DeleteTopics", self._client.delete_topic(topic.name), topic.name)
+            await self._record("DeleteTopics", self._client.delete_topic(topic.name), topic.name)
 
     async def _reassign(self) -> None:
         if topic := self._topic():
@@ -97,7 +102,7 @@ class Administrator:
                 TopicPartition(topic.name, number): self._random.sample(self._brokers, REPLICAS)
                 for number in numbers
             }
-            await self._told("AlterPartitionReassignments", self._client.alter_reassignments(targets))
+            await self._record("AlterPartitionReassignments", self._client.alter_reassignments(targets))
 
     async def _cancel(self) -> None:
         moving = [
@@ -107,11 +112,11 @@ class Administrator:
             if partition.is_reassigning
         ]
         if moving:
-            wish = self._client.alter_reassignments({self._random.choice(moving): None})
-            await self._told("AlterPartitionReassignments, cancelled", wish)
+            request = self._client.alter_reassignments({self._random.choice(moving): None})
+            await self._record("AlterPartitionReassignments, cancelled", request)
 
     async def _elect(self) -> None:
         if topic := self._topic():
             partition = TopicPartition(topic.name, self._random.choice(sorted(topic.partitions)))
-            wish = self._client.elect_leaders(ElectionType.PREFERRED, [partition])
-            await self._told("ElectLeaders", wish)
+            request = self._client.elect_leaders(ElectionType.PREFERRED, [partition])
+            await self._record("ElectLeaders", request)

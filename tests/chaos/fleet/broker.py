@@ -1,4 +1,4 @@
-"""One broker without data: it registers, sends heartbeats, asks for ISRs of what it leads, and is away at times."""
+"""One broker without data: it registers, sends heartbeats, proposes ISRs as leader, and fails at times."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from quorumd.protocol.messages.broker_registration_response import BrokerRegistr
 from quorumd.protocol.wire import Message
 from quorumd.simulator.brokers.isr_changes import decode_response, request_of
 from quorumd.simulator.brokers.lifecycle import registration_of
-from tests.chaos.fleet.history import NO_ANSWER, OK, Notes, ToldIsr
+from tests.chaos.fleet.history import NO_RESPONSE, OK, CommittedIsr, HistoryWriter
 from tests.chaos.fleet.metadata import Metadata
 from tests.chaos.fleet.replication import Copies
 from tests.chaos.fleet.request_channel import Channel
 
 HEARTBEAT_S = 0.5
 STAYS_S = 25.0
-"""How long a broker stays, on average, until it has something better to do."""
+"""Mean time until a broker fails or shuts down."""
 SILENT_S = (3.5, 6.0)
-"""Longer than a session: it is fenced meanwhile."""
+"""Longer than a session, so that the broker is fenced."""
 RESTARTS_S = (0.5, 2.0)
 GOES_S = 10.0
-"""How long it waits to be let go in a controlled shutdown before it goes all the same."""
+"""Timeout of a controlled shutdown."""
 ADDRESS = ("127.0.0.1", 9)
-"""Nobody listens there, and nobody asks."""
+"""The advertised address, which is never used."""
 
 
 class Broker:
-    """`exit_door`: held by the broker that is away until it is back, so that there is one at most."""
+    """`exit_door`: held by a broker from its failure to its return, so that at most one is down."""
 
     def __init__(
         self,
@@ -43,19 +43,19 @@ class Broker:
         cluster_id: str,
         metadata: Metadata,
         copies: Copies,
-        notes: Notes,
+        history: HistoryWriter,
         random: Random,
         exit_door: asyncio.Lock,
     ) -> None:
         self.id = broker_id
         self.epoch = -1
         self.stays = False
-        """It does not go away any more."""
+        """Whether it stays active from now on."""
         self._rack = rack
         self._cluster_id = cluster_id
         self._metadata = metadata
         self._copies = copies
-        self._notes = notes
+        self._history = history
         self._random = random
         self._exit_door = exit_door
         self._channel = Channel(f"client-broker-{broker_id}")
@@ -63,10 +63,10 @@ class Broker:
         self._incarnation = self._uuid()
         self._previous_epoch = -1
         self._known: dict[PartitionId, int] = {}
-        """Partition epochs that answers told of: until the observer has come to them, its image is of no use."""
+        """Partition epochs in responses; no proposal is made from an image that is older."""
 
     async def live(self) -> None:
-        """Until it is cancelled."""
+        """Run until cancelled."""
         while True:
             until = time.monotonic() + self._random.expovariate(1 / STAYS_S)
             while time.monotonic() < until or self.stays or self._exit_door.locked():
@@ -91,9 +91,9 @@ class Broker:
         registered = self._metadata.image.brokers.get(self.id)
         return registered is not None and registered.epoch == self.epoch and registered.is_active
 
-    async def _ask(self, message: Message) -> Message | None:
+    async def _request(self, message: Message) -> Message | None:
         controller = self._metadata.controller
-        return await self._channel.ask(controller, message) if controller else None
+        return await self._channel.send(controller, message) if controller else None
 
     def _uuid(self) -> KafkaUuid:
         return KafkaUuid(self._random.randbytes(16))
@@ -110,37 +110,37 @@ class Broker:
             self._previous_epoch,
             self._rack,
         )
-        answer = await self._ask(request)
-        error = answer.error_code if isinstance(answer, BrokerRegistrationResponse) else None
-        self._notes.note("BrokerRegistration", outcome(error))
-        if isinstance(answer, BrokerRegistrationResponse) and error == ErrorCode.NONE:
-            self.epoch = answer.broker_epoch
+        response = await self._request(request)
+        error = response.error_code if isinstance(response, BrokerRegistrationResponse) else None
+        self._history.record("BrokerRegistration", outcome(error))
+        if isinstance(response, BrokerRegistrationResponse) and error == ErrorCode.NONE:
+            self.epoch = response.broker_epoch
 
-    async def _beat(self, wants_to_go: bool = False) -> bool:
-        """Whether it may go, if that is what it wants."""
+    async def _beat(self, wants_shutdown: bool = False) -> bool:
+        """Send a heartbeat; returns whether a requested shutdown is permitted."""
         request = BrokerHeartbeatRequest(
-            self.id, self.epoch, self._metadata.end_offset - 1, False, wants_to_go
+            self.id, self.epoch, self._metadata.end_offset - 1, False, wants_shutdown
         )
-        answer = await self._ask(request)
-        error = answer.error_code if isinstance(answer, BrokerHeartbeatResponse) else None
-        self._notes.note("BrokerHeartbeat", outcome(error))
+        response = await self._request(request)
+        error = response.error_code if isinstance(response, BrokerHeartbeatResponse) else None
+        self._history.record("BrokerHeartbeat", outcome(error))
         if error in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
             self.epoch = -1
-        return isinstance(answer, BrokerHeartbeatResponse) and answer.should_shut_down
+        return isinstance(response, BrokerHeartbeatResponse) and response.should_shut_down
 
     async def _be_silent(self) -> None:
-        """Nothing is heard of it, as where it collects garbage, or its network is gone."""
+        """Send no heartbeats, as during a long garbage collection or network failure."""
         await asyncio.sleep(self._random.uniform(*SILENT_S))
 
     async def _be_killed(self) -> None:
-        """Its next incarnation is refused until nobody counts on this one any more."""
+        """Restart without notice: the next incarnation is rejected until the session of this one has expired."""
         await self._restart(-1)
 
     async def _shut_down(self) -> None:
-        """Controlled, so that others lead before it goes."""
+        """Restart after a controlled shutdown, which moves leadership to other brokers."""
         until = time.monotonic() + GOES_S
         while self.epoch >= 0 and time.monotonic() < until:
-            if await self._beat(wants_to_go=True):
+            if await self._beat(wants_shutdown=True):
                 await self._restart(self.epoch)
                 return
             await asyncio.sleep(HEARTBEAT_S)
@@ -163,29 +163,29 @@ class Broker:
         ]
         if not proposals:
             return
-        answer = await self._ask(request_of(self.id, self.epoch, proposals))
-        if isinstance(answer, AlterPartitionResponse) and answer.error_code == ErrorCode.NONE:
-            self._take(answer)
+        response = await self._request(request_of(self.id, self.epoch, proposals))
+        if isinstance(response, AlterPartitionResponse) and response.error_code == ErrorCode.NONE:
+            self._take(response)
             return
-        error = answer.error_code if isinstance(answer, AlterPartitionResponse) else None
+        error = response.error_code if isinstance(response, AlterPartitionResponse) else None
         for _ in proposals:
-            self._notes.note("AlterPartition", outcome(error))
+            self._history.record("AlterPartition", outcome(error))
 
-    def _take(self, answer: AlterPartitionResponse) -> None:
-        """Of what was refused the log tells sooner or later how it is instead; then it is asked for again."""
-        for where, (error, partition) in decode_response(answer).items():
-            told = None
+    def _take(self, response: AlterPartitionResponse) -> None:
+        """Record a response. Rejected proposals are repeated once the image shows the partition's current state."""
+        for where, (error, partition) in decode_response(response).items():
+            isr = None
             if partition is not None:
                 self._known[where] = partition.partition_epoch
-                told = ToldIsr(
+                isr = CommittedIsr(
                     str(where.topic_id), where.number,
                     partition.partition_epoch, partition.leader_epoch, partition.isr,
                 )  # fmt: skip
-            self._notes.note("AlterPartition", outcome(error), told)
+            self._history.record("AlterPartition", outcome(error), isr)
 
 
 def outcome(error: int | None) -> str:
-    """In a word; None for no answer."""
+    """The name of an error code; None for no response."""
     if error is None:
-        return NO_ANSWER
+        return NO_RESPONSE
     return OK if error == ErrorCode.NONE else ErrorCode.describe(error)

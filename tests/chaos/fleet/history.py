@@ -1,4 +1,4 @@
-"""What the fleet asked for and was told: one line of JSON an answer, or a missing one."""
+"""The fleet's requests and responses: one line of JSON per request."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 OK = "ok"
-NO_ANSWER = "no answer"
+NO_RESPONSE = "no response"
 
 
-class ToldIsr(NamedTuple):
-    """An AlterPartition that was answered without an error: it is committed."""
+class CommittedIsr(NamedTuple):
+    """An ISR of a successful AlterPartition, which is committed."""
 
     topic_id: str
     partition: int
@@ -22,40 +22,40 @@ class ToldIsr(NamedTuple):
     isr: tuple[int, ...]
 
 
-class Notes:
-    """Writes the lines."""
+class HistoryWriter:
+    """Appends lines to a history file."""
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file
 
-    def note(self, what: str, outcome: str, told: object = None) -> None:
-        """`told`: a ToldIsr, or the name of a topic."""
-        self._file.write(json.dumps([what, outcome, told]) + "\n")
+    def record(self, what: str, outcome: str, value: object = None) -> None:
+        """Append a line; `value` is a CommittedIsr or the name of a topic."""
+        self._file.write(json.dumps([what, outcome, value]) + "\n")
 
 
 @dataclass(slots=True)
 class FleetHistory:
-    """Everything that was written down. Topics have names of their own: none is made twice."""
+    """The content of a history file. Topic names are unique: none is created twice."""
 
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """By what was asked for, and outcome."""
-    isrs: list[ToldIsr] = field(default_factory=list)
+    """Counts by request and outcome."""
+    isrs: list[CommittedIsr] = field(default_factory=list)
     created: list[str] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
-    """Names of topics: acknowledged, as all lists."""
+    """Names of topics. All lists have acknowledged requests only."""
 
     @classmethod
     def read(cls, path: Path) -> FleetHistory:
-        """What is in the whole lines of a file that may grow."""
+        """Read the complete lines of a file that may grow."""
         history = cls()
         for line in path.read_text(encoding="utf-8").split("\n")[:-1]:
-            what, outcome, told = json.loads(line)
+            what, outcome, value = json.loads(line)
             history.outcomes[what, outcome] += 1
             if outcome == OK and what == "CreateTopics":
-                history.created.append(told)
+                history.created.append(value)
             elif outcome == OK and what == "DeleteTopics":
-                history.deleted.append(told)
+                history.deleted.append(value)
             elif outcome == OK and what == "AlterPartition":
-                *epochs, isr = told
-                history.isrs.append(ToldIsr(*epochs, tuple(isr)))
+                *epochs, isr = value
+                history.isrs.append(CommittedIsr(*epochs, tuple(isr)))
         return history

@@ -1,4 +1,4 @@
-"""What the fleet knows of the cluster: one observer follows the metadata log for all of its brokers."""
+"""The fleet's image of the cluster: one observer follows the metadata log for all brokers."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tests.chaos.fleet.request_channel import Address, Channel
 
 OBSERVER_ID = 100
 EVERY_S = 0.2
-"""Clients write all the while: an observer that asks again at once would be told of each write by itself."""
+"""Fetch interval: since clients write all the time, immediate fetches would return one write each."""
 WAIT_MS = 300.0
 
 
 class Metadata:
-    """`nodes`: where to look for a leader of the quorum."""
+    """Follows the leader of the quorum, which is found through `nodes`."""
 
     def __init__(self, nodes: list[Address]) -> None:
         self._nodes = nodes
@@ -25,7 +25,7 @@ class Metadata:
 
     @property
     def image(self) -> ClusterImage:
-        """What is committed, as far as the observer was told."""
+        """The committed image that the observer has."""
         return self._observer.image
 
     @property
@@ -38,17 +38,17 @@ class Metadata:
 
     @property
     def controller(self) -> Address | None:
-        """Who leads the quorum, as far as the observer was told."""
+        """The address of the leader that the observer knows."""
         return self._observer.leader.address if self._observer.leader else None
 
     async def follow(self) -> None:
-        """Until it is cancelled."""
+        """Fetch until cancelled."""
         while True:
             address = self.controller or self._nodes[self._turn % len(self._nodes)]
             request, version = self._observer.request(WAIT_MS)
-            answer = await self._channel.ask(address, request, version)
-            if answer is None:
+            response = await self._channel.send(address, request, version)
+            if response is None:
                 self._observer.leader = None
-            if answer is None or not self._observer.handle_response(answer):
+            if response is None or not self._observer.handle_response(response):
                 self._turn += 1
             await asyncio.sleep(EVERY_S)

@@ -1,4 +1,4 @@
-"""The fleet as whoever hurts its cluster sees it: a process with a history."""
+"""The process of the fleet, as the orchestrator uses it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.chaos.fleet.history import FleetHistory
 from tests.chaos.machine import Patience
 
 CALM_S = 60.0
-"""Once all is healed, every broker must be there and every replica in sync within this time."""
-LISTENS = "listens to signals"
-"""What the process prints once it does."""
+"""Time after healing within which every broker must be active and every replica in sync."""
+LISTENING = "listens to signals"
+"""Printed by the process once it handles signals."""
 
 
 class FleetProcess:
-    """`history`: complete once the process has ended."""
+    """`history` is complete once the process has ended."""
 
     def __init__(self, folder: Path, addresses: list[tuple[str, int]], seed: int) -> None:
         self.history = FleetHistory()
@@ -34,16 +34,16 @@ class FleetProcess:
             self._child = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
 
     def so_far(self) -> FleetHistory:
-        """What it has written down by now."""
+        """The history up to now."""
         return FleetHistory.read(self._file) if self._file.exists() else FleetHistory()
 
     def rest(self, patience: Patience) -> None:
-        """Have it begin nothing new, and wait until all is in order. Raises Anomaly when the patience is over."""
+        """Stop new actions, and wait until all brokers and replicas are in order. Raises Anomaly on timeout."""
         self._wait_until(
-            lambda: LISTENS in self._output.read_text(), patience, "the fleet did not begin in time"
+            lambda: LISTENING in self._output.read_text(), patience, "the fleet did not start in time"
         )
         self._child.send_signal(signal.SIGUSR1)
-        order = "the brokers were not all there and in sync in time: see fleet.jsonl"
+        order = "not all brokers were active and in sync in time: see fleet.jsonl"
         self._wait_until(self._calm.exists, patience, order)
 
     def _wait_until(self, condition: Callable[[], bool], patience: Patience, otherwise: str) -> None:
@@ -55,7 +55,7 @@ class FleetProcess:
             time.sleep(0.05)
 
     def stop(self) -> None:
-        """End it, and read what it wrote. Raises Anomaly if it failed."""
+        """End the process and read its history. Raises Anomaly if it failed."""
         self._child.terminate()
         code = self._child.wait(300)
         self.history = self.so_far()
@@ -65,7 +65,7 @@ class FleetProcess:
 
 @contextmanager
 def fleet_process(folder: Path, addresses: list[tuple[str, int]], seed: int) -> Iterator[FleetProcess]:
-    """Brokers at work, ended in good order at the end."""
+    """A running fleet, which is stopped at the end."""
     fleet = FleetProcess(folder, addresses, seed)
     try:
         yield fleet

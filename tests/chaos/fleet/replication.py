@@ -1,4 +1,4 @@
-"""Which replicas have all that their leaders have. There is no data: a copy is a matter of time and chance."""
+"""Simulated replication without data: replicas catch up after a random time and fall behind by chance."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from quorumd.controller.partition import Partition, PartitionId
 from quorumd.simulator.brokers.replica import Proposal
 
 COPIES_S = (0.5, 4.0)
-"""How long a replica takes that is new, or was away, or fell behind."""
+"""Time for a replica to catch up."""
 FALLS_BEHIND = 0.01
-"""How probable it is that a replica in sync falls behind before the next look."""
+"""Probability per step that an in-sync replica falls behind."""
 
 
 class Copies:
-    """`go_on` is called again and again; times are seconds of any one clock."""
+    """`go_on` is called periodically; times are seconds of one clock."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
         self._level_at: dict[tuple[PartitionId, int], float] = {}
-        """By replica, gone with its partition."""
+        """(partition, replica) -> time at which it has caught up."""
 
     def go_on(self, image: ClusterImage, now: float, *, falls_behind: float = FALLS_BEHIND) -> None:
-        """Take note of what the image has become."""
+        """Update the replicas to a new image."""
         before, self._level_at = self._level_at, {}
         for where, partition in partitions(image):
             for replica in partition.replicas:
@@ -36,7 +36,7 @@ class Copies:
                 self._level_at[key] = level_at
 
     def proposals(self, image: ClusterImage, leader: int, now: float) -> list[Proposal]:
-        """What a leader wants to be the ISR of its partitions, where that is not what it is."""
+        """ISR changes that a leader proposes for its partitions."""
         found = []
         for where, partition in partitions(image):
             if partition.leader != leader:
@@ -58,14 +58,14 @@ class Copies:
 
 
 def partitions(image: ClusterImage) -> Iterator[tuple[PartitionId, Partition]]:
-    """All there are."""
+    """All partitions of an image."""
     for topic in image.topics.values():
         for number, partition in topic.partitions.items():
             yield PartitionId(topic.id, number), partition
 
 
 def is_whole(image: ClusterImage, brokers: list[int]) -> bool:
-    """Whether all brokers are there, every replica is in sync, and no reassignment is under way."""
+    """Whether all brokers are active, all replicas in sync, and no reassignment is in progress."""
     return all(_is_active(image, broker) for broker in brokers) and all(
         partition.leader >= 0
         and not partition.is_reassigning
