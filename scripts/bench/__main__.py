@@ -1,14 +1,22 @@
-"""`make bench`: committed writes of three quorumd daemons against a three-node etcd and the bare disk (`commit`), how
-fast the simulator is (`simulator`), what a change of all voters costs writes (`replacement`), a snapshot of a million
-configs (`snapshots`), changes of partitions (`controller`), a million partitions on one node (`partitions`), a
-restart of all nodes with 300,000 partitions (`large-log`), and how
-fast the data pipeline decodes a log (`pipeline-decode`), reads one through Spark (`pipeline-source`), audits one
-(`pipeline-audit`), writes its history to Parquet (`pipeline-history`), plans a million partitions (`pipeline-plan`),
-and has its first result (`pipeline-start`).
+"""`make bench` measures the following parts:
 
-One run on one machine, on one file system. Both clusters stay up; they are loaded in turns (A B A B), at 1,
-16, 64 and 256 writes in flight: a noisy minute hits both, and the ratio is that of neighbours in time.
-How many connections suit a system best is tried out first, for each system and number in flight.
+    commit            committed writes of three quorumd daemons, a three-node etcd and the bare disk
+    simulator         speed of the simulator
+    replacement       cost of replacing all voters for writes
+    snapshots         a snapshot of a million configs
+    controller        changes of partitions
+    partitions        a million partitions on one node
+    large-log         a restart of all nodes with 300,000 partitions
+    pipeline-decode   decoding of a log by the data pipeline
+    pipeline-source   reading of a log through Spark
+    pipeline-audit    an audit
+    pipeline-history  writing the history of a log to Parquet
+    pipeline-plan     a plan for a million partitions
+    pipeline-start    time to the first result of a command
+
+One run uses one machine and one file system. Both clusters stay up and are loaded in turns (A B A B), with 1, 16, 64
+and 256 writes in flight, so that other load affects both, and ratios are of adjacent runs. The best number of
+connections is determined first, for each system and number of writes in flight.
 """
 
 from __future__ import annotations
@@ -93,7 +101,7 @@ RunOf = Callable[[int, int, int, float], Run]
 
 
 class Sizes(NamedTuple):
-    """How much each part measures."""
+    """The size of each part."""
 
     loads: Sequence[Load] = simulator.LOADS
     configs: int = snapshots.RECORDS
@@ -127,7 +135,7 @@ SHORT_SECONDS = 0.5
 
 
 class Plan(NamedTuple):
-    """What a run of the benchmark measures, and where."""
+    """The settings of a benchmark run."""
 
     folder: Path
     package: str
@@ -140,19 +148,21 @@ class Plan(NamedTuple):
 
 @click.command()
 @click.option("--seconds", default=10.0, show_default=True, help="Length of one run of one system.")
-@click.option("--rounds", default=5, show_default=True, help="Runs of each load; the medians are told.")
+@click.option("--rounds", default=5, show_default=True, help="Runs of each load; medians are reported.")
 @click.option("--only", type=click.Choice(PARTS), multiple=True, help="Measure this part; may be repeated.")
-@click.option("--require-targets", is_flag=True, help="Exit with 1 when a target was missed.")
+@click.option("--require-targets", is_flag=True, help="Exit with 1 if a target was missed.")
 @click.option(
-    "--interpreted", is_flag=True, help="Measure the sources, not what `make compile` made of them."
+    "--interpreted", is_flag=True, help="Measure the sources instead of the output of `make compile`."
 )
 @click.option(
     "--audit-records",
     type=int,
-    help="Records of the audit at 32 a batch, such as 1000000000. [default: 45000000]",
+    help="Records of the audit at 32 per batch, such as 1000000000. [default: 45000000]",
 )
-@click.option("--audit-linked", is_flag=True, help="Let these be five copies that are hard links to one.")
-@click.option("--short", is_flag=True, help="Show in seconds that a part works; its figures mean nothing.")
+@click.option("--audit-linked", is_flag=True, help="Audit five copies that are hard links to one.")
+@click.option(
+    "--short", is_flag=True, help="Check in seconds that a part works; its figures are meaningless."
+)
 def main(
     seconds: float,
     rounds: int,
@@ -163,8 +173,10 @@ def main(
     audit_linked: bool,
     short: bool,
 ) -> None:
-    """Measure, print tables, and write build/bench/commit.json, where the figures of other parts stay. Quick look:
-    --seconds 3 --rounds 1."""
+    """Measure, print tables, and update build/bench/commit.json, keeping the figures of other parts.
+
+    For a quick run use --seconds 3 --rounds 1.
+    """
     console = Console(width=110)
     parts = only or PARTS
     folder, results = (BUILD / "short", BUILD / "short.json") if short else (BUILD, RESULTS)
@@ -197,7 +209,7 @@ def main(
 def measure_commits(
     folder: Path, package: str, seconds: float, rounds: int, echo: Callable[[str], None]
 ) -> Report:
-    """`measure` in a folder that is gone afterwards, unless it fails."""
+    """Run `measure` in a folder that is deleted afterwards, unless it fails."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     report = measure(folder.resolve(), package, seconds, rounds, echo)
@@ -206,13 +218,13 @@ def measure_commits(
 
 
 def choose_package(folder: Path) -> str:
-    """Let all processes started from now on take quorumd from `folder`; says what that is. Raises BenchError."""
+    """Make all child processes import quorumd from `folder`; returns a description of it. Raises BenchError."""
     if not (folder / "quorumd").is_dir():
         raise BenchError(
             f"there is no quorumd in {folder}; `make compile` puts it there, --interpreted needs none"
         )
     os.environ["PYTHONPATH"] = str(folder)
-    # Without it the checkout, where this is started, goes before any folder.
+    # Otherwise the checkout in the working directory precedes any folder.
     os.environ["PYTHONSAFEPATH"] = "1"
     command = [sys.executable, "-m", "quorumd", "--version"]
     version = subprocess.run(command, capture_output=True, text=True)
@@ -224,7 +236,7 @@ def choose_package(folder: Path) -> str:
 
 
 def measure(folder: Path, package: str, seconds: float, rounds: int, echo: Callable[[str], None]) -> Report:
-    """The whole benchmark. Raises BenchError; whatever it started is stopped in any case."""
+    """Run the whole benchmark. Raises BenchError; all started processes are stopped in any case."""
     echo("bare disk")
     disk = measure_appends(folder, min(seconds, 3))
     echo("cold starts")
@@ -262,7 +274,7 @@ def _measure_level(
 
 
 def _best_connections(run: RunOf, in_flight: int) -> int:
-    """Over how many connections this system commits most, tried out for a short time each."""
+    """The number of connections with the highest throughput, determined by short runs."""
     choices = [count for count in CONNECTIONS if count <= in_flight]
     if len(choices) == 1:
         return choices[0]
@@ -326,7 +338,7 @@ MEASURES: Mapping[str, Callable[[Plan, Callable[[str], None]], AnyReport]] = {
         plan.folder / "tmp", plan.package, plan.seconds, plan.rounds, echo
     ),
 }
-"""In the order in which they are measured."""
+"""Parts in the order of their measurement."""
 
 if __name__ == "__main__":
     main()

@@ -1,4 +1,4 @@
-"""Brokers that are nothing but what a controller sees of them: they register, send heartbeats, and ask."""
+"""Minimal brokers for a controller: they register, send heartbeats and requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ M = TypeVar("M", bound=Message)
 HEARTBEAT_S = 2.0
 FIRST_BROKER = 1000
 FAR = 2**40
-"""A metadata offset that no log has reached: these brokers read no log, and say that they have caught up."""
+"""A metadata offset beyond any log: these brokers read no log, and report that they have caught up."""
 
 
 class BrokerStub:
@@ -31,13 +31,13 @@ class BrokerStub:
         self.connection = connection
         self.epoch = -1
 
-    async def ask(self, request: Message, response: type[M]) -> M:
-        answer = await self.connection.send(request)
-        assert isinstance(answer, response)
-        return answer
+    async def send(self, request: Message, response: type[M]) -> M:
+        reply = await self.connection.send(request)
+        assert isinstance(reply, response)
+        return reply
 
     async def register(self, cluster_id: str) -> None:
-        """Raises BenchError if it is refused."""
+        """Register the broker. Raises BenchError if it is rejected."""
         number = self.id.to_bytes(8, "big")
         request = registration.BrokerRegistrationRequest(self.id, cluster_id, KafkaUuid(b"a start:" + number))
         request.listeners = [registration.Listener("PLAINTEXT", "127.0.0.1", 9, 0)]
@@ -45,22 +45,22 @@ class BrokerStub:
             registration.Feature(each.name, each.lowest, each.highest) for each in SUPPORTED_FEATURES
         ]
         request.log_dirs = [KafkaUuid(b"a folder" + number)]
-        answer = await self.ask(request, BrokerRegistrationResponse)
-        if answer.error_code:
-            raise BenchError(f"broker {self.id} was not registered: error {answer.error_code}")
-        self.epoch = answer.broker_epoch
+        reply = await self.send(request, BrokerRegistrationResponse)
+        if reply.error_code:
+            raise BenchError(f"broker {self.id} was not registered: error {reply.error_code}")
+        self.epoch = reply.broker_epoch
         if await self.heartbeat():
             raise BenchError(f"broker {self.id} stays fenced")
 
     async def heartbeat(self) -> bool:
-        """Whether it is fenced."""
+        """Send a heartbeat; returns whether the broker is fenced."""
         request = BrokerHeartbeatRequest(self.id, self.epoch, FAR, False, False)
-        answer = await self.ask(request, BrokerHeartbeatResponse)
-        return bool(answer.error_code or answer.is_fenced)
+        reply = await self.send(request, BrokerHeartbeatResponse)
+        return bool(reply.error_code or reply.is_fenced)
 
 
 class Fleet:
-    """Many of them, kept alive while this is open."""
+    """Many brokers, kept alive while the context is open."""
 
     def __init__(self, brokers: list[BrokerStub]) -> None:
         self.brokers = brokers
@@ -68,7 +68,7 @@ class Fleet:
 
     @classmethod
     async def register(cls, host: str, port: int, cluster_id: str, count: int) -> Fleet:
-        """Raises BenchError."""
+        """Register all brokers. Raises BenchError."""
         brokers = []
         for number in range(count):
             connection = await NodeConnection.open(host, port, f"broker-{FIRST_BROKER + number}")

@@ -1,8 +1,8 @@
-"""Changes of ISRs that three daemons commit in a second, and how long many new partitions take.
+"""ISR changes per second that three daemons commit, and the time to create many partitions.
 
-Leaders that do nothing but propose an ISR, each with one request in flight as a broker has: the next leaves when the
-one before is committed. A request changes one partition, or a thousand. The peer of one change is one Put of etcd of
-about the size of the record, in the same minute.
+Each leader has one AlterPartition request in flight, like a broker: the next one is sent when the previous one is
+committed. A request changes one partition, or a thousand. The peer of one change is one Put of etcd of about the size
+of the record, in the same minute.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ IN_FLIGHT = (1, 64, 256)
 BATCH = 1000
 BATCHES_IN_FLIGHT = 4
 RECORD_BYTES = 60
-"""A change of an ISR with its framing: what the peer's values have."""
+"""Size of an ISR change with its framing, and of the peer's values."""
 MANY_TOPICS, PARTITIONS_OF_EACH, TOPICS_A_REQUEST = 100, 1000, 10
 WARM_UP_S = 0.5
 
 
 @dataclass(slots=True)
 class IsrLevel:
-    """`in_flight` requests of `partitions` each; changes a second of quorumd, Puts of etcd beside them."""
+    """Load of `in_flight` requests with `partitions` each: changes per second of quorumd, Puts per second of etcd."""
 
     in_flight: int
     partitions: int
@@ -70,10 +70,10 @@ class ControllerReport:
     levels: list[IsrLevel]
     created_partitions: int
     creation_s: list[float]
-    """Of so many partitions, one request after the other."""
+    """Creation of this many partitions, one request after the other."""
 
     def missed(self) -> list[str]:
-        """No target was set."""
+        """Return no misses, since there is no target."""
         return []
 
     def as_json(self) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class ControllerReport:
 def measure_controller(
     folder: Path, package: str, seconds: float, rounds: int, echo: Callable[[str], None]
 ) -> ControllerReport:
-    """Raises BenchError; what it started is stopped."""
+    """Run all measurements. Raises BenchError; all started processes are stopped."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     echo("starting three etcd members and three quorumd daemons")
@@ -187,7 +187,7 @@ async def _measure(
 
 
 class Leader:
-    """A broker that leads so many partitions of a topic, and shrinks and grows all their ISRs at once."""
+    """A broker that leads `partitions` of a topic, and shrinks and expands all their ISRs at once."""
 
     def __init__(
         self, broker: BrokerStub, topic_id: KafkaUuid, count: int, followers: tuple[int, int]
@@ -204,21 +204,21 @@ class Leader:
         self.count = count
 
     async def change(self) -> None:
-        """Raises BenchError if one is refused."""
+        """Send one change of all ISRs. Raises BenchError if one is rejected."""
         for data in self._data:
             data.new_isr_with_epochs = self._isrs[(data.partition_epoch + 1) % 2]
         request = AlterPartitionRequest(self._broker.id, self._broker.epoch, [self._topic])
-        answer = await self._broker.ask(request, AlterPartitionResponse)
-        if answer.error_code:
-            raise BenchError(f"AlterPartition was refused: error {answer.error_code}")
-        for data, parsed in zip(self._data, answer.topics[0].partitions, strict=True):
+        reply = await self._broker.send(request, AlterPartitionResponse)
+        if reply.error_code:
+            raise BenchError(f"AlterPartition was refused: error {reply.error_code}")
+        for data, parsed in zip(self._data, reply.topics[0].partitions, strict=True):
             if parsed.error_code:
                 raise BenchError(f"a change of an ISR was refused: error {parsed.error_code}")
             data.partition_epoch = parsed.partition_epoch
 
 
 async def _leaders(fleet: Fleet, admin: AdminClient, count: int, partitions: int) -> list[Leader]:
-    """As many brokers, each with a topic of its own that it leads."""
+    """Create brokers that each lead a topic of their own."""
     brokers = fleet.brokers
     topics = []
     for number in range(count):
@@ -227,10 +227,10 @@ async def _leaders(fleet: Fleet, admin: AdminClient, count: int, partitions: int
         topic.assignments = [creation.CreatableReplicaAssignment(n, replicas) for n in range(partitions)]
         topics.append(topic)
     request = creation.CreateTopicsRequest(topics, 60_000, False)
-    answer = await admin.send(request)
-    assert isinstance(answer, CreateTopicsResponse)
+    reply = await admin.send(request)
+    assert isinstance(reply, CreateTopicsResponse)
     leaders = []
-    for number, parsed in enumerate(answer.topics):
+    for number, parsed in enumerate(reply.topics):
         if parsed.error_code:
             raise BenchError(f"the topic {parsed.name} was not created: {parsed.error_message}")
         followers = brokers[(number + 1) % len(brokers)].id, brokers[(number + 2) % len(brokers)].id
@@ -239,7 +239,7 @@ async def _leaders(fleet: Fleet, admin: AdminClient, count: int, partitions: int
 
 
 async def _load(leaders: list[Leader], seconds: float) -> Run:
-    """Each leader has one request in flight. Changes answered after the warm-up count."""
+    """Measure with one request in flight per leader; changes acknowledged after the warm-up count."""
     begin = time.perf_counter() + WARM_UP_S
     end = begin + seconds
     took_ms: list[float] = []
@@ -259,16 +259,16 @@ async def _load(leaders: list[Leader], seconds: float) -> Run:
 
 
 async def _create_many(admin: AdminClient, turn: int, echo: Callable[[str], None]) -> float:
-    """Seconds until all of them are committed."""
+    """Create partitions; returns the seconds until all are committed."""
     began = time.perf_counter()
     for first in range(0, MANY_TOPICS, TOPICS_A_REQUEST):
         topics = [
             creation.CreatableTopic(f"many-{turn}-{number}", PARTITIONS_OF_EACH, 3)
             for number in range(first, first + TOPICS_A_REQUEST)
         ]
-        answer = await admin.send(creation.CreateTopicsRequest(topics, 60_000, False))
-        assert isinstance(answer, CreateTopicsResponse)
-        refused = [parsed for parsed in answer.topics if parsed.error_code]
+        reply = await admin.send(creation.CreateTopicsRequest(topics, 60_000, False))
+        assert isinstance(reply, CreateTopicsResponse)
+        refused = [parsed for parsed in reply.topics if parsed.error_code]
         if refused:
             raise BenchError(f"the topic {refused[0].name} was not created: {refused[0].error_message}")
     took = time.perf_counter() - began

@@ -1,10 +1,9 @@
-"""Reads a segment as the data pipeline does, without Spark, and tells how long that took; see `pipeline_decode`.
+"""Reads a segment like the data pipeline, without Spark, and prints the time; see `pipeline_decode`.
 
     python decode_pass.py '{"do": "headers" | "scan" | "decode" | "ids", "file": "...", "repeat": N}'
 
-`headers` believes the CRCs, `scan` computes them, `decode` makes all columns of all records, `ids` four of them.
-Prints one JSON object; the times are those of the best pass. Imports nothing but quorumd, so that it can be run with
-whatever package is measured.
+`headers` does not check CRCs, `scan` does, `decode` decodes all columns of all records, `ids` four of them. Prints
+one JSON object with the times of the best pass. Imports only quorumd, so that any package can be measured.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ COLUMNS = {"decode": records_table().names, "ids": ("offset", "type", "topic_id"
 
 
 def read(file: str, do: str) -> tuple[int, int]:
-    """One pass: how many batches, and how many records."""
+    """Run one pass; returns the numbers of batches and records."""
     batches = records = 0
     for data, position, scanned in read_pieces(file, with_crc=do != "headers"):
         if scanned.faults:
@@ -52,5 +51,5 @@ def measure(file: str, do: str, repeat: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    asked = json.loads(sys.argv[1])
-    print(json.dumps(measure(asked["file"], asked["do"], asked["repeat"])))
+    job = json.loads(sys.argv[1])
+    print(json.dumps(measure(job["file"], job["do"], job["repeat"])))

@@ -1,4 +1,4 @@
-"""The bare disk: what one durable append costs before any protocol is involved."""
+"""The bare disk: the cost of one durable append without any protocol."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from scripts.bench.summary import Latency
 
 APPEND_BYTES = 250
-"""About what a 200-byte write occupies in a log."""
+"""Approximate size of a 200-byte write in a log."""
 
 
 def measure_appends(folder: Path, seconds: float) -> Latency:
-    """Append APPEND_BYTES and fdatasync, over and over, into blocks that are already allocated."""
+    """Repeat appends of APPEND_BYTES with fdatasync into preallocated blocks."""
     path = folder / "fdatasync.probe"
     data = bytes(range(APPEND_BYTES))
     took_ms: list[float] = []

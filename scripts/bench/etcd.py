@@ -20,7 +20,7 @@ PACKAGES = {"etcd": "etcd-server", "h2load": "nghttp2-client"}
 
 
 def check_installed() -> None:
-    """Raises BenchError that says what to install."""
+    """Check that the tools are installed. Raises BenchError with the missing ones."""
     missing = [package for program, package in PACKAGES.items() if shutil.which(program) is None]
     if missing:
         raise BenchError(f"the peer is not installed; on Debian: apt-get install {' '.join(missing)}")
@@ -34,7 +34,7 @@ def version() -> str:
 
 
 class EtcdCluster:
-    """Three members with etcd's own defaults (fsync on), quiet logs and data below `folder`."""
+    """Three members with etcd's defaults (fsync on), few log messages and data below `folder`."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True)
@@ -65,9 +65,9 @@ class EtcdCluster:
     def run(self, value_bytes: int, in_flight: int, connections: int, seconds: float) -> Run:
         """Put for `seconds` with `in_flight` requests over `connections`, at the leader.
 
-        h2load counts HTTP answers, and gRPC says its errors inside a 200; so the store's revision, read
-        linearizably before and after, must have grown by every Put that h2load counts (and by those of its
-        warm-up, as long as that of quorumd's load).
+        h2load counts HTTP responses, and gRPC errors are inside a 200. Therefore the store's revision, read
+        linearizably before and after, must have grown by every Put that h2load counts, and by those of its
+        warm-up, which is as long as that of quorumd's load.
         """
         body = self._folder / "put.body"
         body.write_bytes(put_request(KEY, b"v" * value_bytes))
@@ -113,7 +113,7 @@ class EtcdCluster:
 
 
 def put_request(key: bytes, value: bytes) -> bytes:
-    """One gRPC message: not compressed, its length, then PutRequest{1: key, 2: value} of etcd's rpc.proto."""
+    """Encode one uncompressed gRPC message with its length and PutRequest{1: key, 2: value} of etcd's rpc.proto."""
     message = b"\x0a" + _varint(len(key)) + key + b"\x12" + _varint(len(value)) + value
     return b"\0" + struct.pack(">I", len(message)) + message
 
@@ -127,8 +127,8 @@ def _varint(number: int) -> bytes:
 
 
 def _post(url: str, body: dict[str, Any]) -> dict[str, Any]:
-    """etcd's JSON gateway: for status and revision only, never in a measurement."""
+    """Send a request to etcd's JSON gateway, used for status and revision only, never in a measurement."""
     request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=5) as answer:
-        decoded: dict[str, Any] = json.load(answer)
+    with urllib.request.urlopen(request, timeout=5) as response:
+        decoded: dict[str, Any] = json.load(response)
         return decoded

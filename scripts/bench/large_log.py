@@ -1,8 +1,8 @@
-"""Three daemons with very many partitions are all killed and started: how many epochs it takes until a leader stays,
-and how long until it commits.
+"""Three daemons with many partitions are killed and restarted: the number of epochs until a leader is stable, and the
+time until it commits.
 
-The partitions are created through the leader, so that the log is as long as such a cluster's is, and the newest
-snapshot is behind it.
+The partitions are created through the leader, so that the log is as long as that of such a cluster, and the newest
+snapshot lags behind it.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class LargeLogReport:
     log_mb: float
     creation_s: float
     epochs: int
-    """How many epochs the restart took."""
+    """Number of epochs of the restart."""
     commit_s: float
-    """From starting the three processes to the first acknowledged write."""
+    """Time from the start of the three processes to the first acknowledged write."""
 
     def missed(self) -> list[str]:
         if self.epochs <= MAX_EPOCHS:
@@ -68,7 +68,7 @@ class LargeLogReport:
 
 
 def measure_large_log(folder: Path, package: str, echo: Callable[[str], None], topics: int) -> LargeLogReport:
-    """Raises BenchError; what it started is stopped."""
+    """Run the measurement. Raises BenchError; all started processes are stopped."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     members = Members(folder.resolve(), NODES, NODES, PROPERTIES)
@@ -112,10 +112,10 @@ async def _create(members: Members, topics: int, echo: Callable[[str], None]) ->
         try:
             for number in range(topics):
                 topic = creation.CreatableTopic(f"large-{number}", PARTITIONS_OF_EACH, 3)
-                answer = await admin.send(creation.CreateTopicsRequest([topic], 60_000, False))
-                assert isinstance(answer, CreateTopicsResponse)
-                if answer.topics[0].error_code:
-                    raise BenchError(f"a topic was not created: {answer.topics[0].error_message}")
+                response = await admin.send(creation.CreateTopicsRequest([topic], 60_000, False))
+                assert isinstance(response, CreateTopicsResponse)
+                if response.topics[0].error_code:
+                    raise BenchError(f"a topic was not created: {response.topics[0].error_message}")
                 if number % 50 == 0:
                     echo(f"{number * PARTITIONS_OF_EACH:,} partitions created")
         finally:

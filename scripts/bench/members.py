@@ -1,4 +1,4 @@
-"""Daemons of which some vote and some do not, started and stopped one by one, with properties of one's own."""
+"""Daemons as voters and observers, started and stopped one by one, with custom properties."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from scripts.bench.processes import BenchError, Process, free_ports
 
 T = TypeVar("T")
 START_S = 300.0
-"""A node with a large log may take its time, on a machine that is busy too."""
+"""Timeout for the start of a node with a large log on a busy machine."""
 
 
 class Members:
-    """Nodes 0, 1, 2, ... in a folder. The first `voters` of them begin as voters; the others find these."""
+    """Nodes 0, 1, 2, ... in a folder. The first `voters` of them start as voters; the others discover these."""
 
     def __init__(self, folder: Path, count: int, voters: int, properties: Mapping[str, str]) -> None:
         self.ports = free_ports(count)
@@ -36,18 +36,18 @@ class Members:
         return [("127.0.0.1", port) for port in self.ports]
 
     def config(self, node_id: int) -> Path:
-        """Its properties file."""
+        """Write a node's properties file."""
         return self._folder / f"node-{node_id}.properties"
 
     def data_folder(self, node_id: int) -> Path:
         return self._folder / f"node-{node_id}"
 
     def log_folder(self, node_id: int) -> Path:
-        """Segments and snapshots."""
+        """The folder of a node's segments and snapshots."""
         return self.data_folder(node_id) / "__cluster_metadata-0"
 
     def start(self, node_id: int) -> float:
-        """Start one node; returns the seconds until it takes connections. Raises BenchError if it never does."""
+        """Start one node; returns the seconds until it accepts connections. Raises BenchError if it does not."""
         began = time.perf_counter()
         process = self.launch(node_id)
         while not self._listens(node_id):
@@ -58,7 +58,7 @@ class Members:
         return time.perf_counter() - began
 
     def launch(self, node_id: int) -> Process:
-        """Start one node, and do not wait for it."""
+        """Start one node without waiting for it."""
         config = self.config(node_id)
         config.parent.mkdir(parents=True, exist_ok=True)
         if not any(self.data_folder(each).exists() for each in self._first):
@@ -69,20 +69,20 @@ class Members:
         return process
 
     def stop(self, node_id: int | None = None) -> None:
-        """Stop one node in good order, or all."""
+        """Shut down one node gracefully, or all."""
         for each in [node_id] if node_id is not None else list(self.processes):
             self.processes.pop(each).stop()
 
     def describe(self) -> PartitionData:
-        """What the leader says. Raises BenchError where there is none."""
-        return self.ask(lambda admin: admin.describe_quorum())
+        """The quorum as the leader describes it. Raises BenchError without a leader."""
+        return self.request(lambda admin: admin.describe_quorum())
 
-    def ask(self, question: Callable[[AdminClient], Awaitable[T]]) -> T:
-        """One question of an admin client. Raises BenchError."""
+    def request(self, action: Callable[[AdminClient], Awaitable[T]]) -> T:
+        """Run a request of an admin client. Raises BenchError."""
 
         async def work() -> T:
             async with self.admin() as admin:
-                return await question(admin)
+                return await action(admin)
 
         try:
             return asyncio.run(work())
@@ -90,7 +90,7 @@ class Members:
             raise BenchError(f"{error}; the logs are in {self._folder}") from None
 
     def admin(self) -> AdminClient:
-        """A client that finds the leader."""
+        """An admin client that finds the leader."""
         return AdminClient(self.addresses, client_id="bench", timeout_ms=60_000)
 
     def _lines(self, node_id: int) -> dict[str, str]:

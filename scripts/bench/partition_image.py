@@ -4,8 +4,8 @@
     python partition_image.py '{"do": "build", "folder": "...", "number": END_OFFSET}'
     python partition_image.py '{"do": "measure", "folder": "...", "number": TOPICS}'
 
-The data folder is that of a node that does not run. Prints one JSON object. Imports nothing but quorumd, so that it
-can be run with whatever package is measured.
+The data folder is that of a stopped node. Prints one JSON object. Imports only quorumd, so that it runs with any
+package to be measured.
 """
 
 from __future__ import annotations
@@ -59,23 +59,23 @@ from quorumd.runtime.disk import OsDisk
 BROKERS = 50
 REPLICAS = 3
 PARTITIONS = 100
-"""Of a topic."""
+"""Partitions per topic."""
 FENCED_BROKER = 1
 LED_BY_FENCED = 0.0305
-"""Of all partitions: a little more than 30,000 of a million."""
+"""The fraction of partitions on the fenced broker: a little more than 30,000 of a million."""
 SMALL_TOPICS = 100
-"""10,000 partitions: what a change of a partition among a million is compared with."""
+"""10,000 partitions, with which a change among a million is compared."""
 CHANGES = 4_000
-"""In one round."""
+"""Changes per round."""
 ROUNDS = 7
 METADATA_LEVEL = 25
 BATCH_RECORDS = 1_000
 PARTITION_VERSION = 3
-"""Of AlterPartition."""
+"""Version of AlterPartition."""
 
 
 def fill(folder: str, topics: int) -> dict[str, Any]:
-    """Append brokers, topics and partitions behind what is in the log."""
+    """Append brokers, topics and partitions to the log."""
     disk = OsDisk(lambda callback: callback())
     log, _ = SegmentedLog.open(disk, partition_folder(folder), LogSettings())
     epoch, records = log.last_epoch, 0
@@ -118,8 +118,7 @@ def records_of_brokers() -> Iterator[Message]:
 
 
 def records_of_topics(count: int) -> Iterator[Message]:
-    """Replicas on brokers drawn by lot, each in its broker's only directory, all of them in sync. `FENCED_BROKER`
-    leads more partitions than others do."""
+    """A partition with random brokers as replicas, all in sync. `FENCED_BROKER` leads more partitions than others."""
     lots = Random(1)
     others = [broker_id for broker_id in range(1, BROKERS + 1) if broker_id != FENCED_BROKER]
     directories = {broker_id: _uuid(2, broker_id) for broker_id in range(1, BROKERS + 1)}
@@ -146,7 +145,7 @@ def records_of_topics(count: int) -> Iterator[Message]:
 
 
 def build(folder: str, end_offset: int) -> dict[str, Any]:
-    """A snapshot from the log alone."""
+    """Build a snapshot from the log alone."""
     gc.disable()
     cpu_began, began = time.process_time(), time.perf_counter()
     built = build_snapshot(OsDisk(lambda callback: callback()), folder, end_offset, "bench")
@@ -162,8 +161,8 @@ def build(folder: str, end_offset: int) -> dict[str, Any]:
 
 
 def measure(folder: str, topics: int) -> dict[str, Any]:
-    """Of a log with a snapshot: loading that, one change among few and among all partitions, and a fenced broker."""
-    # As in the daemon: objects are looked at in large numbers, and not those that were there when it began to serve.
+    """Measure, on a log with a snapshot, loading, one change among few and among all partitions, and fencing."""
+    # Like the daemon: the garbage collector runs rarely, and skips objects from before the start of service.
     gc.set_threshold(*GC_THRESHOLDS)
     disk = OsDisk(lambda callback: callback())
     log, _ = SegmentedLog.open(disk, partition_folder(folder), LogSettings())
@@ -181,7 +180,7 @@ def measure(folder: str, topics: int) -> dict[str, Any]:
     image_mib = _resident_mib() - before_mib
     few, many = _controller(small_image()), _controller(image)
     rounds: dict[str, list[float]] = {"few": [], "many": []}
-    # In turns: a busy minute of the machine is one of both.
+    # In turns, so that other load affects both.
     for turn in range(ROUNDS):
         rounds["few"].append(time_changes(few, turn))
         rounds["many"].append(time_changes(many, turn))
@@ -210,8 +209,8 @@ def small_image() -> ClusterImage:
 
 
 def time_changes(controller: Controller, turn: int) -> float:
-    """Microseconds of CPU time of a change: an AlterPartition request for a partition drawn by lot is planned, its
-    record is encoded and applied. One in sync goes first, and comes back with the next change."""
+    """Microseconds of CPU time per change: planning an AlterPartition request for a random partition, encoding and
+    applying its record. Changes remove a replica from the ISR and add it again in turns."""
     image = controller.image
     lots = Random(turn)
     topics = list(image.topics)
@@ -255,7 +254,7 @@ def _sizes(image: ClusterImage, where: PartitionId) -> int:
 
 
 def time_fence(controller: Controller) -> dict[str, Any]:
-    """Seconds of the parts of fencing a broker, without the disk."""
+    """Seconds of each step of fencing a broker, without disk writes."""
     image = controller.image
     led = image.index.leader_count(FENCED_BROKER)
     times = [time.perf_counter()]
@@ -299,5 +298,5 @@ def _resident_mib() -> float:
 DO: dict[str, Callable[[str, int], dict[str, Any]]] = {"fill": fill, "build": build, "measure": measure}
 
 if __name__ == "__main__":
-    asked = json.loads(sys.argv[1])
-    print(json.dumps(DO[asked["do"]](asked["folder"], asked["number"])))
+    job = json.loads(sys.argv[1])
+    print(json.dumps(DO[job["do"]](job["folder"], job["number"])))

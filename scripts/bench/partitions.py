@@ -1,8 +1,8 @@
-"""A million partitions on one node: memory, loading them, building their snapshot, a broker that is fenced, and what
-a change of one partition costs among few and among all.
+"""A million partitions on one node: memory, loading, snapshot build, fencing of a broker, and the cost of a change of
+one partition among few and among all.
 
-A log is filled without a node, and a snapshot of it is built. A daemon that starts with them is looked at and told
-that a broker wants to be fenced; what single changes cost is measured in a process of its own (`partition_image`).
+A log is filled without a node, and its snapshot is built. A daemon is started with them, measured and requested to
+fence a broker; the cost of single changes is measured in a separate process (`partition_image`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PROGRAM = Path(__file__).with_name("partition_image.py").resolve()
 TOPICS = 10_000
 NODE = 0
 FENCED_BROKER = 1
-"""As in `partition_image`, which also makes it the broker's epoch."""
+"""As in `partition_image`, where it is also the broker's epoch."""
 MAX_HEARTBEATS = 1_000
 MEMORY_LIMIT_MIB = 1.2 * 1024
 LOAD_LIMIT_S = 30.0
@@ -41,34 +41,34 @@ RATIO_LIMIT = 1.3
 PROPERTIES = {
     "metadata.log.max.record.bytes.between.snapshots": "1024GiB",
     "metadata.log.max.snapshot.interval.ms": "0",
-    # Only the broker that is fenced sends a heartbeat.
+    # Only the broker to be fenced sends heartbeats.
     "broker.session.timeout.ms": "3600000",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """The node that starts with the snapshot."""
+    """The start of a node from the snapshot."""
 
     start_seconds: float
-    """Until it leads: the snapshot is loaded then."""
+    """Time until the node leads, with the snapshot loaded."""
     start_cpu_seconds: float
     resident_mib: float
     fence_seconds: float
-    """From the first heartbeat that asks for it to the answer that says so: all changes are committed then."""
+    """Time from the first heartbeat that requests fencing to its confirmation, with all changes committed."""
 
 
 @dataclass(slots=True)
 class PartitionReport:
     package: str
-    """Which quorumd was measured."""
+    """Description of the measured package."""
     built: dict[str, Any]
     daemon: Daemon
     measured: dict[str, Any]
-    """What `partition_image.measure` tells."""
+    """The figures of `partition_image.measure`."""
 
     def figures(self) -> list[tuple[str, float, float, str]]:
-        """What has a limit: name, figure, limit, unit."""
+        """Figures with limits: name, figure, limit, unit."""
         return [
             ("resident memory of the node", self.daemon.resident_mib, MEMORY_LIMIT_MIB, "MiB"),
             ("start of the node, from the snapshot", self.daemon.start_seconds, LOAD_LIMIT_S, "s"),
@@ -87,7 +87,7 @@ class PartitionReport:
         ]
 
     def missed(self) -> list[str]:
-        """One sentence for each limit that was exceeded."""
+        """One sentence per exceeded limit."""
         count = f"{self.measured['partitions']:,} partitions"
         return [
             f"{count}: {name}: {figure:,.2f} {unit}, the limit is {limit:,g} {unit}"
@@ -144,7 +144,7 @@ class PartitionReport:
 def measure_partitions(
     folder: Path, package: str, echo: Callable[[str], None], topics: int = TOPICS
 ) -> PartitionReport:
-    """All of it. Raises BenchError; what it started is stopped."""
+    """Run all measurements. Raises BenchError; all started processes are stopped."""
     shutil.rmtree(folder, ignore_errors=True)
     members = Members(folder.resolve(), 1, 1, PROPERTIES)
     try:
@@ -176,7 +176,7 @@ def _measure_daemon(members: Members) -> Daemon:
     cpu_seconds = process.cpu_seconds()
     resident_mib = process.resident_mib()
     began = time.perf_counter()
-    members.ask(_fence_broker)
+    members.request(_fence_broker)
     fence_seconds = time.perf_counter() - began
     members.stop()
     return Daemon(seconds, cpu_seconds, resident_mib, fence_seconds)
@@ -187,8 +187,10 @@ async def _fence_broker(admin: AdminClient) -> None:
 
 
 async def fence_broker(send: Callable[[BrokerHeartbeatRequest], Awaitable[BrokerHeartbeatResponse]]) -> int:
-    """Send heartbeats that ask to be fenced, until it is so; returns how many it took. Each takes at most
-    `ControllerSettings.max_partitions_per_step` partitions from the broker. Raises BenchError."""
+    """Send heartbeats that request fencing until the broker is fenced; returns their number.
+
+    Each removes at most `ControllerSettings.max_partitions_per_step` partitions from the broker. Raises BenchError.
+    """
     request = BrokerHeartbeatRequest(FENCED_BROKER, FENCED_BROKER, 1 << 40, True, False)
     for sent in range(1, MAX_HEARTBEATS + 1):
         response = await send(request)
@@ -197,7 +199,7 @@ async def fence_broker(send: Callable[[BrokerHeartbeatRequest], Awaitable[Broker
         if response.is_fenced:
             return sent
     raise BenchError(
-        f"broker {FENCED_BROKER} is not fenced after {MAX_HEARTBEATS} heartbeats that ask for it"
+        f"broker {FENCED_BROKER} is not fenced after {MAX_HEARTBEATS} heartbeats that request it"
     )
 
 
@@ -212,10 +214,10 @@ def _wait_for_leader(members: Members) -> None:
 
 
 def _run(job: str, members: Members, number: int) -> dict[str, Any]:
-    """One run of `partition_image`. Raises BenchError."""
-    asked = json.dumps({"do": job, "folder": str(members.data_folder(NODE)), "number": number})
-    result = subprocess.run([sys.executable, str(PROGRAM), asked], capture_output=True, text=True)
+    """Run `partition_image`. Raises BenchError."""
+    job = json.dumps({"do": job, "folder": str(members.data_folder(NODE)), "number": number})
+    result = subprocess.run([sys.executable, str(PROGRAM), job], capture_output=True, text=True)
     if result.returncode:
-        raise BenchError(f"partition_image {asked} failed: {result.stdout}{result.stderr}")
+        raise BenchError(f"partition_image {job} failed: {result.stdout}{result.stderr}")
     parsed: dict[str, Any] = json.loads(result.stdout)
     return parsed

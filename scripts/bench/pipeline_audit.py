@@ -1,13 +1,13 @@
-"""`quorumd pipeline audit` of generated logs: records and bytes a second, and the cold command as a whole.
+"""`quorumd pipeline audit` of generated logs: records and bytes per second, and the whole cold command.
 
-Three copies of a log, with the same batches in other segments, of about 32 records a batch, and of one. Beside it, in
-the same minute, the same files are read and their CRCs computed by plain processes, one a core: an audit cannot be
-faster than that, and a busy machine slows down both. Copies that the disk has no room for are hard links to the first
-one: the audit reads and compares each of them. All copies of a `linked` log are: five voters' billion records fit
-into the memory of a laptop that way, and what is measured is the audit and not the disk.
+Three copies of a log are audited, with the same batches in different segments, with about 32 records per batch and
+with one. In the same minute plain processes, one per core, read the same files and compute CRCs: an audit cannot be
+faster, and other load slows down both. Copies that do not fit on the disk are hard links to the first one; the audit
+reads and compares each. All copies of a `linked` log are hard links: the billion records of five voters fit into the
+memory of a laptop that way, so that the audit is measured and not the disk.
 
-What is larger than most of the memory is read from the disk, by the plain processes as by the command, and once: the
-command as a whole is what counts then.
+Logs larger than most of the memory are read from the disk, once each by the plain processes and by the command; then
+only the whole command is measured.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ from scripts.log_generator import LogShape, generate
 COPIES = 3
 LINKED_COPIES = 5
 RECORDS = {32: 45_000_000, 1: 6_000_000}
-"""By records a batch, of all copies together."""
+"""Records of all copies, by records per batch."""
 BILLION = 1_000_000_000
 RECORD_BYTES = {32: 62, 1: 121}
-"""By records a batch, at most."""
+"""Maximum records, by records per batch."""
 SPARE_BYTES = 5 << 30
-"""What stays free on the disk."""
+"""Free space to leave on the disk."""
 SEGMENT_BYTES = 256 << 20
 PIECE_BYTES = 4 << 20
 TARGETS = {32: 25e6, 1: 3e6}
-"""Records/s on two cores that nobody else uses."""
+"""Records/s on two idle cores."""
 BYTES_TARGET = 1.2e9
 SAMPLE_INTERVAL_S = 0.1
 COLD_TARGET_S = 60.0
-"""Of a billion records."""
+"""Seconds for a billion records."""
 MEMORY_SHARE = 0.6
-"""Of the memory, which files may take to be read from there."""
+"""Fraction of the memory that files may occupy to be read from the page cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One audit in a session that has run one before, and plain reading in the same minute."""
+    """One audit in a warm session, and plain reading in the same minute."""
 
     seconds: float
     plain_seconds: float
@@ -67,16 +67,16 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What was audited, and how long that took."""
+    """The logs of an audit and its times."""
 
     batch_records: int
     copies: int
     records: int
     bytes: int
     cold_seconds: float
-    """The command, from the start of its process to its end."""
+    """Seconds of the whole command."""
     cold_cpu_seconds: float
-    """All processors', of all its processes."""
+    """CPU seconds of all its processes."""
     is_from_disk: bool
     turns: list[Turn]
 
@@ -86,7 +86,7 @@ class Shape:
 
     @property
     def share(self) -> float:
-        """Of the rate of plain reading."""
+        """Ratio to the rate of plain reading."""
         return statistics.median(turn.plain_seconds / turn.seconds for turn in self.turns)
 
 
@@ -95,14 +95,14 @@ class AuditReport:
     shapes: list[Shape]
 
     def missed(self) -> list[str]:
-        """One sentence for each target that was not reached."""
+        """One sentence per missed target."""
         found = []
         for shape in self.shapes:
             if shape.records >= BILLION and shape.cold_seconds > COLD_TARGET_S:
                 took = f"{shape.records:,} records cold in {shape.cold_seconds:.1f} s"
                 found.append(f"{took}, the target is {COLD_TARGET_S:.0f} s")
             if shape.is_from_disk:
-                # The targets below are about cores.
+                # The targets below depend on cores.
                 continue
             rate, target = shape.records / shape.seconds, TARGETS[shape.batch_records]
             if rate < target:
@@ -156,15 +156,16 @@ def measure_audit(
     linked: bool = False,
     sizes: Mapping[int, int] = RECORDS,
 ) -> AuditReport:
-    """All of it; `records` at 32 a batch instead of what suits a quick look, as hard links if `linked`. Raises
-    BenchError.
+    """Run all audits. `records`: those at 32 per batch, if not the default, in linked copies if `linked`.
+
+    Raises BenchError.
     """
     shapes = []
     for batch_records, usual in sizes.items():
-        asked = records if batch_records > 1 else None
-        wanted = usual if asked is None else asked
+        requested = records if batch_records > 1 else None
+        wanted = usual if requested is None else requested
         shutil.rmtree(folder, ignore_errors=True)
-        copies = _copies(folder, wanted, batch_records, asked is not None and linked, echo)
+        copies = _copies(folder, wanted, batch_records, requested is not None and linked, echo)
         folders, count, size = copies.folders, copies.records, copies.bytes
         is_from_disk = copies.distinct_bytes > _memory_bytes() * MEMORY_SHARE
         if is_from_disk:
@@ -185,19 +186,19 @@ def measure_audit(
 
 @dataclass(frozen=True, slots=True)
 class _Copies:
-    """Data folders by node, and what is in all of them."""
+    """Create data folders by node; returns them with their content."""
 
     folders: dict[int, Path]
     records: int
     bytes: int
     distinct_bytes: int
-    """On the disk."""
+    """Bytes on the disk."""
 
 
 def _copies(
     folder: Path, records: int, batch_records: int, linked: bool, echo: Callable[[str], None]
 ) -> _Copies:
-    """Raises BenchError."""
+    """Run the measurements of one log. Raises BenchError."""
     copies = LINKED_COPIES if linked else COPIES
     each = -(-records // copies)
     folder.mkdir(parents=True)
@@ -228,7 +229,7 @@ def _memory_bytes() -> int:
 
 
 def _forget(folders: Mapping[int, Path]) -> None:
-    """Nothing of these files is in memory afterwards."""
+    """Drop these files from the page cache."""
     for path in _logs(folders):
         with open(path, "rb+", buffering=0) as file:
             os.fsync(file.fileno())
@@ -240,24 +241,24 @@ def _logs(folders: Mapping[int, str] | Mapping[int, Path]) -> list[str]:
 
 
 def _command(folders: Mapping[int, Path]) -> tuple[float, float]:
-    """Seconds by the clock, and of processors."""
+    """Wall-clock and CPU seconds."""
     nodes = [f"{node}={path}" for node, path in folders.items()]
     began, used = time.monotonic(), 0.0
     command = [sys.executable, "-m", "quorumd", "pipeline", "audit", *nodes, "--no-progress"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     while process.poll() is None:
-        # Workers that Spark ends are waited for by nobody: what they used is not told of anybody's children.
+        # Spark does not wait for its workers, so their CPU time is not in that of its children.
         used = max(used, tree_cpu_seconds(process.pid))
         time.sleep(SAMPLE_INTERVAL_S)
     seconds = time.monotonic() - began
-    said = process.communicate()[0]
+    output = process.communicate()[0]
     if process.returncode:
-        raise BenchError(f"the audit ended with exit code {process.returncode}: {said}")
+        raise BenchError(f"the audit ended with exit code {process.returncode}: {output}")
     return seconds, used
 
 
 def _turns(folders: Mapping[int, Path], rounds: int) -> list[Turn]:
-    """In a process of its own, which ends with its session."""
+    """Run audits in a separate process, which ends with its session."""
     nodes = [f"{node}={path}" for node, path in folders.items()]
     command = [sys.executable, "-m", "scripts.bench.pipeline_audit", "--rounds", str(rounds), *nodes]
     done = subprocess.run(
@@ -269,7 +270,7 @@ def _turns(folders: Mapping[int, Path], rounds: int) -> list[Turn]:
 
 
 def read_plain(paths: list[str]) -> int:
-    """Read files and compute CRCs of their bytes, as little as a check of them can be."""
+    """Read files and compute CRCs of their bytes, the minimum work of an audit."""
     size = 0
     for path in paths:
         with open(path, "rb", buffering=0) as file:
@@ -291,7 +292,7 @@ def _plain_seconds(folders: Mapping[int, str] | Mapping[int, Path], pool: Proces
 @click.option("--rounds", default=3, show_default=True)
 @click.argument("folders", nargs=-1, required=True)
 def main(rounds: int, folders: tuple[str, ...]) -> None:
-    """Audit these folders again and again in one session; prints the turns as JSON."""
+    """Audit these folders repeatedly in one session; prints the rounds as JSON."""
     from quorumd.pipeline.audit.audit import audit
     from quorumd.pipeline.copies.log_files import parse_folders
     from quorumd.pipeline.spark.session import spark_session
@@ -299,7 +300,7 @@ def main(rounds: int, folders: tuple[str, ...]) -> None:
     by_node = parse_folders(",".join(folders))
     turns: list[dict[str, Any]] = []
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        # Its processes are forked here: later they would hold the pipe at whose end Java ends.
+        # Fork the workers now: later ones would keep the pipe open whose end stops Java.
         _plain_seconds(by_node, pool)
         with spark_session(profile="thin") as session:
             audit(session, by_node)

@@ -1,9 +1,9 @@
-"""How fast the data pipeline reads a log without Spark (batches, batches with their CRCs, records as Arrow columns),
-and how that compares with `log dump`, which decodes a record at a time.
+"""Speed of the data pipeline on a log without Spark (batches, batches with CRC checks, records as Arrow columns),
+compared with `log dump`, which decodes one record at a time.
 
-Logs of 1, 32 and 1,000 records a batch are generated, large enough for several pieces. Each figure is the best pass
-of a process of its own. Rates and ratios are of CPU time, which is that of one core: other load on the machine
-hardly shows in them. Two processes side by side are of wall-clock time.
+Logs with 1, 32 and 1,000 records per batch are generated, large enough for several pieces. Each figure is the best
+pass of a separate process. Rates and ratios use the CPU time of one core, which other load hardly affects; two
+parallel processes are measured in wall-clock time.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from scripts.log_generator import LogShape, generate
 
 PROGRAM = Path(__file__).with_name("decode_pass.py").resolve()
 SHAPES = {"one": 1, "mix": 32, "bulk": 1_000}
-"""Records a batch."""
+"""Records per batch."""
 RECORDS = 400_000
 DUMPED_RECORDS = 60_000
 REPEAT = 5
 RATIO_TARGET = 10.0
-"""Records decoded a second over those of `log dump`."""
+"""Ratio of decoded records per second to those of `log dump`."""
 DECODE_TARGET = 3.0e6
-"""Records a second of `mix`."""
+"""Records per second of `mix`."""
 SCAN_TARGET = 2.0e9
-"""Bytes a second of `mix`, CRCs computed."""
+"""Bytes per second of `mix` with CRC checks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Of one process, in CPU seconds."""
+    """Rates of one process per CPU second."""
 
     records: float
     bytes: float
@@ -53,7 +53,7 @@ class Rate:
 
 @dataclass(slots=True)
 class ShapeFigures:
-    """Of a log with so many records a batch."""
+    """Figures of a log with this many records per batch."""
 
     batch_records: int
     headers: Rate
@@ -61,11 +61,11 @@ class ShapeFigures:
     decode: Rate
     ids: Rate
     dump: float
-    """Records a second of `log dump`."""
+    """Records per second of `log dump`."""
     rows: float
-    """Records a second of `log dump --output jsonl`."""
+    """Records per second of `log dump --output jsonl`."""
     scaling: float
-    """Records a second of two processes over one."""
+    """Ratio of records per second of two processes to one."""
 
     @property
     def ratio(self) -> float:
@@ -75,11 +75,11 @@ class ShapeFigures:
 @dataclass(slots=True)
 class DecodeReport:
     package: str
-    """Which quorumd was measured."""
+    """Description of the measured package."""
     shapes: dict[str, ShapeFigures]
 
     def missed(self) -> list[str]:
-        """One sentence for each target that was not reached."""
+        """One sentence per missed target."""
         found = [
             f"{name}: decoding is {figures.ratio:.1f} times `log dump`, the target is {RATIO_TARGET:g}"
             for name, figures in self.shapes.items()
@@ -142,7 +142,7 @@ def measure_decode(
     dumped: int = DUMPED_RECORDS,
     repeat: int = REPEAT,
 ) -> DecodeReport:
-    """All of it. Raises BenchError."""
+    """Run all measurements. Raises BenchError."""
     shutil.rmtree(folder, ignore_errors=True)
     shapes = {}
     for name, batch_records in SHAPES.items():
@@ -175,8 +175,8 @@ def _pass(file: Path, do: str, repeat: int) -> dict[str, Any]:
 
 
 def _start(file: Path, do: str, repeat: int) -> subprocess.Popen[str]:
-    asked = json.dumps({"do": do, "file": str(file.resolve()), "repeat": repeat})
-    command = [sys.executable, str(PROGRAM), asked]
+    job = json.dumps({"do": do, "file": str(file.resolve()), "repeat": repeat})
+    command = [sys.executable, str(PROGRAM), job]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -189,14 +189,14 @@ def _ended(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 
 def _scaling(file: Path, repeat: int) -> float:
-    """How much more two processes do than one."""
+    """Throughput of two processes relative to one."""
     alone = _pass(file, "decode", repeat)["seconds"]
     pair = [_start(file, "decode", repeat) for _ in range(2)]
     return float(2 * alone / max(_ended(process)["seconds"] for process in pair))
 
 
 def _dump(file: Path, output: str) -> float:
-    """Records a second of CPU time of `log dump`, without what a dump of nothing takes."""
+    """Records of `log dump` per second of CPU time, without its start."""
     nothing = file.with_name(f"{0:020d}.checkpoint.part")
     nothing.touch()
     seconds = _dump_seconds(file, output) - _dump_seconds(nothing, output)

@@ -1,5 +1,5 @@
-"""How fast the data pipeline writes the history of a log to Parquet on Spark, with one core and with two, and how
-soon a record that is written to the log is to be seen in a history that follows it."""
+"""Speed of the data pipeline writing the history of a log to Parquet on Spark, with one core and with two, and the
+delay from a write to the log to a history that follows it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 RECORDS = 4_000_000
 WARM_UP = 200_000
 RATE_TARGET = 400_000.0
-"""Records a second on two cores, everything written."""
+"""Records per second on two cores, with all tables written."""
 DELAY_TARGET_S = 2.5
 APPENDS = 12
 WAIT_TIMEOUT_S = 60.0
@@ -44,20 +44,19 @@ WAIT_TIMEOUT_S = 60.0
 class HistoryReport:
     records: int
     rates: dict[int, float]
-    """Records a second by the number of cores: the best round."""
+    """Records per second by number of cores, in the best round."""
     cpu_rate: float
-    """Records a second of CPU time, of all processes together, with two cores, in the best round: other load hardly
-    shows in it."""
+    """Records per CPU second of all processes with two cores, in the best round; other load hardly affects it."""
     parquet_bytes: float
-    """A record, in all tables."""
+    """Bytes per record, in all tables."""
     log_bytes: float
     delays_s: list[float]
-    """From the write of a batch to a history that has it."""
+    """Time from the write of a batch to its presence in the history."""
     load: float
-    """Processes that wanted to run on this machine meanwhile, ours included."""
+    """Runnable processes on the machine meanwhile, including this benchmark."""
 
     def missed(self) -> list[str]:
-        """One sentence for each target that was not reached."""
+        """One sentence per missed target."""
         found = []
         if self.rates[2] < RATE_TARGET:
             found.append(f"history: {self.rates[2]:,.0f} records/s, the target is {RATE_TARGET:,.0f}")
@@ -95,7 +94,7 @@ class HistoryReport:
 def measure_history(
     folder: Path, rounds: int, echo: Callable[[str], None], records: int = RECORDS
 ) -> HistoryReport:
-    """All of it, in a folder that is gone afterwards."""
+    """Run all measurements in a folder that is deleted afterwards."""
     shutil.rmtree(folder, ignore_errors=True)
     log = generate(folder / "log", LogShape(records))
     small = generate(folder / "small", LogShape(min(records, WARM_UP)))
@@ -127,7 +126,7 @@ def measure_history(
 
 @contextmanager
 def _on_cores(count: int) -> Iterator[None]:
-    """This process and all that it starts: the Java process and its Python workers."""
+    """This process and its children: the Java process and its Python workers."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(before)[:count])
     try:
@@ -137,7 +136,7 @@ def _on_cores(count: int) -> Iterator[None]:
 
 
 def _delays(session: SparkSession, folder: Path) -> list[float]:
-    """Seconds from the write of some batches to a history that has them, for a log that is followed."""
+    """Seconds from the write of some batches to their presence in the history of a followed log."""
     log = folder / "log" / PARTITION_FOLDER
     log.mkdir(parents=True)
     parts = list(chunks(LogShape(20_000, epoch_records=1_000)))[: APPENDS + 2]
@@ -157,7 +156,7 @@ def _delays(session: SparkSession, folder: Path) -> list[float]:
     finally:
         stop.set()
         follower.join()
-    # The first one after the start finds much that is not warm yet.
+    # The first one after the start is slower.
     return delays[1:]
 
 

@@ -1,8 +1,8 @@
-"""`quorumd pipeline plan` of clusters that grew unevenly: seconds, and moves against the fewest possible.
+"""`quorumd pipeline plan` of unevenly grown clusters: seconds, and moves compared with the minimum.
 
-Brokers come and go at once. The same clusters are given to a port of what `kafka-reassign-partitions --generate`
-does: it spreads all partitions anew and does not look at where they are. What is timed is all from arrays in memory
-to the tables of a plan, in one process, once to warm up and then several times.
+Brokers are added and removed at once. A port of `kafka-reassign-partitions --generate` plans the same clusters: it
+assigns all partitions from scratch, regardless of the current assignment. Timed is the path from arrays in memory to
+the tables of a plan, in one process, with one warm-up and several runs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LEADERS_LIMIT = 1.01
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Partitions of three replicas, brokers, how many of them come and go, and seconds that a plan may take."""
+    """Partitions of three replicas, brokers, numbers of added and removed brokers, and the limit in seconds."""
 
     partitions: int
     brokers: int
@@ -47,7 +47,7 @@ CASES = (Case(100_000, 300, 20, 10, 3.0), Case(1_000_000, 1_000, 50, 20, 15.0))
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """What Kafka's own way makes of the same cluster."""
+    """The plan of Kafka's own algorithm for the same cluster."""
 
     moves: int
     max_to_mean: float
@@ -55,7 +55,7 @@ class Generated:
 
 @dataclass(frozen=True, slots=True)
 class PlanFigures:
-    """One case; `cpu_seconds` are those of the run with the median time."""
+    """One case; `cpu_seconds` is that of the run with the median time."""
 
     case: Case
     seconds: float
@@ -65,7 +65,7 @@ class PlanFigures:
 
     @property
     def ratio(self) -> float:
-        """Moves of Kafka's way to those of the plan."""
+        """Ratio of the moves of Kafka's algorithm to those of the plan."""
         return self.generated.moves / max(self.figures["moves"], 1)
 
     def missed(self) -> list[str]:
@@ -87,11 +87,11 @@ class PlanFigures:
 @dataclass(slots=True)
 class PlanReport:
     package: str
-    """Which quorumd was measured."""
+    """Description of the measured package."""
     cases: list[PlanFigures]
 
     def missed(self) -> list[str]:
-        """One sentence for each target that was not reached."""
+        """One sentence per missed target."""
         return [sentence for case in self.cases for sentence in case.missed()]
 
     def as_json(self) -> dict[str, Any]:
@@ -132,7 +132,7 @@ class PlanReport:
 def measure_plans(
     package: str, rounds: int, echo: Callable[[str], None], cases: Sequence[Case] = CASES
 ) -> PlanReport:
-    """All cases, one after the other."""
+    """Run all cases one after the other."""
     return PlanReport(package, [_measure(case, rounds, echo) for case in cases])
 
 
@@ -156,7 +156,7 @@ def _measure(case: Case, rounds: int, echo: Callable[[str], None]) -> PlanFigure
 
 
 def generated(state: ClusterState, changes: Changes) -> Generated:
-    """All partitions laid out anew over the brokers that stay and come."""
+    """Assign all partitions to the remaining and added brokers from scratch."""
     broker_index = broker_index_of(state, changes)
     alive = broker_index.alive
     ring = _alternating(alive, broker_index.rack_of[alive])
@@ -167,7 +167,7 @@ def generated(state: ClusterState, changes: Changes) -> Generated:
 
 
 def _alternating(brokers: Ints, racks: Ints) -> Ints:
-    """Brokers in an order in which racks take turns."""
+    """Brokers in an order that alternates racks."""
     within = np.zeros(len(brokers), np.int64)
     for rack in np.unique(racks):
         of_rack = racks == rack
@@ -176,7 +176,7 @@ def _alternating(brokers: Ints, racks: Ints) -> Ints:
 
 
 def _laid_out(ring: Ints, rack_of: Ints, topics: Ints, partitions: Ints, width: int) -> Rows:
-    """Round the ring from a place of its own for each topic, followers shifted, each in another rack."""
+    """Assign replicas round-robin from a random start per topic, with followers shifted to other racks."""
     random = np.random.default_rng(3)
     count, racks = len(ring), len(np.unique(rack_of[ring]))
     start = random.integers(0, count, int(topics.max()) + 1)[topics]

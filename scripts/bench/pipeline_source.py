@@ -1,10 +1,10 @@
-"""How fast the Spark source reads a log: records with all columns, with fourteen and with four, batches, a stream.
+"""Speed of the Spark source: records with all columns, with fourteen and with four, batches, and a stream.
 
-Every record is decoded, every column asked for is made and goes through Java, row by row: Spark takes no fewer
-columns from a Python source than its schema has. The query is the largest offset, so that it adds next to nothing.
-On one core (the whole tree of processes is held to it) and on two; and beside it `log dump` of the same records,
-which is one process. A stream is measured over its whole backlog, with its micro-batches and their bookkeeping. On a
-busy machine look at records a CPU second.
+Every record is decoded, and every column of the schema passes through Java row by row: Spark does not prune columns
+of a Python source. The query is the largest offset, which adds next to nothing. It is measured on one core, to which
+the whole tree of processes is limited, and on two, and compared with `log dump` of the same records, which is one
+process. A stream is measured over its whole backlog, including micro-batches and checkpoints. On a busy machine
+compare records per CPU second.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from scripts.log_generator import LogShape, generate
 
 PROGRAM = Path(__file__).with_name("source_pass.py").resolve()
 RECORDS = 12_000_000
-"""So many that the start of a query, half a second, is little of it."""
+"""Enough records to make the start of a query, half a second, negligible."""
 STREAMED_RECORDS = 1_500_000
 DUMPED_RECORDS = 100_000
 QUESTIONS = {
@@ -44,12 +44,12 @@ QUESTIONS = {
     "usual_stream": "stream of 14 columns to Parquet",
 }
 TARGETS = {"usual": 2.5e6, "usual_stream": 250e3}
-"""Records a second on two cores that nobody else uses, with the columns that most questions need."""
+"""Records per second on two idle cores, with the columns of most queries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Records a second of wall-clock time, and of CPU time."""
+    """Records per second of wall-clock time, and of CPU time."""
 
     wall: float
     cpu: float
@@ -61,12 +61,12 @@ class SourceReport:
     records: int
     bytes: int
     rates: dict[int, dict[str, Rate]]
-    """By cores and question."""
+    """Rates by cores and query."""
     dump: float
-    """Records a second of `log dump`."""
+    """Records per second of `log dump`."""
 
     def missed(self) -> list[str]:
-        """One sentence for each target that was not reached."""
+        """One sentence per missed target."""
         both = self.rates[max(self.rates)]
         return [
             f"{QUESTIONS[name]}: {both[name].wall / 1e6:.2f} million records a second, "
@@ -118,7 +118,7 @@ class SourceReport:
 def measure_source(
     folder: Path, package: str, rounds: int, echo: Callable[[str], None], records: int = RECORDS
 ) -> SourceReport:
-    """All of it. Raises BenchError."""
+    """Run all measurements. Raises BenchError."""
     shutil.rmtree(folder, ignore_errors=True)
     echo(f"{records:,} records")
     log = generate(folder / "log", LogShape(records, segment_bytes=32 << 20))
@@ -139,14 +139,14 @@ def measure_source(
 
 
 def _passes(folder: Path, cores: int, rounds: int) -> dict[str, Any]:
-    asked = {
+    job = {
         "log": str((folder / "log" / "node-1").resolve()),
         "streamed": str((folder / "streamed" / "node-1").resolve()),
         "to": str((folder / "to").resolve()),
         "cores": cores,
         "repeat": max(1, min(rounds, 3)),
     }
-    done = subprocess.run([sys.executable, str(PROGRAM), json.dumps(asked)], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, str(PROGRAM), json.dumps(job)], capture_output=True, text=True)
     if done.returncode:
         raise BenchError(f"source_pass failed: {done.stdout}{done.stderr}")
     parsed: dict[str, Any] = json.loads(done.stdout)
@@ -154,7 +154,7 @@ def _passes(folder: Path, cores: int, rounds: int) -> dict[str, Any]:
 
 
 def _dump_seconds(folder: Path | None) -> float:
-    """Of `log dump`; without a folder of a start of the command alone."""
+    """CPU seconds of `log dump`; without a folder, of the start of the command only."""
     arguments = ["log", "dump", "--help"] if folder is None else ["log", "dump", str(folder)]
     began = time.perf_counter()
     done = subprocess.run(

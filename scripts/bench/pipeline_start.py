@@ -1,8 +1,8 @@
-"""How long a command of the data pipeline takes until it has its first result, with and without the archive that
-`quorumd pipeline warm` makes: an audit of a small log, from the start of the process to its end.
+"""Time to the first result of a data pipeline command, with and without the archive of `quorumd pipeline warm`: an
+audit of a small log, from the start of the process to its end.
 
-The two are run in turns, each in processes of its own. The wall-clock time is the best of several runs; the CPU time
-of all processes together shows what the archive saves on a machine that has other things to do.
+Both run in turns, each in new processes. The wall-clock time is the best of several runs; the CPU time of all
+processes shows the effect of the archive on a busy machine.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HELP_TARGET_S = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Of one command: seconds by the clock, and CPU seconds of all its processes."""
+    """Wall-clock seconds of one command, and CPU seconds of all its processes."""
 
     wall_s: float
     cpu_s: float
@@ -42,18 +42,18 @@ class Timing:
 
 @dataclass(slots=True)
 class StartReport:
-    """The best of several runs each."""
+    """The best of several runs."""
 
     package: str
     cold: Timing
     warm: Timing
     help: Timing
-    """`quorumd --help`: what a command costs that needs nothing of the pipeline."""
+    """`quorumd --help`: the cost of a command without the pipeline."""
     archive_s: float
-    """What `quorumd pipeline warm` took."""
+    """Seconds of `quorumd pipeline warm`."""
 
     def missed(self) -> list[str]:
-        """One sentence for each target that was not reached."""
+        """One sentence per missed target."""
         found = []
         if self.warm.wall_s > FIRST_RESULT_TARGET_S:
             found.append(
@@ -91,7 +91,7 @@ class StartReport:
 def measure_start(
     folder: Path, package: str, echo: Callable[[str], None], rounds: int = ROUNDS
 ) -> StartReport:
-    """All of it. Raises BenchError."""
+    """Run all measurements. Raises BenchError."""
     shutil.rmtree(folder, ignore_errors=True)
     log = generate(folder / "log", LogShape(RECORDS, nodes=1)).folders[1].resolve()
     cache = {name: str((folder / name).resolve()) for name in ("cold", "warm")}
@@ -117,6 +117,6 @@ def _run(arguments: list[str], cache: str) -> Timing:
     began, used = time.monotonic(), children_cpu_seconds()
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode:
-        said = re.sub(r"\s+", " ", done.stderr).strip()
-        raise BenchError(f"quorumd {' '.join(arguments)} failed: {said}")
+        errors = re.sub(r"\s+", " ", done.stderr).strip()
+        raise BenchError(f"quorumd {' '.join(arguments)} failed: {errors}")
     return Timing(time.monotonic() - began, children_cpu_seconds() - used)

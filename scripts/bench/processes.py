@@ -15,14 +15,14 @@ PORTS_BELOW_EPHEMERAL = range(20_000, 32_000)
 
 
 class BenchError(Exception):
-    """The benchmark cannot go on; the text says what failed and where to look."""
+    """The benchmark cannot continue; the text has the cause and the place of details."""
 
 
 _ports: Iterator[int] = iter(PORTS_BELOW_EPHEMERAL)
 
 
 def free_ports(count: int) -> list[int]:
-    """`count` loopback ports that nobody listens on, below the range that outgoing connections use."""
+    """`count` free loopback ports below the range of ephemeral ports."""
     found: list[int] = []
     for port in _ports:
         with socket.socket() as probe:
@@ -69,13 +69,13 @@ class Process:
         return (int(fields[11]) + int(fields[12])) / 100
 
     def kill(self) -> None:
-        """SIGKILL, and wait until it is gone."""
+        """Send SIGKILL and wait for the end of the process."""
         self._child.kill()
         self._child.wait()
         self._sink.close()
 
     def stop(self) -> None:
-        """SIGTERM, and SIGKILL for one that has not gone after ten seconds."""
+        """Send SIGTERM, and SIGKILL after ten seconds."""
         if self._child.poll() is None:
             self._child.send_signal(signal.SIGTERM)
             try:
@@ -87,7 +87,7 @@ class Process:
 
 
 def children_cpu_seconds() -> float:
-    """User and system time of all children of this process that have ended, and of theirs."""
+    """User and system time of all ended children of this process, and of theirs."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -95,11 +95,11 @@ def children_cpu_seconds() -> float:
 def wait_until(
     what: str, condition: Callable[[], bool], processes: list[Process], seconds: float = 30
 ) -> None:
-    """Poll `condition` until it holds. Raises BenchError when a process ends or the time is over."""
+    """Poll `condition` until it holds. Raises BenchError when a process ends, or after the timeout."""
     deadline = time.monotonic() + seconds
     while not condition():
         for process in processes:
             process.check_alive()
         if time.monotonic() > deadline:
-            raise BenchError(f"waited {seconds:.0f} s in vain for {what}")
+            raise BenchError(f"timed out after {seconds:.0f} s waiting for {what}")
         time.sleep(0.02)

@@ -1,10 +1,10 @@
-"""Where the microseconds of a committed write go, on the leader and on a follower.
+"""Profiles the CPU time of a committed write on the leader and on a follower.
 
     python -m scripts.bench.profile_commit [--in-flight 64] [--seconds 10]
 
-py-spy samples the running daemons from outside, so nothing is switched on inside them. How much CPU a write
-takes comes from /proc and is exact; the samples say how that divides. A sample belongs to the innermost frame
-of quorumd's own code: what the library or the kernel does for `runtime/network` counts as `runtime/network`.
+py-spy samples the running daemons from outside, without instrumentation. The CPU time per write comes from /proc and
+is exact; the samples divide it. A sample belongs to the innermost frame of quorumd's own code: library and kernel
+time of `runtime/network` counts as `runtime/network`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FRAME = re.compile(r"(?P<function>.+) \((?P<file>[^()]+?)(?::\d+)?\)$")
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One daemon during the run. Microseconds of CPU a write."""
+    """One daemon during the run. Microseconds of CPU per write."""
 
     name: str
     total_us: float
@@ -77,7 +77,7 @@ def main(in_flight: int, connections: int, seconds: float) -> None:
 
 
 def measure(folder: Path, in_flight: int, connections: int, seconds: float) -> tuple[list[Profile], float]:
-    """The profiles of leader and one follower under load, and the load's writes/s. Raises BenchError."""
+    """Profile the leader and one follower under load; returns the profiles and writes/s. Raises BenchError."""
     program = shutil.which("py-spy") or shutil.which("py-spy", path=str(Path(sys.executable).parent))
     if program is None:
         raise BenchError(f"py-spy is not installed: {sys.executable} -m pip install py-spy")

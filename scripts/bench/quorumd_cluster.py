@@ -1,4 +1,4 @@
-"""Three quorumd daemons as `quorumd cluster up` configures them, and their load from a process of its own."""
+"""Three quorumd daemons as configured by `quorumd cluster up`, and a load from a separate process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Address = tuple[str, int]
 
 
 class QuorumdCluster:
-    """Formatted and started in `folder`."""
+    """Format and start the nodes in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self._cluster = _format(folder)
@@ -45,9 +45,9 @@ class QuorumdCluster:
             process.stop()
 
     def run(self, value_bytes: int, in_flight: int, connections: int, seconds: float) -> Run:
-        """`quorumd bench` for `seconds` at the leader.
+        """Run `quorumd bench` for `seconds` at the leader.
 
-        What it counts is acknowledged; the high watermark must have grown by at least as many records.
+        It counts acknowledged writes; the high watermark must have grown by at least as many records.
         """
         before = self._quorum().high_watermark
         run = run_load(self._addresses, value_bytes, in_flight, connections, seconds)
@@ -59,7 +59,7 @@ class QuorumdCluster:
         return run
 
     def check_replicas(self, value_bytes: int) -> None:
-        """Every node must hold all that is committed, and tell the last values when it is asked for them."""
+        """Check that every node has all committed records and returns the last values."""
         committed = self._quorum().high_watermark
         wait_until(
             "all replicas to hold what is committed",
@@ -69,8 +69,8 @@ class QuorumdCluster:
         resource = describe_configs_request.DescribeConfigsResource(CLIENT_METRICS, resource_name(0, 0), None)
         request = describe_configs_request.DescribeConfigsRequest([resource])
         for address in self._addresses:
-            answer = _ask(address, request, 4, describe_configs_response.DescribeConfigsResponse)
-            sizes = {len(config.value or "") for config in answer.results[0].configs}
+            reply = _request(address, request, 4, describe_configs_response.DescribeConfigsResponse)
+            sizes = {len(config.value or "") for config in reply.results[0].configs}
             if sizes != {value_bytes}:
                 raise BenchError(f"{address} tells values of {sizes} bytes where {value_bytes} were written")
 
@@ -85,13 +85,13 @@ class QuorumdCluster:
             return False
 
     def _quorum(self) -> describe_quorum_response.PartitionData:
-        """What the leader says of the quorum. Raises BenchError when no node leads."""
+        """The quorum as the leader describes it. Raises BenchError without a leader."""
         topic = describe_quorum_request.TopicData(METADATA_TOPIC, [describe_quorum_request.PartitionData(0)])
         request = describe_quorum_request.DescribeQuorumRequest([topic])
         for address in self._addresses:
-            answer = _ask(address, request, 2, describe_quorum_response.DescribeQuorumResponse)
-            if answer.error_code == ErrorCode.NONE:
-                partition = answer.topics[0].partitions[0]
+            reply = _request(address, request, 2, describe_quorum_response.DescribeQuorumResponse)
+            if reply.error_code == ErrorCode.NONE:
+                partition = reply.topics[0].partitions[0]
                 if partition.error_code == ErrorCode.NONE:
                     return partition
         raise BenchError(f"no leader; the logs are in {self._cluster.folder}")
@@ -100,7 +100,7 @@ class QuorumdCluster:
 def run_load(
     addresses: Sequence[Address], value_bytes: int, in_flight: int, connections: int, seconds: float
 ) -> Run:
-    """`quorumd bench` at whoever leads. Raises BenchError."""
+    """Run `quorumd bench` at the current leader. Raises BenchError."""
     bootstrap = ",".join(f"{host}:{port}" for host, port in addresses)
     command = [
         sys.executable, "-m", "quorumd", "bench", "--bootstrap-server", bootstrap, "--output", "json",
@@ -154,18 +154,18 @@ def _start(cluster: LocalCluster) -> list[Process]:
 
 
 def is_acknowledged(address: Address) -> bool:
-    """Whether a node commits one write now."""
+    """Whether a node commits a write."""
     try:
         with socket.create_connection(address, timeout=5) as connection:
             connection.sendall(write_request("cold-start", 200))
-            answer = connection.recv(4096)
+            reply = connection.recv(4096)
     except OSError:
         return False
-    return answer[14:16] == b"\0\0"
+    return reply[14:16] == b"\0\0"
 
 
-def _ask(address: Address, request: Message, version: int, response: type[M]) -> M:
-    """One request on a connection of its own. Raises OSError without an answer."""
+def _request(address: Address, request: Message, version: int, response: type[M]) -> M:
+    """Send one request on a new connection. Raises OSError without a response."""
     protocol = ClientConnection("bench")
     _, data = protocol.request(request, version)
     with socket.create_connection(address, timeout=10) as connection:
@@ -174,6 +174,6 @@ def _ask(address: Address, request: Message, version: int, response: type[M]) ->
             received = connection.recv(1 << 20)
             if not received:
                 raise ConnectionResetError(f"{address} closed the connection")
-            for _, answer in protocol.receive(received):
-                assert isinstance(answer, response)
-                return answer
+            for _, reply in protocol.receive(received):
+                assert isinstance(reply, response)
+                return reply

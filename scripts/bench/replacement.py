@@ -1,8 +1,7 @@
-"""Three voters are replaced by three others under write load: how long writes stand still, how long it takes.
+"""Three voters are replaced by three others under write load: duration, and longest pause of writes.
 
-Six daemons; the voters go to and fro between two sets that have no node in common, one replacement a round. Writers
-are admin clients, each with one write at a time: what they wait for is what a user of that client waits for, looking
-for the next leader included.
+Six daemons; the voters alternate between two disjoint sets. Writers are admin clients with one write at a time, whose
+waits include the search for the next leader, as for any user of that client.
 """
 
 from __future__ import annotations
@@ -31,30 +30,30 @@ SETS = ((0, 1, 2), (3, 4, 5))
 WRITERS = 8
 VALUE = "x" * 200
 STEADY_S = 2.0
-"""Before and after a replacement: how it is without one."""
+"""Time before and after a replacement, for comparison."""
 POLL_S = 0.01
 WAIT_TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """One of them."""
+    """The effect of one replacement."""
 
     took_ms: float
-    """From asking until the quorum describes the new voters, and nothing under way."""
+    """Time from the request until the quorum has the new voters and no change in progress."""
     stall_ms: float
-    """The longest time between two acknowledged writes from asking until a second after the end."""
+    """The longest time between two acknowledged writes, from the request until a second after the end."""
     usual_stall_ms: float
-    """The same in the time before, as long as it lasted."""
+    """The same in the time before the request."""
     writes_per_second: float
-    """Before it."""
+    """Before the request."""
     writes_per_second_meanwhile: float
 
 
 @dataclass(slots=True)
 class ReplacementReport:
     package: str
-    """Which quorumd was measured."""
+    """Description of the measured package."""
     rounds: list[Replacement]
 
     def as_json(self) -> dict[str, Any]:
@@ -69,7 +68,7 @@ class ReplacementReport:
         }
 
     def missed(self) -> list[str]:
-        """No target was set."""
+        """Return no misses, since there is no target."""
         return []
 
     def write_json(self, path: Path) -> None:
@@ -96,7 +95,7 @@ class ReplacementReport:
 def measure_replacements(
     folder: Path, package: str, rounds: int, echo: Callable[[str], None]
 ) -> ReplacementReport:
-    """As many replacements, two a round: there and back. Raises BenchError; what it started is stopped."""
+    """Run two replacements per round, there and back. Raises BenchError; all started processes are stopped."""
     shutil.rmtree(folder, ignore_errors=True)
     members = Members(folder.resolve(), len(SETS[0]) + len(SETS[1]), len(SETS[0]), {})
     echo("starting six quorumd daemons, three of them voters")
@@ -141,20 +140,20 @@ async def _replace(operator: AdminClient, target: tuple[int, ...], acknowledged:
     acknowledged.clear()
     before = time.perf_counter()
     await asyncio.sleep(STEADY_S)
-    asked = time.perf_counter()
+    requested = time.perf_counter()
     await operator.alter_quorum(target)
     await _until_voters(operator, target)
     reached = time.perf_counter()
     await asyncio.sleep(1.0)
     end = time.perf_counter()
-    usual = [moment for moment in acknowledged if moment < asked]
-    meanwhile = [moment for moment in acknowledged if asked <= moment < reached]
+    usual = [moment for moment in acknowledged if moment < requested]
+    meanwhile = [moment for moment in acknowledged if requested <= moment < reached]
     return Replacement(
-        (reached - asked) * 1000,
-        _longest_gap(acknowledged, asked, end) * 1000,
-        _longest_gap(acknowledged, before, asked) * 1000,
-        len(usual) / (asked - before),
-        len(meanwhile) / (reached - asked),
+        (reached - requested) * 1000,
+        _longest_gap(acknowledged, requested, end) * 1000,
+        _longest_gap(acknowledged, before, requested) * 1000,
+        len(usual) / (requested - before),
+        len(meanwhile) / (reached - requested),
     )
 
 
@@ -173,7 +172,7 @@ async def _until_voters(operator: AdminClient, target: tuple[int, ...]) -> None:
 
 
 async def _write(admin: AdminClient, number: int, acknowledged: list[float]) -> None:
-    """One write after the other, for ever. Raises RequestFailed where one is not acknowledged for a minute."""
+    """Write one value after the other, forever. Raises RequestFailed if one is not acknowledged for a minute."""
     while True:
         await admin.alter_configs(ResourceType.CLIENT_METRICS, f"writer-{number}", {"metrics": VALUE})
         acknowledged.append(time.perf_counter())

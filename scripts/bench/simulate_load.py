@@ -1,9 +1,9 @@
-"""Simulates one load in a process of its own and tells how long that took; started by `simulator`.
+"""Simulates one load in a separate process and prints the time; started by `simulator`.
 
     python simulate_load.py '{"clients": 3, "think_ms": [5, 80], "safety_ms": 10000, "faults": false, "seeds": 1}'
 
-Prints one JSON object, or exits with 1 for a broken promise. Imports nothing but quorumd, so that it can be run with
-whatever package is measured.
+Prints one JSON object, or exits with 1 for an invariant violation. Imports only quorumd, so that it runs with any
+package to be measured.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from quorumd.simulator.workload import WorkloadOptions
 REFERENCE_TURNS = 2_000_000
 
 
-def main(asked: dict[str, Any]) -> int:
+def main(job: dict[str, Any]) -> int:
     options = SimulationOptions(
         voters=5,
-        safety_ms=asked["safety_ms"],
-        faults=dict.fromkeys(FAULT_NAMES, 1.0) if asked["faults"] else {},
+        safety_ms=job["safety_ms"],
+        faults=dict.fromkeys(FAULT_NAMES, 1.0) if job["faults"] else {},
         workload=WorkloadOptions(
-            clients=asked["clients"],
-            think_ms=tuple(asked["think_ms"]),
-            # Reads are cheaper than writes, which are what loads a quorum.
+            clients=job["clients"],
+            think_ms=tuple(job["think_ms"]),
+            # Reads are cheaper than writes, which dominate the load of a quorum.
             read_share=0.1,
         ),
     )
-    # Nodes complain about the faults that they are given.
+    # Nodes log the injected faults.
     logging.disable(logging.CRITICAL)
     reference_ns = _reference_ns()
     virtual_ms, events, writes, operations = 0.0, 0, 0, 0
     cpu_began, wall_began = time.process_time(), time.perf_counter()
-    for seed in range(1, asked["seeds"] + 1):
+    for seed in range(1, job["seeds"] + 1):
         report = Simulation(seed, options).run()
         if not report.ok:
             print(f"seed {seed}: {report.violations[0]}", file=sys.stderr)
@@ -61,7 +61,7 @@ def main(asked: dict[str, Any]) -> int:
 
 
 def _reference_ns() -> float:
-    """CPU time of one turn of a loop that does nothing else: how fast this machine is with Python just now."""
+    """CPU time of one iteration of an empty loop: the current speed of Python on this machine."""
     began, total = time.process_time_ns(), 0
     for turn in range(REFERENCE_TURNS):
         total += turn

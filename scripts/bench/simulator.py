@@ -1,7 +1,7 @@
-"""How fast the simulator is: five voters under load, every invariant checked, one process with one thread.
+"""Speed of the simulator: five voters under load, all invariants checked, one process with one thread.
 
-CPU time is what counts, and next to it stands the wall clock: on a machine with other work the latter says more about
-that. `reference_ns` of each round tells how fast the machine was with Python then.
+Targets use CPU time; wall-clock time depends on other load of the machine. `reference_ns` is the speed of Python on
+the machine in each round.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from scripts.bench.summary import update_json
 
 PROGRAM = Path(__file__).with_name("simulate_load.py")
 SPEED_TARGET = 20.0
-"""Virtual seconds in a second of CPU time."""
+"""Virtual seconds per second of CPU time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Clients that are never idle for longer than `think_ms`, and what is simulated in one round."""
+    """A load: clients with pauses of at most `think_ms`, and the seeds of one round."""
 
     name: str
     clients: int
@@ -57,26 +57,26 @@ LOADS = (
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What `simulate_load` told."""
+    """The output of `simulate_load`."""
 
     cpu_seconds: float
     wall_seconds: float
     virtual_seconds: float
     events: int
     writes: int
-    """Acknowledged ones."""
+    """Number of acknowledged operations."""
     operations: int
     reference_ns: float
 
     @property
     def speed(self) -> float:
-        """Virtual seconds in a second of CPU time."""
+        """Virtual seconds per second of CPU time."""
         return self.virtual_seconds / self.cpu_seconds
 
 
 @dataclass(slots=True)
 class LoadResult:
-    """One load. Every round simulates the same seeds, so only time differs between them."""
+    """The results of one load. Every round simulates the same seeds, so that only times differ."""
 
     load: Load
     rounds: list[Round] = field(default_factory=list)
@@ -91,12 +91,12 @@ class LoadResult:
 
     @property
     def events_per_second(self) -> float:
-        """Per second of CPU time."""
+        """Operations per second of CPU time."""
         return statistics.median(each.events / each.cpu_seconds for each in self.rounds)
 
     @property
     def writes_per_second(self) -> float:
-        """Per virtual second."""
+        """Operations per virtual second."""
         return self.rounds[0].writes / self.rounds[0].virtual_seconds
 
     def as_json(self) -> dict[str, Any]:
@@ -114,7 +114,7 @@ class LoadResult:
 @dataclass(slots=True)
 class SimulatorReport:
     package: str
-    """Which quorumd was measured."""
+    """Description of the measured package."""
     results: list[LoadResult]
 
     def as_json(self) -> dict[str, Any]:
@@ -125,7 +125,7 @@ class SimulatorReport:
         }
 
     def missed(self) -> list[str]:
-        """One sentence for each target that was not reached."""
+        """One sentence per missed target."""
         return [
             f"simulator, {result.load.name} load{' and faults' if result.load.faults else ''}: {result.speed:.1f} x "
             f"real time, the target is {result.load.target:.0f} x"
@@ -168,7 +168,7 @@ class SimulatorReport:
 def measure_simulator(
     package: str, rounds: int, echo: Callable[[str], None], loads: Sequence[Load] = LOADS
 ) -> SimulatorReport:
-    """All loads in turns, as many rounds of each. Raises BenchError."""
+    """Run `rounds` of all loads in turns. Raises BenchError."""
     results = [LoadResult(load) for load in loads]
     for turn in range(rounds):
         for result in results:
@@ -179,7 +179,7 @@ def measure_simulator(
 
 
 def simulate(load: Load) -> Round:
-    """One round in a process of its own. Raises BenchError, with what it said, if it fails."""
+    """Run one round in a separate process. Raises BenchError with its output if it fails."""
     done = subprocess.run(
         [sys.executable, str(PROGRAM), json.dumps(asdict(load))], capture_output=True, text=True
     )

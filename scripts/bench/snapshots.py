@@ -1,8 +1,8 @@
-"""A million configs: what a snapshot of them costs the writes beside it, and how fast nodes get theirs from it.
+"""A million configs: the cost of a snapshot build for concurrent writes, and the speed of loading and fetching it.
 
-Three daemons are filled, and build no snapshot by themselves. Then, in turns, the same load runs without and with
-the process beside the leader in which a node builds its snapshots: the ratio is that of neighbours in time. Last, a
-new observer catches up by FetchSnapshot, and the node that has the snapshot is restarted.
+Three daemons are filled without building snapshots. Then, in turns, the same load runs without and with the
+subprocess in which a leader builds its snapshots; ratios are of adjacent runs. Finally a new observer catches up by
+FetchSnapshot, and the node with the snapshot is restarted.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from scripts.bench.quorumd_cluster import run_load
 from scripts.bench.summary import Run, print_missed, update_json
 
 P99_TARGET = 1.5
-"""Commit p99 while a snapshot is built, over that without."""
+"""Ratio of commit p99 during a snapshot build to that without."""
 VOTERS = 3
 OBSERVER = 3
 RECORDS = 1_000_000
 RESOURCES, CONFIGS = 100, 10
-"""In one request: so many groups, each with so many configs."""
+"""Groups per request, and configs per group."""
 VALUE_BYTES = 200
 LEVELS = (1, 16)
 """Writes in flight."""
@@ -59,13 +59,13 @@ FETCHED_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class SnapshotImpact:
-    """The same load without and with snapshots that are being built."""
+    """The same load without and with snapshot builds."""
 
     in_flight: int
     without: Run
     meanwhile: Run
     build_seconds: float
-    """Under this load, from the start of its process to its end, from the snapshot before and what came since."""
+    """Seconds of a build under this load, as a process, from the previous snapshot and the log after it."""
 
     @property
     def ratio(self) -> float:
@@ -74,39 +74,39 @@ class SnapshotImpact:
 
 @dataclass(frozen=True, slots=True)
 class CatchUp:
-    """A new observer."""
+    """The catch-up of a new observer."""
 
     fetch_seconds: float
-    """From the first piece of the snapshot to the last."""
+    """Seconds from the first chunk of the snapshot to the last."""
     level_seconds: float
-    """From the start of its process until its log has all that is committed; loading the snapshot may go on then."""
+    """Seconds from its start until its log reaches the high watermark; loading may still continue."""
 
 
 @dataclass(slots=True)
 class SnapshotReport:
     package: str
-    """Which quorumd was measured."""
+    """Description of the measured package."""
     records: int
     fill_seconds: float
     size: int
-    """Bytes of the snapshot."""
+    """Size of the snapshot in bytes."""
     build_seconds: float
-    """From the whole log, without load."""
-    beside: list[SnapshotImpact]
+    """Seconds of a build from the whole log, without load."""
+    impacts: list[SnapshotImpact]
     start_seconds: list[float]
-    """Of a node, until it takes connections: the snapshot is loaded then."""
+    """Seconds until a restarted node accepts connections, with the snapshot loaded."""
     empty_start_seconds: float
     catch_ups: list[CatchUp]
 
     def ratio(self, in_flight: int) -> float:
-        return statistics.median(each.ratio for each in self.beside if each.in_flight == in_flight)
+        return statistics.median(each.ratio for each in self.impacts if each.in_flight == in_flight)
 
     @property
     def megabytes_per_second(self) -> list[float]:
         return [self.size / MB / each.fetch_seconds for each in self.catch_ups]
 
     def missed(self) -> list[str]:
-        """One sentence for each target that was not reached."""
+        """One sentence per missed target."""
         return [
             f"commit p99 with {in_flight} in flight is {self.ratio(in_flight):.2f} times as long while a snapshot is "
             f"built, the target is {P99_TARGET}"
@@ -122,7 +122,7 @@ class SnapshotReport:
             "bytes": self.size,
             "build_seconds": self.build_seconds,
             "p99_ratio": {str(in_flight): self.ratio(in_flight) for in_flight in LEVELS},
-            "beside": [asdict(each) for each in self.beside],
+            "beside": [asdict(each) for each in self.impacts],
             "start_seconds": self.start_seconds,
             "empty_start_seconds": self.empty_start_seconds,
             "fetch_megabytes_per_second": self.megabytes_per_second,
@@ -134,7 +134,7 @@ class SnapshotReport:
         update_json(path, {"snapshots": self.as_json()})
 
     def print(self, console: Console) -> None:
-        title = f"A snapshot of {self.records:,} configs ({self.size / MB:.0f} MB) is built beside writes"
+        title = f"A snapshot of {self.records:,} configs ({self.size / MB:.0f} MB) is built during writes"
         table = Table(title=title, box=box.SIMPLE_HEAD)
         for heading in (
             *("in flight", "writes/s\nwithout", "\nmeanwhile", "p99 ms\nwithout", "\nmeanwhile"),
@@ -142,7 +142,7 @@ class SnapshotReport:
         ):
             table.add_column(heading, justify="right", no_wrap=True)
         for in_flight in LEVELS:
-            some = [each for each in self.beside if each.in_flight == in_flight]
+            some = [each for each in self.impacts if each.in_flight == in_flight]
             ratios = [each.ratio for each in some]
             table.add_row(
                 str(in_flight),
@@ -176,7 +176,7 @@ def measure_snapshots(
     echo: Callable[[str], None],
     records: int = RECORDS,
 ) -> SnapshotReport:
-    """All of it. Raises BenchError; what it started is stopped."""
+    """Run all measurements. Raises BenchError; all started processes are stopped."""
     shutil.rmtree(folder, ignore_errors=True)
     members = Members(folder.resolve(), VOTERS + 1, VOTERS, PROPERTIES)
     try:
@@ -185,7 +185,7 @@ def measure_snapshots(
         fill_seconds = asyncio.run(_fill(members, records))
         build_seconds, built = build(members)
         echo(f"filled in {fill_seconds:.1f} s, built in {build_seconds:.1f} s: {built.records:,} records")
-        beside = [
+        impacts = [
             _measure_impact(members, in_flight, seconds, echo) for _ in range(rounds) for in_flight in LEVELS
         ]
         leader = members.describe().leader_id
@@ -205,7 +205,7 @@ def measure_snapshots(
         fill_seconds,
         built.size,
         build_seconds,
-        beside,
+        impacts,
         starts,
         empty_start,
         catch_ups,
@@ -213,16 +213,16 @@ def measure_snapshots(
 
 
 async def _fill(members: Members, records: int) -> float:
-    """As many configs of groups, many in a request; how many seconds that took."""
+    """Write configs of groups, many per request; returns the seconds."""
     numbers = iter(range(records // (RESOURCES * CONFIGS)))
     began = time.perf_counter()
     async with members.admin() as admin:
 
         async def write() -> None:
             for number in numbers:
-                answer = await admin.send(_many_configs(number), "leader")
-                assert isinstance(answer, IncrementalAlterConfigsResponse)
-                if codes := {each.error_code for each in answer.responses} - {0}:
+                response = await admin.send(_many_configs(number), "leader")
+                assert isinstance(response, IncrementalAlterConfigsResponse)
+                if codes := {each.error_code for each in response.responses} - {0}:
                     raise BenchError(f"writing configs was answered with the error codes {codes}")
 
         await asyncio.gather(write(), write(), write())
@@ -246,7 +246,7 @@ def _many_configs(number: int) -> IncrementalAlterConfigsRequest:
 
 
 def build(members: Members) -> tuple[float, BuiltSnapshot]:
-    """A snapshot of all that is committed, on the leader: seconds, and what was built. Raises BenchError."""
+    """Build a snapshot at the leader's high watermark; returns seconds and result. Raises BenchError."""
     quorum = members.describe()
     folder = str(members.data_folder(quorum.leader_id))
     job = partial(build_snapshot, data_directory=folder, end_offset=quorum.high_watermark, token="bench")
@@ -257,9 +257,9 @@ def build(members: Members) -> tuple[float, BuiltSnapshot]:
         assert process.stdout is not None
         process.stdin.write(pickle.dumps(job))
         process.stdin.flush()
-        # Its standard input stays open: the end of it would end the process.
-        answer = process.stdout.read()
-    built = pickle.loads(answer)[0] if answer else None
+        # Its standard input stays open, since the process stops at its end.
+        response = process.stdout.read()
+    built = pickle.loads(response)[0] if response else None
     if not isinstance(built, BuiltSnapshot) or not built.is_new:
         raise BenchError(f"no snapshot was built in {folder}: {built}")
     return time.perf_counter() - began, built
@@ -268,7 +268,7 @@ def build(members: Members) -> tuple[float, BuiltSnapshot]:
 def _measure_impact(
     members: Members, in_flight: int, seconds: float, echo: Callable[[str], None]
 ) -> SnapshotImpact:
-    """Snapshots are built one after the other as long as the second load runs."""
+    """Run the load without and with snapshot builds, one after the other."""
     connections = min(4, in_flight)
     without = run_load(members.addresses, VALUE_BYTES, in_flight, connections, seconds)
     ended = Event()

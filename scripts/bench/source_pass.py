@@ -1,10 +1,10 @@
-"""Reads a log through the Spark source, and tells how long that took; `pipeline_source` starts it.
+"""Reads a log through the Spark source, and prints the time; started by `pipeline_source`.
 
     python source_pass.py '{"log": "...", "streamed": "...", "cores": 1 | 2, "repeat": 3, "to": "..."}'
 
-The whole tree of processes (Java and Python workers) is held to so many cores. Each question is asked once to warm
-up; the best of the others counts, and of streams the next one. Prints one JSON object: wall-clock and CPU seconds of
-each question.
+The whole tree of processes (Java and Python workers) is limited to this number of cores. Each query runs once as a
+warm-up; the best of the other runs counts, and the second run of a stream. Prints one JSON object with wall-clock and
+CPU seconds of each query.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ USUAL_COLUMNS = (
     "topic_id BINARY, partition INT, leader INT, replicas ARRAY<INT>, isr ARRAY<INT>, broker_id INT, "
     "broker_epoch BIGINT"
 )
-"""Fourteen, what most questions about partitions need."""
+"""Fourteen columns for most queries about partitions."""
 STREAMS = ("stream", "usual_stream")
 STREAMED = 500_000
-"""Offsets of a micro-batch."""
+"""Offsets per micro-batch."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def questions(spark: SparkSession, log: str, streamed: str, to: Path) -> dict[str, Callable[[], object]]:
-    """Of two logs, the second of which is streamed into Parquet below `to`."""
+    """Queries on two logs, the second of which is streamed into Parquet below `to`."""
 
     def load(level: str, schema: str | None = None, lists: str = "array") -> DataFrame:
         reader = spark.read.format("quorumd").options(path=log, level=level, lists=lists)
@@ -62,14 +62,14 @@ def questions(spark: SparkSession, log: str, streamed: str, to: Path) -> dict[st
     }
 
 
-def measure(asked: dict[str, Any]) -> dict[str, Any]:
-    cores = sorted(os.sched_getaffinity(0))[: asked["cores"]]
+def measure(job: dict[str, Any]) -> dict[str, Any]:
+    cores = sorted(os.sched_getaffinity(0))[: job["cores"]]
     os.sched_setaffinity(0, cores)
     parsed: dict[str, Any] = {}
     with spark_session(f"local[{len(cores)}]") as spark:
-        for name, ask in questions(spark, asked["log"], asked["streamed"], Path(asked["to"])).items():
-            repeat = 1 if name in STREAMS else asked["repeat"]
-            passes = [_timed(ask) for _ in range(1 + repeat)][1:]
+        for name, query in questions(spark, job["log"], job["streamed"], Path(job["to"])).items():
+            repeat = 1 if name in STREAMS else job["repeat"]
+            passes = [_timed(query) for _ in range(1 + repeat)][1:]
             parsed[name] = {
                 "seconds": min(seconds for seconds, _ in passes),
                 "cpu_seconds": min(cpu for _, cpu in passes),
@@ -77,19 +77,19 @@ def measure(asked: dict[str, Any]) -> dict[str, Any]:
     return parsed
 
 
-def _timed(ask: Callable[[], object]) -> tuple[float, float]:
+def _timed(query: Callable[[], object]) -> tuple[float, float]:
     cpu, began = tree_cpu_seconds(os.getpid()), time.perf_counter()
-    ask()
+    query()
     return time.perf_counter() - began, tree_cpu_seconds(os.getpid()) - cpu
 
 
 def tree_cpu_seconds(root: int) -> float:
-    """Of a process and all below it, those that have ended included."""
+    """CPU seconds of a process and all its descendants, including ended ones."""
     parents, used = {}, {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             try:
-                # Behind the name of the program, which may have blanks and brackets.
+                # After the program name, which may contain blanks and brackets.
                 parts = (entry / "stat").read_text().rpartition(")")[2].split()
             except OSError:
                 continue

@@ -1,4 +1,4 @@
-"""What was measured, as values; ratios, targets, the table and the JSON made of them."""
+"""Results of commit measurements: values, ratios, targets, tables and JSON."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from rich.console import Console
 from rich.table import Table
 
 RATIO_TARGETS = {1: 1.2, 64: 2.0, 256: 2.0}
-"""quorumd's committed writes a second over etcd's, by writes in flight."""
+"""Target ratio of quorumd's committed writes per second to etcd's, by writes in flight."""
 MEMORY_TARGET_MIB = 60.0
 COLD_START_TARGET_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Milliseconds."""
+    """Latencies in milliseconds."""
 
     count: int
     p50_ms: float
@@ -37,7 +37,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One system under one load for some seconds. Every write counted is committed."""
+    """One run of a system under load. Every counted write is committed."""
 
     writes_per_second: float
     latency: Latency
@@ -54,7 +54,7 @@ class Level:
 
     @property
     def ratios(self) -> list[float]:
-        """quorumd over etcd of each pair: neighbours in time, so that a noisy minute hits both."""
+        """Ratios of quorumd to etcd per pair of adjacent runs, so that other load affects both."""
         return [
             ours.writes_per_second / theirs.writes_per_second
             for ours, theirs in zip(self.quorumd, self.etcd, strict=True)
@@ -79,7 +79,7 @@ class Level:
 class Report:
     machine: dict[str, Any]
     package: str
-    """Which quorumd was measured, compiled or interpreted."""
+    """Description of the measured package, compiled or interpreted."""
     disk: Latency
     levels: list[Level]
     memory_mib: dict[str, float]
@@ -97,7 +97,7 @@ class Report:
         }
 
     def missed(self) -> list[str]:
-        """One sentence for each target that was not reached."""
+        """One sentence per missed target."""
         sentences = []
         for level in self.levels:
             ratio = statistics.median(level.ratios)
@@ -149,7 +149,7 @@ class Report:
 
 
 def print_missed(console: Console, missed: list[str]) -> None:
-    """The targets that were not reached, a sentence each; that all were, if so."""
+    """The missed targets, one sentence each, or that all were reached."""
     for sentence in missed:
         console.print(f"[red]missed[/red]: {sentence}")
     if not missed:
@@ -157,7 +157,7 @@ def print_missed(console: Console, missed: list[str]) -> None:
 
 
 def update_json(path: Path, values: dict[str, Any]) -> None:
-    """Put values into the JSON object that a file has; what else is in it stays."""
+    """Update the JSON object in a file, keeping its other keys."""
     path.parent.mkdir(parents=True, exist_ok=True)
     stored = json.loads(path.read_text()) if path.exists() else {}
     path.write_text(json.dumps(stored | values, indent=2) + "\n")
