@@ -1,8 +1,8 @@
 """The cluster image as a function of the log.
 
 `state_machine` applies committed records in time slices (a leader applies its own when it proposes them and rolls
-them back if it loses leadership); `proposals` gathers records into batches and reports their commit;
-`metadata_writer` writes records to image and log; `committed_image` reports when the image is committed;
-`snapshot_loader` and `batch_replay` load snapshots and batches; `bootstrap_records` reads and writes the first
-records of a cluster.
+them back if it loses leadership); `proposals` gathers records into batches and reports their commit; `log_appender`
+appends the batches; `metadata_writer` writes records to image and log; `committed_image` reports when the image is
+committed; `snapshot_loader` and `batch_replay` load snapshots and batches; `bootstrap_records` reads and writes the
+first records of a cluster.
 """
