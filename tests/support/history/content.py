@@ -1,4 +1,4 @@
-"""What is in the folder of a history, for comparisons."""
+"""The content of a history's folder, for comparisons."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from quorumd.pipeline.tables.schemas import HISTORY_TABLES
 
 
 def content(folder: Path) -> dict[str, list[Any]]:
-    """What a reader sees: all rows of all tables, whatever files they are in."""
+    """Return all rows of all tables, independent of the files they are in."""
     manifest = read_manifest(folder) or Manifest()
     found: dict[str, list[Any]] = {}
     for table in HISTORY_TABLES:

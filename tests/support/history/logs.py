@@ -1,4 +1,4 @@
-"""Logs in which partitions, topics and brokers have a rich life."""
+"""Random logs with many changes of partitions, topics and brokers."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ RECORDS = 400
 METADATA_LEVEL = 25
 
 
-class Happenings(Lots):
-    """As others, but a topic has an id of its own, and min.insync.replicas changes."""
+class RandomHistory(Lots):
+    """Draws records with recreated topics that have new ids, and with changes of min.insync.replicas."""
 
     def __init__(self, seed: int, ahead: ClusterImage) -> None:
         super().__init__(seed, ahead)
@@ -53,12 +53,12 @@ class Happenings(Lots):
 
 
 def history(seed: int, length: int = RECORDS) -> tuple[list[Logged], ClusterImage]:
-    """A log, and the image at its end."""
+    """Return a log and the image at its end."""
     image, lots, log = ClusterImage(), Random(seed), []
-    happenings = Happenings(seed, image)
+    records = RandomHistory(seed, image)
     offset = lots.randint(0, 5)
     while len(log) < length:
-        message = happenings.record()
+        message = records.record()
         if message is not None:
             image.apply(message, [])
             log.append(Logged(offset, offset // 50, offset * 1000, message))
@@ -67,12 +67,12 @@ def history(seed: int, length: int = RECORDS) -> tuple[list[Logged], ClusterImag
 
 
 def reassigned() -> list[Logged]:
-    """Partitions 0 to 4 of topic `t`, and one of `u`: a reassignment of each, and how it ends."""
+    """Partitions 0 to 4 of topic `t`, and one of `u`: a reassignment of each, with its outcome."""
     topic_ids = {name: KafkaUuid(bytes(15) + name.encode()) for name in "tu"}
     begin = {"replicas": [4, 2, 3, 1], "adding": [4], "removing": [1]}
     done = {"replicas": [4, 2, 3], "adding": [], "removing": []}
     back = {"replicas": [1, 2, 3], "adding": [], "removing": []}
-    # What was added meanwhile is in sync, and stays until the other reassignment is done.
+    # Replicas added meanwhile are in sync and stay until the other reassignment is done.
     another = {"replicas": [1, 2, 5, 3, 4], "adding": [5], "removing": [3, 4]}
     lives: dict[tuple[str, int], list[dict[str, Any]]] = {
         ("t", 0): [begin, {"isr": [1, 2]}, done],
@@ -98,7 +98,7 @@ def reassigned() -> list[Logged]:
 
 
 def write_segment(folder: Path, log: list[Logged]) -> Path:
-    """A data folder whose log begins where `log` does."""
+    """Write a data folder with this log."""
     inside = folder / PARTITION_FOLDER
     inside.mkdir(parents=True, exist_ok=True)
     (inside / f"{log[0].offset:020d}.log").write_bytes(log_bytes(log))
@@ -106,7 +106,7 @@ def write_segment(folder: Path, log: list[Logged]) -> Path:
 
 
 def damage_middle(folder: Path, ending: str = ".log") -> None:
-    """Flip a bit in the middle of the file of a data folder whose name ends so."""
+    """Flip a bit in the middle of the file of a data folder with this suffix."""
     (file,) = (folder / PARTITION_FOLDER).glob(f"*{ending}")
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
@@ -114,7 +114,7 @@ def damage_middle(folder: Path, ending: str = ".log") -> None:
 
 
 def write_snapshot_of(folder: Path, image: ClusterImage, end: Logged) -> None:
-    """The snapshot that holds `image`; `end` is the last record that it contains."""
+    """Write the snapshot of `image`; `end` is its last record."""
     values = [encode_for_version(record, METADATA_LEVEL) for record in snapshot_records(image)]
     snapshot = OffsetAndEpoch(end.offset + 1, end.epoch)
     disk = OsDisk(lambda call: call())
@@ -126,7 +126,7 @@ def write_snapshot_of(folder: Path, image: ClusterImage, end: Logged) -> None:
 
 
 def read_log(folder: Path) -> list[Logged]:
-    """The metadata records of a data folder, by the node's own codec."""
+    """Read the metadata records of a data folder with the node's own codec."""
     found = []
     for segment in read_folders({0: str(folder)})[0].segments:
         data = Path(segment.path).read_bytes()

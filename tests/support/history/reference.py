@@ -1,4 +1,4 @@
-"""The states of partitions by a state machine in plain Python, a record at a time: what the fold must equal."""
+"""The reference for the fold: states of partitions by a state machine in plain Python, record by record."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LISTS = ("replicas", "isr", "elr", "last_known_elr", "adding", "removing")
 
 
 class Logged(NamedTuple):
-    """A metadata record where it is in the log."""
+    """A metadata record and its place in the log."""
 
     offset: int
     epoch: int
@@ -27,7 +27,7 @@ class Logged(NamedTuple):
 
 
 class NaiveHistory:
-    """`closed` and `open` hold dictionaries with the columns of partition_states, times in microseconds."""
+    """`closed` and `open` are lists of rows of partition_states, with times in microseconds."""
 
     def __init__(self) -> None:
         self.closed: list[dict[str, Any]] = []
@@ -75,7 +75,7 @@ class NaiveHistory:
         if key not in self.open:
             return
         state = self.facts(key)
-        said = {
+        reported = {
             "replicas": message.replicas,
             "isr": message.isr,
             "elr": message.eligible_leader_replicas,
@@ -83,7 +83,7 @@ class NaiveHistory:
             "adding": message.adding_replicas,
             "removing": message.removing_replicas,
         }
-        state |= {name: value for name, value in said.items() if value is not None}
+        state |= {name: value for name, value in reported.items() if value is not None}
         state["partition_epoch"] += 1
         if message.leader != -2:
             state["leader"] = message.leader
@@ -159,7 +159,7 @@ class NaiveHistory:
 
 
 def why(before: dict[str, Any] | None, after: dict[str, Any]) -> str:
-    """The cause of a record's state."""
+    """Return the cause of a record's state."""
     if before is None:
         return "created"
     leader, isr = after["leader"], after["isr"]

@@ -1,4 +1,4 @@
-"""Records of the log as the pipeline's source gives them: written as batches, and decoded."""
+"""Records of a log as the pipeline's source returns them: written as batches, and decoded."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OF_PARTITIONS = PartitionRecord | PartitionChangeRecord
 
 
 def log_bytes(log: Iterable[Logged]) -> bytes:
-    """The log as a segment has it, each record a batch of its own."""
+    """Return the bytes of a segment with this log, a batch per record."""
     return b"".join(map(_batch, log))
 
 
@@ -44,14 +44,14 @@ def _batch(logged: Logged) -> bytes:
 
 
 def batches(log: list[Logged], rows: int = 100) -> Iterator[Any]:
-    """RecordBatches of the records level with packed lists."""
+    """Yield batches of the level records with packed lists."""
     for start in range(0, len(log), rows):
         data = log_bytes(log[start : start + rows])
         yield decode_records(data, scan(data).batches, 1, None, None, packed=True)
 
 
 def partition_records(log: list[Logged]) -> Any:
-    """Table of RECORD_COLUMNS."""
+    """Return a table of RECORD_COLUMNS."""
     found = list(batches([each for each in log if isinstance(each.message, OF_PARTITIONS)]))
     if not found:
         return RECORD_COLUMNS.empty_table()
@@ -59,7 +59,7 @@ def partition_records(log: list[Logged]) -> Any:
 
 
 def cluster_rows(log: list[Logged]) -> list[dict[str, Any]]:
-    """Rows for ClusterState.apply."""
+    """Return rows for ClusterState.apply."""
     others = [each for each in log if not isinstance(each.message, OF_PARTITIONS)]
     found = [batch.select(COLUMNS) for batch in batches(others)]
     whole = RECORDS.select(COLUMNS).arrow().empty_table() if not found else pa.Table.from_batches(found)
@@ -72,7 +72,7 @@ def no_states() -> Any:
 
 
 def replica_context(state: ClusterState, log: list[Logged]) -> ReplicaContext:
-    """Those of a stretch of the log; `state` goes on to its end."""
+    """Return the context for a part of the log, and apply the part to `state`."""
     context = state.replica_context()
     state.apply(cluster_rows(log), context)
     context.name({topic_id: topic["topic"] for topic_id, topic in state.topics.items()})
@@ -80,7 +80,7 @@ def replica_context(state: ClusterState, log: list[Logged]) -> ReplicaContext:
 
 
 def plain_states(table: Any) -> list[dict[str, Any]]:
-    """Rows of STATES, packed or not, as NaiveHistory has them."""
+    """Convert rows of STATES, packed or not, to the format of NaiveHistory."""
     times = {name: pa.int64() for name in ("from_ts", "to_ts")}
     schema = pa.schema([(field.name, times.get(field.name, field.type)) for field in table.schema])
     rows: list[dict[str, Any]] = table.cast(schema).to_pylist()

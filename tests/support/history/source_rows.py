@@ -1,4 +1,4 @@
-"""What the source gives, without Spark: its readers are asked as Spark asks them."""
+"""Rows of the source without Spark: its readers are called as Spark calls them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from quorumd.pipeline.source.stream import StreamReader
 
 
 def options_of(path: Path | str | None, **options: object) -> SourceOptions:
-    """`path` is None for what is read from a cluster, by the option `bootstrap`."""
+    """Build options; `path` is None for a cluster, given by the option `bootstrap`."""
     given = {name: str(value) for name, value in options.items()}
     return parse_options(given if path is None else given | {"path": str(path)})
 
@@ -24,7 +24,7 @@ def options_of(path: Path | str | None, **options: object) -> SourceOptions:
 def read_table(
     path: Path | str | None, columns: Sequence[str] = (), filters: Sequence[Filter] = (), **options: object
 ) -> pa.Table:
-    """The rows of a batch read, each task read by itself as in a worker."""
+    """Return the rows of a batch read; each task is read separately, as in a worker."""
     parsed = options_of(path, **options)
     table = parsed.table.select(tuple(columns)) if columns else parsed.table
     reader = Reader(parsed, table)
@@ -36,7 +36,7 @@ def read_table(
 
 
 def read_micro_batch(reader: StreamReader, start: dict[str, int], end: dict[str, int]) -> pa.Table:
-    """The rows of a micro-batch of a stream."""
+    """Return the rows of a micro-batch of a stream."""
     tasks = [pickle.loads(pickle.dumps(task)) for task in reader.partitions(start, end)]
     worker = StreamReader(reader.options, reader.table)
     return pa.Table.from_batches(
@@ -45,6 +45,6 @@ def read_micro_batch(reader: StreamReader, start: dict[str, int], end: dict[str,
 
 
 def rows(table: pa.Table) -> list[dict[str, Any]]:
-    """In an order that does not depend on tasks."""
+    """Return rows in an order that does not depend on tasks."""
     found: list[dict[str, Any]] = table.to_pylist()
     return sorted(found, key=lambda row: tuple((value is not None, value) for value in row.values()))

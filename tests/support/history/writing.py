@@ -22,7 +22,7 @@ from tests.support.history.rows import batches
 
 
 def write(folder: Path, log: list[Logged], tasks: int = 1) -> None:
-    """Add one micro-batch, read by so many tasks, as a process that starts for it."""
+    """Add one micro-batch, read by `tasks` tasks, like a process started for it."""
     writer = HistoryWriter(folder, read_manifest(folder) or Manifest())
     add(writer, log, tasks)
 
@@ -31,13 +31,13 @@ def add(writer: HistoryWriter, log: list[Logged], tasks: int = 1, run: Run = run
     staging = writer.new_staging()
     bounds = [len(log) * i // tasks for i in range(tasks + 1)]
     parts = [log[low:high] for low, high in pairwise(bounds)]
-    told = [each for part in parts for each in stage(batches(part), staging, writer.manifest.end)]
-    staged: list[Staged] = [pickle.loads(each.column(0)[0].as_py()) for each in told]
+    summaries = [each for part in parts for each in stage(batches(part), staging, writer.manifest.end)]
+    staged: list[Staged] = [pickle.loads(each.column(0)[0].as_py()) for each in summaries]
     writer.add_staged(staged, run)
 
 
 def write_seed(folder: Path, image: ClusterImage, last: Logged) -> None:
-    """Begin, or go on behind a gap, with the snapshot that holds `image`; `last` is the last record in it."""
+    """Begin with the snapshot of `image`, or continue with it after a gap; `last` is its last record."""
     writer = HistoryWriter(folder, read_manifest(folder) or Manifest())
     seed = Seed(last.offset + 1, last.epoch, as_time(last.ts_us))
     content = [
@@ -48,13 +48,13 @@ def write_seed(folder: Path, image: ClusterImage, last: Logged) -> None:
         batch.append_column("snapshot_offset", pa.array([seed.end] * len(batch)))
         for batch in batches(content)
     )
-    told = stage(of_snapshot, writer.new_staging(), 0, seed)
-    staged: list[Staged] = [pickle.loads(each.column(0)[0].as_py()) for each in told]
+    summaries = stage(of_snapshot, writer.new_staging(), 0, seed)
+    staged: list[Staged] = [pickle.loads(each.column(0)[0].as_py()) for each in summaries]
     writer.add_seed(staged, run_jobs, seed)
 
 
 def write_with_wrong_clock(folder: Path, epoch: int, wrong_by: timedelta) -> None:
-    """A history of eight epochs, one of which was led with a clock that was wrong."""
+    """Write a history of eight epochs, one of which has a wrong clock."""
     log, _ = history(3)
     micros = wrong_by // timedelta(microseconds=1)
     write(folder, [each._replace(ts_us=each.ts_us + micros) if each.epoch == epoch else each for each in log])

@@ -1,4 +1,4 @@
-"""What every plan has to keep, whatever it was made from."""
+"""Properties of every plan."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from quorumd.pipeline.plan.state import ClusterState
 
 
 def loads(outcome: Outcome) -> Ints:
-    """What each broker of the cast holds afterwards."""
+    """Return the final load of each broker."""
     found = np.zeros(len(outcome.broker_index.ids), np.int64)
     for row, weight in zip(outcome.new.tolist(), outcome.weights.tolist(), strict=True):
         for broker in row:
@@ -21,12 +21,12 @@ def loads(outcome: Outcome) -> Ints:
 
 
 def leads(outcome: Outcome) -> Ints:
-    """How many partitions each broker of the cast leads afterwards."""
+    """Return the final number of preferred leaderships of each broker."""
     return np.bincount(outcome.new[:, 0], minlength=len(outcome.broker_index.ids))
 
 
 def moves(outcome: Outcome) -> int:
-    """Replicas that are copied, in the unit of the weights."""
+    """Return the copied replicas, in units of the weights."""
     return int((not_in(outcome.new, outcome.old).sum(1) * outcome.weights).sum())
 
 
@@ -39,7 +39,7 @@ def rack_counts(outcome: Outcome) -> Ints:
 
 
 def check(outcome: Outcome) -> None:
-    """No replica twice, all that are wanted, none on a broker that leaves, racks as even as they can be."""
+    """Check that no replica is duplicated, missing or on a drained broker, and that racks are as even as possible."""
     for row, wanted in zip(outcome.new.tolist(), outcome.wanted.tolist(), strict=True):
         replicas = [broker for broker in row if broker >= 0]
         assert replicas == row[: len(replicas)], "full from the left"
@@ -51,7 +51,7 @@ def check(outcome: Outcome) -> None:
 
 
 def after(outcome: Outcome) -> ClusterState:
-    """The state once the plan is carried out."""
+    """Return the state after the plan is carried out."""
     state, ids = outcome.state, outcome.broker_index.ids
     rows = np.where(outcome.new >= 0, ids[outcome.new], -1).astype(np.int32)
     width = max(rows.shape[1], state.replicas.shape[1])

@@ -1,5 +1,8 @@
-"""All that brokers of a tiny cluster can hold, and the fewest moves to each: by every placement of every partition
-that its racks allow, one partition after the other. Nothing of planning is used but the rules of racks."""
+"""All possible loads of the brokers of a tiny cluster, and the fewest moves to each, by enumeration.
+
+Every placement of every partition that its racks allow is tried, one partition after the other. Only the rack
+rules of the planner are used.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +21,19 @@ _FAR = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Reachable:
-    """`loads` are what the brokers that stay can hold: (ways, brokers); `moves` the fewest that it takes."""
+    """`loads` are the possible loads of the remaining brokers: (ways, brokers); `moves` are the fewest moves to
+    each."""
 
     loads: Ints
     moves: Ints
 
 
 def every_placement(outcome: Outcome) -> Reachable:
-    """Of the cluster that a plan is for."""
+    """Enumerate the cluster of a plan."""
     alive, rack_of = outcome.broker_index.alive.tolist(), outcome.broker_index.rack_of
     base = len(outcome.old) + 1
     digit = {broker: base**place for place, broker in enumerate(alive)}
-    # By loads as one number: a digit for each broker.
+    # Loads as one number, with a digit per broker.
     moves = np.full(base ** len(alive), _FAR)
     moves[0] = 0
     for row, wanted in zip(outcome.old.tolist(), outcome.wanted.tolist(), strict=True):
@@ -50,8 +54,8 @@ def every_placement(outcome: Outcome) -> Reachable:
 
 
 def tiny_cluster(seed: int) -> tuple[ClusterState, Changes]:
-    """Up to 6 brokers in up to 4 racks with up to 6 partitions of up to 3 replicas, which heed no racks; and what
-    shall be done with it."""
+    """Return up to 6 brokers in up to 4 racks with up to 6 partitions of up to 3 replicas, placed regardless of
+    racks, and the requested changes."""
     lots = Random(seed)
     count, racks = lots.randint(1, 6), lots.randint(1, 4)
     brokers = [BrokerState(n, f"r{lots.randrange(racks)}" if racks > 1 else None) for n in range(count)]

@@ -1,8 +1,9 @@
-"""The fewest moves that a plan needs, by a flow of least cost: slow, exact, and nothing that planning has in common.
+"""The fewest moves of a plan by a minimum-cost flow: slow, exact, and independent of the planner.
 
-A replica flows from its partition over a rack to a broker: at no cost to a broker that has it, at cost 1 to any other
-of the rack. Bounds of racks and brokers are capacities; what must be reached brings a reward that nothing outweighs.
-That a broker takes no second replica of a partition is not heeded, so that the result may be too low, never too high.
+A replica flows from its partition over a rack to a broker: at cost 0 to a broker that has it, at cost 1 to any
+other broker of the rack. Bounds of racks and brokers are capacities; lower bounds have a reward that outweighs all
+costs. That a broker takes only one replica of a partition is not modelled, so the result may be too low, but never
+too high.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _REWARD = 10_000
 
 
 class Flow:
-    """Edges in pairs: an edge and the way back."""
+    """Edges in pairs: an edge and its reverse."""
 
     def __init__(self) -> None:
         self.heads: list[int] = []
@@ -41,7 +42,7 @@ class Flow:
         self.edge(tail, head, high - low)
 
     def cheapest(self, source: int, sink: int) -> tuple[int, int]:
-        """(flow, cost) of as much as can flow, along one shortest path after the other."""
+        """Return the maximum flow and its cost, by successive shortest paths."""
         flow = cost = 0
         while True:
             distance, through = self._shortest(source)
@@ -75,7 +76,7 @@ class Flow:
 
 
 def fewest_moves(outcome: Outcome) -> int:
-    """What any plan for the same state, rules and bands needs, or a little less."""
+    """Return a lower bound of the moves of any plan for the same state, rules and bands."""
     flow = Flow()
     source, sink = flow.node(), flow.node()
     brokers = [flow.node() for _ in outcome.broker_index.ids]

@@ -1,4 +1,4 @@
-"""Where a live cluster's partitions are: their replicas, leaders and ISRs, as its nodes tell clients."""
+"""The replicas, leaders and ISRs of a live cluster's partitions, as its nodes report them to clients."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tests.support.processes.daemons import Cluster
 
 
 def partitions(cluster: Cluster) -> dict[str, DescribeTopicPartitionsResponsePartition]:
-    """All of them, by names such as `orders-0`."""
+    """All partitions, by names such as `orders-0`."""
 
-    async def ask() -> dict[str, DescribeTopicPartitionsResponsePartition]:
+    async def describe() -> dict[str, DescribeTopicPartitionsResponsePartition]:
         async with AdminClient(cluster.addresses) as admin:
             return {
                 f"{topic.name}-{partition.partition_index}": partition
@@ -22,9 +22,9 @@ def partitions(cluster: Cluster) -> dict[str, DescribeTopicPartitionsResponsePar
                 for partition in topic.partitions
             }
 
-    return asyncio.run(ask())
+    return asyncio.run(describe())
 
 
 def placed(cluster: Cluster) -> dict[str, list[int]]:
-    """Their replicas, the preferred leader first."""
+    """The replicas of all partitions, the preferred leader first."""
     return {name: partition.replica_nodes for name, partition in partitions(cluster).items()}

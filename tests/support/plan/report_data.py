@@ -1,4 +1,4 @@
-"""A day of a cluster and a plan for it, as tables: what reports are drawn of in tests and by hand."""
+"""A day of a cluster and a plan for it, as tables: the input of reports in tests and by hand."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ MORNING = datetime(2026, 3, 14, 6, tzinfo=UTC)
 
 
 def table(schema: Table, rows: list[dict[str, Any]], columns: tuple[str, ...] | None = None) -> pa.Table:
-    """Rows of a table; columns that a row does not say are null."""
+    """Build a table from rows; missing columns are null."""
     arrow = schema.select(columns).arrow() if columns else schema.arrow()
     return pa.Table.from_pylist([{name: row.get(name) for name in arrow.names} for row in rows], schema=arrow)
 
 
-def state(at: datetime, until: datetime | None, cause: str = "isr_shrink", **said: Any) -> dict[str, Any]:
-    """A state of partition orders-0 that is sound unless said otherwise."""
+def state(
+    at: datetime, until: datetime | None, cause: str = "isr_shrink", **overrides: Any
+) -> dict[str, Any]:
+    """Build a state of partition orders-0, sound by default."""
     sound = {
         "topic": "orders",
         "partition": 0,
@@ -42,7 +44,7 @@ def state(at: datetime, until: datetime | None, cause: str = "isr_shrink", **sai
         "isr_joined": 0,
     }
     sound |= {"under_replicated": False, "under_min_isr": False}
-    return sound | {"from_ts": at, "to_ts": until, "cause": cause} | said
+    return sound | {"from_ts": at, "to_ts": until, "cause": cause} | overrides
 
 
 def states(rows: list[dict[str, Any]]) -> pa.Table:
@@ -50,14 +52,14 @@ def states(rows: list[dict[str, Any]]) -> pa.Table:
 
 
 def history(rows: list[dict[str, Any]], **tables: pa.Table) -> HistoryData:
-    """A history with these states, and other tables where given."""
+    """Build a history with these states and other tables."""
     empty = {"epochs": EPOCHS, "brokers": BROKERS, "topics": TOPICS, "lag": LAG}
     found = {name: tables.get(name, schema.arrow().empty_table()) for name, schema in empty.items()}
     return HistoryData("MkU3OEVBNTcwNTJENDM2Qg", 0, 1000, states(rows), **found)
 
 
 def a_day(seed: int = 1, partitions: int = 600, hours: float = 24.0) -> HistoryData:
-    """Brokers that restart one after the other, one that dies at noon, a few elections of the quorum."""
+    """Brokers that restart one after the other, one that fails at noon, and a few elections of the quorum."""
     random = Random(seed)
     end = MORNING + timedelta(hours=hours)
     rows: list[dict[str, Any]] = []
@@ -68,14 +70,20 @@ def a_day(seed: int = 1, partitions: int = 600, hours: float = 24.0) -> HistoryD
             downs.append((MORNING + timedelta(hours=6.2), timedelta(hours=3.1)))
         at = MORNING
         for down, length in [*downs, (end, timedelta(0))]:
-            said = {"broker_id": broker, "event": "unfence", "fenced": False, "from_offset": len(brokers)}
+            registered = {
+                "broker_id": broker,
+                "event": "unfence",
+                "fenced": False,
+                "from_offset": len(brokers),
+            }
             last = down == end
             brokers.append(
-                said | {"from_ts": at, "to_ts": None if last else down, "to_offset": None if last else 1}
+                registered
+                | {"from_ts": at, "to_ts": None if last else down, "to_offset": None if last else 1}
             )
             if last:
                 break
-            fenced = said | {
+            fenced = registered | {
                 "event": "fence",
                 "fenced": True,
                 "from_ts": down,
@@ -161,7 +169,7 @@ def _lag(random: Random, end: datetime) -> pa.Table:
 
 
 def a_plan(brokers: int = 36, racks: int = 3, added: int = 4, per_broker: int = 400) -> PlanData:
-    """Brokers are added and all have the same in the end, as near as can be."""
+    """A plan that adds brokers and balances replicas."""
     random = Random(brokers)
     low, high = int(per_broker * 0.7), int(per_broker * 1.5) + 1
     before = [0 if i >= brokers - added else random.randrange(low, high) for i in range(brokers)]
