@@ -22,6 +22,7 @@ from quorumd.simulator.environment.entropy import Streams
 from quorumd.simulator.environment.event_heap import EventHeap, Process
 from quorumd.simulator.explain.timeline import Timeline
 from quorumd.simulator.faults import ALL_FAULTS
+from quorumd.simulator.inspection.election_probe import ElectionProbe
 from quorumd.simulator.inspection.inspector import QUORUM_STATE, Inspector
 from quorumd.simulator.inspection.pause_probe import PauseProbe
 from quorumd.simulator.inspection.readiness_probe import ReadinessProbe
@@ -73,6 +74,7 @@ class Simulation:
         self._cluster = Cluster(self._heap, streams, self._options, self._inspector)
         self._readiness = ReadinessProbe(self._cluster, self._inspector.readiness)
         self._pauses = PauseProbe(self._cluster)
+        self._elections = ElectionProbe(self._cluster)
         self._brokers: BrokerFleet | None = None
         if self._options.brokers.count:
             committed = self._inspector.committed.batches
@@ -190,6 +192,7 @@ class Simulation:
             elif touched.alive and not (machine.exiting and machine.stopping):
                 self._inspector.look(machine, heap.ended_ms)
                 self._pauses.look(machine)
+                self._elections.look(machine)
                 if self._brokers is not None and machine.node is not None and machine.node.engine.is_leader:
                     self._brokers.observation.quorum_leader_ran(machine.node.engine.epoch)
         self._readiness.look()
