@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from quorumd.pipeline.plan.arrays import Ints, Rows, not_in
+from quorumd.pipeline.plan.files import Figures
 from quorumd.pipeline.plan.planner import make_plan
 from quorumd.pipeline.plan.planning import Changes, broker_index_of
 from quorumd.pipeline.plan.state import ClusterState
@@ -60,7 +61,7 @@ class PlanFigures:
     case: Case
     seconds: float
     cpu_seconds: float
-    figures: dict[str, Any]
+    figures: Figures
     generated: Generated
 
     @property
