@@ -71,7 +71,9 @@ run: $(READY)
 test: check
 	@reason="$$($(WHY_NO_SPARK))" || exit 1; \
 	if [ -n "$$reason" ]; then echo "left out: tests/pipeline; $$reason"; without="--ignore=tests/pipeline"; fi; \
-	set -x; $(PYTHON_BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile $$without $(TESTS)
+	rm -rf build/coverage; \
+	set -x; $(PYTHON_BIN)/python -m pytest -p tests.support.branch_coverage -n $(TEST_PROCESSES) --dist loadfile $$without $(TESTS)
+	test "$(TESTS)" != tests || $(PYTHON_BIN)/python scripts/check_coverage.py
 	$(PYTHON_BIN)/quorumd simulate --seeds $(SEEDS)
 	@reason="$$($(WHY_INTERPRETED))" || exit 1; \
 	if [ -n "$$reason" ]; then echo "left out: the tests of the compiled package; $$reason"; \

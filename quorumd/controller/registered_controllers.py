@@ -42,11 +42,6 @@ class RegisteredController(NamedTuple):
     listeners: tuple[ControllerListener, ...]
     features: dict[str, tuple[int, int]]
 
-    def supports(self, feature: str, level: int) -> bool:
-        """Whether the controller supports this level of a feature."""
-        lowest, highest = self.features.get(feature, (0, 0))
-        return lowest <= level <= highest
-
 
 def apply_controller(
     controllers: dict[int, RegisteredController], record: Message, changes: list[UndoEntry]
