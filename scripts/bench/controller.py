@@ -210,10 +210,10 @@ class Leader:
         request = AlterPartitionRequest(self._broker.id, self._broker.epoch, [self._topic])
         reply = await self._broker.send(request, AlterPartitionResponse)
         if reply.error_code:
-            raise BenchError(f"AlterPartition was refused: error {reply.error_code}")
+            raise BenchError(f"AlterPartition was rejected: error {reply.error_code}")
         for data, parsed in zip(self._data, reply.topics[0].partitions, strict=True):
             if parsed.error_code:
-                raise BenchError(f"a change of an ISR was refused: error {parsed.error_code}")
+                raise BenchError(f"an ISR change was rejected: error {parsed.error_code}")
             data.partition_epoch = parsed.partition_epoch
 
 

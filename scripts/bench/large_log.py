@@ -97,7 +97,7 @@ def measure_large_log(folder: Path, package: str, echo: Callable[[str], None], t
         commit_s = time.perf_counter() - began
         epochs = members.describe().leader_epoch - epoch
     except (RequestFailed, TimeoutError) as error:
-        raise BenchError(f"while a large log was made: {error}; the logs are in {folder}") from None
+        raise BenchError(f"while a large log was created: {error}; the logs are in {folder}") from None
     finally:
         members.stop()
     shutil.rmtree(folder)

@@ -204,7 +204,7 @@ def _copies(
     folder.mkdir(parents=True)
     room = (shutil.disk_usage(folder).free - SPARE_BYTES) // (each * RECORD_BYTES[batch_records])
     if room < 1:
-        raise BenchError(f"no room for one copy of {each:,} records on the disk of {folder}")
+        raise BenchError(f"no space for one copy of {each:,} records on the disk of {folder}")
     own = 1 if linked else min(copies, room)
 
     parsed = 0

@@ -72,7 +72,7 @@ class QuorumdCluster:
             reply = _request(address, request, 4, describe_configs_response.DescribeConfigsResponse)
             sizes = {len(config.value or "") for config in reply.results[0].configs}
             if sizes != {value_bytes}:
-                raise BenchError(f"{address} tells values of {sizes} bytes where {value_bytes} were written")
+                raise BenchError(f"{address} returns values of {sizes} bytes instead of {value_bytes}")
 
     def leader_and_a_follower(self) -> tuple[Process, Process]:
         leader = self._quorum().leader_id

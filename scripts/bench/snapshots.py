@@ -223,7 +223,7 @@ async def _fill(members: Members, records: int) -> float:
                 response = await admin.send(_many_configs(number), "leader")
                 assert isinstance(response, IncrementalAlterConfigsResponse)
                 if codes := {each.error_code for each in response.responses} - {0}:
-                    raise BenchError(f"writing configs was answered with the error codes {codes}")
+                    raise BenchError(f"writing configs failed with the error codes {codes}")
 
         await asyncio.gather(write(), write(), write())
     return time.perf_counter() - began

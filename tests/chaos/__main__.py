@@ -46,16 +46,20 @@ def main() -> int:
     """Run as the module docstring describes."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description="Chaos on real processes.")
     parser.add_argument(
-        "--reassign", action="store_true", help="change the voters in every round, kill -9 meanwhile"
+        "--reassign",
+        action="store_true",
+        help="change the voters in every round, and kill processes meanwhile",
     )
     parser.add_argument(
-        "--seconds", type=float, help=f"how long rounds are begun; {SECONDS:.0f} unless --reassign"
+        "--seconds", type=float, help=f"time in which rounds are started; {SECONDS:.0f} unless --reassign"
     )
-    parser.add_argument("--rounds", type=int, help=f"at most so many rounds; with --reassign {REASSIGNMENTS}")
-    parser.add_argument("--nodes", type=int, help=f"how many: {NODES}, with --reassign {NODES_TO_REASSIGN}")
     parser.add_argument(
-        "--seed", type=int, help="of the faults and of the clients; timing differs all the same"
+        "--rounds", type=int, help=f"maximum number of rounds; with --reassign {REASSIGNMENTS}"
     )
+    parser.add_argument(
+        "--nodes", type=int, help=f"number of nodes; {NODES}, with --reassign {NODES_TO_REASSIGN}"
+    )
+    parser.add_argument("--seed", type=int, help="seed of faults and clients; timing is not reproducible")
     names = {kind.kind: kind for kind in KINDS}
     parser.add_argument("--fault", choices=names, action="append", help="only these kinds; may be repeated")
     parser.add_argument(
@@ -65,7 +69,7 @@ def main() -> int:
     )
     given = parser.parse_args()
     if given.reassign and given.fault:
-        parser.error("--reassign has no other faults: leave --fault out")
+        parser.error("--reassign cannot be combined with --fault")
     kinds = None if given.reassign else [names[name] for name in given.fault or names]
     defaults = (MANY, REASSIGNMENTS, NODES_TO_REASSIGN) if given.reassign else (SECONDS, MANY, NODES)
     seconds, rounds, nodes = (

@@ -91,7 +91,7 @@ class LinkFault(Fault):
             arrow = "<->"
         self.ways = {"->": away, "<-": towards, "<->": away + towards}[arrow]
         self.delay_s = random.choice([0.03, 0.1, 0.3]) if self.state is State.SLOW else 0.0
-        names = {"pair": f"node {others[0]}", "peers": "all other nodes", "all": "everybody"}
+        names = {"pair": f"node {others[0]}", "peers": "all other nodes", "all": "all parties"}
         self.what = f"node {centre} {arrow} {names[scope]}"
         self.pauses_s = random.uniform(1.0, 2.5)
 

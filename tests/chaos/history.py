@@ -117,7 +117,7 @@ class Histories:
                     found.append(_describe(f"the list {key} was not only appended to", history))
             elif not check_register(history):
                 found.append(
-                    _describe(f"the register {key} was not linearizable", first_contradiction(history) or [])
+                    _describe(f"the register {key} is not linearizable", first_contradiction(history) or [])
                 )
         return found
 

@@ -90,7 +90,7 @@ def image_differences(
     """Nodes whose image differs from that of their own log, or from those of others at `end_offset`."""
     hashes = {node: log.hashes.get(end_offset) for node, log in folded.items()}
     if len(set(hashes.values())) != 1 or None in hashes.values():
-        yield f"the logs add up to different images below {end_offset}: hashes {hashes}"
+        yield f"the logs have different images below {end_offset}: hashes {hashes}"
     for node, (applied_offset, image_hash) in reported.items():
         expected = folded[node].hashes.get(applied_offset)
         if expected != image_hash:
@@ -110,4 +110,4 @@ def unfulfilled_acknowledgements(history: FleetHistory, folded: FoldedLog) -> It
             yield f"the topic {name} was acknowledged and is not in the log"
     for name in history.deleted:
         if name not in folded.deleted:
-            yield f"the topic {name} was deleted and lives on in the log"
+            yield f"the topic {name} was deleted and still exists in the log"

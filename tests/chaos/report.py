@@ -16,17 +16,17 @@ from tests.chaos.verdict import Verdict
 
 SHOWN_ANOMALIES = 20
 FAULTS = {
-    "cut link": "connections are reset, new ones too",
-    "stalled link": "data waits and is delivered late, one way or both",
-    "slow link": "every piece of data waits 30 to 300 ms",
-    "one-way drop": "data of one direction vanishes",
-    "kill -9": "and a start",
-    "kill -9 of all": "and a start of all",
+    "cut link": "existing and new connections are reset",
+    "stalled link": "data is held and delivered late, in one direction or both",
+    "slow link": "all data is delayed by 30 to 300 ms",
+    "one-way drop": "data in one direction is dropped",
+    "kill -9": "and a restart",
+    "kill -9 of all": "and a restart of all",
     "SIGSTOP": "and SIGCONT",
-    "clock offset": "a start with a wall clock up to 30 days off",
-    "full disk": "the file system shrinks to what is in it",
+    "clock offset": "a restart with a wall clock up to 30 days off",
+    "full disk": "the file system shrinks to its content",
     "failed flush": "a flush fails with EIO; the node must end with exit code 4",
-    "rolling restart": "SIGTERM and a start, node after node",
+    "rolling restart": "SIGTERM and a restart, one node after the other",
     "voter change": "other nodes become the voters, one step at a time",
 }
 
@@ -68,7 +68,7 @@ def report(run: Run) -> str:
         f"{len(run.rounds)} rounds in {run.seconds / 60:.1f} minutes on {run.nodes} nodes: **{judged}**. "
         f"Seed {run.seed}; the disk that fills is {run.disk_kind}.",
         "",
-        f"The machine itself {run.machine}; bounds of time do not count that, unavailability does.",
+        f"The machine itself {run.machine}; timeouts exclude that, unavailability includes it.",
         "",
         *(f"- {anomaly}" for anomaly in anomalies[:SHOWN_ANOMALIES]),
         *([""] if anomalies else []),
@@ -86,8 +86,8 @@ def report(run: Run) -> str:
         "",
         *_operations(run.histories),
         "",
-        "A write or append of unknown outcome is ambiguous: it may have happened, or never, or later; the checker "
-        f"allows each. There were {ambiguous_writes(run.histories):,}. A read of unknown outcome tells nothing.",
+        "A write or append of unknown outcome is ambiguous: it may have happened, or happen later or never; the "
+        f"checker allows each. There were {ambiguous_writes(run.histories):,}. Reads of unknown outcome are ignored.",
         "",
         *_brokers(run),
         *_checks(run),
@@ -136,8 +136,8 @@ def _voter_changes(rounds: Sequence[Round]) -> list[str]:
         "",
         *rows,
         "",
-        "A reassignment takes from the first request for it until the quorum describes exactly these voters and "
-        "nothing under way.",
+        "A reassignment lasts from its first request until the quorum has exactly these voters and no change "
+        "in progress.",
         "",
         *(["Retries of the operator:", "", *again, ""] if again else []),
     ]
@@ -185,9 +185,9 @@ def _brokers(run: Run) -> list[str]:
         "",
         *rows,
         "",
-        f"Of {len(image.brokers)} brokers without data, which are silent, killed and shut down in turn, and of their "
-        f"administrator. {len(run.verdict.fleet.created):,} topics were made, {len(run.verdict.fleet.deleted):,} "
-        f"deleted; {len(image.topics)} with {partitions} partitions are left, every replica in sync.",
+        f"Requests of {len(image.brokers)} brokers without data, which fail and shut down in turn, and of their "
+        f"administrator. {len(run.verdict.fleet.created):,} topics were created, {len(run.verdict.fleet.deleted):,} "
+        f"deleted; {len(image.topics)} with {partitions} partitions remain, with every replica in sync.",
         "",
     ]
 
@@ -205,14 +205,14 @@ def _checks(run: Run) -> list[str]:
     return [
         "## Checked at the end",
         "",
-        f"- {operations:,} operations on {verdict.keys:,} registers and lists are linearizable, with a last read of "
-        "every key by way of any node.",
+        f"- {operations:,} operations on {verdict.keys:,} registers and lists are linearizable, including a "
+        "last read of every key through any node.",
         f"- The logs of all nodes are equal byte by byte below the high watermark {verdict.high_watermark:,}: "
         f"{verdict.log_bytes:,} bytes in {verdict.segments:,} segments.",
-        "- Every acknowledged write of a register stands in the log, none twice.",
-        "- The image of every node, and what its log adds up to, are equal, by their hashes.",
+        "- Every acknowledged write of a register is in the log, none twice.",
+        "- The images of every node and of its log have the same hash.",
         f"- Every ISR acknowledged to a broker ({len(verdict.fleet.isrs):,}), and every topic created or deleted, "
-        "stands in the log.",
+        "is in the log.",
         f"- {verdict.epochs:,} epochs had a leader, none had two.",
         "- No node ended by itself but for a failed flush, and none printed a traceback.",
         *(["", "Where an anomaly is listed above, that line does not hold."] if verdict.anomalies else []),

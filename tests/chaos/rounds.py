@@ -141,7 +141,9 @@ class Chaos(ABC):
                 return acknowledged_ms - since_ms
             if patience.is_over:
                 self._look_for_dead()
-                raise Anomaly(f"no write was acknowledged for {PROGRESS_S:.0f} s after everything was healed")
+                raise Anomaly(
+                    f"no write was acknowledged for {PROGRESS_S:.0f} s after all faults were healed"
+                )
             self._pause(0.02)
 
     def _wait_until_all_serve(self) -> None:
@@ -149,7 +151,7 @@ class Chaos(ABC):
         while not all(daemon.serves() for daemon in self._cluster):
             self._look_for_dead()
             if patience.is_over:
-                raise Anomaly(f"not all nodes served within {START_S:.0f} s after everything was healed")
+                raise Anomaly(f"not all nodes served within {START_S:.0f} s after all faults were healed")
             self._pause(0.02)
 
     def _wait_until_settled(self, is_settled: Callable[[], bool]) -> None:
@@ -175,7 +177,7 @@ class Chaos(ABC):
                     return
             if patience.is_over:
                 self._look_for_dead()
-                raise Anomaly(f"not every node held what was committed below {committed} in time: {seen}")
+                raise Anomaly(f"not every node had all records below {committed} in time: {seen}")
             self._pause(0.02)
 
     def _quorum(self) -> Quorum | None:

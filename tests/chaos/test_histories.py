@@ -80,8 +80,8 @@ def test_linearizable_history_has_no_contradiction() -> None:
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [
-        (read("r", "a", 7, 8), "register r was not linearizable"),
-        (read("r", None, 7, 8), "register r was not linearizable"),
+        (read("r", "a", 7, 8), "register r is not linearizable"),
+        (read("r", None, 7, 8), "register r is not linearizable"),
         (read("list-1", "x", 7, 8), "list list-1 was not only appended to"),
         (read("list-1", "y,x", 7, 8), "list list-1 was not only appended to"),
         (read("list-1", None, 7, 8), "list list-1 was not only appended to"),

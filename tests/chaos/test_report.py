@@ -49,7 +49,7 @@ def test_every_kind_of_fault_has_a_line_and_a_colour() -> None:
 def test_report_has_the_figures(run: Run) -> None:
     text = report(run)
     assert "3 rounds in 7.0 minutes on 3 nodes: **no anomaly**. Seed 99" in text
-    assert "| kill -9 | and a start | 2 | 0.04 s | 0.80 s |" in text
+    assert "| kill -9 | and a restart | 2 | 0.04 s | 0.80 s |" in text
     assert "| 1 (1 not felt) | 1.50 s | 1.50 s |" in text
     assert "| **all** | 1 rounds with two faults | 3 | 0.80 s | 1.50 s |" in text
     assert "| unknown: no response | 1 | 0 | 1 | 2 |" in text

@@ -40,10 +40,10 @@ class Brokers:
         """Steps that all others need."""
         return [
             (f"{len(self._brokers)} brokers start on {len(self._cluster.daemons)} daemons", self.start),
-            ("kafka-topics makes topics; what is produced is consumed", self.produce),
-            ("a consumer whose brokers assign it its partitions (KIP-848) reads all of it", self.consume),
+            ("kafka-topics creates topics; all produced records are consumed", self.produce),
+            ("a consumer with server-side assignment (KIP-848) reads all records", self.consume),
             (
-                "kafka-features takes the release that the cluster has, and tells what hinders others",
+                "kafka-features accepts the release of the cluster and rejects others with the reason",
                 self.upgrade,
             ),
         ]
@@ -51,7 +51,7 @@ class Brokers:
     def steps(self) -> list[Step]:
         return [
             ("kafka-leader-election gives every partition its preferred leader", self.elect),
-            ("a broker is killed with kill -9: others lead, and it comes back in sync", self.kill),
+            ("a broker is killed with kill -9: others lead, and it is in sync after its restart", self.kill),
             ("a broker is shut down: it hands over its partitions, ends, and restarts", self.shut_down),
         ]
 

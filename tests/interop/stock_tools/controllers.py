@@ -51,14 +51,14 @@ class Controllers:
     def steps(self) -> list[Step]:
         return [
             ("a stock controller becomes a voter", self.join),
-            ("commands work, or say what does, while the stock controller leads", self.run_commands),
+            ("commands work, or name an alternative, while the stock controller leads", self.run_commands),
             (
-                f"leaders are killed for {self._seconds:.0f} s, and somebody else leads and is followed",
+                f"leaders are killed for {self._seconds:.0f} s, and each time another voter leads",
                 self.hurt,
             ),
-            ("the copies of the log are the same byte for byte, up to the high watermark", self.compare),
-            ("the stock controller has led and handed back", self.leads),
-            ("what was acknowledged is in the log", self.acknowledged),
+            ("the copies of the log are identical below the high watermark", self.compare),
+            ("the stock controller has led and been replaced", self.leads),
+            ("all acknowledged writes are in the log", self.acknowledged),
         ]
 
     def join(self) -> str:
@@ -150,7 +150,7 @@ class Controllers:
         handed_back = sum(a == self._stock.node_id != b for (_, a), (_, b) in pairwise(led))
         if handed_back < max(1, self._seconds // SECONDS_A_LEAD):
             raise ClaimBroken(f"it led epochs {stock} of {led}")
-        return f"of {len(led)} epochs it led {len(stock)}: {stock}; handed back {handed_back} times"
+        return f"of {len(led)} epochs it led {len(stock)}: {stock}; was replaced {handed_back} times"
 
     def acknowledged(self) -> str:
         written = self._log.configs()

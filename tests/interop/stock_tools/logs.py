@@ -58,7 +58,7 @@ class Logs:
             ("each segment has the records and contents that `quorumd log dump` shows", self.segments),
             ("each snapshot likewise", self.snapshots),
             ("each index agrees with its segment", self.indexes),
-            ("one bit that was turned is noticed", self.damage),
+            ("a flipped bit is detected", self.damage),
         ]
 
     def take_snapshots(self) -> str:

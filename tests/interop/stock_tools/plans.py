@@ -36,17 +36,17 @@ class Plans:
     def steps(self) -> list[Step]:
         """The actions of the tool on a plan."""
         return [
-            ("--verify calls nothing complete that was not begun", self.not_begun),
-            ("--execute refuses a plan that was cut or names a broker that is not there", self.damaged),
-            ("--execute --throttle begins a plan; the way back it prints is the rollback file", self.begin),
-            ("--list shows its moves, with --bootstrap-server and --bootstrap-controller", self.listed),
-            ("--verify says that all of them are in progress", self.in_progress),
-            ("--cancel brings every replica back and leaves no throttle", self.cancel),
+            ("--verify reports no move as complete before it is started", self.not_begun),
+            ("--execute rejects a truncated plan and one with an unknown broker", self.damaged),
+            ("--execute --throttle starts a plan and prints the content of the rollback file", self.begin),
+            ("--list shows its moves with --bootstrap-server and --bootstrap-controller", self.listed),
+            ("--verify reports all moves as in progress", self.in_progress),
+            ("--cancel restores every replica and leaves no throttle", self.cancel),
             (
-                "all waves end, --verify and `plan verify` agree; meanwhile the leader is killed -9",
+                "all waves complete, and --verify and `plan verify` agree, while the leader is killed",
                 self.execute,
             ),
-            ("the rollback files, last first, bring every replica back", self.roll_back),
+            ("the rollback files, in reverse order, restore every replica", self.roll_back),
         ]
 
     def not_begun(self) -> str:
@@ -55,7 +55,7 @@ class Plans:
         (wave,) = self._trial.waves
         output = self._trial.reassign("--verify", wave)
         names = named(output, r"There is no active reassignment of partition (\S+), but .*")
-        expect("not begun", set(names), set(assignment(wave)))
+        expect("not started", set(names), set(assignment(wave)))
         expect("completed", named(output, ".* is completed.*"), [])
         return f"no active reassignment of {len(names)} partitions"
 

@@ -8,7 +8,7 @@ from quorumd.raft.messages import FetchRequest, LeaderResponse, VoteRequest
 
 VOTE = Send(2, VoteRequest(1, ReplicaKey(1), ReplicaKey(2), OffsetAndEpoch(0, 0), False))
 FETCH = Send(2, FetchRequest(ReplicaKey(1), 1, 100, 1, 500, 1000))
-RESPONSE = Respond("asked", LeaderResponse(ErrorCode.NONE, 1, 1))
+RESPONSE = Respond("token", LeaderResponse(ErrorCode.NONE, 1, 1))
 
 
 def gate(durable_offset: int = 0) -> tuple[DurabilityGate, list[Message]]:

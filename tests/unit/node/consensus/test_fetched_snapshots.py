@@ -284,7 +284,7 @@ def test_restart_fails_fetches_that_waited_for_the_old_log_and_sends_responses(n
     node.step(Effects(reset_to_snapshot=SNAPSHOT))
     node.time.end_turn()
     assert node.engine.events[-1] == PeerRequestFailed(2, held.request)
-    assert node.seen == ["response asked", "restarted at 100, log ends at 100"]
+    assert node.seen == ["response token", "restarted at 100, log ends at 100"]
 
 
 def test_failed_replacement_of_the_log_stops_the_node(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ from quorumd.raft.quorum_state import QuorumState
 from tests.support.node.parts import NodeParts
 
 VOTE = Send(2, VoteRequest(2, ReplicaKey(1), ReplicaKey(2), OffsetAndEpoch(0, 0), False))
-RESPONSE = Respond("asked", LeaderResponse(ErrorCode.NONE, 1, 1))
+RESPONSE = Respond("token", LeaderResponse(ErrorCode.NONE, 1, 1))
 ANY_EVENT = ReadRequested("any event")
 STATE, NEWER = QuorumState(2), QuorumState(3)
 
@@ -246,7 +246,7 @@ def test_hole_38_no_message_leaves_before_an_earlier_save_is_durable(harness: Ru
     harness.step(Effects(send=[VOTE]))
     assert harness.done() == ["save 2"]
     harness.manual_disk.finish()
-    assert harness.done() == ["saved 2", "response asked", "send VoteRequest"]
+    assert harness.done() == ["saved 2", "response token", "send VoteRequest"]
 
 
 def test_fetch_leaves_when_the_log_up_to_its_offset_is_durable(harness: RunnerHarness) -> None:
@@ -317,7 +317,7 @@ def test_append_rejected_by_a_full_disk_is_reported_and_not_acknowledged(
     harness.scripted_log.append_error = DiskFull("no room")
     held = fetch(12)
     harness.step(Effects(append=b"batch", append_end_offset=12, send_after_flush=[held, RESPONSE]))
-    assert harness.done() == ["truncated 10", "response asked"]
+    assert harness.done() == ["truncated 10", "response token"]
     assert "no space left on the disk of /data/log" in caplog.text
     assert harness.events() == [ANY_EVENT, StorageFull()]
     harness.time.end_turn()
@@ -352,7 +352,7 @@ def test_save_rejected_by_a_full_disk_holds_all_messages_until_it_succeeds(
     harness.step(Effects(send=[VOTE]))
     harness.time.pass_ms(FREE_SPACE_CHECK_MS)
     harness.manual_disk.finish()
-    assert harness.done() == ["save 2", "saved 2", "response asked", "send VoteRequest"]
+    assert harness.done() == ["save 2", "saved 2", "response token", "send VoteRequest"]
     assert harness.fatal_errors == []
 
 
@@ -361,7 +361,7 @@ def test_rejected_save_is_retried_with_the_newest_state(harness: RunnerHarness) 
     harness.manual_disk.finish(DiskFull("no room"))
     harness.step(Effects(save=NEWER, send_after_flush=[VOTE]))
     harness.manual_disk.finish()
-    assert harness.done()[-1] == "response asked", "a newer state includes the vote of the older one"
+    assert harness.done()[-1] == "response token", "a newer state includes the vote of the older one"
     harness.time.pass_ms(FREE_SPACE_CHECK_MS)
     harness.manual_disk.finish()
     assert harness.done() == ["save 3", "saved 3", "send VoteRequest"]
@@ -396,7 +396,7 @@ def test_failed_save_stops_the_node(harness: RunnerHarness) -> None:
     harness.step(Effects(save=STATE, send_after_flush=[RESPONSE]))
     harness.manual_disk.finish(StorageError("EIO"))
     assert [str(error) for error in harness.fatal_errors] == ["EIO"]
-    assert "response asked" not in harness.done()
+    assert "response token" not in harness.done()
 
 
 @pytest.mark.parametrize(
@@ -413,7 +413,7 @@ def test_log_failure_within_a_step_stops_the_node_before_messages_leave(
     harness.step(effects)
     (fatal_errors,) = harness.fatal_errors
     assert isinstance(fatal_errors, FlushFailed)
-    assert "response asked" not in harness.done()
+    assert "response token" not in harness.done()
 
 
 def test_invariant_violation_stops_the_node(harness: RunnerHarness) -> None:
