@@ -46,9 +46,7 @@ def main() -> int:
     """Run as the module docstring describes."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description="Chaos on real processes.")
     parser.add_argument(
-        "--reassign",
-        action="store_true",
-        help="change the voters in every round, and kill processes meanwhile",
+        "--reassign", action="store_true", help="change voters in every round and kill processes"
     )
     parser.add_argument(
         "--seconds", type=float, help=f"time in which rounds are started; {SECONDS:.0f} unless --reassign"
@@ -59,7 +57,7 @@ def main() -> int:
     parser.add_argument(
         "--nodes", type=int, help=f"number of nodes; {NODES}, with --reassign {NODES_TO_REASSIGN}"
     )
-    parser.add_argument("--seed", type=int, help="seed of faults and clients; timing is not reproducible")
+    parser.add_argument("--seed", type=int, help="seed of faults and clients, not of timing")
     names = {kind.kind: kind for kind in KINDS}
     parser.add_argument("--fault", choices=names, action="append", help="only these kinds; may be repeated")
     parser.add_argument(
