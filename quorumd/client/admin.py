@@ -83,20 +83,11 @@ from quorumd.protocol.messages.unregister_controller_request import UnregisterCo
 from quorumd.protocol.messages.unregister_controller_response import UnregisterControllerResponse
 from quorumd.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from quorumd.protocol.messages.update_features_response import UpdateFeaturesResponse
+from quorumd.protocol.resource_type import ResourceType
 
 _SET, _DELETE = 0, 1
 _PAGE_PARTITIONS = 2_000
 """Partitions per DescribeTopicPartitions response: Kafka's max.request.partition.size.limit."""
-
-
-class ResourceType(IntEnum):
-    """Kafka's resource types of configs."""
-
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
 
 
 class ElectionType(IntEnum):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Literal, NamedTuple, Self, TypeVar
@@ -23,7 +23,8 @@ from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRe
 from quorumd.protocol.messages.describe_cluster_response import DescribeClusterResponse
 from quorumd.protocol.messages.metadata_request import MetadataRequest
 from quorumd.protocol.messages.metadata_response import MetadataResponse
-from quorumd.protocol.wire import Message, MessageStruct
+from quorumd.protocol.response_errors import errors_in
+from quorumd.protocol.wire import Message
 
 R = TypeVar("R", bound=Message)
 T = TypeVar("T")
@@ -147,7 +148,7 @@ class ClusterClient:
             nonlocal target, attempts
             attempts += 1
             response = await self._exchange(await self._connection_for(message, target), message)
-            error = next((error for error in _errors(response) if error[0] in RETRIABLE_ERRORS), None)
+            error = next((error for error in errors_in(response) if error[0] in RETRIABLE_ERRORS), None)
             if error is None or isinstance(node, int):
                 return response
             target = "leader"
@@ -264,18 +265,6 @@ def _serves(ranges: VersionRanges, message: Message) -> bool:
     if isinstance(message, DescribeClusterRequest) and message.endpoint_type == BROKER_ENDPOINTS:
         return message.API_KEY in ranges and ApiKey.METADATA in ranges
     return message.API_KEY in ranges
-
-
-def _errors(part: MessageStruct) -> Iterator[tuple[int, str | None]]:
-    """Yields every error code in a response with its message, outermost first."""
-    for name in part.__slots__:
-        value = getattr(part, name)
-        if name == "error_code":
-            yield value, getattr(part, "error_message", None)
-        elif isinstance(value, list):
-            for item in value:
-                if isinstance(item, MessageStruct):
-                    yield from _errors(item)
 
 
 def describe_error(code: int, text: str | None) -> str:

@@ -7,7 +7,6 @@ The image consists of dictionaries of values, and every change is an assignment 
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import IntEnum
 from typing import Any
 
 from quorumd.controller.broker import Broker, BrokerEndpoint, BrokerFeature
@@ -55,6 +54,7 @@ from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.messages.unfence_broker_record import UnfenceBrokerRecord
 from quorumd.protocol.messages.unregister_broker_record import UnregisterBrokerRecord
 from quorumd.protocol.metadata_record import encode_record
+from quorumd.protocol.resource_type import ResourceType
 from quorumd.protocol.wire import Message
 
 METADATA_VERSION = "metadata.version"
@@ -63,16 +63,6 @@ ELR_VERSION = "eligible.leader.replicas.version"
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
-
-
-class ResourceType(IntEnum):
-    """Types of resources that have configs (Kafka's ConfigResource types)."""
-
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
 
 
 Resource = tuple[int, str]

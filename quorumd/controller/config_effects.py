@@ -15,7 +15,6 @@ from quorumd.controller.cluster_image import (
     UNCLEAN_ELECTION,
     ClusterImage,
     Resource,
-    ResourceType,
     Topic,
     allows_unclean_election,
     parse_min_isr,
@@ -26,6 +25,7 @@ from quorumd.controller.partition_change import PartitionChange, PartitionRules,
 from quorumd.controller.partition_rules import rules_for
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
+from quorumd.protocol.resource_type import ResourceType
 
 CONFIGS_WITH_EFFECTS = frozenset({MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION})
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from quorumd.controller.cluster_image import Resource, ResourceType
+from quorumd.controller.cluster_image import Resource
 from quorumd.controller.config_effects import plan_effects
 from quorumd.controller.configs import ApiError, plan_incremental, plan_replacement
 from quorumd.controller.controller import Controller
@@ -16,6 +16,7 @@ from quorumd.protocol.messages import alter_configs_response, incremental_alter_
 from quorumd.protocol.messages.alter_configs_request import AlterConfigsRequest
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
+from quorumd.protocol.resource_type import ResourceType
 from quorumd.protocol.wire import Message
 
 C = TypeVar("C")

@@ -15,7 +15,6 @@ from quorumd.controller.cluster_image import (
     UNCLEAN_ELECTION,
     ClusterImage,
     Resource,
-    ResourceType,
 )
 from quorumd.controller.config_table import (
     BROKER_CONFIGS,
@@ -31,6 +30,7 @@ from quorumd.controller.topic_configs import validate_topic_configs
 from quorumd.controller.topic_names import invalid_name_reason
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.config_record import ConfigRecord
+from quorumd.protocol.resource_type import ResourceType
 
 MAX_TEXT_BYTES = 32_767
 """Maximum of a non-flexible string (int16), so that every client can read back the values that it set."""

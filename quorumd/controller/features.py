@@ -13,7 +13,6 @@ from quorumd.controller.cluster_image import (
     METADATA_VERSION,
     MIN_INSYNC_REPLICAS,
     ClusterImage,
-    ResourceType,
 )
 from quorumd.controller.controller import Controller
 from quorumd.controller.controller_result import ControllerResult
@@ -26,6 +25,7 @@ from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 from quorumd.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from quorumd.protocol.resource_type import ResourceType
 from quorumd.protocol.wire import Message
 
 KRAFT_VERSION_LEVEL: Final = 1

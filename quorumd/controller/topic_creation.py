@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-from quorumd.controller.cluster_image import ClusterImage, ResourceType
+from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.config_values import quoted
 from quorumd.controller.configs import ApiError, ConfigOperation, plan_operations
 from quorumd.controller.controller import Controller
@@ -42,6 +42,7 @@ from quorumd.protocol.messages.create_topics_response import (
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import RECORD_FRAMING_BYTES
+from quorumd.protocol.resource_type import ResourceType
 from quorumd.protocol.wire import Message
 
 USE_DEFAULT = -1

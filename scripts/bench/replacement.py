@@ -20,8 +20,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from quorumd.client.admin import AdminClient, ResourceType
+from quorumd.client.admin import AdminClient
 from quorumd.errors import RequestFailed
+from quorumd.protocol.resource_type import ResourceType
 from scripts.bench.members import Members, voters_of
 from scripts.bench.processes import BenchError
 from scripts.bench.summary import update_json

@@ -26,7 +26,6 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from quorumd.client.admin import ResourceType
 from quorumd.node.snapshots.builder import BuiltSnapshot, build_snapshot
 from quorumd.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
@@ -34,6 +33,7 @@ from quorumd.protocol.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from quorumd.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
+from quorumd.protocol.resource_type import ResourceType
 from scripts.bench.members import Members
 from scripts.bench.processes import BenchError, wait_until
 from scripts.bench.quorumd_cluster import run_load

@@ -11,8 +11,9 @@ import time
 from typing import Any
 
 from quorumd.cli.options import addresses
-from quorumd.client.admin import AdminClient, ResourceType
+from quorumd.client.admin import AdminClient
 from quorumd.client.load import WARM_UP_S, resource_name
+from quorumd.protocol.resource_type import ResourceType
 from tests.support.processes.daemons import PATIENCE_S, QUICK, Cluster, wait_for
 from tests.support.processes.requests import set_register
 

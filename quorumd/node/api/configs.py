@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from quorumd.controller.cluster_image import ALL_BROKERS, Resource, ResourceType
+from quorumd.controller.cluster_image import ALL_BROKERS, Resource
 from quorumd.controller.config_table import BROKER_CONFIGS, CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
 from quorumd.controller.configs import (
     check_resource,
@@ -27,6 +27,7 @@ from quorumd.protocol.messages import (
     describe_configs_response,
 )
 from quorumd.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from quorumd.protocol.resource_type import ResourceType
 
 _OTHER_RESOURCES = {
     ResourceType.CLIENT_METRICS: (ConfigSource.CLIENT_METRICS, CLIENT_METRICS_CONFIGS),

@@ -12,12 +12,12 @@ from typing import Any
 from quorumd.errors import ErrorCode
 from quorumd.node.api.context import ApiContext
 from quorumd.node.api.controller_table import CONTROLLER_APIS, ControllerApi
-from quorumd.node.api.response_errors import errors_in
 from quorumd.node.controller.alter_partition_order import ConnectionOrder
 from quorumd.node.sessions.router import Route
 from quorumd.node.sessions.server_session import Session
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.alter_partition_request import AlterPartitionRequest
+from quorumd.protocol.response_errors import errors_in
 from quorumd.protocol.wire import Message
 
 logger = logging.getLogger("quorumd.controller")
@@ -63,7 +63,7 @@ class ControllerApis:
             options = {**options, "comes_from_broker": session.comes_from_broker}
         plan = api.plan(self._controller, request.message, request.api_version, **options)
         response = plan.response
-        for error in errors_in(response):
+        for error, _ in errors_in(response):
             self._statistics.count_error(request.api_key, error)
         if not plan.records and plan.prepared is None:
             if api.needs_read_confirmation:

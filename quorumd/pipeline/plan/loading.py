@@ -13,7 +13,7 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from quorumd.controller.cluster_image import ClusterImage, ResourceType
+from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.configs import CORDONED_LOG_DIRS
 from quorumd.errors import (
     ConfigError,
@@ -35,6 +35,7 @@ from quorumd.pipeline.source.tasks import File, Piece, files_of, segments_of
 from quorumd.protocol import record_batch
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.primitives import read_uvarint
+from quorumd.protocol.resource_type import ResourceType
 
 if TYPE_CHECKING:
     from quorumd.client.admin import AdminClient

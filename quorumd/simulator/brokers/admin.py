@@ -8,13 +8,7 @@ from functools import partial
 from random import Random
 from typing import Final
 
-from quorumd.controller.cluster_image import (
-    ALL_BROKERS,
-    MIN_INSYNC_REPLICAS,
-    UNCLEAN_ELECTION,
-    ResourceType,
-    Topic,
-)
+from quorumd.controller.cluster_image import ALL_BROKERS, MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION, Topic
 from quorumd.controller.partition import PartitionId
 from quorumd.controller.reassignment import original_replicas_of
 from quorumd.errors import ErrorCode
@@ -28,10 +22,11 @@ from quorumd.protocol.messages import (
     incremental_alter_configs_request,
     list_partition_reassignments_request,
 )
+from quorumd.protocol.resource_type import ResourceType
+from quorumd.protocol.response_errors import errors_in
 from quorumd.protocol.wire import Message
 from quorumd.simulator.brokers.observation import Observation
 from quorumd.simulator.brokers.options import BrokerOptions
-from quorumd.simulator.brokers.request_channel import errors_in
 from quorumd.simulator.environment.event_heap import EventHeap, Process, Scheduled
 from quorumd.simulator.environment.network import SimulatedNetwork
 from quorumd.simulator.workload.request_connection import RequestConnection
@@ -123,7 +118,7 @@ class Administrator:
         if message is None:
             self.counters[f"{name}: no answer"] += 1
         else:
-            for code in errors_in(message):
+            for code in [code for code, _ in errors_in(message)] or [ErrorCode.NONE]:
                 self.counters[f"{name}: {ErrorCode(code).name}"] += 1
             self._observation.admin_request_completed(request, message)
             self._revertible = rejected_cancel(request, message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from quorumd.controller.cluster_image import MIN_INSYNC_REPLICAS, ResourceType
+from quorumd.controller.cluster_image import MIN_INSYNC_REPLICAS
 from quorumd.controller.partition import RECOVERING, Partition, PartitionId
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
@@ -20,6 +20,7 @@ from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecor
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.record_batch import headers, values
+from quorumd.protocol.resource_type import ResourceType
 from quorumd.protocol.wire import Message
 from quorumd.simulator.brokers.broker import Broker
 from quorumd.simulator.brokers.checkers import all_checkers

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from quorumd.errors import ErrorCode
 from quorumd.ports import Network
+from quorumd.protocol.response_errors import errors_in
 from quorumd.protocol.wire import Message
 from quorumd.simulator.environment.event_heap import EventHeap, Process, Scheduled
 from quorumd.simulator.workload.request_connection import RequestConnection
@@ -65,22 +66,8 @@ class Channel:
         if self._timer is not None:
             self._timer.cancel()
         self.is_waiting = False
-        if message is None or ErrorCode.NOT_CONTROLLER in errors_in(message):
+        if message is None or any(code == ErrorCode.NOT_CONTROLLER for code, _ in errors_in(message)):
             # A node that leads again refuses ISR changes over a connection older than its leadership, which may hold
             # outdated requests: reconnect.
             self.close()
         done(message)
-
-
-def errors_in(message: object) -> list[int]:
-    """Return all error codes of a response, at the top level and of its parts."""
-    if isinstance(message, list):
-        return [code for part in message for code in errors_in(part)]
-    own: list[int] = []
-    for slot in getattr(message, "__slots__", ()):
-        value = getattr(message, slot)
-        if slot == "error_code":
-            own.append(value)
-        elif isinstance(value, list):
-            own += errors_in(value)
-    return own

@@ -6,8 +6,8 @@ import asyncio
 
 from quorumd.client.connection import NodeConnection
 from quorumd.errors import ErrorCode, RequestFailed
+from quorumd.protocol.response_errors import errors_in
 from quorumd.protocol.wire import Message
-from quorumd.simulator.brokers.request_channel import errors_in
 
 Address = tuple[str, int]
 
@@ -34,7 +34,7 @@ class Channel:
         except (RequestFailed, TimeoutError):
             self.close()
             return None
-        if ErrorCode.NOT_CONTROLLER in errors_in(response):
+        if any(code == ErrorCode.NOT_CONTROLLER for code, _ in errors_in(response)):
             # Like brokers, since a leader rejects AlterPartition on connections older than its leadership.
             self.close()
         return response

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from quorumd.controller.cluster_image import ResourceType
 from quorumd.controller.config_table import (
     BROKER_CONFIGS,
     CLIENT_METRICS_CONFIGS,
@@ -21,6 +20,7 @@ from quorumd.controller.config_table import (
     ConfigDefinition,
     ConfigType,
 )
+from quorumd.protocol.resource_type import ResourceType
 
 DATA = Path(__file__).parents[1] / "data"
 SET, DELETE, APPEND, SUBTRACT = range(4)

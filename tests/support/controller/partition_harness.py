@@ -8,7 +8,7 @@ from typing import Any
 from quorumd.controller.alter_partition import plan_alter_partition
 from quorumd.controller.broker import Broker
 from quorumd.controller.broker_heartbeat import plan_broker_heartbeat
-from quorumd.controller.cluster_image import ELR_VERSION, MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION, ResourceType
+from quorumd.controller.cluster_image import ELR_VERSION, MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION
 from quorumd.controller.config_effects import plan_effects
 from quorumd.controller.controller import Controller, ControllerSettings
 from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, partition_record
@@ -31,6 +31,7 @@ from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRe
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
+from quorumd.protocol.resource_type import ResourceType
 
 TOPIC = "moved"
 TOPIC_ID = KafkaUuid(b"the topic's id..")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from random import Random
 
-from quorumd.controller.cluster_image import ClusterImage, ResourceType
+from quorumd.controller.cluster_image import ClusterImage
 from quorumd.log import LogSettings
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node.identity.cluster_identity import ClusterIdentity
@@ -17,6 +17,7 @@ from quorumd.node.tick import Tick
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch
+from quorumd.protocol.resource_type import ResourceType
 from quorumd.protocol.wire import Message
 from quorumd.simulator.environment.clock import SimulatedClock
 from quorumd.simulator.environment.disk import SimulatedDisk

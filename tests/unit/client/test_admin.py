@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 
 from quorumd.client import cluster_client
-from quorumd.client.admin import AdminClient, ResourceType
+from quorumd.client.admin import AdminClient
 from quorumd.client.cluster_client import Leader
 from quorumd.errors import ErrorCode, RequestFailed, UnsupportedVersion
 from quorumd.ids import METADATA_TOPIC
@@ -38,6 +38,7 @@ from quorumd.protocol.messages.incremental_alter_configs_response import (
     IncrementalAlterConfigsResponse,
 )
 from quorumd.protocol.messages.metadata_response import MetadataResponse, MetadataResponseBroker
+from quorumd.protocol.resource_type import ResourceType
 from quorumd.protocol.wire import Message
 from tests.support.client.fake_node import ALL_APIS, ByteServer, FakeNode
 

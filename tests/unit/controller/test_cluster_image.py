@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from quorumd.controller.cluster_image import METADATA_VERSION, ClusterImage, Resource, ResourceType
+from quorumd.controller.cluster_image import METADATA_VERSION, ClusterImage, Resource
 from quorumd.controller.undo_log import UndoEntry, undo
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.no_op_record import NoOpRecord
+from quorumd.protocol.resource_type import ResourceType
 
 GROUP: Resource = (int(ResourceType.GROUP), "g")
 

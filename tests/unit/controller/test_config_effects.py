@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from quorumd.controller.cluster_image import ALL_BROKERS, MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION, ResourceType
+from quorumd.controller.cluster_image import ALL_BROKERS, MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION
 from quorumd.controller.config_effects import plan_effects
 from quorumd.controller.partition import NO_LEADER, RECOVERING, Partition
 from quorumd.controller.partition_change import PartitionChange
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
+from quorumd.protocol.resource_type import ResourceType
 from tests.support.controller.partition_harness import TOPIC, WHERE, PartitionHarness
 
 OF_TOPIC = (int(ResourceType.TOPIC), TOPIC)

@@ -8,12 +8,12 @@ from quorumd.controller.cluster_image import (
     METADATA_VERSION,
     ClusterImage,
     Resource,
-    ResourceType,
 )
 from quorumd.controller.configs import ApiError, plan_incremental, plan_replacement
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
+from quorumd.protocol.resource_type import ResourceType
 
 BROKER: Resource = (int(ResourceType.BROKER), "7")
 GROUP: Resource = (int(ResourceType.GROUP), "g")

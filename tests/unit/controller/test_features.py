@@ -11,7 +11,6 @@ from quorumd.controller.cluster_image import (
     KRAFT_VERSION,
     METADATA_VERSION,
     MIN_INSYNC_REPLICAS,
-    ResourceType,
 )
 from quorumd.controller.controller_registration import plan_unregister_controller
 from quorumd.controller.features import plan_update_features
@@ -23,6 +22,7 @@ from quorumd.protocol.messages.register_controller_record import ControllerFeatu
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.messages.unregister_controller_request import UnregisterControllerRequest
 from quorumd.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from quorumd.protocol.resource_type import ResourceType
 from tests.support.controller.partition_harness import TOPIC_ID, PartitionHarness
 
 INCARNATION = KafkaUuid(b"some incarnation")

@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from quorumd.controller.broker import UNASSIGNED
-from quorumd.controller.cluster_image import ResourceType
 from quorumd.controller.controller import ControllerSettings
 from quorumd.controller.partition import Partition
 from quorumd.controller.topic_creation import plan_create_topics
@@ -11,6 +10,7 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC, ZERO_UUID
 from quorumd.protocol.codec import encode
 from quorumd.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from quorumd.protocol.resource_type import ResourceType
 from tests.support.controller.topic_harness import TopicHarness, a_broker, directory_of, wanted
 
 BROKERS = (a_broker(1), a_broker(2), a_broker(3), a_broker(4, fenced=True), a_broker(5, draining=True))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from quorumd.controller.cluster_image import ELR_VERSION, METADATA_VERSION, ResourceType
+from quorumd.controller.cluster_image import ELR_VERSION, METADATA_VERSION
 from quorumd.controller.partition import Partition, PartitionId, partition_record
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
@@ -20,6 +20,7 @@ from quorumd.protocol.messages import (
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
+from quorumd.protocol.resource_type import ResourceType
 from tests.support.node.api_harness import ApiHarness
 from tests.support.node.recording_session import DecodingSession, RecordingSession, request_of
 
