@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from quorumd.controller.config_table import CLIENT_METRICS_CONFIGS
-from quorumd.controller.config_values import InvalidConfig, parse_value, quoted, split_like_java
+from quorumd.controller.config_values import parse_value, quoted, split_like_java
+from quorumd.controller.request_error import RequestError, invalid_config
 from quorumd.errors import ErrorCode
 
 INTERVAL: Final = "interval.ms"
@@ -27,19 +28,19 @@ _JAVA_CLASSES: Final = re.compile(r"\\[pP](\{\w+\}|[A-Z])")
 
 
 def validate_client_metrics_configs(configs: Mapping[str, str]) -> None:
-    """Check the configs of a client metrics subscription. Raises InvalidConfig."""
+    """Check the configs of a client metrics subscription. Raises RequestError."""
     for name in configs:
         if name not in CLIENT_METRICS_CONFIGS:
-            raise InvalidConfig(
-                f"Unknown client metrics config {quoted(name)}; known configs: {', '.join(CLIENT_METRICS_CONFIGS)}.",
+            raise RequestError(
                 ErrorCode.INVALID_REQUEST,
+                f"Unknown client metrics config {quoted(name)}; known configs: {', '.join(CLIENT_METRICS_CONFIGS)}.",
             )
     values = {name: parse_value(name, CLIENT_METRICS_CONFIGS[name], text) for name, text in configs.items()}
     interval = values.get(INTERVAL)
     if isinstance(interval, int) and not MIN_INTERVAL_MS <= interval <= MAX_INTERVAL_MS:
-        raise InvalidConfig(
-            f"{INTERVAL} is {interval}; it must be from {MIN_INTERVAL_MS} to {MAX_INTERVAL_MS}.",
+        raise RequestError(
             ErrorCode.INVALID_REQUEST,
+            f"{INTERVAL} is {interval}; it must be from {MIN_INTERVAL_MS} to {MAX_INTERVAL_MS}.",
         )
     patterns = values.get(MATCH)
     if isinstance(patterns, list):
@@ -50,11 +51,11 @@ def validate_client_metrics_configs(configs: Mapping[str, str]) -> None:
 def _check_pattern(pattern: str) -> None:
     parts = split_like_java(pattern, "=")
     if len(parts) != 2 or parts[0].strip() not in SELECTORS:
-        raise InvalidConfig(
+        raise invalid_config(
             f"Invalid pattern {quoted(pattern)} in {MATCH}: expected NAME=PATTERN, where NAME is one of "
             f"{', '.join(SELECTORS)}."
         )
     try:
         re.compile(_JAVA_CLASSES.sub("x", parts[1].strip()))
     except re.error as error:
-        raise InvalidConfig(f"Invalid regular expression {quoted(pattern)} in {MATCH}: {error}.") from None
+        raise invalid_config(f"Invalid regular expression {quoted(pattern)} in {MATCH}: {error}.") from None

@@ -8,9 +8,10 @@ from typing import TypeVar
 
 from quorumd.controller.cluster_image import Resource
 from quorumd.controller.config_effects import plan_effects
-from quorumd.controller.configs import ApiError, plan_incremental, plan_replacement
+from quorumd.controller.configs import plan_incremental, plan_replacement
 from quorumd.controller.controller import Controller
 from quorumd.controller.controller_result import ControllerResult
+from quorumd.controller.request_error import RequestError
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages import alter_configs_response, incremental_alter_configs_response
 from quorumd.protocol.messages.alter_configs_request import AlterConfigsRequest
@@ -23,12 +24,12 @@ C = TypeVar("C")
 _SUPPORTED = frozenset(
     {ResourceType.TOPIC, ResourceType.BROKER, ResourceType.CLIENT_METRICS, ResourceType.GROUP}
 )
-_DUPLICATE = ApiError(
+_DUPLICATE = RequestError(
     ErrorCode.INVALID_REQUEST, "The request names this resource more than once; none of its changes was made."
 )
 """The one response for all changes of that resource, as Kafka's controllers give it."""
 
-_Outcome = tuple[Resource, ApiError | None]
+_Outcome = tuple[Resource, RequestError | None]
 
 
 def plan_incremental_alter_configs(
@@ -89,7 +90,7 @@ def plan_alter_configs(
 
 
 def _plan_resources(
-    changes: Sequence[tuple[Resource, C]], plan: Callable[[Resource, C], list[ConfigRecord] | ApiError]
+    changes: Sequence[tuple[Resource, C]], plan: Callable[[Resource, C], list[ConfigRecord] | RequestError]
 ) -> tuple[list[_Outcome], list[ConfigRecord]]:
     """Why each resource was refused, if it was, and the records of the others."""
     times = Counter(resource for resource, _ in changes)
@@ -103,7 +104,7 @@ def _plan_resources(
                 outcomes.append((resource, _DUPLICATE))
             continue
         planned = plan(resource, change)
-        if isinstance(planned, ApiError):
+        if isinstance(planned, RequestError):
             outcomes.append((resource, planned))
         else:
             outcomes.append((resource, None))
@@ -117,5 +118,5 @@ def _with_effects(
     return [] if validate_only else [*records, *plan_effects(controller, records)]
 
 
-def _error(refusal: ApiError | None) -> tuple[int, str | None]:
+def _error(refusal: RequestError | None) -> tuple[int, str | None]:
     return (0, None) if refusal is None else (int(refusal.error), refusal.message)

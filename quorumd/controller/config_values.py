@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from quorumd.controller.config_table import ConfigDefinition, ConfigType
-from quorumd.errors import ErrorCode
+from quorumd.controller.request_error import invalid_config
 
 Value = bool | int | float | str | list[str] | None
 
@@ -34,27 +34,19 @@ _SECONDS: Final = {"D": 86_400, "H": 3600, "M": 60, "S": 1}
 _SHOWN_CHARACTERS: Final = 64
 
 
-class InvalidConfig(Exception):
-    """Invalid configs: a message, and Kafka's error code for them."""
-
-    def __init__(self, message: str, error: ErrorCode = ErrorCode.INVALID_CONFIG) -> None:
-        super().__init__(message)
-        self.error = error
-
-
 def quoted(text: str) -> str:
     """Quote a name or value for an error message, shortened so that the message fits a wire string."""
     return repr(text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "...")
 
 
 def parse_value(name: str, definition: ConfigDefinition, text: str) -> Value:
-    """Parse and check a value. Raises InvalidConfig."""
+    """Parse and check a value. Raises RequestError."""
     stripped = text.strip(_STRIPPED)
     value, problem = _parse(definition.type, stripped)
     if problem is None and definition.rule:
         problem = _check_rule(definition.rule, value)
     if problem is not None:
-        raise InvalidConfig(f"{quoted(name)}, set to {quoted(text)}, {problem}.")
+        raise invalid_config(f"{quoted(name)}, set to {quoted(text)}, {problem}.")
     return value
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 
 from quorumd.controller.client_metrics_configs import validate_client_metrics_configs
@@ -23,9 +22,10 @@ from quorumd.controller.config_table import (
     TOPIC_CONFIGS,
     ConfigType,
 )
-from quorumd.controller.config_values import InvalidConfig, parse_value, quoted, split_like_java
+from quorumd.controller.config_values import parse_value, quoted, split_like_java
 from quorumd.controller.group_configs import validate_group_configs
 from quorumd.controller.record_versions import CORDONED_SINCE
+from quorumd.controller.request_error import RequestError, invalid_config
 from quorumd.controller.topic_configs import validate_topic_configs
 from quorumd.controller.topic_names import invalid_name_reason
 from quorumd.errors import ErrorCode
@@ -55,29 +55,21 @@ class ConfigOperation(IntEnum):
     SUBTRACT = 3
 
 
-@dataclass(slots=True)
-class ApiError:
-    """Why a resource of a request was not changed."""
-
-    error: ErrorCode
-    message: str
-
-
-def check_resource(image: ClusterImage, resource: Resource) -> ApiError | None:
+def check_resource(image: ClusterImage, resource: Resource) -> RequestError | None:
     """Return the error if configs of this resource cannot be described."""
     error = _check_name(resource) or _check_existence(image, resource)
     if error is not None and error.error is ErrorCode.UNSUPPORTED_VERSION:
-        return ApiError(ErrorCode.INVALID_REQUEST, error.message)
+        return RequestError(ErrorCode.INVALID_REQUEST, error.message)
     return error
 
 
-def _check_name(resource: Resource) -> ApiError | None:
+def _check_name(resource: Resource) -> RequestError | None:
     """Return the error if the resource type or name is invalid."""
     kind, name = resource
     if kind == ResourceType.BROKER:
         if name == "" or _is_node_id(name):
             return None
-        return ApiError(
+        return RequestError(
             ErrorCode.INVALID_REQUEST,
             f"Invalid broker name {quoted(name)}: expected a node id, or an empty name for all brokers.",
         )
@@ -85,22 +77,22 @@ def _check_name(resource: Resource) -> ApiError | None:
         problem = invalid_name_reason(name)
         if problem is None:
             return None
-        return ApiError(ErrorCode.INVALID_TOPIC if name else ErrorCode.INVALID_REQUEST, problem)
+        return RequestError(ErrorCode.INVALID_TOPIC if name else ErrorCode.INVALID_REQUEST, problem)
     if kind in (ResourceType.GROUP, ResourceType.CLIENT_METRICS):
         if name and not _is_too_long(name):
             return None
-        return ApiError(
+        return RequestError(
             ErrorCode.INVALID_REQUEST,
             f"A group or client metrics name must have 1 to {MAX_TEXT_BYTES} bytes.",
         )
-    return ApiError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported config resource type {kind}.")
+    return RequestError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported config resource type {kind}.")
 
 
-def _check_existence(image: ClusterImage, resource: Resource) -> ApiError | None:
+def _check_existence(image: ClusterImage, resource: Resource) -> RequestError | None:
     kind, name = resource
     if kind != _TOPIC or name in image.topic_ids:
         return None
-    return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic {quoted(name)} does not exist.")
+    return RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic {quoted(name)} does not exist.")
 
 
 def plan_incremental(
@@ -109,7 +101,7 @@ def plan_incremental(
     operations: Sequence[tuple[str, int, str | None]],
     has_remote_storage: bool = False,
     comes_from_broker: bool = False,
-) -> list[ConfigRecord] | ApiError:
+) -> list[ConfigRecord] | RequestError:
     """Plan the records of (name, ConfigOperation, value) triples of one resource, all or none.
 
     APPEND and SUBTRACT treat the value as a comma separated list and write no record if the list does not change.
@@ -124,7 +116,7 @@ def plan_incremental(
         return error
     current = image.config(resource)
     records_or_error = plan_operations(current, resource, operations, has_remote_storage)
-    if isinstance(records_or_error, ApiError):
+    if isinstance(records_or_error, RequestError):
         return records_or_error
     if resource[0] == _BROKER and not comes_from_broker:
         error = _check_cordons_are_fewer(current.get(CORDONED_LOG_DIRS), records_or_error)
@@ -136,7 +128,7 @@ def plan_operations(
     resource: Resource,
     operations: Sequence[tuple[str, int, str | None]],
     has_remote_storage: bool,
-) -> list[ConfigRecord] | ApiError:
+) -> list[ConfigRecord] | RequestError:
     """Plan like `plan_incremental`, for a resource with these configs that may not exist yet. The last of several
     operations on the same config wins."""
     if len(operations) > 1:
@@ -154,8 +146,8 @@ def plan_operations(
             else:
                 changed[name] = record.value
         _validate(resource[0], changed, current, has_remote_storage)
-    except InvalidConfig as invalid:
-        return ApiError(invalid.error, str(invalid))
+    except RequestError as invalid:
+        return invalid
     return records
 
 
@@ -165,7 +157,7 @@ def plan_replacement(
     values: Sequence[tuple[str, str | None]],
     has_remote_storage: bool = False,
     comes_from_broker: bool = False,
-) -> list[ConfigRecord] | ApiError:
+) -> list[ConfigRecord] | RequestError:
     """Plan the records that make `values` the only configs of the resource (AlterConfigs)."""
     named = {name for name, _ in values}
     operations: list[tuple[str, int, str | None]] = [
@@ -179,7 +171,7 @@ def _validate(
     kind: int, configs: Mapping[str, str], previous: Mapping[str, str], has_remote_storage: bool
 ) -> None:
     """Check configs as Kafka's controllers do; broker configs are checked by the forwarding broker. Raises
-    InvalidConfig."""
+    RequestError."""
     if kind == _TOPIC:
         validate_topic_configs(configs, previous, has_remote_storage)
     elif kind == ResourceType.GROUP:
@@ -191,17 +183,17 @@ def _validate(
 def _plan_operation(
     current: dict[str, str], resource: Resource, name: str, operation: int, value: str | None
 ) -> ConfigRecord | None:
-    """Plan the record of one operation, None if nothing changes. Raises InvalidConfig."""
+    """Plan the record of one operation, None if nothing changes. Raises RequestError."""
     if _is_too_long(name):
-        raise InvalidConfig(f"A config name must have at most {MAX_TEXT_BYTES} bytes.")
+        raise invalid_config(f"A config name must have at most {MAX_TEXT_BYTES} bytes.")
     if operation == ConfigOperation.DELETE or (operation == ConfigOperation.SET and value is None):
         return ConfigRecord(*resource, name, None)
     if value is None:
-        raise InvalidConfig(f"Null cannot be appended to {quoted(name)} or subtracted from it.")
+        raise invalid_config(f"Null cannot be appended to {quoted(name)} or subtracted from it.")
     if operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
         known = _DEFINITIONS[resource[0]].get(name)
         if known is None or known.type is not ConfigType.LIST:
-            raise InvalidConfig(
+            raise invalid_config(
                 f"{quoted(name)} is not a list config; APPEND and SUBTRACT require one. Use SET."
             )
         current_value = current.get(name)
@@ -211,9 +203,9 @@ def _plan_operation(
         if value == current_value:
             return None
     elif operation != ConfigOperation.SET:
-        raise InvalidConfig(f"Unknown operation {operation} for {quoted(name)}.", ErrorCode.INVALID_REQUEST)
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"Unknown operation {operation} for {quoted(name)}.")
     if _is_too_long(value):
-        raise InvalidConfig(f"The value of {quoted(name)} is longer than {MAX_TEXT_BYTES} bytes.")
+        raise invalid_config(f"The value of {quoted(name)} is longer than {MAX_TEXT_BYTES} bytes.")
     if resource[0] == _BROKER and name in (MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION):
         # The default for topics must be valid for topics.
         parse_value(name, BROKER_CONFIGS[name], value)
@@ -222,13 +214,13 @@ def _plan_operation(
 
 def _check_cordons_are_known(
     image: ClusterImage, operations: Sequence[tuple[str, int, str | None]]
-) -> ApiError | None:
+) -> RequestError | None:
     """Return the error below the metadata version from which brokers report cordoned directories (KIP-1066)."""
     if image.metadata_version >= CORDONED_SINCE or all(
         name != CORDONED_LOG_DIRS for name, _, _ in operations
     ):
         return None
-    return ApiError(
+    return RequestError(
         ErrorCode.INVALID_CONFIG,
         f"{CORDONED_LOG_DIRS} needs {METADATA_VERSION} {CORDONED_SINCE} (4.3-IV0) or higher, but the "
         f"cluster is at {image.metadata_version}; upgrade it first.",
@@ -237,7 +229,7 @@ def _check_cordons_are_known(
 
 def _check_cordons_are_fewer(
     current: str | None, records_or_error: Sequence[ConfigRecord]
-) -> ApiError | None:
+) -> RequestError | None:
     """Return the error if an entry is added: controllers know the ids of log directories, not their paths, so without
     the broker's check they can only remove entries, as in Kafka."""
     for record in records_or_error:
@@ -247,7 +239,7 @@ def _check_cordons_are_fewer(
             _directories(current) if current is not None else ()
         )
         if added:
-            return ApiError(
+            return RequestError(
                 ErrorCode.INVALID_CONFIG,
                 f"Controllers can only remove entries from {CORDONED_LOG_DIRS}; add {quoted(sorted(added)[0])} "
                 "through a broker, which checks the path.",
@@ -259,24 +251,24 @@ def _directories(value: str) -> list[str]:
     return _COMMA.split(value.strip())
 
 
-def _check_one_broker(operations: Sequence[tuple[str, int, str | None]]) -> ApiError | None:
+def _check_one_broker(operations: Sequence[tuple[str, int, str | None]]) -> RequestError | None:
     if all(name != MIN_INSYNC_REPLICAS or value is None for name, _, value in operations):
         return None
-    return ApiError(
+    return RequestError(
         ErrorCode.INVALID_CONFIG,
         f"{MIN_INSYNC_REPLICAS} cannot be set for a single broker while {ELR_VERSION} is enabled, since brokers and "
         "controllers must agree on it; set it for all brokers or for topics.",
     )
 
 
-def _check_all_brokers(operations: Sequence[tuple[str, int, str | None]]) -> ApiError | None:
+def _check_all_brokers(operations: Sequence[tuple[str, int, str | None]]) -> RequestError | None:
     """Return the error if the cluster-wide value is deleted: each broker would fall back to its properties file."""
     if all(
         name != MIN_INSYNC_REPLICAS or operation != ConfigOperation.DELETE
         for name, operation, _ in operations
     ):
         return None
-    return ApiError(
+    return RequestError(
         ErrorCode.INVALID_CONFIG,
         f"The cluster-wide {MIN_INSYNC_REPLICAS} cannot be removed while {ELR_VERSION} is enabled, since brokers and "
         "controllers must agree on it; set it to 1, the built-in default.",

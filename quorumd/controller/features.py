@@ -18,6 +18,7 @@ from quorumd.controller.controller import Controller
 from quorumd.controller.controller_result import ControllerResult
 from quorumd.controller.metadata_versions import SUPPORTED_FEATURES, changes_records, unmet_dependencies
 from quorumd.controller.partition import PartitionId
+from quorumd.controller.request_error import RequestError
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages import update_features_response as wire
 from quorumd.protocol.messages.clear_elr_record import ClearElrRecord
@@ -40,10 +41,6 @@ class UpgradeType(IntEnum):
     UNSAFE_DOWNGRADE = 3
 
 
-class _UpdateError(Exception):
-    """The error message of a rejected update."""
-
-
 def plan_update_features(
     controller: Controller, message: UpdateFeaturesRequest, version: int
 ) -> ControllerResult:
@@ -62,7 +59,7 @@ def plan_update_features(
     for update in message.feature_updates:
         try:
             records += _plan_update(controller, update, _upgrade_type(update, version), levels)
-        except _UpdateError as error:
+        except RequestError as error:
             problems.append(
                 f"Invalid update version {update.max_version_level} for feature {update.feature}. {error}"
             )
@@ -80,7 +77,7 @@ def plan_update_features(
 def _plan_update(
     controller: Controller, update: FeatureUpdateKey, upgrade_type: UpgradeType, levels: Mapping[str, int]
 ) -> list[Message]:
-    """Plan the records of one update. `levels`: all levels after all updates. Raises _UpdateError."""
+    """Plan the records of one update. `levels`: all levels after all updates. Raises RequestError."""
     image, name, level = controller.image, update.feature, update.max_version_level
     current = finalized_level(image, name)
     if level == current:
@@ -89,10 +86,10 @@ def _plan_update(
     _check_controllers(controller, name, level)
     _check_upgrade_type(current, level, upgrade_type, name)
     for needed, minimum in unmet_dependencies(name, level, levels):
-        raise _UpdateError(f"It requires {needed} {minimum} or higher, not {levels.get(needed, 0)}.")
+        raise _invalid_update(f"It requires {needed} {minimum} or higher, not {levels.get(needed, 0)}.")
     if name == METADATA_VERSION and changes_records(current, level):
         # This holds for an unsafe downgrade too: a reader of the log from its start meets those records.
-        raise _UpdateError(
+        raise _invalid_update(
             f"{name} is {current}, and the metadata log may hold records that {level} does not know; neither a safe "
             "nor an unsafe downgrade is supported."
         )
@@ -113,18 +110,18 @@ def _upgrade_type(update: FeatureUpdateKey, version: int) -> UpgradeType:
     try:
         return UpgradeType(update.upgrade_type)
     except ValueError:
-        raise _UpdateError(
+        raise _invalid_update(
             f"Unknown upgrade type {update.upgrade_type}; expected 1 (upgrade), 2 (safe downgrade) or 3 (unsafe "
             "downgrade)."
         ) from None
 
 
 def _check_supported(image: ClusterImage, name: str, level: int) -> None:
-    """Check that this node and every registered broker support the level. Raises _UpdateError."""
+    """Check that this node and every registered broker support the level. Raises RequestError."""
     supported = next((feature for feature in SUPPORTED_FEATURES if feature.name == name), None)
     if supported is None:
         known = ", ".join(feature.name for feature in SUPPORTED_FEATURES)
-        raise _UpdateError(f"The controllers do not support this feature; supported features: {known}.")
+        raise _invalid_update(f"The controllers do not support this feature; supported features: {known}.")
     _check_range("The active controller", level, supported.lowest, supported.highest)
     for _, broker in sorted(image.brokers.items()):
         # A feature that a broker does not list is supported at level 0 only.
@@ -137,20 +134,20 @@ def _check_supported(image: ClusterImage, name: str, level: int) -> None:
 def _check_controllers(controller: Controller, name: str, level: int) -> None:
     """Check as Kafka does that all voters are registered and every registered controller supports the level.
 
-    Observers count, since they read the log; one that is permanently gone must be unregistered. Raises _UpdateError.
+    Observers count, since they read the log; one that is permanently gone must be unregistered. Raises RequestError.
     """
     registered = controller.image.controllers
     for controller_id, other in sorted(registered.items()):
         try:
             _check_range(f"Controller {controller_id}", level, *other.features.get(name, (0, 0)))
-        except _UpdateError as error:
+        except RequestError as error:
             remedy = (
                 f"if it is permanently gone, remove it with `quorumd controllers unregister {controller_id}`"
             )
-            raise _UpdateError(f"{error} Upgrade it, or {remedy}.") from None
+            raise _invalid_update(f"{error} Upgrade it, or {remedy}.") from None
     missing = [voter for voter in controller.other_voters() if voter not in registered]
     if missing:
-        raise _UpdateError(
+        raise _invalid_update(
             f"Controller {missing[0]} has not registered; start it, or remove it from the voters."
         )
 
@@ -158,19 +155,21 @@ def _check_controllers(controller: Controller, name: str, level: int) -> None:
 def _check_range(node: str, level: int, lowest: int, highest: int) -> None:
     if not lowest <= level <= highest:
         if highest == 0:
-            raise _UpdateError(f"{node} does not support this feature.")
-        raise _UpdateError(f"{node} supports only versions {lowest} to {highest}.")
+            raise _invalid_update(f"{node} does not support this feature.")
+        raise _invalid_update(f"{node} supports only versions {lowest} to {highest}.")
 
 
 def _check_upgrade_type(current: int, level: int, upgrade_type: UpgradeType, name: str) -> None:
     if name == KRAFT_VERSION:
-        raise _UpdateError(f"{name} is {current} since the cluster was formatted, and cannot be downgraded.")
+        raise _invalid_update(
+            f"{name} is {current} since the cluster was formatted, and cannot be downgraded."
+        )
     if level < current and upgrade_type is UpgradeType.UPGRADE:
-        raise _UpdateError(
+        raise _invalid_update(
             f"{name} is {current}; lowering it requires upgrade type safe downgrade or unsafe downgrade."
         )
     if level > current and upgrade_type is not UpgradeType.UPGRADE:
-        raise _UpdateError(f"{name} is {current}; {level} is not a downgrade.")
+        raise _invalid_update(f"{name} is {current}; {level} is not a downgrade.")
 
 
 def _switch_elr(controller: Controller, level: int) -> list[Message]:
@@ -222,3 +221,7 @@ def default_min_isr_records(image: ClusterImage, value: int) -> list[Message]:
     if MIN_INSYNC_REPLICAS in image.config(ALL_BROKERS):
         return []
     return [ConfigRecord(*ALL_BROKERS, MIN_INSYNC_REPLICAS, str(value))]
+
+
+def _invalid_update(message: str) -> RequestError:
+    return RequestError(ErrorCode.INVALID_UPDATE_VERSION, message)

@@ -7,13 +7,13 @@ from typing import Final
 
 from quorumd.controller.config_table import BROKER_CONFIGS, GROUP_CONFIGS
 from quorumd.controller.config_values import (
-    InvalidConfig,
     Value,
     default_value,
     parse_value,
     quoted,
     split_list,
 )
+from quorumd.controller.request_error import invalid_config
 
 ASSIGNOR_NAME: Final = "streams.assignor.name"
 DEAD_LETTER_TOPIC: Final = "errors.deadletterqueue.topic.name"
@@ -36,12 +36,12 @@ _ASSIGNORS: Final = split_list(BROKER_CONFIGS["group.streams.assignors"].default
 
 
 def validate_group_configs(configs: Mapping[str, str]) -> None:
-    """Check the configs of a group. Raises InvalidConfig."""
+    """Check the configs of a group. Raises RequestError."""
     values: dict[str, Value] = {}
     for name, text in configs.items():
         definition = GROUP_CONFIGS.get(name)
         if definition is None:
-            raise InvalidConfig(
+            raise invalid_config(
                 f"Unknown group config {quoted(name)}; delete it, or use a name from Kafka's documentation."
             )
         value = values[name] = parse_value(name, definition, text)
@@ -49,21 +49,21 @@ def validate_group_configs(configs: Mapping[str, str]) -> None:
         if isinstance(value, int) and (
             (minimum is not None and value < minimum) or (maximum is not None and value > maximum)
         ):
-            raise InvalidConfig(f"{name} is {value}: it must be {_range(minimum, maximum)}.")
+            raise invalid_config(f"{name} is {value}: it must be {_range(minimum, maximum)}.")
     for protocol in PROTOCOLS:
         _check_timeouts(values, protocol)
     assignor = values.get(ASSIGNOR_NAME)
     if assignor is not None and assignor not in _ASSIGNORS:
-        raise InvalidConfig(
+        raise invalid_config(
             f"{ASSIGNOR_NAME} is {quoted(str(assignor))}: it must be one of {', '.join(_ASSIGNORS)}."
         )
     if str(values.get(DEAD_LETTER_TOPIC, "")).startswith(INTERNAL_PREFIX):
-        raise InvalidConfig(
+        raise invalid_config(
             f"{DEAD_LETTER_TOPIC} must not begin with {INTERNAL_PREFIX}, as internal topics do."
         )
     tags = values.get(RACK_TAGS)
     if isinstance(tags, list) and len(set(tags)) != len(tags):
-        raise InvalidConfig(f"{RACK_TAGS} must not contain duplicate tags.")
+        raise invalid_config(f"{RACK_TAGS} must not contain duplicate tags.")
 
 
 def _check_timeouts(values: dict[str, Value], protocol: str) -> None:
@@ -72,7 +72,7 @@ def _check_timeouts(values: dict[str, Value], protocol: str) -> None:
         return
     session, heartbeat = _int_value(values, session_name), _int_value(values, heartbeat_name)
     if session <= heartbeat:
-        raise InvalidConfig(
+        raise invalid_config(
             f"{session_name} is {session}: it must be more than {heartbeat_name}, {heartbeat}."
         )
 

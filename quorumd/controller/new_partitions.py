@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from quorumd.controller.controller import Controller
 from quorumd.controller.partition import Partition, PartitionId, Replicas, partition_record
 from quorumd.controller.placement import Placement
+from quorumd.controller.request_error import RequestError
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.partition_record import PartitionRecord
@@ -23,31 +24,23 @@ MAX_PARTITIONS_PER_REQUEST = 10_000
 """Limit of partitions that one request creates, as in Kafka."""
 
 
-class TopicError(Exception):
-    """The error of one topic in a request."""
-
-    def __init__(self, error: ErrorCode, text: str) -> None:
-        super().__init__(text)
-        self.error = error
-
-
 def free_space_for(partitions: int, replication_factor: int) -> int:
     """Return an upper bound of the bytes of the records of new partitions, framing included."""
     return partitions * (_PARTITION_BYTES + replication_factor * _REPLICA_BYTES)
 
 
-def too_many_partitions(partitions: int) -> TopicError:
+def too_many_partitions(partitions: int) -> RequestError:
     """The error for too many partitions: those of a request are created together, without a pause."""
-    return TopicError(
+    return RequestError(
         ErrorCode.POLICY_VIOLATION,
         f"The request would create {partitions} partitions, more than the limit of {MAX_PARTITIONS_PER_REQUEST} per "
         "request; create fewer and add partitions later.",
     )
 
 
-def too_large(bytes_needed: int, limit: int) -> TopicError:
+def too_large(bytes_needed: int, limit: int) -> RequestError:
     """The error for a request whose records do not fit one batch, which makes them atomic."""
-    return TopicError(
+    return RequestError(
         ErrorCode.POLICY_VIOLATION,
         f"The request would write about {bytes_needed} bytes of records, more than the limit of {limit} per request; "
         "split it into requests with fewer topics or partitions.",
@@ -55,12 +48,12 @@ def too_large(bytes_needed: int, limit: int) -> TopicError:
 
 
 def placement_of(controller: Controller, topic_id: KafkaUuid, replication_factor: int) -> Placement:
-    """Return the placement of new partitions of a topic. Raises TopicError if there are too few brokers."""
+    """Return the placement of new partitions of a topic. Raises RequestError if there are too few brokers."""
     placement = Placement(controller.image.brokers.values(), replication_factor, topic_id)
     if placement.usable < replication_factor or not placement.leader_candidates:
         cordoned = sorted(broker.id for broker in controller.image.brokers.values() if broker.is_cordoned)
         reason = f" All log directories of brokers {cordoned} are cordoned." if cordoned else ""
-        raise TopicError(
+        raise RequestError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Replication factor {replication_factor} exceeds the usable brokers, or none is active: "
             f"{placement.usable} are usable, {placement.leader_candidates} of them active.{reason}",
@@ -71,7 +64,7 @@ def placement_of(controller: Controller, topic_id: KafkaUuid, replication_factor
 def validate_assignment(
     controller: Controller, number: int, broker_ids: Sequence[int], replication_factor: int | None
 ) -> Replicas:
-    """Return the replicas of a manual assignment. Raises TopicError if it is invalid."""
+    """Return the replicas of a manual assignment. Raises RequestError if it is invalid."""
     problem: str | None = None
     unknown_brokers = [broker_id for broker_id in broker_ids if broker_id not in controller.image.brokers]
     if not broker_ids:
@@ -89,7 +82,7 @@ def validate_assignment(
     elif not any(controller.is_active(broker_id) for broker_id in broker_ids):
         problem = f"has no active replica: {list(broker_ids)} are all fenced or in controlled shutdown"
     if problem is not None:
-        raise TopicError(
+        raise RequestError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The assignment of partition {number} {problem}."
         )
     return tuple(broker_ids)

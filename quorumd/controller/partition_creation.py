@@ -15,7 +15,6 @@ from quorumd.controller.controller import Controller
 from quorumd.controller.controller_result import ControllerResult
 from quorumd.controller.new_partitions import (
     MAX_PARTITIONS_PER_REQUEST,
-    TopicError,
     free_space_for,
     partition_records,
     placement_of,
@@ -26,6 +25,7 @@ from quorumd.controller.new_partitions import (
 from quorumd.controller.partition import Replicas
 from quorumd.controller.preparation import Preparation, Wanted
 from quorumd.controller.prepared_partitions import PreparedPartitions
+from quorumd.controller.request_error import RequestError
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from quorumd.protocol.messages.create_partitions_response import (
@@ -50,7 +50,7 @@ class _TopicExpansion(NamedTuple):
 
 
 def _replicas_of(expansion: _TopicExpansion, controller: Controller) -> Callable[[int], Replicas]:
-    """Return the function that places each partition. Raises TopicError.
+    """Return the function that places each partition. Raises RequestError.
 
     This is a module function because mypyc does not compile closures in methods of a NamedTuple.
     """
@@ -78,7 +78,7 @@ def prepare_growth(controller: Controller, message: CreatePartitionsRequest) -> 
         try:
             expansion = _plan_expansion(controller, message.topics[0])
             replicas_of = _replicas_of(expansion, controller)
-        except TopicError:
+        except RequestError:
             return None
         is_too_large = expansion.estimated_bytes > controller.settings.max_batch_bytes
         if message.validate_only or is_too_large or len(expansion.numbers) > MAX_PARTITIONS_PER_REQUEST:
@@ -98,13 +98,13 @@ def plan_create_partitions(
     """Plan each topic separately; all valid ones form one atomic batch. `total`: `total_requested_growth` of the
     request of which this is a part; `prepared`: the partitions of its only topic."""
     del version
-    outcomes: dict[str, _TopicExpansion | TopicError] = {}
+    outcomes: dict[str, _TopicExpansion | RequestError] = {}
     for requested in message.topics:
         try:
             if requested.name in outcomes:
-                raise TopicError(ErrorCode.INVALID_REQUEST, "Duplicate topic in the request.")
+                raise RequestError(ErrorCode.INVALID_REQUEST, "Duplicate topic in the request.")
             outcomes[requested.name] = _plan_expansion(controller, requested)
-        except TopicError as error:
+        except RequestError as error:
             outcomes[requested.name] = error
     estimated_bytes = sum(
         outcome.estimated_bytes for outcome in outcomes.values() if isinstance(outcome, _TopicExpansion)
@@ -116,7 +116,7 @@ def plan_create_partitions(
     results: list[CreatePartitionsTopicResult] = []
     for name, outcome in outcomes.items():
         try:
-            if isinstance(outcome, TopicError):
+            if isinstance(outcome, RequestError):
                 raise outcome
             if count > MAX_PARTITIONS_PER_REQUEST:
                 raise too_many_partitions(count)
@@ -129,7 +129,7 @@ def plan_create_partitions(
                 pairs = ((number, replicas_of(number)) for number in outcome.numbers)
                 records += partition_records(controller, outcome.topic.id, pairs)
             results.append(CreatePartitionsTopicResult(name, 0, None))
-        except TopicError as error:
+        except RequestError as error:
             results.append(CreatePartitionsTopicResult(name, int(error.error), str(error)))
     return ControllerResult(records, CreatePartitionsResponse(0, results), used)
 
@@ -146,10 +146,10 @@ def _is_of(prepared: PreparedPartitions, expansion: _TopicExpansion) -> bool:
 def _plan_expansion(controller: Controller, requested: CreatePartitionsTopic) -> _TopicExpansion:
     topic = controller.image.topic_by_name(requested.name)
     if topic is None:
-        raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic does not exist.")
+        raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic does not exist.")
     partition_count = len(topic.partitions)
     if requested.count <= partition_count:
-        raise TopicError(
+        raise RequestError(
             ErrorCode.INVALID_PARTITIONS,
             f"The topic already has {partition_count} partitions, so {requested.count} would not be an increase; "
             "give the new total.",
@@ -159,7 +159,7 @@ def _plan_expansion(controller: Controller, requested: CreatePartitionsTopic) ->
     manual_replicas: list[Replicas] = []
     if requested.assignments is not None:
         if len(requested.assignments) != len(numbers):
-            raise TopicError(
+            raise RequestError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"The request has {len(requested.assignments)} assignments for {len(numbers)} new partitions.",
             )

@@ -13,6 +13,7 @@ from quorumd.controller.partition_change import Election, PartitionChange, build
 from quorumd.controller.partition_rules import rules_for
 from quorumd.controller.partitions_by_topic import by_topic
 from quorumd.controller.reassignment import cancel, original_replicas_of, start
+from quorumd.controller.request_error import RequestError
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages import alter_partition_reassignments_response as altered
 from quorumd.protocol.messages import list_partition_reassignments_response as listed
@@ -22,14 +23,6 @@ from quorumd.protocol.messages.alter_partition_reassignments_request import (
 )
 from quorumd.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
-
-
-class ReassignmentError(Exception):
-    """The error of one partition in a request."""
-
-    def __init__(self, error: ErrorCode, text: str) -> None:
-        super().__init__(text)
-        self.error = error
 
 
 def plan_alter_partition_reassignments(
@@ -46,13 +39,13 @@ def plan_alter_partition_reassignments(
             number = requested.partition_index
             try:
                 if topic is None or number not in topic.partitions:
-                    raise ReassignmentError(
+                    raise RequestError(
                         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                         f"Partition {number} of topic {requested_topic.name!r} does not exist.",
                     )
                 tp = PartitionId(topic.id, number)
                 if tp in records:
-                    raise ReassignmentError(
+                    raise RequestError(
                         ErrorCode.INVALID_REQUEST,
                         f"Duplicate partition {number} of topic {requested_topic.name!r} in the request.",
                     )
@@ -60,7 +53,7 @@ def plan_alter_partition_reassignments(
                     controller, topic, tp, requested, message.allow_replication_factor_change
                 )
                 partition_responses.append(altered.ReassignablePartitionResponse(number, 0, None))
-            except ReassignmentError as error:
+            except RequestError as error:
                 partition_responses.append(
                     altered.ReassignablePartitionResponse(number, int(error.error), str(error))
                 )
@@ -146,13 +139,13 @@ def _check_target(
     target: Replicas,
     allow_replication_factor_change: bool,
 ) -> None:
-    """Check the new replicas. Raises ReassignmentError.
+    """Check the new replicas. Raises RequestError.
 
     A fenced broker is allowed: its replica joins once it is unfenced. A cordoned one is not, even if it already holds
     the partition, as in Kafka.
     """
     if not target or len(set(target)) != len(target):
-        raise ReassignmentError(
+        raise RequestError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"The replicas {list(target)} contain duplicates."
             if target
@@ -160,26 +153,26 @@ def _check_target(
         )
     unknown_brokers = [replica for replica in target if replica not in controller.image.brokers]
     if unknown_brokers:
-        raise ReassignmentError(
+        raise RequestError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"Unknown broker {_join_ids(unknown_brokers)} in the replicas.",
         )
     cordoned = cordoned_brokers(controller, target)
     if cordoned:
-        raise ReassignmentError(
+        raise RequestError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"All log directories of broker {_join_ids(cordoned)} are cordoned; remove the broker from the "
             "replicas, or uncordon a directory.",
         )
     count = len(original_replicas_of(partition))
     if not allow_replication_factor_change and len(target) != count:
-        raise ReassignmentError(
+        raise RequestError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"The partition has {count} replicas, and the request does not allow a replication factor change.",
         )
     minimum = min(controller.image.min_isr(topic.name), count)
     if len(target) < minimum:
-        raise ReassignmentError(
+        raise RequestError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"{len(target)} replicas are fewer than min.insync.replicas={minimum} of topic {topic.name!r}; lower it "
             "first.",
@@ -189,14 +182,14 @@ def _check_target(
 def _plan_cancel(
     controller: Controller, topic: Topic, tp: PartitionId, partition: Partition
 ) -> PartitionChangeRecord | None:
-    """Plan a cancellation. Raises ReassignmentError.
+    """Plan a cancellation. Raises RequestError.
 
     Unless the topic allows unclean election, it is refused if too few original replicas are in sync and it would drop
     others that may have records which these lack. A reassignment to the original replicas is possible then: it drops
     no replica before enough of them are in sync.
     """
     if not partition.is_reassigning:
-        raise ReassignmentError(
+        raise RequestError(
             ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "The partition has no reassignment in progress."
         )
     rules = rules_for(controller, topic.name)
@@ -204,7 +197,7 @@ def _plan_cancel(
     isr = tuple(replica for replica in partition.isr if replica in restored.replicas)
     dropped = [replica for replica in partition.isr + partition.elr if replica not in restored.replicas]
     if dropped and len(isr) < min(rules.min_isr, len(restored.replicas)) and not rules.unclean_election:
-        raise ReassignmentError(
+        raise RequestError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"Of the original replicas {list(restored.replicas)}, {list(isr) if isr else 'none'} are in sync, fewer "
             f"than min.insync.replicas={rules.min_isr}, and {dropped} would be dropped. Reassign the partition to "

@@ -11,14 +11,13 @@ from typing import NamedTuple
 
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.config_values import quoted
-from quorumd.controller.configs import ApiError, ConfigOperation, plan_operations
+from quorumd.controller.configs import ConfigOperation, plan_operations
 from quorumd.controller.controller import Controller
 from quorumd.controller.controller_result import ControllerResult
 from quorumd.controller.effective_configs import effective_topic_configs
 from quorumd.controller.new_partitions import (
     MAX_PARTITIONS_PER_REQUEST,
     TOPIC_BYTES,
-    TopicError,
     free_space_for,
     partition_records,
     placement_of,
@@ -29,6 +28,7 @@ from quorumd.controller.new_partitions import (
 from quorumd.controller.partition import Replicas
 from quorumd.controller.preparation import Preparation, Wanted
 from quorumd.controller.prepared_partitions import PreparedPartitions
+from quorumd.controller.request_error import RequestError
 from quorumd.controller.topic_names import has_collision_chars, invalid_name_reason, normalized
 from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC, ZERO_UUID, KafkaUuid
@@ -66,7 +66,7 @@ class _NewTopic(NamedTuple):
         return TOPIC_BYTES + configs + free_space_for(self.partitions, self.replication_factor)
 
     def replicas_of(self, controller: Controller, topic_id: KafkaUuid) -> Callable[[int], Replicas]:
-        """Return the function that places each partition. Raises TopicError."""
+        """Return the function that places each partition. Raises RequestError."""
         if self.manual_replicas:
             return self.manual_replicas.__getitem__
         return placement_of(controller, topic_id, self.replication_factor).replicas_of
@@ -96,7 +96,7 @@ def prepare_topic(controller: Controller, message: CreateTopicsRequest) -> Prepa
 
     def wanted() -> Wanted | None:
         (outcome,) = _outcomes(controller, message).values()
-        if isinstance(outcome, TopicError) or message.validate_only:
+        if isinstance(outcome, RequestError) or message.validate_only:
             return None
         if (
             outcome.partitions > MAX_PARTITIONS_PER_REQUEST
@@ -106,7 +106,7 @@ def prepare_topic(controller: Controller, message: CreateTopicsRequest) -> Prepa
         topic_id = controller.new_uuid()
         try:
             replicas_of = outcome.replicas_of(controller, topic_id)
-        except TopicError:
+        except RequestError:
             return None
         return Wanted(topic_id, range(outcome.partitions), replicas_of)
 
@@ -134,7 +134,7 @@ def plan_create_topics(
     cached_configs: _SharedConfigs = {}
     for name, outcome in outcomes.items():
         try:
-            if isinstance(outcome, TopicError):
+            if isinstance(outcome, RequestError):
                 raise outcome
             if count > MAX_PARTITIONS_PER_REQUEST:
                 raise too_many_partitions(count)
@@ -153,41 +153,41 @@ def plan_create_topics(
                     cached_configs,
                 )
             )
-        except TopicError as error:
+        except RequestError as error:
             results.append(CreatableTopicResult(name, ZERO_UUID, int(error.error), str(error)))
     return ControllerResult(records, CreateTopicsResponse(0, results), prepared if records else None)
 
 
-def _outcomes(controller: Controller, message: CreateTopicsRequest) -> dict[str, _NewTopic | TopicError]:
+def _outcomes(controller: Controller, message: CreateTopicsRequest) -> dict[str, _NewTopic | RequestError]:
     """Return each topic or its error by name, in the order of the request."""
-    outcomes: dict[str, _NewTopic | TopicError] = {}
+    outcomes: dict[str, _NewTopic | RequestError] = {}
     names_with_collision_chars: dict[str, str] = {}
     for requested in message.topics:
         try:
             if requested.name in outcomes:
-                raise TopicError(ErrorCode.INVALID_REQUEST, "Duplicate topic in the request.")
+                raise RequestError(ErrorCode.INVALID_REQUEST, "Duplicate topic in the request.")
             _check_name(controller.image, requested.name, names_with_collision_chars)
             outcomes[requested.name] = _new_topic(controller, requested)
-        except TopicError as error:
+        except RequestError as error:
             outcomes[requested.name] = error
     return outcomes
 
 
 def _check_name(image: ClusterImage, name: str, in_request: dict[str, str]) -> None:
-    """Check a name. `in_request`: earlier names of the request, by their unified name. Raises TopicError."""
+    """Check a name. `in_request`: earlier names of the request, by their unified name. Raises RequestError."""
     if name == METADATA_TOPIC:
-        raise TopicError(ErrorCode.INVALID_REQUEST, f"{METADATA_TOPIC} is reserved for the metadata log.")
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"{METADATA_TOPIC} is reserved for the metadata log.")
     problem = invalid_name_reason(name)
     if problem is not None:
-        raise TopicError(ErrorCode.INVALID_TOPIC, problem)
+        raise RequestError(ErrorCode.INVALID_TOPIC, problem)
     if name in image.topic_ids:
-        raise TopicError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic {name!r} already exists.")
+        raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic {name!r} already exists.")
     if has_collision_chars(name):
         other = image.names_with_collision_chars.get(normalized(name)) or in_request.setdefault(
             normalized(name), name
         )
         if other != name:
-            raise TopicError(
+            raise RequestError(
                 ErrorCode.INVALID_TOPIC,
                 f"Topic {name!r} collides with topic {other!r}: metric names do not distinguish '.' and '_'.",
             )
@@ -196,15 +196,15 @@ def _check_name(image: ClusterImage, name: str, in_request: dict[str, str]) -> N
 def _new_topic(controller: Controller, requested: CreatableTopic) -> _NewTopic:
     null_configs = [config.name for config in requested.configs if config.value is None]
     if null_configs:
-        raise TopicError(
+        raise RequestError(
             ErrorCode.INVALID_CONFIG,
             f"The config {quoted(null_configs[0])} is null; give a value, or omit the config for its default.",
         )
     operations = [(config.name, int(ConfigOperation.SET), config.value) for config in requested.configs]
     resource = (int(ResourceType.TOPIC), requested.name)
     configs = plan_operations({}, resource, operations, controller.settings.remote_storage)
-    if isinstance(configs, ApiError):
-        raise TopicError(configs.error, configs.message)
+    if isinstance(configs, RequestError):
+        raise RequestError(configs.error, configs.message)
     settings = controller.settings
     if requested.assignments:
         manual_replicas = _manual_replicas(controller, requested)
@@ -212,12 +212,12 @@ def _new_topic(controller: Controller, requested: CreatableTopic) -> _NewTopic:
             requested.name, len(manual_replicas), len(manual_replicas[0]), manual_replicas, configs
         )
     if requested.replication_factor != USE_DEFAULT and requested.replication_factor <= 0:
-        raise TopicError(
+        raise RequestError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Invalid replication factor {requested.replication_factor}: it must be positive, or -1 for the default.",
         )
     if requested.num_partitions != USE_DEFAULT and requested.num_partitions <= 0:
-        raise TopicError(
+        raise RequestError(
             ErrorCode.INVALID_PARTITIONS,
             f"Invalid number of partitions {requested.num_partitions}: it must be positive, or -1 for the default.",
         )
@@ -235,7 +235,7 @@ def _new_topic(controller: Controller, requested: CreatableTopic) -> _NewTopic:
 def _manual_replicas(controller: Controller, requested: CreatableTopic) -> list[Replicas]:
     """Return the replicas of each partition, by number."""
     if requested.num_partitions != USE_DEFAULT or requested.replication_factor != USE_DEFAULT:
-        raise TopicError(
+        raise RequestError(
             ErrorCode.INVALID_REQUEST,
             "A manual assignment requires the number of partitions and the replication factor to be -1.",
         )
@@ -244,7 +244,7 @@ def _manual_replicas(controller: Controller, requested: CreatableTopic) -> list[
     for assignment in requested.assignments:
         number = assignment.partition_index
         if number in manual_replicas:
-            raise TopicError(
+            raise RequestError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Partition {number} is assigned more than once."
             )
         manual_replicas[number] = validate_assignment(
@@ -253,7 +253,7 @@ def _manual_replicas(controller: Controller, requested: CreatableTopic) -> list[
         replication_factor = len(manual_replicas[number])
     missing = next((number for number in range(len(manual_replicas)) if number not in manual_replicas), None)
     if missing is not None:
-        raise TopicError(
+        raise RequestError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"Partition numbers must be consecutive from 0; partition {missing} has no assignment.",
         )

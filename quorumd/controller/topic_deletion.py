@@ -8,7 +8,8 @@ from __future__ import annotations
 from quorumd.controller.cluster_image import ClusterImage, Topic
 from quorumd.controller.controller import Controller
 from quorumd.controller.controller_result import ControllerResult
-from quorumd.controller.new_partitions import TopicError, too_large
+from quorumd.controller.new_partitions import too_large
+from quorumd.controller.request_error import RequestError
 from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
@@ -37,12 +38,12 @@ def plan_delete_topics(
         try:
             topic = _find_topic(controller.image, name, topic_id)
             if mentions[topic.id] > 1:
-                raise TopicError(ErrorCode.INVALID_REQUEST, "Duplicate topic in the request.")
+                raise RequestError(ErrorCode.INVALID_REQUEST, "Duplicate topic in the request.")
             if estimated_bytes > controller.settings.max_batch_bytes:
                 raise too_large(estimated_bytes, controller.settings.max_batch_bytes)
             records.append(RemoveTopicRecord(topic.id))
             results.append(DeletableTopicResult(topic.name, topic.id))
-        except TopicError as error:
+        except RequestError as error:
             results.append(DeletableTopicResult(name, topic_id, int(error.error), str(error)))
     return ControllerResult(records, DeleteTopicsResponse(0, results))
 
@@ -70,15 +71,15 @@ def _count_mentions(image: ClusterImage, named: list[TopicName]) -> dict[KafkaUu
 
 def _find_topic(image: ClusterImage, name: str | None, topic_id: KafkaUuid) -> Topic:
     if name is not None and topic_id != ZERO_UUID:
-        raise TopicError(ErrorCode.INVALID_REQUEST, "A topic name cannot be combined with a topic id.")
+        raise RequestError(ErrorCode.INVALID_REQUEST, "A topic name cannot be combined with a topic id.")
     if name is not None:
         topic = image.topic_by_name(name)
         if topic is None:
-            raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic does not exist.")
+            raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic does not exist.")
         return topic
     if topic_id == ZERO_UUID:
-        raise TopicError(ErrorCode.INVALID_REQUEST, "Either a topic name or a topic id is required.")
+        raise RequestError(ErrorCode.INVALID_REQUEST, "Either a topic name or a topic id is required.")
     topic = image.topics.get(topic_id)
     if topic is None:
-        raise TopicError(ErrorCode.UNKNOWN_TOPIC_ID, "No topic has this id.")
+        raise RequestError(ErrorCode.UNKNOWN_TOPIC_ID, "No topic has this id.")
     return topic

@@ -10,7 +10,8 @@ import pytest
 
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.config_table import ConfigType
-from quorumd.controller.configs import ApiError, plan_incremental, plan_operations, plan_replacement
+from quorumd.controller.configs import plan_incremental, plan_operations, plan_replacement
+from quorumd.controller.request_error import RequestError
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.topic_record import TopicRecord
@@ -55,7 +56,7 @@ def verdict(case: Case) -> int:
         planned = plan_replacement(image, resource, values, case.remote)
     else:
         planned = plan_incremental(image, resource, case.operations, case.remote)
-    return int(planned.error) if isinstance(planned, ApiError) else 0
+    return int(planned.error) if isinstance(planned, RequestError) else 0
 
 
 def is_accepted_on_purpose(case: Case) -> bool:

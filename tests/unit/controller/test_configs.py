@@ -9,7 +9,8 @@ from quorumd.controller.cluster_image import (
     ClusterImage,
     Resource,
 )
-from quorumd.controller.configs import ApiError, plan_incremental, plan_replacement
+from quorumd.controller.configs import plan_incremental, plan_replacement
+from quorumd.controller.request_error import RequestError
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
@@ -81,7 +82,7 @@ def test_rejected_config_change_explains_the_cause(
     image: ClusterImage, resource: Resource, operations: list[tuple[str, int, str | None]], error: ErrorCode
 ) -> None:
     planned = plan_incremental(image, resource, operations)
-    assert isinstance(planned, ApiError)
+    assert isinstance(planned, RequestError)
     assert planned.error == error
     assert planned.message
 
@@ -93,7 +94,7 @@ def test_rejected_config_change_explains_the_cause(
 def test_error_text_shortens_long_names(image: ClusterImage, resource: Resource, name: str) -> None:
     """The error text is a string of at most 32767 bytes, whatever the characters of the name."""
     planned = plan_incremental(image, resource, [(name, APPEND, "1")])
-    assert isinstance(planned, ApiError)
+    assert isinstance(planned, RequestError)
     assert len(planned.message.encode()) < 1000
 
 
@@ -153,8 +154,8 @@ def test_with_elr_a_broker_cannot_override_min_isr(
     planned = plan_incremental(
         image, (int(ResourceType.BROKER), name), [("min.insync.replicas", operation, value)]
     )
-    assert isinstance(planned, ApiError) is is_refused
-    if isinstance(planned, ApiError):
+    assert isinstance(planned, RequestError) is is_refused
+    if isinstance(planned, RequestError):
         assert planned.error == ErrorCode.INVALID_CONFIG
 
 
@@ -167,8 +168,8 @@ def test_with_elr_the_cluster_min_isr_cannot_be_deleted(image: ClusterImage, elr
         plan_incremental(image, ALL_BROKERS, [("min.insync.replicas", DELETE, None)]),
         plan_replacement(image, ALL_BROKERS, [("log.cleaner.threads", "3")]),
     ):
-        assert isinstance(planned, ApiError) is bool(elr)
-        if isinstance(planned, ApiError):
+        assert isinstance(planned, RequestError) is bool(elr)
+        if isinstance(planned, RequestError):
             assert planned.error == ErrorCode.INVALID_CONFIG
             assert "set it to 1" in planned.message
     replaced = plan_replacement(image, ALL_BROKERS, [("min.insync.replicas", "1")])
@@ -199,7 +200,7 @@ def cordons(
     level: int = 30,
     name: str = "7",
     comes_from_broker: bool = False,
-) -> list[ConfigRecord] | ApiError:
+) -> list[ConfigRecord] | RequestError:
     """Change cordoned.log.dirs of a broker whose value is `before`."""
     image, resource = ClusterImage(), (int(ResourceType.BROKER), name)
     image.apply(FeatureLevelRecord(METADATA_VERSION, level), [])
@@ -233,15 +234,15 @@ def test_controller_only_removes_cordons(
 ) -> None:
     """Only the broker that forwards a request knows, and has checked, the paths of its log directories."""
     planned = cordons(configured, operation, value, name=name)
-    assert isinstance(planned, ApiError) is is_refused
-    assert not isinstance(planned, ApiError) or planned.error == ErrorCode.INVALID_CONFIG
+    assert isinstance(planned, RequestError) is is_refused
+    assert not isinstance(planned, RequestError) or planned.error == ErrorCode.INVALID_CONFIG
     assert isinstance(cordons(configured, operation, value, name=name, comes_from_broker=True), list)
 
 
 @pytest.mark.parametrize(("operation", "value"), [(SET, "/a"), (SET, ""), (DELETE, None)])
 def test_cordons_require_their_metadata_version(operation: int, value: str | None) -> None:
     planned = cordons("/a", operation, value, level=29, comes_from_broker=True)
-    assert isinstance(planned, ApiError)
+    assert isinstance(planned, RequestError)
     assert (planned.error, "metadata.version 30" in planned.message) == (ErrorCode.INVALID_CONFIG, True)
 
 
@@ -251,4 +252,4 @@ def test_replacement_only_removes_cordons() -> None:
     image.set_config(resource, "cordoned.log.dirs", "/a,/b", [])
     assert isinstance(plan_replacement(image, resource, []), list)
     assert isinstance(plan_replacement(image, resource, [("cordoned.log.dirs", "/a")]), list)
-    assert isinstance(plan_replacement(image, resource, [("cordoned.log.dirs", "/c")]), ApiError)
+    assert isinstance(plan_replacement(image, resource, [("cordoned.log.dirs", "/c")]), RequestError)

@@ -4,8 +4,8 @@ import pytest
 
 from quorumd.controller.cluster_image import ALL_BROKERS, ClusterImage
 from quorumd.controller.config_table import TOPIC_CONFIGS, ConfigType
-from quorumd.controller.config_values import InvalidConfig
 from quorumd.controller.effective_configs import ConfigSource, ConfigValue, effective_topic_configs
+from quorumd.controller.request_error import RequestError
 from quorumd.controller.topic_configs import validate_topic_configs
 
 
@@ -61,7 +61,7 @@ def test_accepted_values(name: str, value: str) -> None:
     ],
 )
 def test_rejected_values(name: str, value: str) -> None:
-    with pytest.raises(InvalidConfig):
+    with pytest.raises(RequestError):
         validate_topic_configs({name: value}, {}, False)
 
 
