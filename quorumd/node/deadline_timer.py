@@ -1,4 +1,4 @@
-"""A timer of what somebody else has to do in time, for a node that may itself stand still or be busy past it."""
+"""A timer for deadlines of peers, on a node that may itself stall past the deadline."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from math import inf
 from quorumd.ports import Clock, Timer
 
 LATE_MS = 5.0
-"""A timer that comes so late shows that the node was busy, or stood still."""
+"""A timer that fires later than this shows that the node stalled or was busy."""
 
 
 class DeadlineTimer:
-    """`expired()` is called at the deadline. If the node itself is late, `stood_still(late_ms)` is called
-    instead, and `expired` once what came meanwhile is read: the peer that seems late may have been in time."""
+    """`expired()` is called at the deadline. If the node is late itself, `stood_still(late_ms)` is called, and
+    `expired` once the data received meanwhile is read: the peer may have been in time."""
 
     def __init__(
         self, clock: Clock, expired: Callable[[], None], stood_still: Callable[[float], None] | None = None
@@ -24,10 +24,10 @@ class DeadlineTimer:
         self._timer: Timer | None = None
         self._deadline_ms = inf
         self._has_read = False
-        """Whether what came during a standstill is read; a node that is always late expires all the same."""
+        """Whether the data received during a stall is read; otherwise a slow node would never expire."""
 
     def arm(self, deadline_ms: float) -> None:
-        """Expire then, or at the deadline that it is armed for if that is earlier."""
+        """Expire at this deadline, or at the present one if that is earlier."""
         if deadline_ms >= self._deadline_ms:
             return
         self.cancel()

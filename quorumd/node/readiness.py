@@ -1,11 +1,11 @@
-"""Whether a node is ready to serve, and what it lacks: one pure decision for /readyz, systemd and `quorumd status`.
+"""Readiness of a node: one pure decision for /readyz, systemd and `quorumd status`.
 
-Ready means all of this:
+A node is ready if all of this holds:
 
     * Contact. A leader: a majority of the voters has fetched within the fetch timeout. Any other: its leader has
-      answered a fetch that was sent within the fetch timeout and one long poll. A leader that no majority fetches
-      from resigns after 1.5 fetch timeouts and answers nothing from then on, so a node that is ready had a leader
-      with a majority at most three fetch timeouts ago.
+      responded to a fetch that was sent within the fetch timeout and one long poll. A leader without fetches from a
+      majority resigns after 1.5 fetch timeouts and then responds to no fetch, so a ready node had a leader with a
+      majority at most three fetch timeouts ago.
     * State. No snapshot is being loaded, and all that was known to be committed at the start is applied. The high
       watermark of that leader is known, and at most `max_lag` records below it are not applied.
     * Membership. The node is part of a quorum, and has a vote if the configuration or the voters in the log name it.
@@ -29,7 +29,7 @@ class SilentPeer(NamedTuple):
     node_id: int
     silent_ms: float
     reason: str
-    """Where it was tried, and what came of that."""
+    """The address that was tried, and the outcome."""
 
     @property
     def text(self) -> str:
@@ -38,33 +38,33 @@ class SilentPeer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """What one node knows of itself and its quorum at one moment. Unknown offsets are -1."""
+    """The state of one node and its view of the quorum. Unknown offsets are -1."""
 
     node_id: int
     role: str
-    """As the metric `current-state` names it."""
+    """The role as the metric `current-state` names it."""
     epoch: int
     leader_id: int
     contact_ms: float
-    """Leader: since a majority of the voters has fetched. Others: since the fetch that their leader answered last was
-    sent. inf without any."""
+    """Leader: time since a majority of the voters fetched. Others: time since they sent the last fetch that was
+    answered. inf if there was none."""
     contact_limit_ms: float
     high_watermark: int
-    """Of the leader, as far as this node knows."""
+    """The leader's high watermark as far as this node knows."""
     applied_offset: int
     max_lag: int
     is_voter: bool
     is_configured_voter: bool
     """Whether quorum.voters names this node."""
     is_joining: bool = False
-    """Whether it requests a vote by itself and has none yet."""
+    """Whether it joins the voters automatically and is not a voter yet."""
     loaded_records: int = -1
-    """Of the snapshot that is being loaded; -1 if none is."""
+    """Records loaded so far from a snapshot; -1 if none is being loaded."""
     replay_end: int = 0
     """Everything below it was known to be committed when the node started."""
     silent_peers: tuple[SilentPeer, ...] = ()
     founding_obstacle: str | None = None
-    """Why this node is not part of a quorum, and what helps; None if it is part of one."""
+    """Why this node is not part of a quorum, and the remedy; None if it is part of one."""
     is_stopping: bool = False
 
     @property
@@ -91,7 +91,7 @@ class Readiness(NamedTuple):
 
 
 def readiness(node_status: NodeStatus) -> Readiness:
-    """What a node lacks to be ready; a text for people each, with the remedy where a person has to act."""
+    """Return what a node lacks to be ready, each as a text with the remedy if an operator has to act."""
     reasons = (
         _shutdown_reason(node_status),
         _contact_reason(node_status),
@@ -102,8 +102,7 @@ def readiness(node_status: NodeStatus) -> Readiness:
 
 
 def report(node_status: NodeStatus) -> str:
-    """The decision as text: its first line says ready or not, those after it what is lacking and which peers do not
-    respond."""
+    """The decision as text: ready or not in the first line, then what is lacking and which peers do not respond."""
     decision = readiness(node_status)
     first = f"{'ready' if decision.is_ready else 'not ready'}: {node_status.summary}"
     return "\n".join([first, *decision.lacks, *(peer.text for peer in node_status.silent_peers)])

@@ -1,4 +1,4 @@
-"""The data folder of a node, opened and recovered, with what a start finds in it."""
+"""Recovery of the data folder at the start of a node."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from quorumd.raft.voters import VoterHistory, VoterSet
 
 
 class RecoveredData(NamedTuple):
-    """`beginning`: the snapshot that the node starts with. `voter_records`: those of it and of the log after it.
+    """`start_snapshot`: the snapshot that the node starts with. `voter_records`: those in it and in the log after it.
     `bootstrap`: the records of a new cluster, for a node that leads an empty log. `founders`: see `Founding`."""
 
     saved: SavedNode
@@ -37,7 +37,7 @@ class RecoveredData(NamedTuple):
 
 
 def recover_data(disk: Disk, settings: NodeSettings) -> RecoveredData:
-    """Blocks. Raises StorageError for a folder that cannot be used, CorruptLog for files that are damaged."""
+    """Open and recover the folder; blocks. Raises StorageError if it is unusable, CorruptLog if it is damaged."""
     saved = load_saved_node(disk, settings.data_directory, settings.node_id, settings.advertised.name)
     directory = partition_folder(settings.data_directory)
     log, report = SegmentedLog.open(disk, directory, settings.log, saved.known_high_watermark)
@@ -58,5 +58,5 @@ def recover_data(disk: Disk, settings: NodeSettings) -> RecoveredData:
 
 
 def _founders(voters: VoterSet, own: ReplicaKey) -> VoterSet:
-    """The voters that `kafka-storage format` named, where this folder is one of them: else it founds nothing."""
+    """The voters that `kafka-storage format` named; none if this folder is not one of them, so it founds nothing."""
     return voters if any(voter.key == own for voter in voters.voters) else VoterSet()

@@ -1,4 +1,4 @@
-"""What one node is told before it starts; `quorumd.config` makes this from a properties file."""
+"""The settings of one node; `quorumd.config` reads them from a properties file."""
 
 from __future__ import annotations
 
@@ -24,37 +24,37 @@ class NodeSettings:
     listen: Endpoint
     """Name, address and port to bind; port 0 takes any free one."""
     advertised: Endpoint
-    """What others are told; port 0: the port that was bound."""
+    """The endpoint that others connect to; port 0: the port that was bound."""
     bootstrap_servers: tuple[tuple[str, int], ...] = ()
     voter_addresses: tuple[tuple[int, str, int], ...] = ()
     """Addresses of `quorum.voters` given as id@host:port: seeds of the address book."""
     bootstrap_voters: tuple[int, ...] = ()
-    """Ids of `quorum.voters`: who may found a quorum where none can be discovered (see `founding`)."""
+    """Ids of `quorum.voters`: the nodes that may found a quorum if none is discovered (see `founding`)."""
     raft: RaftSettings = field(default_factory=RaftSettings)
     log: LogSettings = field(default_factory=LogSettings)
     controller: ControllerSettings = field(default_factory=ControllerSettings)
     request_timeout_ms: int = 2000
     maintenance_interval_ms: float = MAINTENANCE_INTERVAL_MS
-    """How often the high watermark is saved, and it is seen whether a snapshot is due or something superfluous."""
+    """Interval of checkpoints of the high watermark, and of checks whether snapshots or segments are due."""
     ready_max_lag: int = MAX_LAG
-    """How many committed records a node that is ready may have to apply yet."""
+    """The number of committed records that a ready node may not have applied yet."""
     max_request_bytes: int = 100 * 1024 * 1024
     """`socket.request.max.bytes`."""
     max_connections: int = 10_000
     max_connections_per_host: int = 10_000
     connections_max_idle_ms: int = 600_000
     private_apis: bool = True
-    """Whether it speaks the APIs that only quorumd nodes have. Without them it is to others what a stock controller
-    is: simulated nodes try that."""
+    """Whether it supports the APIs that only quorumd nodes have. Without them it behaves like a stock controller, as
+    some simulated nodes do."""
     registers: bool = False
-    """Whether it registers itself as a controller (KIP-919), as daemons do: simulated nodes also run without."""
+    """Whether it registers itself as a controller (KIP-919), as daemons do; some simulated nodes do not."""
     auto_join: bool = False
-    """`controller.quorum.auto.join.enable`: whether it requests a vote by itself (KIP-1186)."""
+    """`controller.quorum.auto.join.enable`: whether it joins the voters automatically (KIP-1186)."""
     slice_partitions: int = 400
-    """How many partitions clients are told of in one turn of the loop: some milliseconds."""
+    """Partitions encoded for clients per iteration of the event loop: some milliseconds."""
     max_partitions_per_part: int = MAX_PARTITIONS_PER_PART
-    """How many partitions of one request are changed in one turn of the loop, about: some milliseconds."""
+    """Approximate number of partitions changed per iteration of the event loop: some milliseconds."""
     large_request_bytes: int = LARGE_REQUEST
-    """Above this size requests are decoded in slices."""
+    """Requests above this size are decoded in slices."""
     static_configs: tuple[tuple[str, str], ...] = ()
     """The properties of the file as given, for DescribeConfigs of this broker."""

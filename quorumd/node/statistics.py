@@ -1,6 +1,6 @@
-"""Counters of one node: plain numbers that the hot path can bump for next to nothing.
+"""Counters of one node: plain numbers, cheap to update on the hot path.
 
-`observability` turns them into Prometheus metrics when it is asked; nothing here knows about that.
+`observability` converts them into Prometheus metrics at each scrape.
 """
 
 from __future__ import annotations
@@ -33,42 +33,42 @@ class Histogram:
 
 @dataclass(slots=True)
 class NodeStatistics:
-    """All that one node counts. Latencies in milliseconds."""
+    """The counters of one node. Latencies in milliseconds."""
 
     request_latency_ms: dict[int, Histogram] = field(default_factory=dict)
-    """By API key, from the frame being complete to the answer being queued; the counts are the requests."""
-    error_answers: dict[tuple[int, int], int] = field(default_factory=dict)
-    """By (API key, error code) of answers to peers and clients."""
+    """By API key, from the complete frame to the queued response; the counts are the requests."""
+    error_responses: dict[tuple[int, int], int] = field(default_factory=dict)
+    """By (API key, error code), in responses to peers and clients."""
     commit_latency_ms: Histogram = field(default_factory=Histogram)
-    """Leader: from append to the high watermark passing it, a record."""
+    """Leader: per record, from append until the high watermark passes it."""
     election_latency_ms: Histogram = field(default_factory=Histogram)
-    """Voter: from becoming prospective or candidate to knowing a leader."""
+    """Voter: from becoming prospective or candidate until a leader is known."""
     flush_latency_ms: Histogram = field(default_factory=Histogram)
     event_processing_ms: Histogram = field(default_factory=Histogram)
-    """How long the event thread handled an event: what a connection brought, or the end of a flush."""
+    """Time that the event thread takes to handle an event: received data or the end of a flush."""
     fetched_records: int = 0
     appended_records: int = 0
     snapshot_end_offset: int = 0
-    """Of the newest snapshot here, 0 for none."""
+    """The end offset of the newest local snapshot, 0 if there is none."""
     snapshot_bytes: int = 0
     snapshot_timestamp_ms: int = 0
-    """Of the last record in the newest snapshot here, Unix milliseconds; 0 for none."""
+    """The timestamp of the last record in the newest local snapshot, Unix milliseconds; 0 if there is none."""
     snapshots_built: int = 0
     snapshots_failed: int = 0
     snapshot_build_ms: Histogram = field(default_factory=lambda: Histogram(BUILD_BOUNDS_MS))
     sessions_expired: int = 0
-    """Leader: brokers that were fenced because they were not heard of."""
+    """Leader: brokers fenced because their session expired."""
     last_known_leader_elections: int = 0
-    """Leader: partitions led by who led last, since every eligible replica is lost; no topic has to allow that."""
+    """Leader: elections of the last known leader after every eligible replica was lost; always allowed."""
     unclean_elections: int = 0
-    """Leader: partitions led by another replica that may lack committed records."""
+    """Leader: elections of another replica, which may lack committed records."""
     preferred_leader_elections: int = 0
-    """Leader: partitions that leader balance gave back to their preferred leaders."""
+    """Leader: partitions that leader balancing returned to their preferred leaders."""
     connections_open: int = 0
     connections_refused: int = 0
     malformed_frames: int = 0
 
     def count_error(self, api_key: int, error_code: int) -> None:
-        """An answer with this error has been given, in whatever field of it."""
+        """Count a response that contains this error in any of its fields."""
         key = (api_key, error_code)
-        self.error_answers[key] = self.error_answers.get(key, 0) + 1
+        self.error_responses[key] = self.error_responses.get(key, 0) + 1

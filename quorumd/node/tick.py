@@ -1,7 +1,7 @@
-"""One turn of the event loop: what is gathered in it is done at its end.
+"""One iteration of the event loop: deferred callbacks run at its end.
 
-Requests of one turn become one batch, answers of one turn one write. Waiting for the loop to come round would cost
-each of them a turn of latency, so whoever handles an event that usually has such work says where the turn ends.
+The requests of one tick become one batch, its responses one write. Deferring them to the next iteration would cost
+each of them its latency, so handlers of events that usually have such work mark the end of the tick.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from quorumd.node.statistics import Histogram
 
 
 class Tick:
-    """`defer(callback)` runs the callback when the open turn ends; without an open turn, in the next of the loop.
+    """`defer(callback)` runs the callback when the open tick ends; without an open tick, in the next iteration of the
+    event loop.
 
-    `durations_ms`: how long each turn took that an event opened, by the clock `now_ms`."""
+    `durations_ms`: the duration of each tick that an event opened, by the clock `now_ms`."""
 
     def __init__(
         self,
@@ -31,13 +32,13 @@ class Tick:
         self._is_scheduled = False
 
     def begin(self) -> None:
-        """An event is about to be handled; `end` follows before control returns to the loop."""
+        """Open a tick before an event is handled; `end` follows before control returns to the loop."""
         if not self._is_open and self._durations_ms is not None:
             self._began_ms = self._now_ms()
         self._is_open = True
 
     def end(self) -> None:
-        """Do what was left for the end, and what that leaves again."""
+        """Run the deferred callbacks, and those that they defer."""
         was_open = self._is_open
         self._is_open = self._is_scheduled = False
         while self._callbacks:

@@ -72,7 +72,7 @@ def _request_latency(node: Node, sampled: SampledState) -> Iterator[Sample]:
 
 
 def _errors(node: Node, sampled: SampledState) -> Iterator[Sample]:
-    for (key, code), count in sorted(node.statistics.error_answers.items()):
+    for (key, code), count in sorted(node.statistics.error_responses.items()):
         yield (api_name(key), error_name(code)), count
 
 

@@ -1,4 +1,4 @@
-"""Registered brokers as clients are told of them: quorumd's own tools are told more (DescribeCluster)."""
+"""Registered brokers as DescribeCluster describes them; quorumd's own tools get more fields."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def add_registered_brokers(
     include_fenced: bool,
     include_registrations: bool,
 ) -> None:
-    """Add the registered brokers to what is told by id. One that is a node of the quorum too keeps the address that
-    was found for the node, which clients look for. `include_registrations`: with what quorumd's own tools ask for."""
+    """Add the registered brokers by id. A broker that is also a quorum node keeps the node's address, which
+    clients look for. `include_registrations`: add the fields for quorumd's own tools."""
     for broker_id, broker in image.brokers.items():
         if include_fenced or not broker.is_fenced:
             registered = broker_message(broker)
@@ -27,21 +27,21 @@ def add_registered_brokers(
 
 
 def endpoint_for_clients(broker: Broker, listener_name: str) -> BrokerEndpoint | None:
-    """Where a client that asked at a listener of this name reaches the broker: at the one of the same name, or else
-    the first. None if it has none."""
+    """The broker's endpoint for clients of a listener: the one with the same name, else the first. None if it has
+    none."""
     named = (endpoint for endpoint in broker.endpoints if endpoint.name == listener_name)
     return next(named, broker.endpoints[0] if broker.endpoints else None)
 
 
 def broker_message(broker: Broker) -> DescribeClusterBroker:
-    """One registered broker, at the first of its listeners."""
+    """A registered broker with its first listener."""
     first = broker.endpoints[0] if broker.endpoints else None
     host, port = (first.host, first.port) if first is not None else ("", -1)
     return DescribeClusterBroker(broker.id, host, port, broker.rack, broker.is_fenced)
 
 
 def add_registration(brokers_by_id: DescribeClusterBroker, broker: Broker, leader_count: int) -> None:
-    """What no public answer can carry, in tagged fields of quorumd's own."""
+    """Set quorumd's own tagged fields, which have no public equivalent."""
     brokers_by_id.broker_epoch = broker.epoch
     brokers_by_id.in_controlled_shutdown = broker.in_controlled_shutdown
     brokers_by_id.leader_count = leader_count

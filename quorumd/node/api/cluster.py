@@ -1,4 +1,4 @@
-"""What any node can tell of the cluster: ApiVersions, Metadata, DescribeCluster, and the gossip of addresses."""
+"""The APIs that any node serves about the cluster: ApiVersions, Metadata, DescribeCluster."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ class ClusterApis:
         )
 
     def api_versions(self, session: Session, request: Request[ApiVersionsRequest]) -> None:
-        """Private APIs are told to quorumd only: kafka-python's `api_versions()` fails on a key it does not know.
+        """List the supported APIs; private ones only to quorumd, since kafka-python fails on unknown keys.
 
-        A client that means another cluster or node (KIP-1242) is answered all the same, as Kafka's controllers do:
+        A client that names another cluster or node (KIP-1242) gets a normal response, as from Kafka's controllers:
         only brokers send clients back to their bootstrap servers (REBOOTSTRAP_REQUIRED).
         """
         message = request.message
@@ -96,13 +96,13 @@ class ClusterApis:
         session.respond(request, response)
 
     def metadata(self, session: Session, request: Request[MetadataRequest]) -> None:
-        """Brokers are the nodes of the quorum and the registered brokers that are not fenced. The metadata log is a
-        topic only for those who name it. Nothing is created."""
+        """List the quorum nodes and the unfenced registered brokers as brokers. The metadata log is listed only if
+        requested by name. No topic is created."""
         requested = request.message.topics
         if requested is None or (not requested and request.api_version == 0):
             self._topics.respond_with_topics(session, request, self._topics.all_topics, self._metadata)
         elif all(_is_metadata_log(topic) for topic in requested):
-            # Of the quorum, which looks for its leader so: that must not wait for anything to be committed.
+            # Nodes search for their leader with this request, so it must not wait for a commit.
             session.respond(request, self._metadata([self._metadata_log() for _ in requested]))
         else:
             self._topics.respond_with_topics(
@@ -136,9 +136,8 @@ class ClusterApis:
         )
 
     def describe_cluster(self, session: Session, request: Request[DescribeClusterRequest]) -> None:
-        """Endpoint type 1: all nodes and registered brokers, as brokers (KIP-1073: fenced ones if asked for), once
-        that is committed. Type 2: the registered controllers, and voters that have not registered yet; the leader is
-        active."""
+        """Endpoint type 1: all nodes and registered brokers as brokers (KIP-1073: fenced ones on request), once
+        committed. Type 2: the registered controllers and the voters not yet registered, with the leader as active."""
         message = request.message
         wire = describe_cluster_response
         if message.endpoint_type not in (BROKERS, CONTROLLERS):
@@ -198,29 +197,29 @@ class ClusterApis:
         )
 
     def _finalized(self, features: dict[str, int]) -> list[tuple[str, int]]:
-        """Level 0 means off. The quorum's own level is said by the voter records, not by a feature record."""
+        """The features above level 0. kraft.version follows from the voter records, not from a feature record."""
         found = [(name, level) for name, level in features.items() if level > 0 and name != KRAFT_VERSION]
         if self._engine.voters.current.voters and self._identity.cluster_id is not None:
             found.append((KRAFT_VERSION, KRAFT_VERSION_LEVEL))
         return found
 
     def _leader_among(self, nodes: list[Node]) -> int:
-        """The leader's id if its address is told too: clients fail on a controller that is not in the list."""
+        """The leader's id if it is among the nodes: clients fail on a controller that is not in the list."""
         leader_id = self._engine.leader_id
         return leader_id if any(node_id == leader_id for node_id, _, _ in nodes) else NO_NODE
 
     def _controller_among(self, nodes: list[Node]) -> int:
-        """For clients of brokers: the leader, else this node, which forwards to the next one.
+        """The controller for clients of brokers: the leader, else this node, which forwards to the next leader.
 
-        Never nobody, and not a leader whose connection just broke: librdkafka does not ask again while it waits
-        for a controller. Kafka's brokers name one of themselves, too.
+        Always a reachable node: librdkafka does not refresh while it waits for a controller. Kafka's brokers name one
+        of themselves, too.
         """
         leader_id = self._leader_among(nodes)
         is_there = leader_id != NO_NODE and self._discovery.is_reachable(leader_id)
         return leader_id if is_there else self._discovery.own_id
 
     def _nodes(self) -> list[Node]:
-        """Those that can be reached as far as is known; the leader in any case, since clients look for it."""
+        """The nodes that are known to be reachable, and the leader in any case, since clients look for it."""
         leader_id = self._engine.leader_id
         return [
             (node_id, address.host, address.port)

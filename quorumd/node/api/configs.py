@@ -117,7 +117,7 @@ class ConfigApis:
         return merge_layers(BROKER_CONFIGS, *layers)
 
     def _add_static_configs(self, response: Any) -> None:
-        """The leader does not know the properties file of this node: add what it could not tell."""
+        """Add the configs of this node's properties file, which the leader does not know."""
         for result in response.results:
             if (result.resource_type, result.resource_name) != (ResourceType.BROKER, self._own_name):
                 continue

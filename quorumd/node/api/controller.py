@@ -1,6 +1,6 @@
-"""What brokers and clients ask of the controller: planned against the image, answered once it is committed.
+"""Requests to the controller: planned against the image, with a response once the plan is committed.
 
-All such APIs are alike from here: `controller_apis` says what each of them plans and who may ask.
+`controller_table` lists the planner and the authorization of each API.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ logger = logging.getLogger("quorumd.controller")
 
 
 class ControllerApis:
-    """Answers every API of a table while this node leads; otherwise the leader does, for whom brokers look by
-    themselves and clients need not."""
+    """Handles every API of a table while this node leads. Otherwise clients' requests are forwarded, and brokers look
+    for the leader themselves."""
 
     def __init__(self, context: ApiContext, apis: Mapping[int, ControllerApi] = CONTROLLER_APIS) -> None:
         self._apis = apis
@@ -41,7 +41,7 @@ class ControllerApis:
         return [Route(api.request_class, self.handle) for api in self._apis.values()]
 
     def handle(self, session: Session, request: Request[Message]) -> None:
-        """Carry the request out, a large one in parts."""
+        """Handle the request, a large one in parts."""
         if self._role.is_active_controller:
             self._large.handle(session, request, self._execute)
         else:
@@ -82,8 +82,7 @@ class ControllerApis:
             purgatory.refuse(session, request, api.too_large_error)
 
     def _is_in_order(self, session: Session, request: Request[Message]) -> bool:
-        """Whether the request of a broker counts. One of a start that is not registered is no matter: its planner
-        refuses it."""
+        """Whether the request of a broker counts. The planner refuses a request of an unregistered incarnation."""
         message = request.message
         assert isinstance(message, AlterPartitionRequest)
         broker = self._controller.image.brokers.get(message.broker_id)
@@ -93,8 +92,6 @@ class ControllerApis:
         if order is ConnectionOrder.BEFORE_LEADERSHIP:
             self._purgatory.not_leader(session, request)
         elif order is ConnectionOrder.SUPERSEDED:
-            logger.info(
-                "closing the connection from %s: broker %d asks on a newer one", session.peer, broker.id
-            )
+            logger.info("closing the connection from %s: broker %d uses a newer one", session.peer, broker.id)
             session.close()
         return order is ConnectionOrder.CURRENT

@@ -1,4 +1,4 @@
-"""Which APIs the controller answers: what each of them plans, and who may ask."""
+"""The APIs of the controller: planner, authorization and rules of each."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ from quorumd.protocol.wire import Message
 
 M = TypeVar("M", bound=Message)
 Planner = Callable[..., ControllerResult]
-"""(controller, request message, its version) -> what is to be done and answered. That of a request which is divided
-also takes the options of its parts."""
+"""(controller, request message, its version) -> records and response. Planners of requests that are split also take
+the options of their parts."""
 
 
 class ControllerApi:

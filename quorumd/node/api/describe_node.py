@@ -1,4 +1,4 @@
-"""DescribeNode: how this node sees itself and its quorum. It needs no leader, and asks nobody."""
+"""DescribeNode: the state of this node and its view of the quorum; works without a leader."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from quorumd.protocol.messages.describe_node_request import DescribeNodeRequest
 
 
 class NodeApis:
-    """Responds from what the parts of the node know."""
+    """DescribeNode, from the state of the parts of the node."""
 
     def __init__(self, context: ApiContext) -> None:
         self._context = context

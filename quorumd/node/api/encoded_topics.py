@@ -1,7 +1,7 @@
-"""Metadata's topics in bytes, a slice at a time: some topics, or some partitions of a large one.
+"""Incremental encoding of Metadata topics: some topics, or some partitions of a large topic, per slice.
 
-A million partitions take more than a second to encode, in which nobody else would be heard, and as objects several
-times the room of their bytes.
+A million partitions take more than a second to encode, which would block the event loop, and need several times more
+memory as objects than as bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _INT32 = Struct(">i")
 
 
 class EncodedTopics:
-    """Topics in their order, as answers of one version of Metadata hold them."""
+    """Encoded topics in order, for one version of Metadata."""
 
     def __init__(self, version: int) -> None:
         self._version = version
@@ -35,27 +35,27 @@ class EncodedTopics:
             - len(_array_length(0, version))
             - _trailer_bytes(version)
         )
-        """Bytes of an answer without brokers and names before its topics are counted."""
+        """Bytes before the topic count in a response without brokers and names."""
         self._head = MetadataResponseTopic()
-        """The topic that was begun, without its partitions."""
+        """The current topic without its partitions."""
         self._topic_header_bytes = 0
-        """Bytes of an answer with that topic alone before its partitions are counted."""
+        """Bytes before the partition count in a response with that topic alone."""
         self._tail = b""
-        """What comes behind its partitions."""
+        """The bytes behind its partitions."""
         self._partitions_left = 0
 
     def __len__(self) -> int:
         return self._count
 
     def add(self, topics: Sequence[MetadataResponseTopic]) -> None:
-        """Encode the next ones. Raises as `codec.encode`."""
+        """Encode more topics. Raises as `codec.encode`."""
         whole = encode(MetadataResponse(topics=list(topics)), self._version)
         begin = self._header_bytes + len(_array_length(len(topics), self._version))
         self._slices.append(whole[begin : len(whole) - _trailer_bytes(self._version)])
         self._count += len(topics)
 
     def begin_topic(self, head: MetadataResponseTopic, partitions: int) -> None:
-        """Encode the next one without its partitions, of which `add_partitions` is to add so many."""
+        """Encode a topic without its partitions; `add_partitions` adds `partitions` of them."""
         version, none = self._version, len(_array_length(0, self._version))
         whole = encode(MetadataResponse(topics=[head]), version)
         begin, end = self._header_bytes + len(_array_length(1, version)), len(whole) - _trailer_bytes(version)
@@ -68,7 +68,7 @@ class EncodedTopics:
         self._head = head
 
     def add_partitions(self, partitions: list[MetadataResponsePartition]) -> None:
-        """Encode the next ones of the topic that was begun."""
+        """Encode more partitions of the current topic."""
         version, head = self._version, self._head
         topic = MetadataResponseTopic(head.error_code, head.name, head.topic_id, head.is_internal, partitions)
         whole = encode(MetadataResponse(topics=[topic]), version)
@@ -81,8 +81,8 @@ class EncodedTopics:
             self._slices.append(self._tail)
 
     def encode_response(self, request: Request[Message], envelope: Message) -> bytes:
-        """The answer to a request of this version as `Session.respond_encoded` takes it: `around`, which has no
-        topics, with these. Raises as `codec.encode`."""
+        """The encoded response for `Session.respond_encoded`: `envelope`, which has no topics, with these topics.
+        Raises as `codec.encode`."""
         encoded = encode_response(request, envelope)
         end = len(encoded) - _trailer_bytes(self._version)
         begin = end - len(_array_length(0, self._version))
@@ -91,7 +91,7 @@ class EncodedTopics:
 
 
 def _array_length(topics: int, version: int) -> bytes:
-    """The length of the array."""
+    """The encoded array length."""
     if version < _FLEXIBLE_SINCE:
         return _INT32.pack(topics)
     out = bytearray()

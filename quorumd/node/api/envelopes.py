@@ -19,18 +19,18 @@ from quorumd.protocol.wire import Message
 logger = logging.getLogger("quorumd.forwarding")
 
 CLIENT_ID_PREFIX = "quorumd-"
-"""What the client ids of nodes of the quorum begin with; those of brokers are their node ids."""
+"""Prefix of the client ids of quorum nodes; brokers use their node ids."""
 
 
 class EnvelopeSession:
-    """Where the request inside an Envelope gets its answer: around it goes an EnvelopeResponse."""
+    """Sends the response to a request inside an Envelope, wrapped into an EnvelopeResponse."""
 
     is_controller_client = True
 
     def __init__(self, outer: Session, envelope: Request[Message], peer: str) -> None:
         self.peer = peer
         self.number = outer.number
-        # Other nodes of the quorum pass on what clients ask of them, and check nothing.
+        # Quorum nodes forward requests of clients without the checks that brokers make.
         self.comes_from_broker = not (envelope.client_id or "").startswith(CLIENT_ID_PREFIX)
         self._outer = outer
         self._envelope = envelope
@@ -39,7 +39,7 @@ class EnvelopeSession:
         try:
             response = encode_response(request, message)
         except (UnsupportedVersion, ValueError) as error:
-            logger.error("%r of %s cannot be answered: %s", request, self.peer, error)
+            logger.error("the response to %r of %s cannot be encoded: %s", request, self.peer, error)
             self._outer.respond(self._envelope, EnvelopeResponse(None, int(ErrorCode.UNKNOWN_SERVER_ERROR)))
             return
         self.respond_encoded(request, response)
@@ -52,7 +52,7 @@ class EnvelopeSession:
         self._outer.close()
 
     def respond_not_leader(self, request: Request[Message], message: Message) -> None:
-        """In the envelope's own field: that is where whoever forwarded it looks for a reason to send it again."""
+        """Respond in the envelope's own error field, where the sender of the Envelope looks for a reason to retry."""
         del request, message
         self._outer.respond(self._envelope, EnvelopeResponse(None, int(ErrorCode.NOT_CONTROLLER)))
 
@@ -65,7 +65,7 @@ class EnvelopeSession:
 
 
 class EnvelopeApis:
-    """The leader's side: takes requests out of their envelopes."""
+    """Unwraps forwarded requests and routes them."""
 
     def __init__(self, context: ApiContext) -> None:
         self._role = context.role

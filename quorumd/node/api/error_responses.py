@@ -1,4 +1,4 @@
-"""How a request that could not be carried out is told so: each API has its own place for an error."""
+"""Error responses: each API has its own fields for an error."""
 
 from __future__ import annotations
 
@@ -43,25 +43,25 @@ M = TypeVar("M", bound=Message)
 Builder = Callable[[Request[Message], ErrorCode], Message]
 
 MESSAGES = {
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: "This node is not the leader of the quorum, or is not any longer: try again.",
-    ErrorCode.NOT_CONTROLLER: "This node is not the leader of the quorum, or is not any longer: try again.",
-    ErrorCode.REQUEST_TIMED_OUT: "The leader did not answer in time; the change may or may not have been made.",
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: "This node is not or no longer the leader of the quorum; retry the request.",
+    ErrorCode.NOT_CONTROLLER: "This node is not or no longer the leader of the quorum; retry the request.",
+    ErrorCode.REQUEST_TIMED_OUT: "The leader did not respond in time; the change may or may not have been made.",
     ErrorCode.UNSUPPORTED_VERSION: (
-        "The leader of the quorum, a stock controller perhaps, does not take this request from other nodes; "
-        "`quorumd quorum describe` names it: send the request there, or have another node lead."
+        "The leader of the quorum does not accept this request from other nodes; it may be a stock controller. Send "
+        "the request to the leader, which `quorumd quorum describe` names, or make another node the leader."
     ),
-    ErrorCode.KAFKA_STORAGE_ERROR: "The leader has no room on its disk.",
-    ErrorCode.POLICY_VIOLATION: "That is more than one batch of the metadata log can hold: ask for less at once.",
+    ErrorCode.KAFKA_STORAGE_ERROR: "The disk of the leader is full.",
+    ErrorCode.POLICY_VIOLATION: "The changes exceed one batch of the metadata log; split the request.",
 }
 
 
 def error_response(request: Request[Message], error: ErrorCode) -> Message:
-    """The answer that says `error` in every place where this request's API has one."""
+    """The response with the error in every error field of the request's API."""
     return _BUILDERS[request.api_key](request, error)
 
 
 def counted_error_responses(statistics: NodeStatistics) -> Callable[[Request[Message], ErrorCode], Message]:
-    """`error_response` that counts what it makes."""
+    """`error_response`, with every error counted."""
 
     def respond(request: Request[Message], error: ErrorCode) -> Message:
         statistics.count_error(request.api_key, int(error))
@@ -71,7 +71,7 @@ def counted_error_responses(statistics: NodeStatistics) -> Callable[[Request[Mes
 
 
 def message_of(error: ErrorCode) -> str:
-    """A sentence for people."""
+    """The message of an error."""
     return MESSAGES.get(error, ErrorCode.describe(error))
 
 
@@ -121,7 +121,7 @@ def _remove_raft_voter(request: Request[RemoveRaftVoterRequest], error: ErrorCod
 
 
 def _top_level_error(request: Request[Message], error: ErrorCode) -> Message:
-    """APIs whose answer has one error for the whole request."""
+    """Set the top-level error of the response."""
     response: Any = response_class(request.api_key)()
     response.error_code = int(error)
     if hasattr(response, "error_message"):
@@ -169,7 +169,7 @@ def _create_partitions(request: Request[CreatePartitionsRequest], error: ErrorCo
 
 
 def _elect_leaders(request: Request[ElectLeadersRequest], error: ErrorCode) -> Message:
-    """Version 0 has no place but the partitions."""
+    """Version 0 has no top-level error."""
     message = request.message
     wire = elect_leaders_response
     results = [
@@ -259,7 +259,7 @@ _BUILDERS = dict(
 )
 
 SUPPORTED = frozenset(_BUILDERS)
-"""API keys of requests that `error_response` has an answer for."""
+"""API keys that `error_response` supports."""
 
 FORWARDABLE = frozenset({key for key in _BUILDERS if APIS[key].forwardable} | {ApiKey.DESCRIBE_CONFIGS})
-"""API keys of requests that a leader takes out of an Envelope. DescribeConfigs is one between quorumd nodes."""
+"""API keys that a leader accepts in an Envelope; DescribeConfigs only quorumd nodes put into one."""

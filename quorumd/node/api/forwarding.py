@@ -1,7 +1,7 @@
-"""Requests that reached a node which cannot answer them go to the leader in an Envelope (KIP-590).
+"""Forwarding of clients' requests to the leader in an Envelope (KIP-590).
 
-A request waits here while there is no leader. It is sent again only where it certainly had no effect: when it
-never left, when the envelope itself came back with NOT_CONTROLLER, or when it only reads.
+A request waits here while there is no leader. It is retried only if it certainly had no effect: if it was never sent,
+if the Envelope itself was rejected with NOT_CONTROLLER, or if it only reads.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ from quorumd.protocol.wire import Message
 logger = logging.getLogger("quorumd.forwarding")
 
 LEADER_WAIT_MS = 10_000.0
-"""How long a request waits for a leader before its client is told to try again."""
+"""How long a request waits for a leader before its client gets NOT_CONTROLLER."""
 RETRY_MS = 50.0
 
 READ_ONLY_APIS = frozenset(
     {ApiKey.DESCRIBE_CONFIGS, ApiKey.DESCRIBE_QUORUM, ApiKey.LIST_PARTITION_REASSIGNMENTS}
 )
-"""APIs whose requests change nothing, however often they are carried out."""
+"""APIs whose requests change nothing."""
 
 UNSUPPORTED_ENVELOPE_ERRORS = (ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION)
-"""What a leader says of an envelope with a request that it takes out of none."""
+"""The errors of a leader that does not support an API inside an Envelope."""
 
 ResponseHook = Callable[[Any], None]
-"""May add to the leader's answer before the client gets it."""
+"""May extend the leader's response before it is sent to the client."""
 
 
 class Forwarder:
-    """Sends requests of clients to the leader and its answers back.
+    """Sends requests of clients to the leader and its responses back.
 
-    `call_leader(call) -> bool` sends to the current leader; False when none is known. A request that waited
-    while this node itself became the active controller goes to its handler again (`route`).
-    `error_response(request, code)` makes the answer that tells a client about a failure in its own API's fields.
+    `call_leader(call)` returns False if no other node is known to lead. A request that waited while this node became
+    the active controller goes to its handler (`route`). `error_response(request, code)` builds the error response of
+    the request's API.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Forwarder:
         self._principal = (0).to_bytes(2, "big") + principal
 
     def forward(self, session: Session, request: Request[Message], hook: ResponseHook | None = None) -> None:
-        """Have the leader answer; at the latest after LEADER_WAIT_MS without one the client gets an error."""
+        """Forward the request; the client gets an error after LEADER_WAIT_MS without a leader."""
         self._attempt(session, request, hook, self._clock.now_ms() + LEADER_WAIT_MS)
 
     def _attempt(
@@ -122,8 +122,8 @@ class Forwarder:
         hook: ResponseHook | None,
         on_failure: Callable[[Failure], None],
     ) -> None:
-        """A stock controller that leads takes fewer APIs out of envelopes than quorumd does. What only reads is asked
-        of it as its own clients ask; nothing else is, as it would not know whose request it is."""
+        """Send a read to a stock leader that does not support its API in an Envelope, as a client would. Writes are
+        not sent, since the leader would not know the principal."""
         if request.api_key not in READ_ONLY_APIS:
             self._fail(session, request, ErrorCode.UNSUPPORTED_VERSION)
             return
@@ -137,7 +137,7 @@ class Forwarder:
         deadline = self._clock.now_ms() + self._request_timeout_ms
         call = Call(request.api_key, lambda version: message, on_response, on_failure, deadline)
         if not self._call_leader(call):
-            on_failure(Failure("there is no leader any more", unsent=True))
+            on_failure(Failure("the leader is no longer known", unsent=True))
 
     def _return_response(
         self, session: Session, request: Request[Message], hook: ResponseHook | None, data: bytes
@@ -158,7 +158,7 @@ class Forwarder:
 
 
 def is_response_to(request: Request[Message], data: bytes) -> bool:
-    """Whether `data` begins as the answer to `request` does, with its correlation id."""
+    """Whether `data` begins with the correlation id of `request`."""
     return data[:4] == request.correlation_id.to_bytes(4, "big", signed=True)
 
 
@@ -169,12 +169,12 @@ def decode_response(request: Request[Message], data: bytes) -> Message:
         try:
             position = skip_tagged_fields(data, position)
         except IndexError:
-            raise MalformedMessage("the header of a forwarded answer is cut off") from None
+            raise MalformedMessage("the header of a forwarded response is truncated") from None
     return decode(response_class(request.api_key), request.api_version, data, position)
 
 
 def _address_bytes(peer: str) -> bytes:
-    """The client's address as 4 or 16 bytes; of an unknown one, the unspecified address."""
+    """The client's address as 4 or 16 bytes; the unspecified address if it is unknown."""
     host = peer.rsplit(":", 1)[0].strip("[]")
     try:
         return ip_address(host).packed

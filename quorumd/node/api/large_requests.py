@@ -1,4 +1,4 @@
-"""Large requests to the controller, a part a turn (see `request_splitting`)."""
+"""Runs large requests to the controller in parts, one per turn (see `request_splitting`)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ExecutePart = Callable[[Session, Request[M], dict[str, Any]], None]
 
 
 class LargeRequests:
-    """Divides requests that are large. `scheduler` executes their parts, of about `max_partitions` each."""
+    """Splits large requests. `scheduler` executes their parts of about `max_partitions` each."""
 
     def __init__(
         self,
@@ -50,8 +50,8 @@ class LargeRequests:
         execute: ExecutePart[M],
         hook: ResponseHook | None = None,
     ) -> None:
-        """Carry the request out: at once, or a large one in parts, while what comes behind it waits. `hook`: of a
-        request that only reads."""
+        """Execute the request at once, or a large one in parts while later requests of the session wait. `hook`
+        extends the response to a read that is forwarded."""
         parts = parts_of(self._controller, request, self.max_partitions)
         if parts is None:
             execute(session, request, {})
@@ -73,10 +73,10 @@ class LargeRequests:
 
 
 class SplitRequestTask:
-    """Satisfies `SlicedTask`: a part a turn.
+    """Satisfies `SlicedTask`: one part per turn.
 
-    The answer to the whole is given once all parts have theirs. `not_leader(no_effect)` is called instead if this
-    node leads no longer; `no_effect` where no part had an effect.
+    The response is sent once every part has one. `not_leader(no_effect)` is called instead if this node no longer
+    leads; `no_effect`: whether no part had an effect.
     """
 
     def __init__(
@@ -98,10 +98,10 @@ class SplitRequestTask:
         self._execute = execute
         self._not_leader = not_leader
         self._parts: list[RequestPart] = []
-        """Those that were begun."""
+        """The parts that were started."""
         self._responses: dict[int, Message] = {}
         self._preparation: Preparation | None = None
-        """Of the last of these."""
+        """The preparation of the last part."""
         self._is_refused = False
 
     def advance(self, budget: int) -> int:
@@ -153,7 +153,7 @@ class SplitRequestTask:
         self._requests.scheduler.begin(EncodingTask(self._session, request, response))
 
     def part_refused(self) -> None:
-        """This node leads no longer, and a part had no effect: the others are left."""
+        """Skip the remaining parts: this node no longer leads, and a part had no effect."""
         if not self._is_refused:
             self._is_refused = self.is_done = True
             self._coming = iter(())
@@ -161,7 +161,7 @@ class SplitRequestTask:
 
 
 class _PartSession:
-    """Where a part gets its answer. Satisfies `Session`."""
+    """Collects the response to one part. Satisfies `Session`."""
 
     is_controller_client = True
 
@@ -181,7 +181,7 @@ class _PartSession:
         self.respond(request, message)
 
     def respond_encoded(self, request: Request[Message], response: bytes) -> None:
-        raise AssertionError(f"{request!r} is a part, which is never forwarded")
+        raise AssertionError(f"{request!r} is a part of a request and cannot be forwarded")
 
     def respond_not_leader(self, request: Request[Message], message: Message) -> None:
         del request, message

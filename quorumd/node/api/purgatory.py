@@ -1,5 +1,5 @@
-"""Answers about the metadata leave once they are true: never from a node that was replaced, nor of what may never be
-committed."""
+"""Holds responses about the metadata until their content is committed, and drops them if this node is no longer the
+leader."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from quorumd.protocol.connection import Request
 from quorumd.protocol.wire import Message
 
 ResponseHook = Callable[[Any], None]
-"""May add to an answer that comes from another node."""
+"""May extend a response that comes from another node."""
 
 
 class ResponsePurgatory:
-    """`confirm_read(outcome)` calls `outcome(True)` when the image is fresh enough to answer a read that came now.
-    `forward(session, request, hook)` has the leader answer."""
+    """`confirm_read(callback)` calls `callback(True)` once the image is fresh enough for a read that arrives now.
+    `forward(session, request, hook)` sends the request to the leader."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class ResponsePurgatory:
     def on_commit_respond(
         self, session: Session, request: Request[Message], response: Message
     ) -> CommitCallback:
-        """Gives the answer once what was written is committed; if that is lost, nobody knows whether it will be."""
+        """A callback that responds once the records are committed, and with an error if that is unknown."""
 
         def outcome(committed: bool) -> None:
             if not committed:
@@ -48,8 +48,8 @@ class ResponsePurgatory:
         return outcome
 
     def respond_after_read(self, session: Session, request: Request[Message], response: Message) -> None:
-        """Nothing is to be done, which is as much of a statement about the image as a read is: a leader that was
-        replaced and does not know it yet must not make it."""
+        """Respond to a request without effect. Like a read, the response is a statement about the image, which a
+        deposed leader must not make."""
 
         def on_read_confirmed(confirmed: bool) -> None:
             if confirmed:
@@ -62,12 +62,11 @@ class ResponsePurgatory:
     def respond_on_commit(
         self, session: Session, request: Request[Message], response: Message, hook: ResponseHook | None = None
     ) -> None:
-        """What the image holds may be uncommitted: nobody may see that before it is, or if it never will be."""
+        """Respond once the present content of the image is committed."""
         self._proposals.on_commit(self._respond_or_redirect(session, request, response, hook))
 
     def respond_deferred(self, session: Session, request: Request[Message], response: Message) -> None:
-        """As `respond_on_commit`, for answers that nobody is in a hurry for and that many wait for: what gathers
-        for the next batch goes on gathering."""
+        """As `respond_on_commit`, for frequent responses that are not urgent: does not append the pending batch."""
         self._proposals.on_commit_deferred(self._respond_or_redirect(session, request, response, None))
 
     def _respond_or_redirect(
@@ -84,13 +83,13 @@ class ResponsePurgatory:
     def not_leader(
         self, session: Session, request: Request[Message], hook: ResponseHook | None = None
     ) -> None:
-        """The request had no effect here, so another node may be asked: by whoever finds the leader without help, or
-        by this one for it."""
+        """Redirect a request without effect: clients that find the leader themselves get an error, the requests of
+        others are forwarded."""
         if session.is_controller_client or request.api_key not in FORWARDABLE:
             session.respond_not_leader(request, self._error_response(request, ErrorCode.NOT_CONTROLLER))
         else:
             self._forward(session, request, hook)
 
     def refuse(self, session: Session, request: Request[Message], error: ErrorCode) -> None:
-        """Tell the error in every place where this request's API has one."""
+        """Respond with the error in every error field of the request's API."""
         session.respond(request, self._error_response(request, error))

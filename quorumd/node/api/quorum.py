@@ -1,4 +1,4 @@
-"""Requests of the quorum itself: Vote, BeginQuorumEpoch, EndQuorumEpoch, the fetches, DescribeQuorum."""
+"""The APIs of the quorum: Vote, BeginQuorumEpoch, EndQuorumEpoch, the fetches, DescribeQuorum."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ logger = logging.getLogger("quorumd.node")
 P = TypeVar("P", bound=quorum_messages.Partition)
 
 DIRECTORY_ID_VERSION = 2
-"""DescribeQuorum tells directory ids, error messages and endpoints from here on."""
+"""The first version of DescribeQuorum with directory ids, error messages and endpoints."""
 
 
 class PendingResponse:
-    """How an answer of the engine finds its way back: what `RequestReceived.reply` is."""
+    """The destination of a response of the engine: the `reply` of `RequestReceived`."""
 
     __slots__ = ("request", "session", "to_wire")
 
@@ -156,7 +156,7 @@ class QuorumApis:
         )
 
     def fetch(self, session: Session, request: Request[FetchRequest]) -> None:
-        """Stock Fetch of the metadata log: what observers and consumers of stock Kafka speak."""
+        """Stock Fetch of the metadata log, from observers and consumers of stock Kafka."""
         message, version = request.message, request.api_version
         if not self._identity.accepts(message.cluster_id):
             self._refuse_cluster(session, request, _fetch_error)
@@ -175,7 +175,7 @@ class QuorumApis:
         )
 
     def fetch_snapshot(self, session: Session, request: Request[FetchSnapshotRequest]) -> None:
-        """A piece of a snapshot (KIP-630): of a quorumd follower or a stock observer."""
+        """A chunk of a snapshot (KIP-630), for a quorumd follower or a stock observer."""
         message = request.message
         if not self._identity.accepts(message.cluster_id):
             self._refuse_cluster(session, request, _fetch_snapshot_error)
@@ -189,9 +189,9 @@ class QuorumApis:
         )
 
     def describe_quorum(self, session: Session, request: Request[DescribeQuorumRequest]) -> None:
-        """Only the leader knows: a broker-type client is forwarded there, others are told who leads.
+        """Describe the quorum as its leader. Other nodes forward the request, or name the leader.
 
-        A leader on its way out does not lead here: stock tools fail where the leader is none of the voters.
+        A leader that is handing over does not count: stock tools fail if the leader is not a voter.
         """
         is_leader = self._role.is_leader
         if not is_leader and not session.is_controller_client:
@@ -282,7 +282,7 @@ class QuorumApis:
         self._step(RequestReceived(PendingResponse(session, request, to_wire), engine_request))
 
     def _read(self, response: Any) -> bytes:
-        """The records of a fetch answer, read as late as possible: just before they leave."""
+        """The records of a fetch response, read just before it is sent."""
         if response.read_start_offset < 0:
             return b""
         max_offset = response.read_max_offset if response.read_max_offset >= 0 else None
@@ -291,7 +291,7 @@ class QuorumApis:
     def _snapshot_chunk(
         self, request: Request[Message], response: SnapshotResponse
     ) -> fetch_snapshot_response.FetchSnapshotResponse:
-        """The answer of the engine with what the files say, read just before it leaves."""
+        """The response of the engine with the data of the file, read just before it is sent."""
         error, size, data = response.error, 0, b""
         if error is ErrorCode.NONE:
             found = chunk = None

@@ -1,4 +1,4 @@
-"""An answer to Metadata in slices: a topic may have more partitions than one turn has room for."""
+"""Responses to Metadata in slices: a topic may have more partitions than one slice."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class TopicEntry(NamedTuple):
 
 
 class TopicListingTask:
-    """Satisfies `sliced_work.Work`: a unit is a topic or a partition.
+    """Satisfies `SlicedTask`; a unit is a topic or a partition.
 
-    A topic is told as it is when its turn comes, whatever changes while its partitions are encoded. `image()` is that
-    of this node now, `when_committed` as that of `TopicApis`. `make(topics)` makes the answer at the last slice:
-    of all topics if that is the only slice, else of none, since they are in `encoded`. `ended(answer)` is called when
-    all of it is committed; `lost()` instead if it may never be.
+    A topic is described as of its turn, whatever changes while its partitions are encoded. `image()` returns the
+    current image, `when_committed` is that of `CommittedImage`. `build(topics)` builds the response after the last
+    slice: with all topics if it is the only slice, else with none, since they are in `encoded`. `on_complete`
+    gets the response once all of it is committed; `on_lost()` is called if it may never be.
     """
 
     def __init__(
@@ -64,12 +64,12 @@ class TopicListingTask:
         self._shared: SharedLists = {}
         self._described: list[MetadataResponseTopic] = []
         self._partitions: Mapping[int, Partition] = {}
-        """Of the topic that is too large for one slice."""
+        """The partitions of a topic that is too large for one slice."""
         self._numbers: list[int] = []
         self._next = 0
         self._uncommitted_slices = 0
         self._is_lost = False
-        self._answer: Message | None = None
+        self._response: Message | None = None
 
     def advance(self, budget: int) -> int:
         left = budget
@@ -78,8 +78,8 @@ class TopicListingTask:
         if not self.is_done or len(self._encoded):
             self._encode_described()
         if self.is_done:
-            self._answer = self._build(self._described)
-        # Each slice is of its own moment: what it tells must be committed, not only what the last one does.
+            self._response = self._build(self._described)
+        # Each slice shows the image of its own moment, so each must be committed, not only the last.
         self._uncommitted_slices += 1
         self._when_committed(self._on_slice_committed)
         return budget - left
@@ -117,12 +117,12 @@ class TopicListingTask:
     def _on_slice_committed(self, committed: bool) -> None:
         self._uncommitted_slices -= 1
         self._is_lost = self._is_lost or not committed
-        if self._answer is None or self._uncommitted_slices:
+        if self._response is None or self._uncommitted_slices:
             return
         if self._is_lost:
             self._on_lost()
         else:
-            self._on_complete(self._answer)
+            self._on_complete(self._response)
 
 
 class TopicListings:
@@ -140,8 +140,7 @@ class TopicListings:
         topics: Callable[[], Iterator[TopicEntry]],
         build: Callable[[list[MetadataResponseTopic]], Message],
     ) -> None:
-        """Gather what `topics()` yields, in slices, and answer with what `make` makes of it. What else this session
-        asks waits for an answer that takes several."""
+        """Collect the topics in slices and send the response that `build` returns. Several block the session."""
         encoded = EncodedTopics(request.api_version)
 
         def on_complete(response: Message) -> None:
@@ -168,11 +167,11 @@ class TopicListings:
             session.block(request)
 
     def requested_topics(self, requested: Iterable[MetadataRequestTopic]) -> Iterator[TopicEntry]:
-        """What Metadata tells of these topics."""
+        """The requested topics as Metadata describes them."""
         return map(self._topic_entry, requested)
 
     def all_topics(self) -> Iterator[TopicEntry]:
-        """What Metadata tells of all topics. One that goes meanwhile may or may not be among them."""
+        """All topics as Metadata describes them; one that is deleted meanwhile may be missing."""
         for name in sorted(self._state_machine.image.topic_ids):
             topic = self._state_machine.image.topic_by_name(name)
             if topic is not None:

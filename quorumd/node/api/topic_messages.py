@@ -1,4 +1,4 @@
-"""Topics of the image as answers to clients tell of them."""
+"""Topics of the image as responses describe them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from quorumd.protocol.messages.describe_topic_partitions_response import (
 from quorumd.protocol.messages.metadata_response import MetadataResponsePartition, MetadataResponseTopic
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""Topics of Kafka's own, that clients leave out of lists."""
+"""Kafka's internal topics, which clients omit from lists."""
 
 
 class _Reachability(NamedTuple):
-    """Who can be reached for a partition: its leader, NO_LEADER if that cannot be, and the replicas that cannot."""
+    """The leader of a partition, NO_LEADER if it is unreachable, and its offline replicas."""
 
     leader: int
     offline: Replicas
 
 
 SharedLists = dict[Replicas, list[int]]
-"""Replicas as a message has them: a list for each that differ, whatever many partitions have them."""
+"""Replica lists of a message, shared by all partitions with the same replicas."""
 
 
 def metadata_head(topic: Topic) -> MetadataResponseTopic:
@@ -35,7 +35,7 @@ def metadata_head(topic: Topic) -> MetadataResponseTopic:
 
 
 def missing_topic_error(name: str) -> ErrorCode:
-    """The error for the name of a topic that is not there."""
+    """The error for a topic name that does not exist."""
     return (
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if invalid_name_reason(name) is None else ErrorCode.INVALID_TOPIC
     )
@@ -44,7 +44,7 @@ def missing_topic_error(name: str) -> ErrorCode:
 def metadata_partitions(
     image: ClusterImage, partitions: Mapping[int, Partition], numbers: Iterable[int], shared: SharedLists
 ) -> list[MetadataResponsePartition]:
-    """Those of the partitions that have these numbers, which are all there."""
+    """Describe these partitions, all of which exist."""
     described: list[MetadataResponsePartition] = []
     for number in numbers:
         partition = partitions[number]
@@ -73,7 +73,7 @@ def _shared_list(shared: SharedLists, replicas: Replicas) -> list[int]:
 def described_partitions(
     image: ClusterImage, topic: Topic, numbers: range
 ) -> list[DescribeTopicPartitionsResponsePartition]:
-    """Those of these partitions that there are."""
+    """Describe those of these partitions that exist."""
     described: list[DescribeTopicPartitionsResponsePartition] = []
     for number in numbers:
         partition = topic.partitions.get(number)

@@ -28,7 +28,7 @@ from quorumd.protocol.messages.describe_topic_partitions_response import (
 )
 
 MAX_PARTITIONS = 2000
-"""In one answer to DescribeTopicPartitions (Kafka's max.request.partition.size.limit)."""
+"""The maximum per response to DescribeTopicPartitions (Kafka's max.request.partition.size.limit)."""
 
 
 class TopicApis:
@@ -45,7 +45,7 @@ class TopicApis:
     def describe_topic_partitions(
         self, session: Session, request: Request[DescribeTopicPartitionsRequest]
     ) -> None:
-        """Topics by name, and as many partitions as the answer may have; a cursor says where to go on (KIP-966)."""
+        """Topics by name, up to a limit of partitions; a cursor marks the start of the next page (KIP-966)."""
         message = request.message
         if _is_invalid(message):
             session.respond(request, _invalid_cursor(message))
@@ -53,7 +53,7 @@ class TopicApis:
             begin_when_readable(self._state_machine, self._scheduler, _PageTask(self, session, request))
 
     def respond_with_page(self, session: Session, request: Request[DescribeTopicPartitionsRequest]) -> int:
-        """Returns how many partitions there are in the page."""
+        """Respond once the page is committed; returns the number of partitions in it."""
         message = request.message
         response = _page(self._state_machine.image, message)
 
@@ -68,7 +68,7 @@ class TopicApis:
 
 
 class _PageTask:
-    """A page of DescribeTopicPartitions as work: one slice, but many may be asked for at once."""
+    """One page of DescribeTopicPartitions as a task: a single slice, but many may be requested at once."""
 
     def __init__(
         self, requests: TopicApis, session: Session, request: Request[DescribeTopicPartitionsRequest]
@@ -84,7 +84,7 @@ class _PageTask:
 
 
 def _is_invalid(message: DescribeTopicPartitionsRequest) -> bool:
-    """Whether the cursor is nowhere in what is asked for."""
+    """Whether the cursor is outside the requested topics."""
     cursor = message.cursor
     if cursor is None:
         return False
@@ -93,7 +93,7 @@ def _is_invalid(message: DescribeTopicPartitionsRequest) -> bool:
 
 
 def _invalid_cursor(message: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-    """The answer has no place for an error but its topics."""
+    """The error of every topic, since the response has no top-level error."""
     error = int(ErrorCode.INVALID_REQUEST)
     names = [topic.name for topic in message.topics] or [message.cursor.topic_name if message.cursor else ""]
     return DescribeTopicPartitionsResponse(
@@ -102,7 +102,7 @@ def _invalid_cursor(message: DescribeTopicPartitionsRequest) -> DescribeTopicPar
 
 
 def _page(image: ClusterImage, message: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-    """One page of partitions, and where the next one begins."""
+    """One page of partitions with the cursor of the next one."""
     requested = [topic.name for topic in message.topics]
     begin = message.cursor.topic_name if message.cursor is not None else ""
     left = max(1, min(message.response_partition_limit, MAX_PARTITIONS))

@@ -1,6 +1,6 @@
 """Flat values of the engine <-> AlterQuorum, AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter as they travel.
 
-An answer that a stock client parses never holds a private error code; `text` is for people, "" for none.
+A response that a stock client parses never contains a private error code. `text` is the error message, "" for none.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from quorumd.raft.events import SetTargetVoters
 
 MAX_LISTENERS = 16
 MAX_LISTENER_NAME_LENGTH = 255
-"""Characters of a listener's name."""
+"""Characters in a listener name."""
 
 
 def target_from_wire(partition: alter_quorum_request.PartitionData) -> SetTargetVoters:
-    """Null cancels."""
+    """Null cancels a pending change."""
     requested = partition.target_voters
     return SetTargetVoters(None if requested is None else tuple(target.voter_id for target in requested))
 
@@ -37,14 +37,14 @@ def target_from_wire(partition: alter_quorum_request.PartitionData) -> SetTarget
 def key_from_wire(
     message: AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest,
 ) -> ReplicaKey | None:
-    """The voter that a request names; None where it does not say which (KIP-853: both parts are needed)."""
+    """The voter in a request; None without an id and a directory id (KIP-853 requires both)."""
     if message.voter_id < 0 or message.voter_directory_id == ZERO_UUID:
         return None
     return ReplicaKey(message.voter_id, message.voter_directory_id)
 
 
 def endpoints_from_wire(message: AddRaftVoterRequest | UpdateRaftVoterRequest) -> tuple[Endpoint, ...] | None:
-    """The listeners of a request; None if one of them cannot be: what they say goes into the log."""
+    """The listeners in a request; None if one is invalid, since they are written into the log."""
     listeners = message.listeners
     names = {listener.name.upper() for listener in listeners}
     if len(names) < len(listeners) or len(listeners) > MAX_LISTENERS:
@@ -59,12 +59,12 @@ def _is_valid_listener_name(text: str) -> bool:
 
 
 def supports_feature(features: Sequence[SupportedFeatureKey], name: str, level: int) -> bool:
-    """Whether an ApiVersions answer lists a feature at that level."""
+    """Whether an ApiVersions response contains the feature at that level."""
     return any(f.name == name and f.min_version <= level <= f.max_version for f in features)
 
 
 def is_followable(spoken: Sequence[ApiVersion]) -> bool:
-    """Whether a node that tells these API keys can lead: others fetch from it, and tell which replica fetches."""
+    """Whether a node with these APIs can lead: followers can fetch from it with their directory ids."""
     newest = {api.api_key: api.max_version for api in spoken}
     return ApiKey.FETCH_QUORUM_RECORDS in newest or newest.get(ApiKey.FETCH, -1) >= REPLICA_DIRECTORY_VERSION
 
@@ -76,7 +76,7 @@ def alter_quorum_response_of(
     leader_id: int = NO_NODE,
     epoch: int = -1,
 ) -> alter_quorum_response.AlterQuorumResponse:
-    """The draft has no place for an error but each partition. An error tells who leads, where known (hole 4)."""
+    """The draft has errors only per partition. An error includes the leader if it is known (hole 4)."""
     wire = alter_quorum_response
     if error is ErrorCode.NONE or leader_id == NO_NODE:
         leader_id = epoch = -1
@@ -105,6 +105,6 @@ def remove_voter_response(error: ErrorCode, text: str = "") -> RemoveRaftVoterRe
 def update_voter_response(
     error: ErrorCode, leader_id: int, epoch: int, leader: Endpoint | None
 ) -> UpdateRaftVoterResponse:
-    """This one has no room for a text; it always tells who leads."""
+    """The response has no error message; it always includes the leader."""
     where = (leader.host, leader.port) if leader else ("", 0)
     return UpdateRaftVoterResponse(0, public_error(error), CurrentLeader(leader_id, epoch, *where))

@@ -1,7 +1,7 @@
-"""Requests for other voters: AlterQuorum (KIP-595 draft), Add-, Remove- and UpdateRaftVoter (KIP-853).
+"""Changes of the voters: AlterQuorum (KIP-595 draft), AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter (KIP-853).
 
-The engine decides about the voters. What is decided here: who may ask, which cluster is meant, whether this node
-is the one to ask, whether a new voter can be reached and speaks kraft.version 1, and how long a client waits.
+The engine decides about the change. The handlers check authorization, cluster id and leadership, whether a new voter
+is reachable and supports kraft.version 1, and limit how long a client waits.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from quorumd.raft.events import AddVoter, RemoveVoter, UpdateVoter, VoterChange,
 from quorumd.raft.voters import Voter
 
 KRAFT_VERSION_OF_VOTERS = 1
-"""Voters that change need this level of kraft.version (KIP-853)."""
+"""The level of kraft.version that voter changes require (KIP-853)."""
 
 
 class VoterApis:
@@ -92,7 +92,7 @@ class VoterApis:
             return
         reached_at = next((e for e in endpoints if e.name == self._listener_name), None)
         if reached_at is None:
-            text = f"Voters reach each other by their listener {self._listener_name}; this one has none."
+            text = f"Voters connect to each other by their listener {self._listener_name}; the new voter has none."
             pending.finish(ErrorCode.INVALID_REQUEST, text)
             return
         change = AddVoter(Voter(key, endpoints), message.ack_when_committed)
@@ -108,13 +108,13 @@ class VoterApis:
         key = voter_messages.key_from_wire(message)
         if key is None:
             pending.finish(
-                ErrorCode.INVALID_REQUEST, "A voter is named by an id of at least 0 and a directory id."
+                ErrorCode.INVALID_REQUEST, "A voter is identified by an id of at least 0 and a directory id."
             )
         else:
             self._request_change(pending, RemoveVoter(key))
 
     def update_raft_voter(self, session: Session, request: Request[UpdateRaftVoterRequest]) -> None:
-        """Between voters, as Vote is: it is not forwarded, and the engine compares the epochs before all else."""
+        """Sent between voters like Vote: not forwarded, and the engine checks the epoch first."""
         message = request.message
         pending = self._pending(session, request, self._update_voter_response, self._request_timeout_ms)
         if not self._identity.accepts(message.cluster_id):
@@ -136,7 +136,7 @@ class VoterApis:
         if not may_alter_cluster(pending.session):
             pending.finish(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Changing voters needs ALTER on CLUSTER.")
         elif not self._identity.accepts(cluster_id):
-            text = f"This is cluster {self._identity.cluster_id}, another one was meant."
+            text = f"The cluster id of this node is {self._identity.cluster_id}; the request names another."
             pending.finish(ErrorCode.INCONSISTENT_CLUSTER_ID, text)
         elif self._role.is_leader:
             return True
@@ -148,7 +148,7 @@ class VoterApis:
         return False
 
     def _check_new_voter(self, pending: _PendingRequest, reached_at: Endpoint, change: AddVoter) -> None:
-        """A voter that nobody can reach, or that does not know of changing voters, would only cost a majority."""
+        """Refuse a voter that is unreachable or does not support voter changes: it would only cost a majority."""
         where = f"Node {change.voter.key.id} at {reached_at.host}:{reached_at.port}"
 
         def on_response(response: ApiVersionsResponse) -> None:
@@ -160,8 +160,8 @@ class VoterApis:
                 pending.finish(ErrorCode.INVALID_REQUEST, text)
             elif not voter_messages.is_followable(response.api_keys):
                 text = (
-                    f"{where} could not be followed when it leads: it speaks neither FetchQuorumRecords nor Fetch "
-                    f"v{REPLICA_DIRECTORY_VERSION}; upgrade it to Kafka 3.9 or later."
+                    f"{where} supports neither FetchQuorumRecords nor Fetch v{REPLICA_DIRECTORY_VERSION}, so no node "
+                    "could follow it as leader; upgrade it to Kafka 3.9 or later."
                 )
                 pending.finish(ErrorCode.UNSUPPORTED_VERSION, text)
             else:
@@ -208,10 +208,9 @@ class VoterApis:
 
 
 class _PendingRequest:
-    """One request under way: answered once, at the latest when its client's patience ends.
+    """A request in progress: it gets one response, at the latest at its deadline.
 
-    Its outcome is not known then, nor when leadership is lost: neither says that nothing was done, so neither
-    makes a forwarding node send it again.
+    After the deadline or a loss of leadership the outcome is unknown, so neither makes a forwarding node retry.
     """
 
     def __init__(
@@ -232,20 +231,20 @@ class _PendingRequest:
         self._timer = clock.call_at(self.deadline_ms, self._on_timeout)
 
     def on_voters_response(self, response: VoterChangeResult) -> None:
-        """What the engine says: the token of VoterChangeRequested."""
+        """Handle the engine's result; this method is the token of VoterChangeRequested."""
         self.finish(response.error, response.message)
 
     def finish(self, error: ErrorCode, text: str = "") -> None:
-        """Answer, if that has not happened yet."""
+        """Respond, unless the request has its response."""
         if not self.is_done:
             self.session.respond(self.request, self._response(error, text))
 
     def respond_not_leader(self) -> None:
-        """Another node leads, and nothing has been done."""
+        """Respond that another node leads and the request had no effect."""
         self.session.respond_not_leader(self.request, self._response(ErrorCode.NOT_LEADER_OR_FOLLOWER, ""))
 
     def release(self) -> None:
-        """Somebody else answers."""
+        """Leave the response to another part of the node."""
         self.is_done = True
         self._timer.cancel()
 
@@ -259,5 +258,5 @@ class _PendingRequest:
     def _on_timeout(self) -> None:
         self.finish(
             ErrorCode.REQUEST_TIMED_OUT,
-            "The voters have not committed it in time; the change may or may not be made.",
+            "The voters did not commit the change in time; it may or may not be made.",
         )

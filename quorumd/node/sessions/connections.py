@@ -1,4 +1,4 @@
-"""The connections that others opened to this node."""
+"""The accepted connections of a node."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quorumd.ports import Clock
 
 
 class IncomingConnections:
-    """`next_number`: that of the session that is accepted next; they grow."""
+    """`next_number`: the number of the next session; numbers increase."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class IncomingConnections:
         self._sessions: dict[ServerSession, None] = {}
 
     def accept(self) -> ServerSession:
-        """A session for a connection that is being accepted."""
+        """Create the session of a connection that is being accepted."""
         session = ServerSession(
             self._router.route,
             self._router.spoken,
@@ -51,7 +51,7 @@ class IncomingConnections:
         return session
 
     def close(self) -> None:
-        """Close them all."""
+        """Close all sessions."""
         for session in list(self._sessions):
             session.close()
 

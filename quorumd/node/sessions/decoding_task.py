@@ -1,4 +1,4 @@
-"""Large requests are decoded in slices: ten thousand partitions take a tenth of a second."""
+"""Decodes large requests in slices: ten thousand partitions take a tenth of a second."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from quorumd.protocol.connection import Request
 from quorumd.protocol.wire import Message
 
 STEPS_PER_UNIT = 4
-"""Elements of a request that take as long to decode as a unit of other sliced work."""
+"""Elements of a request whose decoding takes as long as one unit of other tasks."""
 
 
 class DecodingTask:
-    """Satisfies `sliced_work.Work`. `continue_decoding` is that of the request or of its connection; `done()` is
-    called once the request is whole, or cannot be."""
+    """Satisfies `SlicedTask`. `continue_decoding` is the method of the request or of its connection; `on_done()` is
+    called once the request is decoded or rejected."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Large answers are encoded in slices: one of five thousand topics with all their configs takes 150 milliseconds."""
+"""Encodes large responses in slices: five thousand topics with all their configs take 150 milliseconds."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from quorumd.protocol.connection import Request, encode_response_in_steps
 from quorumd.protocol.wire import Message
 
 STEPS_PER_UNIT = 8
-"""Elements of an answer that take as long to encode as a unit of other sliced work."""
+"""Elements of a response whose encoding takes as long as one unit of other tasks."""
 
 
 class EncodingTask:
-    """Satisfies `SlicedTask`. The session waits for this answer (`Session.block`)."""
+    """Satisfies `SlicedTask`. The session is blocked until the response is sent (`Session.block`)."""
 
     def __init__(self, session: Session, request: Request[Message], message: Message) -> None:
         self.is_done = False
@@ -30,7 +30,7 @@ class EncodingTask:
             self.is_done = True
             self._session.respond_encoded(self._request, end.value)
         except (UnsupportedVersion, ValueError):
-            # In one piece it cannot be encoded either: the session knows what to do then.
+            # It cannot be encoded as a whole either; the session reports that and closes.
             self.is_done = True
             self._session.respond(self._request, self._message)
         return budget

@@ -1,16 +1,15 @@
-"""A large request to the controller is carried out in parts, so that none holds up the event loop for long.
+"""Splits large requests to the controller into parts, so that none blocks the event loop for long.
 
-A part is a request of its own: it is planned and appended at once, all or none of it, and other work comes between
-two parts. Kafka's admin APIs promise no more: every topic, partition or resource has its own result, and Kafka itself
-judges each by itself. What belongs together stays in one part: a topic with all its new partitions, and what one
-request names twice by name, since that is an error. Partitions that a request names twice in different parts are
-judged one after the other. What counts for the whole, like the limit of new partitions, is found out before the
-request is divided and handed to the planner of each part.
+Each part is a request of its own: it is planned and appended atomically, and other work runs between two parts.
+Kafka's admin APIs guarantee no more: every topic, partition or resource has its own result. Some items stay in one
+part: a topic with all its new partitions, and duplicates by name, which are an error. Duplicate partitions in
+different parts are planned one after the other. Limits on the whole request, such as the number of new partitions,
+are computed before it is split and passed to the planner of each part.
 
-What is written of a reassignment plan or of elections is the same as in one piece, but for what other requests do
-between two parts: each partition is planned against the image of its own moment. Where the leader is lost between two
-parts, what came before may have been done and the rest is not; the client is told NOT_CONTROLLER, as for a batch of
-which it is unknown whether it will be committed, and sends the request again.
+The records of a reassignment or election are the same as without splitting, except for the effects of other requests
+between two parts: each partition is planned against the image of its moment. If leadership is lost between two parts,
+the earlier parts may have taken effect and the later ones have not; the client gets NOT_CONTROLLER, as for a batch
+whose commit is unknown, and retries the request.
 """
 
 from __future__ import annotations
@@ -33,25 +32,25 @@ from quorumd.protocol.messages.list_partition_reassignments_request import ListP
 from quorumd.protocol.wire import Message
 
 MAX_PARTITIONS_PER_PART = 250
-"""How many partitions of one request are changed at once: some milliseconds of work."""
+"""The number of partitions of one request that are changed at once: some milliseconds of work."""
 _REMOVALS = 8
-"""Partitions of a topic that are removed while another work changes one."""
+"""Partitions of a topic that can be removed in the time of one change."""
 _DESCRIPTION = 8
-"""Partitions that are changed while the configs of one resource are described."""
+"""Partitions that can be changed in the time it takes to describe the configs of one resource."""
 
 Numbers = dict[str, list[int]]
 _Run = tuple[tuple[Any, ...], list[Any]]
-"""A list, behind the items that it is in."""
+"""The items that contain a list, and the list."""
 
 
 class Division(NamedTuple):
-    """How requests of an API are divided.
+    """How requests of an API are split.
 
-    `request_path`, `response_path`: the fields of a request and of its response that lead to what is divided, each a
-    list in the items of the one before. `cost`: of an item, in partitions; 1 if not given. `name`: items of one name
-    stay in one part. `total`: what the planner of each part is to know of the whole request. `prepare`: for a part
-    that is large by itself. `everything`: what a request means that names nothing: topics with numbers of partitions,
-    None now and then so that others have a turn; `topic`: how such a topic is written.
+    `request_path`, `response_path`: the fields of request and response that lead to the items to split, each a list
+    in the items of the previous field. `cost`: the cost of an item in partitions, 1 if not given. `name`: items with
+    the same name stay in one part. `total`: a figure of the whole request for the planner of each part. `prepare`:
+    the preparation of a part that is large by itself. `everything`: the partition numbers by topic that a request
+    without names means, with None where another task should have a turn; `topic` builds the item of such a topic.
     """
 
     request_path: tuple[str, ...]
@@ -65,7 +64,7 @@ class Division(NamedTuple):
 
 
 class RequestPart(NamedTuple):
-    """`continued`: so many of the items that lead to its first one were begun in the part before. `options`: for its
+    """`continued`: the number of items on the path to its first item that the previous part began. `options`: for its
     planner."""
 
     message: Message
@@ -77,9 +76,9 @@ class RequestPart(NamedTuple):
 def parts_of(
     controller: Controller, request: Request[Message], max_partitions: int
 ) -> Iterator[RequestPart | None] | None:
-    """The parts of a request, each with about `max_partitions`; None for a request that is not large.
+    """The parts of a request, each with about `max_partitions`; None if the request is not large.
 
-    They are made one by one; None is yielded where another turn is due before the next one is found.
+    Parts are built lazily; None is yielded where another task should have a turn.
     """
     division = DIVISIONS.get(request.api_key)
     if division is None:
@@ -106,7 +105,7 @@ def parts_of(
 
 
 def _size(items: Sequence[Any], path: Sequence[str], enough: int) -> int:
-    """How many items there are at the end of the path; one that is empty counts as well."""
+    """Count the items at the end of the path; an empty one counts as 1."""
     if not path:
         return max(1, len(items))
     size = 0
@@ -125,7 +124,7 @@ def _listed(
     items: Sequence[tuple[Any, int]],
     max_partitions: int,
 ) -> Iterator[RequestPart]:
-    """Items that are not divided themselves."""
+    """Parts of a list whose items are not split themselves."""
     total = division.total
     options = {} if total is None else {"total": total(controller, message)}
     together: dict[Hashable, list[tuple[Any, int]]] = {}
@@ -151,7 +150,7 @@ def _listed(
 def _nested(
     message: Message, path: Sequence[str], items: Sequence[Any], max_partitions: int
 ) -> Iterator[RequestPart]:
-    """Items of items."""
+    """Parts of nested lists."""
     group: list[_Run] = []
     before: tuple[Any, ...] = ()
     budget = max_partitions
@@ -171,7 +170,7 @@ def _nested(
 
 
 def _runs(items: Iterable[Any], path: Sequence[str], above: tuple[Any, ...] = ()) -> Iterator[_Run]:
-    """The lists at the end of the path, and each item on the way whose list is empty, as a list of its own."""
+    """The lists at the end of the path, and each item on the path whose list is empty as a list of its own."""
     for item in items:
         inner = getattr(item, path[0])
         if not inner:
@@ -183,7 +182,7 @@ def _runs(items: Iterable[Any], path: Sequence[str], above: tuple[Any, ...] = ()
 
 
 def _shared(before: tuple[Any, ...], above: tuple[Any, ...]) -> int:
-    """The number of items that both lists are in."""
+    """The number of leading items that both have in common."""
     count = 0
     for one, other in zip(before, above, strict=False):
         if one is not other:
@@ -193,7 +192,7 @@ def _shared(before: tuple[Any, ...], above: tuple[Any, ...]) -> int:
 
 
 def _rebuilt(runs: Iterable[_Run], path: Sequence[str]) -> list[Any]:
-    """Items with these lists alone in them."""
+    """Rebuild the items with only these lists in them."""
     whole: list[Any] = []
     before: tuple[Any, ...] = ()
     for above, taken in runs:
@@ -213,7 +212,7 @@ def _rebuilt(runs: Iterable[_Run], path: Sequence[str]) -> list[Any]:
 def _of_everything(
     message: Message, division: Division, found: Iterator[Numbers | None]
 ) -> Iterator[RequestPart | None]:
-    """Parts of a request that names nothing. There is one at least."""
+    """Parts of a request without names; at least one."""
     assert division.topic is not None
     options = {"of_all": True}
     last = ""
@@ -236,7 +235,7 @@ def _with(message: Message, field: str, items: list[Any]) -> Message:
 
 
 def merge(division: Division, parts: Sequence[RequestPart], responses: Sequence[Message]) -> Message:
-    """The response to the whole, made of those to its parts. An error that is for a whole part is that of all."""
+    """Merge the responses to the parts. The top-level error of a part becomes that of the whole response."""
     for response in responses:
         if getattr(response, "error_code", 0):
             return response
@@ -250,7 +249,7 @@ def merge(division: Division, parts: Sequence[RequestPart], responses: Sequence[
 
 
 def _join(items: list[Any], following: Sequence[Any], path: Sequence[str], continued: int) -> None:
-    """Add what follows to the items; the first one of it may be the rest of the last one."""
+    """Append the following items; the first of them may continue the last item."""
     if continued and path and items and following and _are_one(items[-1], following[0], path[0]):
         _join(getattr(items[-1], path[0]), getattr(following[0], path[0]), path[1:], continued - 1)
         following = following[1:]
@@ -258,7 +257,7 @@ def _join(items: list[Any], following: Sequence[Any], path: Sequence[str], conti
 
 
 def _are_one(item: Any, other: Any, but: str) -> bool:
-    """Whether both are the same apart from what is in them: a response need not contain everything."""
+    """Whether both items are equal apart from the field `but`: a response need not contain all items."""
     return all(name == but or getattr(item, name) == getattr(other, name) for name in item.__slots__)
 
 
@@ -327,6 +326,6 @@ def _partitions_of(controller: Controller, requested: Any) -> int:
 
 
 def _identity(controller: Controller, requested: Any) -> Hashable:
-    """A topic may be named by its name and by its id in one request."""
+    """The identity of a topic, which a request may name both by name and by id."""
     topic = named_topic(controller.image, requested)
     return topic.id if topic is not None else as_named(requested)

@@ -1,4 +1,4 @@
-"""One incoming connection: frames in, handlers called, answers out in the order of the requests."""
+"""One accepted connection: reads frames, calls handlers, sends responses in the order of the requests."""
 
 from __future__ import annotations
 
@@ -19,41 +19,40 @@ from quorumd.protocol.wire import Message
 logger = logging.getLogger("quorumd.connections")
 
 MAX_PENDING_REQUESTS = 1000
-"""Requests of one connection that may wait for an answer before no more are read from it."""
+"""Requests of one connection that may wait for a response before reading from it pauses."""
 MAX_UNSENT_BYTES = 16 * 1024 * 1024
-"""Of answers that a client does not take, besides the largest it asked for."""
+"""Responses that a client has not read, in addition to its largest response."""
 DRAIN_POLL_MS = 20.0
-"""How often it is seen whether a client has taken its large answer."""
+"""Interval of checks whether a client has read its large response."""
 
 
 class Session(Protocol):
-    """Where a request came from, and where its answer goes: a connection, or an envelope around the request."""
+    """The source of a request and the destination of its response: a connection or an Envelope around it."""
 
     peer: str
     number: int
-    """Of the connection: a newer one has a larger number."""
+    """The number of the connection; newer connections have larger numbers."""
     is_controller_client: bool
-    """Whether this client looks for controllers (DescribeCluster, endpoint type 2): it re-finds the leader itself."""
+    """Whether the client finds controllers itself (DescribeCluster, endpoint type 2)."""
     comes_from_broker: bool
-    """Whether a broker passed the request on, which checked what only brokers can."""
+    """Whether a broker forwarded the request, after the checks that only brokers can make."""
 
     def respond(self, request: Request[Message], message: Message) -> None: ...
 
     def respond_immediately(self, request: Request[Message], message: Message) -> None:
-        """As `answer`, without waiting for others to leave with it: peers wait for this one alone."""
+        """As `respond`, but send it without waiting for the end of the tick."""
 
-    def respond_encoded(self, request: Request[Message], answer: bytes) -> None:
-        """As `answer`, with response header and message encoded already: by the node that a request was forwarded to,
-        or in slices."""
+    def respond_encoded(self, request: Request[Message], response: bytes) -> None:
+        """As `respond`, with response header and message already encoded: by the leader, or in slices."""
 
     def block(self, request: Request[Message]) -> None:
-        """What else comes from here waits until this request is answered: one large answer at a time."""
+        """Queue later requests of this session until this one has its response: one large response at a time."""
 
     def close(self) -> None:
-        """Close the connection: no answer is given, nor waited for."""
+        """Close the connection without a response."""
 
     def respond_not_leader(self, request: Request[Message], message: Message) -> None:
-        """As `answer`, where this node does not lead and the request had no effect: it may go to another node."""
+        """As `respond`, for a request without effect on a node that does not lead: another node may handle it."""
 
 
 class ServerSession:
@@ -89,11 +88,11 @@ class ServerSession:
         self._is_flush_scheduled = False
         self._is_paused = False
         self._is_closing = False
-        """Whether the connection is closed once every request that came has its answer."""
+        """Whether the connection is to be closed once every received request has its response."""
         self._largest_write = 0
         self._blocking_request: Request[Message] | None = None
         self._queued: deque[Request[Message]] = deque()
-        """What came behind the request that all wait for."""
+        """Requests behind the blocking one."""
 
     def connected(self, transport: Transport) -> None:
         self._transport = transport
@@ -110,7 +109,7 @@ class ServerSession:
             self.close()
             return
         if self._connection.has_output:
-            # An error that no handler gives: it waits for none of the requests beside it.
+            # The connection itself refused a request; its response waits for no handler.
             self.flush()
         self._tick.begin()
         now = self._clock.now_ms()
@@ -134,7 +133,7 @@ class ServerSession:
         logger.warning("closing the connection from %s: %s", self.peer, fault)
 
     def _route_queued(self) -> None:
-        """Hand on what waits, up to the next request that all behind it wait for."""
+        """Route queued requests up to the next one that blocks."""
         while self._queued and self._blocking_request is None and self._transport is not None:
             request = self._queued.popleft()
             if request.is_whole:
@@ -149,7 +148,7 @@ class ServerSession:
         self._clock.call_soon(self._resume_after_decoding)
 
     def _resume_after_decoding(self) -> None:
-        """Go on with the request that all behind it wait for."""
+        """Route the blocking request once it is decoded."""
         transport, connection, request = self._transport, self._connection, self._blocking_request
         if transport is None or request is None:
             return
@@ -157,7 +156,7 @@ class ServerSession:
         if connection.awaits_response(request):
             self._route(self, request)
         else:
-            # It was refused, or it is malformed and the last one whose bytes were looked at.
+            # The connection refused it, or it is malformed and no later request can be read.
             self._received_at.pop(request.correlation_id, None)
             self._blocking_request = None
             self._queued = deque(behind for behind in self._queued if connection.awaits_response(behind))
@@ -169,7 +168,7 @@ class ServerSession:
             self._resume_reading(transport)
 
     def _close_on_fault(self) -> None:
-        """No more can be read after a fault: the connection ends once what came before it has its answers."""
+        """Close the connection after a fault, once the requests before it have their responses."""
         fault = self._connection.fault
         if fault is not None and not self._is_closing:
             self._report_malformed(fault)
@@ -179,7 +178,7 @@ class ServerSession:
         self._blocking_request = request
 
     def _unblock(self) -> None:
-        """The large answer is on its way: go on once the client has taken most of it."""
+        """Continue with queued requests once the client has read most of the large response."""
         transport = self._transport
         if transport is None:
             return
@@ -201,14 +200,14 @@ class ServerSession:
         self._on_closed(self)
 
     def close(self) -> None:
-        """Close once what is queued has left; what comes in from now on is not looked at."""
+        """Send the queued responses and close; data received from now on is ignored."""
         self.flush()
         if self._transport is not None:
             self._transport.close()
             self._transport = None
 
     def respond(self, request: Request[Message], message: Message) -> None:
-        """Queue the answer; it leaves at the end of this turn, in order, together with the others."""
+        """Queue the response; it is sent at the end of the tick, in order, together with others."""
         if self._encode(request, message):
             self._schedule_flush(request)
 
@@ -221,23 +220,26 @@ class ServerSession:
             self.flush()
 
     def _encode(self, request: Request[Message], message: Message) -> bool:
-        """Queue the answer. False where there is nobody for it, or it cannot be encoded."""
+        """Queue the response. Returns False if the connection is closed or the response cannot be encoded."""
         if self._transport is None:
             return False
         try:
             self._connection.respond(request, message)
         except (UnsupportedVersion, ValueError) as error:
-            # Something in the request led to it. Nothing is queued, and the node is as good as before.
+            # Some content of the request caused it; nothing is queued, and other connections are not affected.
             logger.error(
-                "closing the connection from %s: %r cannot be answered: %s", self.peer, request, error
+                "closing the connection from %s: the response to %r cannot be encoded: %s",
+                self.peer,
+                request,
+                error,
             )
             self.close()
             return False
         return True
 
-    def respond_encoded(self, request: Request[Message], answer: bytes) -> None:
+    def respond_encoded(self, request: Request[Message], response: bytes) -> None:
         if self._transport is not None:
-            self._connection.respond_encoded(request, answer)
+            self._connection.respond_encoded(request, response)
             self._schedule_flush(request)
 
     def _schedule_flush(self, request: Request[Message]) -> None:
@@ -257,7 +259,7 @@ class ServerSession:
             histogram.observe(self._clock.now_ms() - received_at)
 
     def flush(self) -> None:
-        """Send the answers that may leave now."""
+        """Send the responses that are next in order."""
         self._is_flush_scheduled = False
         transport = self._transport
         if transport is None:
@@ -272,7 +274,7 @@ class ServerSession:
             return
         self._resume_reading(transport)
         if transport.unsent_bytes > MAX_UNSENT_BYTES + self._largest_write:
-            logger.warning("closing the connection from %s: it takes no answers", self.peer)
+            logger.warning("closing the connection from %s: the client reads no responses", self.peer)
             transport.close()
             self._transport = None
 

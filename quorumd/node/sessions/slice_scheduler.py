@@ -1,4 +1,4 @@
-"""Long work in slices: what one turn of the event loop does of it is bounded, over all works together."""
+"""Long tasks in slices: bounds their work per iteration of the event loop, over all tasks together."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Protocol
 
 
 class SlicedTask(Protocol):
-    """Something long that can stop anywhere and go on in a later turn."""
+    """A long task that can pause after any step and continue in a later iteration."""
 
     def advance(self, budget: int) -> int:
-        """Do up to `room` units, at least one step. Returns how many units it took."""
+        """Do up to `budget` units of work, at least one step; returns the number of units."""
 
     @property
     def is_done(self) -> bool: ...
 
 
 class SliceScheduler:
-    """Works in turns: `slice_size` units per turn of the loop. `soon(callback)` calls back in a later turn."""
+    """Runs tasks in turns, `slice_size` units per iteration. `call_soon` calls back in a later one."""
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], None], slice_size: int) -> None:
         self._call_soon = call_soon
@@ -28,7 +28,7 @@ class SliceScheduler:
         self._is_scheduled = False
 
     def begin(self, task: SlicedTask) -> None:
-        """Do what this turn has room for, and the rest in later ones."""
+        """Run the task within the budget of this iteration, and its rest in later ones."""
         if not self._waiting and self._budget > 0:
             self._advance(task)
         else:
@@ -48,7 +48,7 @@ class SliceScheduler:
             self._waiting.append(task)
 
     def _schedule(self) -> None:
-        """The room of this turn is used up in part, at the least: the next turn has all of it again."""
+        """Schedule the next iteration if tasks wait or the budget is partly used and must be renewed."""
         is_due = bool(self._waiting) or self._budget < self._slice_size
         if is_due and not self._is_scheduled:
             self._is_scheduled = True

@@ -104,8 +104,8 @@ def make_node(**engine: Any) -> Any:
     statistics.request_latency_ms[1] = Histogram()
     statistics.request_latency_ms[1].observe(500)
     statistics.request_latency_ms[1001] = Histogram()
-    statistics.error_answers[(52, 74)] = 2
-    statistics.error_answers[(999, 12345)] = 1
+    statistics.error_responses[(52, 74)] = 2
+    statistics.error_responses[(999, 12345)] = 1
     statistics.appended_records = 7
     statistics.connections_open = 4
     statistics.snapshot_end_offset = 30

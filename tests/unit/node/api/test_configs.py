@@ -110,7 +110,7 @@ def test_each_resource_has_its_own_error_and_the_others_are_changed(world: Confi
     world.commit()
     assert errors(session) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0, ErrorCode.INVALID_CONFIG]
     assert [record.resource_name for batch in world.batches for record in batch] == ["7"]
-    assert world.statistics.error_answers == {
+    assert world.statistics.error_responses == {
         (44, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION): 1,
         (44, ErrorCode.INVALID_CONFIG): 1,
     }
@@ -169,7 +169,7 @@ def test_losing_leadership_leaves_the_outcome_open_and_sends_nothing_elsewhere(
     world.lose_leadership()
     assert errors(session) == [ErrorCode.NOT_CONTROLLER]
     assert session.refusals == 0
-    assert world.statistics.error_answers == {(44, ErrorCode.NOT_CONTROLLER): 1}
+    assert world.statistics.error_responses == {(44, ErrorCode.NOT_CONTROLLER): 1}
     assert world.forwarder.forwarded == []
     assert world.image.config((BROKER, "7")) == {}
 

@@ -212,7 +212,7 @@ def test_errors_are_counted_each_of_many() -> None:
     world = ControllerHarness()
     world.answer(UnregisterBrokerRequest(7))
     world.answer(full_request(ApiKey.ELECT_LEADERS, 2))
-    assert world.statistics.error_answers == {
+    assert world.statistics.error_responses == {
         (ApiKey.UNREGISTER_BROKER, ErrorCode.BROKER_ID_NOT_REGISTERED): 1,
         (ApiKey.ELECT_LEADERS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION): 3,
     }

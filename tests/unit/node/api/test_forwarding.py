@@ -241,7 +241,7 @@ def test_a_write_that_a_stock_leader_takes_out_of_no_envelope_says_where_to_send
     world.calls[0].on_response(EnvelopeResponse(None, int(ErrorCode.INVALID_REQUEST)))
     assert world.error() == ErrorCode.UNSUPPORTED_VERSION
     answer: Any = world.session.answers[0]
-    assert "send the request there" in answer.responses[0].error_message
+    assert "Send the request to the leader" in answer.responses[0].error_message
 
 
 @pytest.mark.parametrize("version", range(1, 5))

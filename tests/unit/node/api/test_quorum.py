@@ -168,7 +168,7 @@ def test_hole_23_another_cluster_is_refused_at_the_top_and_nobody_is_not(
 ) -> None:
     answer = world.ask(request_for(api_key, version, OTHER_CLUSTER_ID), version)
     assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
-    assert world.statistics.error_answers == {(api_key, ErrorCode.INCONSISTENT_CLUSTER_ID): 1}
+    assert world.statistics.error_responses == {(api_key, ErrorCode.INCONSISTENT_CLUSTER_ID): 1}
     assert world.events == []
     for cluster_id in (CLUSTER_ID, None):
         assert world.ask(request_for(api_key, version, cluster_id), version) is None
@@ -223,7 +223,7 @@ def test_every_answer_of_the_engine_says_who_leads(
     assert told == (2, 5)
     assert partition.error_code == response.error
     expected = {} if response.error is ErrorCode.NONE else {(api_key, response.error): 1}
-    assert world.statistics.error_answers == expected
+    assert world.statistics.error_responses == expected
     has_endpoints = version >= {ApiKey.FETCH: 16, ApiKey.FETCH_QUORUM_RECORDS: 0}.get(ApiKey(api_key), 1)
     assert [(e.host, e.port) for e in answer.node_endpoints] == ([("host-2", 9092)] if has_endpoints else [])
 

@@ -151,7 +151,7 @@ class TestAlterQuorum:
         assert answer.topics[0].topic_name == METADATA_TOPIC
         assert (slot.partition_index, slot.error_code, slot.error_message) == (0, 0, None)
         assert (slot.leader_id, slot.leader_epoch) == (-1, -1)
-        assert world.statistics.error_answers == {}
+        assert world.statistics.error_responses == {}
 
     def test_null_cancels(self, world: VoterApiHarness) -> None:
         world.ask(alter_quorum())
@@ -167,7 +167,7 @@ class TestAlterQuorum:
         world.ask(alter_quorum(4))
         answer = world.engine_answers(ErrorCode.INVALID_REQUEST, "nobody knows where node 4 is")
         assert (error_of(answer), message_of(answer)) == (42, "nobody knows where node 4 is")
-        assert world.statistics.error_answers == {(ApiKey.ALTER_QUORUM, 42): 1}
+        assert world.statistics.error_responses == {(ApiKey.ALTER_QUORUM, 42): 1}
 
     def test_hole_4_an_error_tells_who_leads(self, world: VoterApiHarness) -> None:
         world.ask(alter_quorum(4))
@@ -226,7 +226,7 @@ class TestAddRaftVoter:
         world.ask(add_voter())
         world.new_voter_answers(KRAFT_VERSION, fetch=16)
         assert error_of(world.answer) == ErrorCode.UNSUPPORTED_VERSION
-        assert "speaks neither FetchQuorumRecords nor Fetch v17" in str(message_of(world.answer))
+        assert "neither FetchQuorumRecords nor Fetch v17" in str(message_of(world.answer))
         assert world.events == []
 
     def test_an_error_for_an_answer_is_no_support(self, world: VoterApiHarness) -> None:

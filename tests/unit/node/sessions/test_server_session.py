@@ -239,7 +239,7 @@ def test_response_that_cannot_be_encoded_closes_its_connection(
     harness.session.respond(harness.requests[1], MetadataResponse(controller_id=1 << 40))
     assert harness.received() == [5], "other responses are not affected"
     assert harness.transport.is_closed
-    assert "cannot be answered" in caplog.text
+    assert "cannot be encoded" in caplog.text
 
 
 def test_responses_after_the_close_are_dropped(harness: SessionHarness) -> None:
