@@ -84,7 +84,7 @@ def _row(name: str, tally: Tally) -> str:
 
 
 def _first_of_each(findings: list[Finding]) -> list[Finding]:
-    """Of all findings with one signature the smallest input."""
+    """The finding with the smallest input per signature."""
     smallest: dict[str, Finding] = {}
     for finding in findings:
         known = smallest.get(finding.signature)

@@ -43,11 +43,11 @@ TRACED_IS_SLOWER = 4
 MEMORY_FACTOR = 4
 MEMORY_BASE = 16 << 20
 _ADDRESS_SPACE = 1 << 30
-"""On top of what a worker has when it begins: for what is never touched and so is in no resident size."""
+"""In addition to the initial memory of a worker: for pages that are never touched, which no resident size has."""
 
 
 class TooSlow(BaseException):
-    """An input took more than MAX_SECONDS. No Exception: nothing may take it for its own."""
+    """An input took more than MAX_SECONDS. Not an Exception: no target may catch it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Tally:
-    """What became of the inputs of a target."""
+    """Results of the inputs of a target."""
 
     inputs: int = 0
     accepted: int = 0
@@ -160,7 +160,7 @@ def _traced(target: Target, parse: Parse, data: bytes) -> tuple[tuple[str, str] 
 def _guarded(
     target: Target, parse: Parse, data: bytes, seconds: float
 ) -> tuple[tuple[str, str] | None, bool]:
-    """What is wrong, if anything, and whether the input was accepted."""
+    """The fault of the input, if any, and whether the input was accepted."""
     try:
         signal.setitimer(signal.ITIMER_PROF, seconds)
         try:
@@ -220,7 +220,7 @@ class _Worker:
     results: Connection[Any, Any]
     blocks: range
     progress: Any
-    """Block and index of the input that it is at, in shared memory."""
+    """Block and index of its current input, in shared memory."""
     seen: tuple[int, int] = (-1, -1)
     since: float = 0.0
 

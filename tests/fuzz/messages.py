@@ -27,7 +27,7 @@ _TEXTS = ("", "a", METADATA_TOPIC, "é", "x" * 130, "group", "127.0.0.1")
 
 @cache
 def messages_of_all_versions(each: int = 6) -> list[tuple[type[Message], int, list[bytes]]]:
-    """(class, version, encoded messages) for everything that there is a schema of."""
+    """(class, version, encoded messages) for every schema."""
     return [
         (message_class(name), version, [encode(sample(name, version, n), version) for n in range(each)])
         for name, version in all_versions()
@@ -94,7 +94,7 @@ def _has(field: dict[str, Any], attribute: str, version: int) -> bool:
 
 
 def crowded(name: str, version: int, elements: int) -> Iterator[Message]:
-    """For every array of a message one with so many of its smallest elements, alone in the arrays around it."""
+    """For every array of a message one message with `elements` of its smallest elements in that array."""
     description = schema(name)
     common = {struct["name"]: struct["fields"] for struct in description.get("commonStructs", [])}
     module = import_module(message_class(name).__module__)

@@ -1,4 +1,4 @@
-"""What is fuzzed: a parser with valid inputs to start from and the errors that it may raise."""
+"""A fuzz target: a parser, valid inputs to start from, and the errors that it may raise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fuzzer in seconds: every target takes some hundred inputs, and what must be a finding is one."""
+"""The fuzzer in seconds: some hundred inputs per target, and faults that must become findings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def reported(findings: list[Finding]) -> list[str]:
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
-def test_every_target_stands_some_hundred_inputs(target: Target) -> None:
+def test_every_target_handles_some_hundred_inputs(target: Target) -> None:
     tally = run_block(target, SEED, 0, COUNT)
     assert reported(tally.findings) == []
     assert tally.inputs == COUNT
@@ -83,13 +83,13 @@ def test_a_hang_is_found() -> None:
 
 
 def test_memory_is_found() -> None:
-    """By what tracemalloc says, and otherwise by the resident size."""
+    """By tracemalloc, and otherwise by the resident size."""
     for repeats in (True, False):
         findings = run_block(replace(target_of(take_memory), repeats=repeats), SEED, 0, 1000).findings
         assert {finding.signature for finding in findings} == {"memory of planted"}
 
 
-def test_the_end_of_the_process_is_found_and_the_campaign_goes_on() -> None:
+def test_death_of_the_process_is_found_and_the_campaign_continues() -> None:
     corpus = replace(target_of(exit_for_ones), corpus=lambda: [b"\x00"])
     tally = run_target(corpus, SEED, range(2), jobs=1)
     assert [finding.signature for finding in tally.findings] == ["the process ended with exit code -9"] * 2

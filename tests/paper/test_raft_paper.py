@@ -35,7 +35,7 @@ def elected(seed: int = 0, voters: int = 3) -> tuple[Quorum, int]:
 def test_5_1_any_role_adopts_a_higher_term_and_leaves_its_own(role: str) -> None:
     for request in (vote(9, (0, 0)), begin(2, 9), end(2, 9, 3, 1)):
         bench = getattr(EngineHarness(), f"to_{role}")()
-        bench.ask(request)
+        bench.deliver(request)
         assert bench.engine.epoch == bench.state.epoch == 9
         assert bench.engine.role in (Role.UNATTACHED, Role.FOLLOWER)
 
@@ -46,8 +46,8 @@ def test_5_1_request_of_a_stale_term_is_rejected(role: str) -> None:
         bench = EngineHarness(saved=QuorumState(7))
         getattr(bench, f"to_{role}")()
         before = (bench.engine.role, bench.engine.epoch)
-        assert bench.ask(request).error is ErrorCode.FENCED_LEADER_EPOCH
-        assert bench.ask(bench.fetch_of(3, epoch=6)).error is ErrorCode.FENCED_LEADER_EPOCH
+        assert bench.deliver(request).error is ErrorCode.FENCED_LEADER_EPOCH
+        assert bench.deliver(bench.fetch_of(3, epoch=6)).error is ErrorCode.FENCED_LEADER_EPOCH
         assert (bench.engine.role, bench.engine.epoch) == before
 
 
@@ -75,7 +75,7 @@ def test_5_2_election_timeout_starts_an_election() -> None:
     bench = EngineHarness().to_follower(2)
     bench.now += bench.settings.fetch_timeout_ms
     bench.fire()
-    bench.answer(3, granted(1))
+    bench.respond(3, granted(1))
     assert (bench.engine.role, bench.engine.epoch) == (Role.CANDIDATE, 2)
 
 
@@ -103,22 +103,22 @@ def test_5_2_candidate_wins_with_a_majority_its_own_vote_included(
 ) -> None:
     bench = EngineHarness(voters=voter_set(*range(1, voters + 1))).to_candidate()
     for peer in range(2, 2 + votes):
-        bench.answer(peer, granted(2))
+        bench.respond(peer, granted(2))
     assert bench.engine.is_leader is wins
 
 
 def test_5_2_at_most_one_vote_per_term_first_come_first_served() -> None:
     bench = EngineHarness(saved=QuorumState(3))
-    assert bench.ask(vote(4, (1, 1), candidate=2)).granted
-    assert not bench.ask(vote(4, (1, 1), candidate=3)).granted
-    assert bench.ask(vote(4, (1, 1), candidate=2)).granted
+    assert bench.deliver(vote(4, (1, 1), candidate=2)).granted
+    assert not bench.deliver(vote(4, (1, 1), candidate=3)).granted
+    assert bench.deliver(vote(4, (1, 1), candidate=2)).granted
 
 
 def test_5_2_vote_survives_a_crash() -> None:
     bench = EngineHarness(saved=QuorumState(3))
-    bench.ask(vote(4, (1, 1), candidate=2))
+    bench.deliver(vote(4, (1, 1), candidate=2))
     restarted = EngineHarness(saved=bench.state)
-    assert not restarted.ask(vote(4, (1, 1), candidate=3)).granted
+    assert not restarted.deliver(vote(4, (1, 1), candidate=3)).granted
 
 
 def test_5_2_winner_sends_begin_quorum_epoch_immediately() -> None:
@@ -128,13 +128,13 @@ def test_5_2_winner_sends_begin_quorum_epoch_immediately() -> None:
 
 def test_5_2_candidate_yields_to_the_leader_of_its_term() -> None:
     bench = EngineHarness().to_candidate()
-    bench.ask(begin(3, 2))
+    bench.deliver(begin(3, 2))
     assert (bench.engine.role, bench.engine.leader_id) == (Role.FOLLOWER, 3)
 
 
 def test_5_2_candidate_ignores_a_leader_of_an_older_term() -> None:
     bench = EngineHarness().to_candidate()
-    bench.ask(begin(3, 1))
+    bench.deliver(begin(3, 1))
     assert bench.engine.role is Role.CANDIDATE
 
 
@@ -190,8 +190,8 @@ def test_5_3_all_replicas_end_with_the_same_log(seed: int) -> None:
 def test_5_3_the_leader_only_appends() -> None:
     bench = EngineHarness((1, 1, 1)).to_leader()
     before = list(bench.log.batches)
-    bench.ask(bench.fetch_of(2, offset=1))
-    bench.ask(bench.fetch_of(3, offset=9, last_epoch=2))
+    bench.deliver(bench.fetch_of(2, offset=1))
+    bench.deliver(bench.fetch_of(3, offset=9, last_epoch=2))
     assert bench.log.batches == before
     assert bench.effects.truncate_to is None
 
@@ -225,7 +225,7 @@ def test_5_3_figure_7_followers_converge_to_the_leaders_log(follower: str) -> No
 def test_5_3_one_response_skips_all_conflicting_records_of_an_epoch() -> None:
     """The optimization at the end of 5.3, as in Kafka: the response has an epoch and its end offset."""
     bench = EngineHarness((1, 1, 1, 4, 4)).to_leader()
-    response = bench.ask(FetchRequest(key(2), 5, 11, 3, 0, 1000))
+    response = bench.deliver(FetchRequest(key(2), 5, 11, 3, 0, 1000))
     assert response.diverging == OffsetAndEpoch(3, 1)
 
 
@@ -256,7 +256,7 @@ def test_5_3_slow_follower_does_not_hold_up_the_others() -> None:
 def test_5_4_1_the_voter_denies_its_vote_if_its_own_log_is_more_up_to_date(
     own: tuple[int, ...], candidate: tuple[int, int], grants: bool
 ) -> None:
-    assert EngineHarness(own).ask(vote(3, candidate)).granted is grants
+    assert EngineHarness(own).deliver(vote(3, candidate)).granted is grants
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -276,15 +276,15 @@ def test_5_4_2_figure_8_record_of_an_older_term_is_not_committed_by_counting() -
     """(c): S1 leads term 4 and its record of term 2 is on a majority, yet its own first record is not."""
     bench = EngineHarness((1, 2), QuorumState(3), voters=voter_set(1, 2, 3, 4, 5)).to_candidate()
     for peer in (2, 3):
-        bench.answer(peer, granted(4))
+        bench.respond(peer, granted(4))
     assert bench.log.epochs == [1, 2, 4]
     bench.flush()
     for peer in (2, 3, 4):
-        bench.ask(bench.fetch_of(peer, offset=2))
+        bench.deliver(bench.fetch_of(peer, offset=2))
     assert bench.engine.high_watermark == -1
-    bench.ask(bench.fetch_of(2, offset=3))
+    bench.deliver(bench.fetch_of(2, offset=3))
     assert bench.engine.high_watermark == -1
-    bench.ask(bench.fetch_of(3, offset=3))
+    bench.deliver(bench.fetch_of(3, offset=3))
     assert bench.engine.high_watermark == 3
 
 
@@ -329,7 +329,7 @@ def test_5_5_requests_are_retried_indefinitely() -> None:
     for _ in range(60):
         if 3 in bench.open and isinstance(bench.open[3], BeginEpochRequest):
             bench.fail(3)
-        bench.ask(bench.fetch_of(2))
+        bench.deliver(bench.fetch_of(2))
         bench.fire()
         requested += 3 in bench.requests(BeginEpochRequest)
     assert requested > 5
@@ -337,11 +337,11 @@ def test_5_5_requests_are_retried_indefinitely() -> None:
 
 def test_5_5_requests_are_idempotent() -> None:
     bench = EngineHarness(saved=QuorumState(3))
-    first = bench.ask(vote(4, (1, 1)))
-    assert bench.ask(vote(4, (1, 1))) == first
-    bench.ask(begin(2, 4))
+    first = bench.deliver(vote(4, (1, 1)))
+    assert bench.deliver(vote(4, (1, 1))) == first
+    bench.deliver(begin(2, 4))
     saves = len(bench.saves)
-    bench.ask(begin(2, 4))
+    bench.deliver(begin(2, 4))
     assert len(bench.saves) == saves
     assert bench.engine.role is Role.FOLLOWER
 
@@ -434,10 +434,10 @@ def test_8_new_leader_begins_its_term_with_a_record_of_its_own() -> None:
 def test_8_leader_confirms_with_a_majority_before_serving_a_read() -> None:
     bench = EngineHarness(voters=voter_set(1, 2, 3, 4, 5)).to_candidate()
     for peer in (2, 3):
-        bench.answer(peer, granted(2))
+        bench.respond(peer, granted(2))
     bench.flush()
     for peer in (2, 3):
-        bench.ask(bench.fetch_of(peer))
+        bench.deliver(bench.fetch_of(peer))
     bench.step(ReadRequested("read"))
     bench.step(RequestReceived("a", bench.fetch_of(2, read_round=1)))
     assert bench.effects.reads_ready == []

@@ -56,17 +56,17 @@ class TestUncommittedRemoval:
 
     def test_removed_candidate_does_not_count_its_own_vote(self) -> None:
         bench = EngineHarness((1, 1), voters=ALL).to_follower(2)
-        bench.answer(2, bench.records(Batch(2, 3, 1, ControlBatch((VoterAssignment(voter_set(2, 3)),)))))
+        bench.respond(2, bench.records(Batch(2, 3, 1, ControlBatch((VoterAssignment(voter_set(2, 3)),)))))
         assert bench.to_candidate().requests(VoteRequest).keys() == {2, 3}
-        bench.answer(2, granted(2))
+        bench.respond(2, granted(2))
         assert bench.engine.role is Role.CANDIDATE
-        bench.answer(3, granted(2))
+        bench.respond(3, granted(2))
         assert bench.engine.role is Role.LEADER
 
     def test_replica_does_not_campaign_after_committed_removal(self) -> None:
         bench = EngineHarness((1, 1), voters=ALL).to_follower(2)
         removal = Batch(2, 3, 1, ControlBatch((VoterAssignment(voter_set(2, 3)),)))
-        bench.answer(2, bench.records(removal, high_watermark=3))
+        bench.respond(2, bench.records(removal, high_watermark=3))
         for _ in range(20):
             bench.fire()
         assert not any(isinstance(request, VoteRequest) for _, request in bench.sent)
@@ -74,7 +74,7 @@ class TestUncommittedRemoval:
     def test_later_changes_prove_that_it_was_committed(self) -> None:
         bench = EngineHarness((1, 1), voters=ALL).to_follower(2)
         sets = VoterAssignment(voter_set(2, 3)), VoterAssignment(voter_set(2, 3, 4))
-        bench.answer(
+        bench.respond(
             2, bench.records(*(Batch(2 + n, 3 + n, 1, ControlBatch((s,))) for n, s in enumerate(sets)))
         )
         for _ in range(20):
@@ -86,7 +86,7 @@ class TestUncommittedRemoval:
         bench = EngineHarness((1, 1), voters=ALL).to_follower(2)
         response = bench.records()
         response.error = ErrorCode.NOT_FOLLOWER
-        bench.answer(2, response)
+        bench.respond(2, response)
         assert bench.engine.role_name == "observer"
         for _ in range(20):
             bench.fire()

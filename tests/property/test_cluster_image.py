@@ -1,5 +1,5 @@
-"""Whatever records come in whatever order: the image, its hash and its indexes are those of its records, and every
-change can be taken back."""
+"""For any records in any order: the image, its hash and its indexes follow from its records, and every change can be
+undone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from quorumd.simulator.workload.kept_records import draw_kept_record
 from tests.support.protocol.random_records import BROKERS, Lots, partitions_of
 
 METADATA_VERSION = 30
-"""The first with all fields that there are."""
+"""Messages, the first with every field set."""
 STEPS = 250
 
 
@@ -37,7 +37,7 @@ def index_of(image: ClusterImage) -> tuple[Any, ...]:
 
 
 def counted(image: ClusterImage) -> tuple[Any, ...]:
-    """What the index must be, by looking at every partition."""
+    """The expected index, computed from every partition."""
     all_of_them = partitions_of(image)
     leaders = [partition.leader for partition in all_of_them.values()]
     return (
@@ -52,7 +52,7 @@ def counted(image: ClusterImage) -> tuple[Any, ...]:
 
 
 class Walk:
-    """`image` sees all records; `ahead` sees those of transactions at once, and no markers."""
+    """`image` applies all records; `ahead` applies those of transactions immediately, without markers."""
 
     def __init__(self, seed: int) -> None:
         self.image, self.ahead = ClusterImage(), ClusterImage()
@@ -61,7 +61,7 @@ class Walk:
         self.changes: list[UndoEntry] = []
         self.changes_ahead: list[UndoEntry] = []
         self.began: tuple[int, object, int] | None = None
-        """Of the open transaction: how many changes there were ahead, fingerprint and hash when it began."""
+        """At the start of the open transaction: the number of changes ahead, fingerprint and hash."""
         self.marks: list[Any] = []
         self.write(encode_for_version(FeatureLevelRecord("metadata.version", METADATA_VERSION), 0))
 
@@ -93,7 +93,7 @@ class Walk:
         if aborts:
             undo(reversed(self.changes_ahead[self.began[0] :]))
             del self.changes_ahead[self.began[0] :]
-            # Nothing leads back into what was never done.
+            # Undo must not restore a state that never existed.
             while self.marks and self.marks[-1][2] is not None:
                 self.marks.pop()
         self.image.apply(AbortTransactionRecord() if aborts else EndTransactionRecord(), self.changes)
@@ -130,7 +130,7 @@ class Walk:
         frames = list(snapshot_frames(self.ahead))
         for frame in frames:
             again.apply(decode_record(frame), [], frame)
-        # In another order, as far as there is one: partitions come after their topics.
+        # In another order that keeps partitions after their topics.
         Random(len(frames)).shuffle(frames)
         for frame in sorted(frames, key=lambda frame: frame[1] == PartitionRecord.API_KEY):
             other.apply(decode_record(frame), [], frame)

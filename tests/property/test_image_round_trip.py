@@ -1,4 +1,4 @@
-"""An image and the records made of it say the same, whatever was set and removed on the way."""
+"""An image equals the image of its snapshot records after any changes."""
 
 from __future__ import annotations
 

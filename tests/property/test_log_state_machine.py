@@ -1,6 +1,5 @@
-"""Random lives of a log against a list of batches: what was flushed stays, what was cut is gone, nothing else
-ever appears; its beginning goes and snapshots take its place; over restarts, kills, power losses in the middle of
-any disk call, and full disks."""
+"""Random operations on a log against a list of batches: flushed batches stay, truncated ones never reappear, and
+snapshots replace its start; with restarts, kills, power losses in the middle of any disk call, and full disks."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ SETTINGS = LogSettings(
 
 
 class LogModel:
-    """A log and, beside it, the list of batches that it must hold."""
+    """A log, and the list of batches that it must hold."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -38,15 +37,15 @@ class LogModel:
         self.disk.sync_directory(".")
         self.batches: list[tuple[BatchHeader, bytes]] = []
         self.may_be_there = self.batches
-        """What a power loss right now can leave, or any beginning of it."""
+        """The batches that a power loss now leaves, or a prefix of them."""
         self.durable_end = 0
         self.epoch = 1
         self.base = OffsetAndEpoch(0, 0)
-        """Before the first of `batches`: the snapshot that took the place of all before it."""
+        """The snapshot that replaced everything before the first of `batches`."""
         self.snapshots: set[OffsetAndEpoch] = set()
-        """All that may be there; what is in them is committed."""
-        self.asked_start = 0
-        """No record at or behind it may be missing at the beginning."""
+        """Snapshots that may exist; their records are committed."""
+        self.requested_start = 0
+        """The log must start at or before it."""
         self.installing: OffsetAndEpoch | None = None
         self.log = SegmentedLog.open(self.disk, FOLDER, SETTINGS)[0]
 
@@ -63,7 +62,7 @@ class LogModel:
         return max([self.base.offset, *(snapshot.offset for snapshot in self.snapshots)])
 
     def append(self) -> None:
-        """One to three batches, sometimes of a new epoch, sometimes into a disk that is full meanwhile."""
+        """Append one to three batches, sometimes of a new epoch, sometimes while the disk is full."""
         self.epoch += self.random.choice((0, 0, 0, 1, 3))
         parts = []
         offset = self.end_offset
@@ -85,7 +84,7 @@ class LogModel:
     def truncate(self) -> None:
         end_offset = self.random.randint(min(self.committed, self.end_offset), self.end_offset + 1)
         self.batches = [entry for entry in self.batches if entry[0].end_offset <= end_offset]
-        # What comes next may be of an epoch between what is left and what was cut.
+        # The next epoch may lie between those that remain and those that were truncated.
         self.epoch = max(self.last_epoch, 1)
         self.durable_end = min(self.durable_end, self.end_offset)
         self.log.truncate(end_offset)
@@ -102,13 +101,13 @@ class LogModel:
         self.durable_end = max(self.durable_end, end_offset)
 
     def snapshot(self) -> None:
-        """One of the log up to some batch, which need not be durable; on a full disk there is none."""
+        """Build a snapshot up to some batch, which need not be durable; a full disk prevents it."""
         ends = [(self.base.offset, self.base.epoch), *((h.end_offset, h.epoch) for h, _ in self.batches)]
         snapshot = OffsetAndEpoch(*self.random.choice(ends))
         if snapshot.offset >= max(self.committed, self.log.start_offset, 1):
             self.snapshots.add(snapshot)
             with suppress(DiskFull):
-                # A builder may be killed when it has given the file its name.
+                # A builder may be killed right after the rename.
                 write_snapshot(self.disk, FOLDER, snapshot, synced=self.random.random() < 0.7)
             self.disk.capacity = DEFAULT_CAPACITY_BYTES
             self.log.snapshots.rescan()
@@ -118,11 +117,11 @@ class LogModel:
         if committed:
             self.disk.capacity = DEFAULT_CAPACITY_BYTES
             snapshot = self.random.choice(committed)
-            self.asked_start = max(self.asked_start, snapshot.offset)
+            self.requested_start = max(self.requested_start, snapshot.offset)
             self.log.delete_before(snapshot)
 
     def install(self) -> None:
-        """A snapshot of a leader takes the place of the log: one of more records, or of a later epoch."""
+        """Replace the log by a snapshot of a leader, of more records or of a later epoch."""
         self.disk.capacity = DEFAULT_CAPACITY_BYTES
         later = self.random.choice((0, 1, 2))
         least = self.committed if later else self.end_offset
@@ -138,7 +137,7 @@ class LogModel:
         self.base, self.batches, self.snapshots, self.installing = snapshot, [], {snapshot}, None
         self.may_be_there = self.batches
         self.epoch = snapshot.epoch
-        self.durable_end = self.asked_start = snapshot.offset
+        self.durable_end = self.requested_start = snapshot.offset
 
     def fill_disk(self) -> None:
         self.disk.capacity = self.disk.used_bytes() + self.random.randrange(400)
@@ -154,7 +153,7 @@ class LogModel:
         self.durable_end = self.end_offset
 
     def kill_and_open(self) -> None:
-        """The process ends, and what it wrote is still in the page cache."""
+        """Kill the process; its writes stay in the page cache."""
         self.disk.capacity = DEFAULT_CAPACITY_BYTES
         self.disk.mount(Process("test"))
         self.log, report = SegmentedLog.open(self.disk, FOLDER, SETTINGS, self.end_offset)
@@ -162,14 +161,14 @@ class LogModel:
         self.durable_end = self.end_offset
 
     def lose_power_in(self, action: str) -> None:
-        """Power is lost in one of the next disk calls, which may be one of this action's."""
+        """Lose power in one of the next disk calls, possibly one of this action."""
         self.disk.lose_power_within(self.random.randint(1, 8))
         with suppress(PowerLost):
             getattr(self, action)()
         self.lose_power()
 
     def lose_power(self) -> None:
-        """Also in the middle of recovery, now and then."""
+        """Reopen the log; sometimes power fails again during recovery."""
         self.disk.capacity = DEFAULT_CAPACITY_BYTES
         self.disk.lose_power()
         self.disk.mount(Process("test"))
@@ -201,11 +200,11 @@ class LogModel:
         self.epoch = max(self.last_epoch, 1)
 
     def check(self) -> None:
-        """Log and list agree: the bytes by reads of random sizes, offsets, epochs."""
+        """Compare log and list: bytes by reads of random sizes, offsets, epochs."""
         log = self.log
         start = log.start_offset
         assert log.end_offset == self.end_offset
-        assert self.base.offset <= start <= self.asked_start
+        assert self.base.offset <= start <= self.requested_start
         epoch_before = ([self.base.epoch] + [h.epoch for h, _ in self.batches if h.end_offset <= start])[-1]
         assert start == self.base.offset or OffsetAndEpoch(start, epoch_before) in log.snapshots.ids
         assert log.last_epoch == self.last_epoch

@@ -1,4 +1,4 @@
-"""Bytes from strangers: every prefix and every changed byte of a valid message gives a value or MalformedMessage."""
+"""Hostile bytes: every prefix and every changed byte of a valid message gives a value or MalformedMessage."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quorumd.protocol.codec import decode, decode_prefix, encode
 from tests.support.protocol.message_strategies import all_versions, message_class, message_values
 
 MEMORY_PER_BYTE = 400
-"""The dearest byte is an element of no fields in a flexible version: one byte, one object of a slotted class."""
+"""The largest factor is an element without fields in a flexible version: one byte becomes a slotted object."""
 
 
 @pytest.mark.parametrize(("name", "version"), all_versions())

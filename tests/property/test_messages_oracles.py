@@ -1,4 +1,4 @@
-"""The same bytes as kio and kafka-python, in both directions, for every (message, version) that they know too.
+"""The same bytes as kio and kafka-python, in both directions, for every (message, version) that they have.
 
 An oracle decodes our bytes to the same values, field by field, and encodes these to the same bytes. quorumd's own
 tagged fields stay at their defaults: the oracles would skip them.
@@ -76,7 +76,7 @@ KNOWN_TO_KAFKA_PYTHON = [
 
 
 def plain(value: Any) -> Any:
-    """A value of kio's types as this code says it."""
+    """A value of kio's types as this codec represents it."""
     if isinstance(value, datetime.timedelta):
         return value // MILLISECOND
     if isinstance(value, datetime.datetime):
@@ -89,7 +89,7 @@ def plain(value: Any) -> Any:
 
 
 def assert_same(ours: Any, theirs: Any, name: str, version: int) -> None:
-    """Field by field, in the order of the schema: names differ in places, meanings must not."""
+    """Compare field by field, in the order of the schema, because some names differ."""
     if isinstance(ours, MessageStruct):
         fields = [field.name for field in dataclasses.fields(theirs)]
         slots = present_slots(name, type(ours).__name__, version)
@@ -127,7 +127,7 @@ def test_kio_reads_and_writes_the_same(name: str, version: int, data: st.DataObj
 def test_kafka_python_reads_and_writes_the_same(name: str, version: int, data: st.DataObject) -> None:
     message = data.draw(message_values(name, version, private_tags=False))
     if isinstance(message, ApiVersionsResponse):
-        message.error_code = 0  # with any other it reads the answer as v0, as a client should
+        message.error_code = 0  # with another version it decodes the response as v0, as a client should
     encoded = encode(message, version)
     theirs = kafka_python_class(name)[version].decode(encoded)
     theirs._header = None  # its decoder leaves it unset, its encoder looks at it
@@ -136,7 +136,7 @@ def test_kafka_python_reads_and_writes_the_same(name: str, version: int, data: s
 
 @pytest.mark.parametrize("version", versions_of("DescribeQuorumResponse"))
 def test_kafka_python_skips_the_tagged_fields_of_quorumd(version: int) -> None:
-    """kio cannot be asked: it raises KeyError for any tag that it does not know."""
+    """kio raises KeyError for unknown tags."""
 
     def read(target_voters: list[TargetVoter] | None) -> str:
         partition = PartitionData(leader_id=3, target_voters=target_voters)
@@ -146,8 +146,8 @@ def test_kafka_python_skips_the_tagged_fields_of_quorumd(version: int) -> None:
     assert read([TargetVoter(1), TargetVoter(2)]) == read(None)
 
 
-def test_the_oracles_know_what_they_should() -> None:
-    """So that a renamed module of theirs does not quietly leave nothing to compare."""
+def test_oracles_cover_the_expected_messages() -> None:
+    """A renamed module of an oracle must not leave nothing to compare."""
     names = {name for name, _ in KNOWN_TO_KIO}
     apis = ("FetchQuorumRecords", "DiscoverBrokers", "AlterQuorum", "DescribeNode", "UnregisterController")
     unknown = {f"{api}{kind}" for api in apis for kind in ("Request", "Response")}

@@ -1,4 +1,4 @@
-"""Whatever a message can say in a version comes back from its bytes, and the bytes come back from it."""
+"""Any message of any version round-trips through its bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes from strangers end their own connection at worst: never the node, nor anybody else's request."""
+"""Hostile bytes end at most their own connection, never the node or another request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VERSIONS = [
     (key, version) for key, api in APIS.items() for version in range(api.min_version, api.max_version + 1)
 ]
 STRIDE = 3
-"""Every so many bytes one is changed, in turn over the versions, so that each position has its turn in some."""
+"""One byte in each stride is changed; the versions take turns, so that each position is changed in some."""
 
 
 def frame_of(key: int, version: int) -> bytes:
@@ -31,7 +31,7 @@ def cluster() -> Cluster:
 
 
 def send(cluster: Cluster, node_id: int, data: bytes) -> None:
-    """Over a connection of its own. What a callback of a node raises comes out here, as it would end a daemon."""
+    """Send on a new connection. An exception of a node's callback propagates here, as it would end a daemon."""
     client = RawClient(cluster, node_id, "stranger")
     client.send_bytes(data)
     cluster.run(2)
@@ -40,14 +40,14 @@ def send(cluster: Cluster, node_id: int, data: bytes) -> None:
 
 
 class RawClient(Client):
-    """Takes whatever comes back."""
+    """Discards responses."""
 
     def received(self, data: bytes) -> None:
         pass
 
 
 @pytest.mark.parametrize(("key", "version"), VERSIONS, ids=str)
-def test_a_request_with_one_byte_changed(cluster: Cluster, key: int, version: int) -> None:
+def test_request_with_one_changed_byte(cluster: Cluster, key: int, version: int) -> None:
     frame = frame_of(key, version)
     nodes = sorted(cluster.nodes)
     for position in range(version % STRIDE, len(frame), STRIDE):
@@ -58,8 +58,8 @@ def test_a_request_with_one_byte_changed(cluster: Cluster, key: int, version: in
 
 
 @pytest.mark.parametrize(("key", "version"), VERSIONS, ids=str)
-def test_a_request_that_is_cut_off(cluster: Cluster, key: int, version: int) -> None:
-    """The size before it says so: the frame is whole and its message is not."""
+def test_truncated_request(cluster: Cluster, key: int, version: int) -> None:
+    """The size field matches, so the frame is complete and its message is not."""
     frame = frame_of(key, version)
     for length in range(5, len(frame), STRIDE):
         cut = (length - 4).to_bytes(4, "big") + frame[4:length]
@@ -72,7 +72,7 @@ def test_any_bytes(cluster: Cluster, data: bytes, node_id: int) -> None:
     send(cluster, node_id, data)
 
 
-def test_and_the_quorum_still_works(cluster: Cluster) -> None:
+def test_quorum_still_works_afterwards(cluster: Cluster) -> None:
     node = cluster.leader()
     response = cluster.client(node.settings.node_id).ask(full_request(ApiKey.DESCRIBE_CONFIGS, 4), 4)
     assert [result.error_code for result in response.results][:3] == [0, 0, 0]

@@ -1,4 +1,4 @@
-"""Whatever a node lives through as leader and follower, its image is that of its log (architecture D5)."""
+"""After any changes of leadership the image of a node is that of its log."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Replica(NodeParts):
         self.proposed: list[int] = []
 
     def propose(self, pairs: Sequence[tuple[str, str | None]]) -> None:
-        """What a request does: change the image, and ask for the records of it."""
+        """Handle a request: change the image and propose its records."""
         if not self.is_active:
             return
         undo: list[UndoEntry] = []
@@ -70,7 +70,7 @@ class Replica(NodeParts):
         self.is_active = True
 
     def lose(self, cuts: bool) -> None:
-        """The next leader has all that is committed, and perhaps not the rest."""
+        """Lose leadership; the next leader has all committed records, and perhaps not the rest."""
         if self.leads:
             self.leads = self.is_active = False
             self.proposals.on_leadership_lost()
@@ -103,7 +103,7 @@ def perform(replica: Replica, name: str, argument: object) -> None:
 
 @settings(max_examples=150)
 @given(st.lists(operations, min_size=8, max_size=40), st.sampled_from([0.0, 2.5, 5.0]))
-def test_the_image_is_that_of_the_log(script: list[tuple[str, object]], record_ms: float) -> None:
+def test_image_equals_that_of_the_log(script: list[tuple[str, object]], record_ms: float) -> None:
     replica = Replica(record_ms)
     for name, argument in script:
         perform(replica, name, argument)
@@ -118,4 +118,4 @@ def test_the_image_is_that_of_the_log(script: list[tuple[str, object]], record_m
     while replica.turns:
         replica.end_turn()
     assert replica.machine.image.fingerprint() == replica.image_of_log(replica.committed).fingerprint()
-    assert sorted(number for number, _ in replica.outcomes) == replica.proposed, "each is told once"
+    assert sorted(number for number, _ in replica.outcomes) == replica.proposed, "each gets one outcome"

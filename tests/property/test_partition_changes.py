@@ -1,4 +1,4 @@
-"""Whatever happens to a partition, what must hold of it holds after every step (KIP-966 description, chapter 6)."""
+"""The invariants of a partition hold after every step (KIP-966 description, chapter 6)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ TARGETS = st.lists(BROKER, min_size=1, max_size=4, unique=True)
 
 
 class PartitionChanges(RuleBasedStateMachine):
-    """Real planners, and everything that can happen in any order."""
+    """Real planners, and every event in any order."""
 
     @initialize(replicas=TARGETS, min_isr=st.integers(1, 3), elr=st.booleans(), unclean=st.booleans())
     def begin(self, replicas: list[int], min_isr: int, elr: bool, unclean: bool) -> None:
         self.cluster = PartitionHarness(BROKERS, min_isr, elr, unclean)
         self.cluster.begin(Partition(tuple(replicas), tuple(replicas), replicas[0]))
         self.lossy: set[int] = set()
-        """Who restarted uncleanly and was not in sync since."""
+        """Brokers that restarted uncleanly and have not been in sync since."""
         self.remember()
 
     def remember(self) -> None:
@@ -76,7 +76,7 @@ class PartitionChanges(RuleBasedStateMachine):
         assert bool(p.original) == p.is_reassigning
 
     @invariant()
-    def isr_and_elr_are_apart_and_the_elr_is_for_need_only(self) -> None:
+    def isr_and_elr_are_disjoint_and_the_elr_is_minimal(self) -> None:
         p, cluster = self.cluster.partition, self.cluster
         assert not set(p.isr) & set(p.elr)
         if len(p.isr) >= min(cluster.min_isr, len(p.target)) or not cluster.elr:
@@ -94,7 +94,7 @@ class PartitionChanges(RuleBasedStateMachine):
             assert len(p.isr) <= 1
 
     @invariant()
-    def whoever_lost_its_log_is_no_candidate_until_a_leader_says_so(self) -> None:
+    def replica_without_its_log_is_not_eligible_until_in_sync(self) -> None:
         p = self.cluster.partition
         if p.recovery == RECOVERING:
             self.lossy -= set(p.isr)
@@ -102,7 +102,7 @@ class PartitionChanges(RuleBasedStateMachine):
             assert not self.lossy & {*p.isr, *p.elr}
 
     @invariant()
-    def epochs_grow_as_the_table_says(self) -> None:
+    def epochs_grow_as_specified(self) -> None:
         before, after = self.before, self.cluster.partition
         if after != before:
             assert after.partition_epoch == before.partition_epoch + 1
@@ -113,7 +113,7 @@ class PartitionChanges(RuleBasedStateMachine):
 
     @invariant()
     def nothing_that_could_be_done_waits(self) -> None:
-        """A change that asks for nothing finds nothing to do: what is possible was done with its cause."""
+        """An empty change finds nothing to do: every possible step was taken with its cause."""
         before = self.cluster.partition
         self.cluster.elect(Election.ORDINARY)
         assert self.cluster.partition is before

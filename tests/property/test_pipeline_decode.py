@@ -1,4 +1,4 @@
-"""The vectorised decode gives what the node's own codec gives, whatever the bytes are."""
+"""The vectorised decoder equals the node's codec on any bytes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ QUICK = settings(max_examples=10, suppress_health_check=list(HealthCheck))
 
 
 def check(data: bytes) -> pa.RecordBatch:
-    """What is decoded, once it is found to be what the codec says, with lists as arrays and packed."""
+    """The decoded columns, checked against the codec, with lists as arrays and packed."""
     batches = scan(data).batches
     rows = plain_rows(data, batches, 3, "name.log", 50)
     table = decode_records(data, batches, 3, "name.log", 50)
@@ -71,7 +71,7 @@ def assert_equal(found: pa.RecordBatch, expected: pa.RecordBatch) -> None:
 
 
 def mixed_with(values: list[bytes]) -> bytes:
-    """The values in batches of many shapes: one by one, all in one, many batches side by side."""
+    """The values in batches of many shapes: one per batch, all in one, many batches."""
     alone = [raw_batch([raw_record(value, 0)], 10 + index) for index, value in enumerate(values)]
     together = raw_batch([raw_record(value, index) for index, value in enumerate(values)], 100)
     many = [raw_batch([raw_record(value, index) for index, value in enumerate(values)])] * 30
@@ -174,16 +174,14 @@ def uvarint(value: int) -> bytes:
 )
 @given(data=st.data())
 @settings(QUICK, max_examples=60)
-def test_tagged_fields_that_are_known_or_not_right_or_not_twice_or_once(
-    name: str, data: st.DataObject
-) -> None:
+def test_known_unknown_malformed_and_repeated_tagged_fields(name: str, data: st.DataObject) -> None:
     values = []
     for _ in range(3):
         version = data.draw(st.sampled_from(versions_of(name)))
         found = data.draw(st.lists(tags, max_size=4))
         message = data.draw(message_values(name, version))
         for slot in message.__slots__:
-            # Without tagged fields of its own: those drawn here take their place.
+            # Without its own tagged fields: those drawn here replace them.
             if getattr(message, slot) is None or slot in ("fenced", "leader_recovery_state"):
                 setattr(message, slot, getattr(type(message)(), slot))
         frame = encode_record(message, version)
@@ -194,7 +192,7 @@ def test_tagged_fields_that_are_known_or_not_right_or_not_twice_or_once(
 
 
 @pytest.mark.parametrize("second", [b"\0", b"\x01", b"\x02\0\0\0\x09"])
-def test_a_tag_that_comes_twice_or_late(second: bytes) -> None:
+def test_repeated_or_unordered_tag(second: bytes) -> None:
     frame = encode_record(PartitionChangeRecord(1), 2)[:-1]
     first = b"\x02\0\0\0\x07"
     for tags in ((0, 0), (3, 0), (0, 3)):
@@ -206,7 +204,7 @@ def test_a_tag_that_comes_twice_or_late(second: bytes) -> None:
 
 
 def test_null_where_it_is_not_allowed() -> None:
-    # Taken for a length of -1, the name would end where it begins, and the rest would add up.
+    # Read as a length of -1 the name would be empty, and the rest would be valid.
     table = check(mixed_with([b"\x01\x02\0" + bytes(17)]))
     assert table.column("fault").null_count == 0
 
@@ -271,7 +269,7 @@ some_values = st.one_of(
     .map(lambda made: encode_record(*made)),
     (partitions | changes).map(lambda message: encode_record(message, 2)),
     configs.map(lambda message: encode_record(message, 0)),
-    # Around the sizes at which lengths have another byte, and records no shape.
+    # Around the sizes at which lengths need another byte.
     st.sampled_from(SIZES).map(lambda size: encode_record(ConfigRecord(2, "t", "n", "v" * size), 0)),
     st.sampled_from(SIZES).map(lambda size: encode_record(TopicRecord("t" * size, KafkaUuid(bytes(16))), 0)),
     st.binary(max_size=40),
@@ -280,7 +278,7 @@ some_values = st.one_of(
 
 @st.composite
 def some_batch(draw: st.DrawFn) -> bytes:
-    """A batch of any kind, sound or not."""
+    """A batch of any kind, valid or not."""
     values = draw(st.lists(some_values, min_size=1, max_size=5))
     times = st.sampled_from([0, 0, 1, -1, 70, 2**20, 2**33])
     records = [raw_record(value, index, draw(times)) for index, value in enumerate(values)]
@@ -297,7 +295,7 @@ def some_batch(draw: st.DrawFn) -> bytes:
 
 @given(st.lists(some_batch(), min_size=1, max_size=8), st.sampled_from([1, 1, 9, 70]))
 @settings(QUICK, max_examples=80)
-def test_batches_of_all_kinds_side_by_side(batches: list[bytes], times: int) -> None:
+def test_batches_of_all_kinds_together(batches: list[bytes], times: int) -> None:
     check(b"".join(batches * times))
 
 
@@ -317,7 +315,7 @@ EDGES_OF_TIME = [
     st.lists(st.sampled_from([0, 1, -1, 2**34 - 1, -(2**34), 2**35, 2**62]), min_size=1, max_size=4),
 )
 @settings(QUICK, max_examples=120)
-def test_times_that_are_unknown_or_do_not_fit_the_column(base: int, deltas: list[int]) -> None:
+def test_unknown_and_out_of_range_timestamps(base: int, deltas: list[int]) -> None:
     value = encode_record(PartitionRecord(5), 1)
     records = [raw_record(value, index, delta) for index, delta in enumerate(deltas)]
     check(raw_batch(records, base_timestamp=base))
@@ -363,7 +361,7 @@ def test_damage_gives_the_same_rows_or_faults_and_never_an_exception() -> None:
 
 @given(st.integers(1, 3_000))
 @settings(QUICK, max_examples=25)
-def test_pieces_make_no_difference(tmp_path_factory: pytest.TempPathFactory, size: int) -> None:
+def test_chunking_makes_no_difference(tmp_path_factory: pytest.TempPathFactory, size: int) -> None:
     path = tmp_path_factory.mktemp("pieces") / "log"
     log = some_log()
     path.write_bytes(log)
@@ -381,7 +379,7 @@ def test_pieces_make_no_difference(tmp_path_factory: pytest.TempPathFactory, siz
 
 @given(st.lists(st.sampled_from(RECORDS.names), unique=True), st.booleans())
 @settings(QUICK, max_examples=60)
-def test_wanted_columns_are_those_of_all(names: list[str], packed: bool) -> None:
+def test_selected_columns_equal_those_of_all(names: list[str], packed: bool) -> None:
     log = some_log() + mixed_with([b"\x01\x63\0x", b"\x01\x03\0", encode_record(PartitionRecord(5), 1)])
     batches = scan(log, START).batches
     whole = decode_records(log, batches, 1, "log", 0, packed=packed)

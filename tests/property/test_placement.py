@@ -1,4 +1,4 @@
-"""Where new partitions go, whatever the brokers are."""
+"""Placement of new partitions on any brokers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def usable(brokers: list[Broker]) -> list[Broker]:
 
 
 @given(data=st.data(), brokers=some_brokers(RACKS), seed=SEEDS)
-def test_replicas_differ_are_usable_and_begin_with_an_active_one(
+def test_replicas_are_distinct_usable_and_led_by_an_active_one(
     data: st.DataObject, brokers: list[Broker], seed: bytes
 ) -> None:
     factor = data.draw(st.integers(1, len(usable(brokers))))
@@ -46,7 +46,7 @@ def test_replicas_differ_are_usable_and_begin_with_an_active_one(
 
 
 @given(data=st.data(), brokers=some_brokers(RACKS), seed=SEEDS)
-def test_replicas_are_on_as_many_racks_as_there_are_and_evenly(
+def test_replicas_are_spread_evenly_over_racks(
     data: st.DataObject, brokers: list[Broker], seed: bytes
 ) -> None:
     factor = data.draw(st.integers(1, len(usable(brokers))))
@@ -61,7 +61,7 @@ def test_replicas_are_on_as_many_racks_as_there_are_and_evenly(
 
 
 @given(data=st.data(), brokers=some_brokers(ONE_RACK), seed=SEEDS)
-def test_without_racks_fenced_brokers_hold_only_what_no_other_can(
+def test_without_racks_fenced_brokers_are_the_last_resort(
     data: st.DataObject, brokers: list[Broker], seed: bytes
 ) -> None:
     factor = data.draw(st.integers(1, len(usable(brokers))))
@@ -97,7 +97,7 @@ def test_without_racks_replicas_are_spread_evenly_at_any_time(
 
 
 @given(data=st.data(), brokers=some_brokers(RACKS), seed=SEEDS)
-def test_a_partition_goes_where_it_goes_in_whatever_order_brokers_and_partitions_come(
+def test_placement_is_independent_of_the_order_of_brokers_and_partitions(
     data: st.DataObject, brokers: list[Broker], seed: bytes
 ) -> None:
     factor = data.draw(st.integers(1, len(usable(brokers))))

@@ -1,4 +1,4 @@
-"""Plans of clusters of any shape: what holds for each of them."""
+"""Properties of plans of clusters of any shape."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.plan.minimum_moves import fewest_moves
 
 
 def drawn(seed: int, *, most: int = 120) -> tuple[ClusterState, Changes, Random]:
-    """A cluster, and what shall be done with it."""
+    """A cluster and a planning request."""
     lots = Random(seed)
     racks = [f"r{lots.randrange(lots.randint(1, 6))}" for _ in range(lots.randint(3, 12))]
     factor = lots.randint(1, min(4, len(racks) - 1))
@@ -46,7 +46,7 @@ def is_in_bands(outcome: Outcome) -> bool:
 
 @settings(max_examples=60)
 @given(st.integers(0, 2**32))
-def test_every_plan_keeps_the_rules_and_is_even(seed: int) -> None:
+def test_plans_keep_the_rules_and_are_even(seed: int) -> None:
     state, changes, lots = drawn(seed)
     outcome = make_outcome(state, changes, shards=lots.choice([1, 3]))
     check(outcome)
@@ -57,8 +57,8 @@ def test_every_plan_keeps_the_rules_and_is_even(seed: int) -> None:
 
 @settings(max_examples=40)
 @given(st.integers(0, 2**32))
-def test_no_plan_by_bytes_moves_less_than_is_told(seed: int) -> None:
-    """Also where replicas are too heavy for any plan to be as even as the bands are."""
+def test_plan_by_bytes_moves_at_least_its_bound(seed: int) -> None:
+    """Also when replicas are too large for any plan within the bands."""
     state, changes, _ = drawn(seed, most=40)
     sizes = np.random.default_rng(seed).lognormal(20, 1.5, len(state)).astype(np.int64)
     outcome = make_outcome(state, replace(changes, sizes=sizes))
@@ -68,7 +68,7 @@ def test_no_plan_by_bytes_moves_less_than_is_told(seed: int) -> None:
 
 @settings(max_examples=40)
 @given(st.integers(0, 2**32))
-def test_a_plan_of_a_planned_state_does_nothing(seed: int) -> None:
+def test_plan_of_a_planned_state_is_empty(seed: int) -> None:
     state, changes, _ = drawn(seed)
     planned = after(make_outcome(state, changes))
     again = make_outcome(planned, Changes(changes.remove, changes.add, tolerance=changes.tolerance))
@@ -79,7 +79,7 @@ def test_a_plan_of_a_planned_state_does_nothing(seed: int) -> None:
 
 @settings(max_examples=10)
 @given(st.integers(0, 2**32), st.sampled_from([1, 4]))
-def test_moves_are_the_bound_where_there_are_many_partitions(seed: int, shards: int) -> None:
+def test_moves_equal_the_bound_with_many_partitions(seed: int, shards: int) -> None:
     lots = Random(seed)
     racks = [f"r{n % 6}" for n in range(lots.randint(18, 30))]
     state = skewed_state(3_000, racks, seed=seed, skew=0.3)
@@ -104,8 +104,8 @@ def test_no_plan_needs_fewer_moves(seed: int) -> None:
 
 
 @pytest.mark.parametrize("hundred", range(20))
-def test_tiny_plans_need_exactly_what_is_told(hundred: int) -> None:
-    """Of all placements none that is as even needs fewer moves, none is more even, and the bound says so."""
+def test_tiny_plans_are_optimal(hundred: int) -> None:
+    """No placement is more even, no equally even one needs fewer moves, and the bound equals the moves."""
     for seed in range(100 * hundred, 100 * (hundred + 1)):
         outcome = make_outcome(*tiny_cluster(seed))
         check(outcome)

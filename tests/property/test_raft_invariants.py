@@ -1,7 +1,7 @@
-"""Random crashes, restarts, cut links, held flushes, proposals and reads; Raft's promises hold after every step.
+"""Random crashes, restarts, cut links, held flushes, proposals and reads; Raft's invariants hold after every step.
 
-`Quorum.check` asserts election safety, leader completeness and state machine safety; here come acknowledged
-records and linearizable reads, and that a healed quorum always makes progress again.
+`Quorum.check` asserts election safety, leader completeness and state machine safety; these tests add acknowledged
+records, linearizable reads, and progress of a healed quorum.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class RaftInvariants:
         self.quorum = Quorum(voters, observers, seed, settings)
         self.acknowledged = 0
         self.reads: dict[int, int] = {}
-        self.answered = 0
+        self.confirmed_reads = 0
         self.quorum.start()
 
     def run(self, steps: int) -> None:
@@ -77,7 +77,7 @@ class RaftInvariants:
         for node in self.quorum.nodes.values():
             for token, offset in node.ready.items():
                 assert offset >= self.reads[token], f"stale read: {offset} below {self.reads[token]}"
-            self.answered += len(node.ready)
+            self.confirmed_reads += len(node.ready)
             node.ready.clear()
 
     def restart_all(self) -> None:

@@ -1,4 +1,4 @@
-"""The majority arithmetic against naive twins that try all subsets."""
+"""The majority arithmetic against naive versions that try all subsets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ offsets = st.lists(st.integers(-1, 20), min_size=1, max_size=7)
 
 
 @given(offsets)
-def test_reached_by_majority_is_the_best_that_some_majority_has(values: list[int]) -> None:
+def test_reached_by_majority_is_the_largest_offset_of_some_majority(values: list[int]) -> None:
     majorities = combinations(values, majority(len(values)))
     assert majority_value(values) == max(min(members) for members in majorities)
 

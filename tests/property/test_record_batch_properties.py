@@ -50,7 +50,7 @@ def test_a_data_batch_is_what_construct_builds_and_reads(
 
 
 @given(offsets, epochs, times, payloads)
-def test_values_come_back(base_offset: int, epoch: int, time: int, payload: list[bytes]) -> None:
+def test_values_round_trip(base_offset: int, epoch: int, time: int, payload: list[bytes]) -> None:
     data = encode_batch(base_offset, epoch, time, payload)
     header = read_header(data, 0)
     assert values(data, header) == payload
@@ -74,9 +74,7 @@ def test_a_control_batch_is_what_construct_builds_and_reads(
 
 
 @given(payloads, st.data())
-def test_a_flipped_bit_after_the_length_and_epoch_is_always_found(
-    payload: list[bytes], draw: st.DataObject
-) -> None:
+def test_flipped_bit_after_length_and_epoch_is_found(payload: list[bytes], draw: st.DataObject) -> None:
     data = bytearray(encode_batch(0, 1, 0, payload))
     data[draw.draw(st.integers(16, len(data) - 1))] ^= 1 << draw.draw(st.integers(0, 7))
     with pytest.raises(MalformedMessage):
@@ -84,7 +82,7 @@ def test_a_flipped_bit_after_the_length_and_epoch_is_always_found(
 
 
 @given(payloads, st.data())
-def test_a_change_anywhere_is_found_or_changes_offset_or_epoch_only(
+def test_any_change_is_found_or_changes_only_offset_or_epoch(
     payload: list[bytes], draw: st.DataObject
 ) -> None:
     data = bytearray(encode_batch(0, 1, 0, payload))
@@ -97,7 +95,7 @@ def test_a_change_anywhere_is_found_or_changes_offset_or_epoch_only(
 
 
 @given(payloads, st.data())
-def test_a_prefix_is_never_taken_for_a_batch(payload: list[bytes], draw: st.DataObject) -> None:
+def test_prefix_is_not_a_batch(payload: list[bytes], draw: st.DataObject) -> None:
     data = encode_batch(3, 1, 0, payload)
     prefix = data[: draw.draw(st.integers(1, len(data) - 1))]
     found = scan(prefix)
@@ -114,7 +112,7 @@ def test_a_prefix_is_never_taken_for_a_batch(payload: list[bytes], draw: st.Data
 @example(b"\xff\x80\x00", 1)
 @example(bytes.fromhex("90800000000100047869"), 1)
 def test_records_of_any_bytes_are_values_or_malformed(body: bytes, count: int) -> None:
-    """Both readers agree, whatever is in the batch: the fast one is no second opinion."""
+    """The fast reader agrees with the other one on any batch."""
     head = bytearray(encode_batch(7, 1, 0, [b""] * count)[:61])
     head[8:12] = (len(head) + len(body) - 12).to_bytes(4, "big")
     data = bytes(head) + body + b"\0" * 20

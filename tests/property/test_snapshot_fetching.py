@@ -1,6 +1,6 @@
-"""Random lives of a snapshot that is fetched: pieces of any size, once more from anywhere, of another snapshot in
-between, damaged ones, full disks, kills, power losses in the middle of any disk call. Whatever comes, what is shown
-is whole and what it was at its source, and an undisturbed fetch brings it."""
+"""Random fetches of a snapshot: chunks of any size, repeated from any position, of another snapshot in between,
+damaged ones, full disks, kills, power losses in any disk call. A visible snapshot is always complete
+and equal to its source, and an undisturbed fetch completes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SnapshotFetchModel:
         self.durable: set[OffsetAndEpoch] = set()
 
     def piece(self) -> None:
-        """The next piece, or one from an earlier position; what comes last is checked."""
+        """The next chunk, or one from an earlier position; the last one is checked."""
         snapshot = self.random.choice(IDS)
         data, here = ORIGINALS[snapshot], self.store.part_size(snapshot)
         position = self.random.choice((here, here, here, 0, self.random.randint(0, here)))
@@ -78,7 +78,7 @@ class SnapshotFetchModel:
         self.open()
 
     def power_loss(self) -> None:
-        """What a power loss leaves of a part may have gaps: it is found to be unsound at its end, or it is sound."""
+        """Finish the fetch; a power loss may leave gaps in a partial file, which the final check must find."""
         self.disk.lose_power_within(self.random.randint(1, 8))
         with suppress(PowerLost):
             self.piece()

@@ -1,7 +1,7 @@
-"""The disorder of `test_raft_chaos`, and all the while somebody wants other voters.
+"""The faults of `test_raft_invariants` during voter changes.
 
-Targets are set, replaced and cancelled, voters added and removed one at a time, at leaders and at others. Besides
-what holds there: every request is answered once, and once all is calm any target is reached.
+Targets are set, replaced and cancelled, voters added and removed one at a time, at leaders and at others. In
+addition every request gets one response, and any target is reached after the faults.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class VoterChangeInvariants(RaftInvariants):
     def request_change(self, node_id: int, change: VoterChange) -> None:
         request = (node_id, self.quorum.nodes[node_id].engine)
         self.open.append(request)
-        self.quorum.step(node_id, VoterChangeRequested(partial(self.answered_once, request), change))
+        self.quorum.step(node_id, VoterChangeRequested(partial(self.record_response, request), change))
 
-    def answered_once(self, request: tuple[int, RaftEngine], response: VoterChangeResult) -> None:
+    def record_response(self, request: tuple[int, RaftEngine], response: VoterChangeResult) -> None:
         self.open.remove(request)
 
     def stabilize(self) -> None:
@@ -62,10 +62,10 @@ class VoterChangeInvariants(RaftInvariants):
         assert leader in target
         assert self.quorum.nodes[leader].engine.voters.current.ids == target
         lives = [(n, engine) for n, engine in self.open if self.quorum.nodes[n].engine is engine]
-        assert not lives, "requests for other voters that were never answered"
+        assert not lives, "voter change requests without a response"
 
     def votes(self, target: tuple[int, ...]) -> bool:
-        """Whether exactly `target` votes, and that is committed; asks for it otherwise."""
+        """Whether the committed voters are exactly `target`; requests the change if not."""
         leader = self.quorum.leader_of_voters()
         if leader is None:
             return False
@@ -79,9 +79,9 @@ class VoterChangeInvariants(RaftInvariants):
 
 @pytest.mark.parametrize(("voters", "observers"), [(1, 3), (2, 2), (3, 3)])
 @pytest.mark.parametrize("seed", [6, 8, 11, 13, 14, 17])
-def test_any_voters_are_reached_from_any_disorder(voters: int, observers: int, seed: int) -> None:
-    """Seeds that find: a removed leader that counts itself or votes for itself, one that is needed and does not
-    campaign, two changes at once, a voter set that outlives its record."""
+def test_any_target_is_reached_after_faults(voters: int, observers: int, seed: int) -> None:
+    """Seeds that find: a removed leader that counts itself or votes for itself, one that must campaign and does
+    not, two changes at once, a voter set that outlives its record."""
     chaos = VoterChangeInvariants(seed, voters, observers)
     chaos.run(60)
     chaos.stabilize()

@@ -1,4 +1,4 @@
-"""The language of the scenarios: mistakes are told with their place, and a transcript that lies is found out."""
+"""The language of the scenarios: errors with their place, and wrong transcripts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ STORY = "# A claim.\n\n> cluster 3\n> quietly start\n> elect 1\n"
 
 
 def play(*commands: str) -> list[str]:
-    """What the last command made happen, after node 1 was elected."""
+    """The events of the last command, after node 1 was elected."""
     lines = replay("story.txt", STORY + "".join(f"> {command}\n" for command in commands)).splitlines()
     start = max(number for number, line in enumerate(lines) if line.startswith("> "))
     return [line.strip() for line in lines[start + 1 :]]
@@ -35,7 +35,7 @@ def test_error_names_file_and_line(text: str, place: str) -> None:
     assert str(caught.value).startswith(place)
 
 
-def test_comments_and_blank_lines_stay_and_an_old_transcript_goes() -> None:
+def test_comments_and_blank_lines_are_kept_and_an_old_transcript_replaced() -> None:
     text = STORY + "  1       leads epoch 7\n\n# More of it.\n> status 2\n"
     played = replay("story.txt", text)
     assert "leads epoch 7" not in played
@@ -49,7 +49,7 @@ def test_crash_loses_only_unflushed_data() -> None:
     assert play("propose 1 a", "crash 1", "status 1") == ["1       down, log 1:voters 2:leader 2:a"]
 
 
-def test_held_message_arrives_when_it_is_delivered_and_a_dropped_one_never() -> None:
+def test_held_message_arrives_when_delivered_and_a_dropped_one_never() -> None:
     held = ("hold 1->2", "propose 1 a")
     assert "2       appends record 2; high watermark 2" in play(*held, "deliver 1->2")
     assert play(*held, "drop 1->2", "deliver 1->2") == []

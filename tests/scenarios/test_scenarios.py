@@ -1,6 +1,6 @@
-"""Every scenario in this folder, played again: its transcript is what its file says.
+"""Every scenario in this folder is replayed and compared with its transcript.
 
-A transcript is a claim. After a change that is meant, `REWRITE_SCENARIOS=1 pytest tests/scenarios` writes the new
+A transcript is a claim. After an intended change, `REWRITE_SCENARIOS=1 pytest tests/scenarios` writes the new
 ones; read them like code before you commit them. The language is described in `tests.support.scenarios.language`.
 """
 

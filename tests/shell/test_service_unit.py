@@ -15,6 +15,7 @@ from tests.support.processes.fixtures import without_traceback
 from tests.support.processes.system_calls import allowed_calls, filter_of
 
 UNIT = (Path(__file__).resolve().parents[2] / "config/quorumd.service").read_text()
+# CI runs on Linux and skips nothing; other systems have neither seccomp nor /proc.
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="systemd and its filters are Linux's")
 
 

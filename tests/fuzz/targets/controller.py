@@ -22,7 +22,7 @@ from tests.support.node.sample_requests import full_request
 KEYS = sorted(CONTROLLER_APIS)
 BROKERS = (BROKER, BROKER + 1, BROKER + 2, 901)
 EPOCH = 7
-"""That of the requests of a broker."""
+"""The version of requests of a broker."""
 
 
 @cache
@@ -36,7 +36,7 @@ def _requests() -> list[bytes]:
 
 
 def _harness() -> TopicHarness:
-    # What a request may ask for is bounded by what one batch takes; a small one is enough to see that.
+    # Requests are bounded by the size of one batch; a small one suffices to test that.
     settings = ControllerSettings(max_batch_bytes=4096)
     harness = TopicHarness(
         tuple(a_broker(broker_id)._replace(epoch=EPOCH) for broker_id in BROKERS), settings
@@ -68,7 +68,7 @@ def _make_plan() -> Parse:
             value = encode_record(record, record_version(record, image.metadata_version))
             image.apply(decode_record(value), changes)
         undo(reversed(changes))
-        assert image.hash == before, "what is planned can be taken back"
+        assert image.hash == before, "a plan can be undone"
 
     return plan
 

@@ -111,7 +111,7 @@ def _quorum_states() -> list[bytes]:
 
 
 def _load_quorum_state(disk: SimulatedDisk, data: bytes) -> None:
-    """What is loaded can be saved, and is the same then; its cluster id can be sent."""
+    """A loaded file round-trips through a save, and its cluster id can be sent."""
     put(disk, f"{PARTITION}/quorum-state", data)
     file = QuorumStateFile(disk, PARTITION)
     state = file.load()
@@ -222,7 +222,7 @@ def _snapshots() -> list[bytes]:
 
 
 def _has_known_records(disk: SimulatedDisk) -> bool:
-    """Whether every record of the snapshot can be read: nobody else's is taken without that."""
+    """Whether every record of the snapshot can be read, which is required to install a fetched one."""
     try:
         check_snapshot(disk, _SNAPSHOT_PATH, _SNAPSHOT, with_records=True)
     except StorageError:
@@ -231,7 +231,7 @@ def _has_known_records(disk: SimulatedDisk) -> bool:
 
 
 def _check_snapshot(data: bytes) -> None:
-    """What is found sound is read to its end, and a fetched one as well as one that is here."""
+    """A valid snapshot can be read to its end, both a fetched and a local one."""
     disk = fresh_disk()
     put(disk, _SNAPSHOT_PATH + PART, data)
     store = SnapshotStore(disk, PARTITION)
@@ -289,7 +289,7 @@ def packed(files: dict[str, bytes]) -> bytes:
 
 
 def unpacked(data: bytes) -> dict[str, bytes]:
-    """Whatever the bytes are, they are some folder."""
+    """Any bytes describe some folder."""
     files = {}
     position = 0
     while position < len(data):
@@ -302,7 +302,7 @@ def unpacked(data: bytes) -> dict[str, bytes]:
 
 @cache
 def _folders() -> list[bytes]:
-    """What a node leaves behind, a log of several segments among it."""
+    """Folders of a stopped node, including a log of several segments."""
     disk = fresh_disk()
     log, _ = SegmentedLog.open(disk, PARTITION, SETTINGS)
     for epoch in range(1, 19):
@@ -331,7 +331,7 @@ def _folders() -> list[bytes]:
 
 
 def _snapshots_of_folders() -> list[dict[str, bytes]]:
-    """One that ends within the log, one ahead of it, and both."""
+    """Snapshots that end within the log, ahead of it, and both."""
     disk = fresh_disk()
     paths = [
         path for path in _NAMES if path.endswith(SUFFIX) and parse_snapshot_name(path.rpartition("/")[2])
@@ -390,7 +390,7 @@ def _end_of(data: bytes) -> int:
 
 
 def _start_node(data: bytes) -> None:
-    """A node on the folder refuses to start, or runs, or stops with an exit code; nothing escapes from it."""
+    """A node on the folder fails to start, runs, or stops with an exit code, without an unexpected exception."""
     cluster = Cluster(1, log=LogSettings(allocate_bytes=0))
     disk = cluster.disks[1]
     for path, file in unpacked(data).items():

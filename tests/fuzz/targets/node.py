@@ -1,4 +1,4 @@
-"""A whole node on simulated ports, asked by strangers: it answers or closes the connection, and goes on."""
+"""A whole node on simulated ports with hostile clients: it responds or closes the connection, and continues."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.support.node.nodes import Client, Cluster
 from tests.support.node.sample_requests import full_request
 
 TURN_MS = 5.0
-"""What a node has for one input before the next one comes."""
+"""Time of a node for one input."""
 
 
 @cache
 def _requests() -> list[bytes]:
-    """Requests that a node takes seriously, and some of any content."""
+    """Valid requests, and some of any content."""
     found = []
     for key, api in APIS.items():
         for version in range(api.min_version, api.max_version + 1):
@@ -31,7 +31,7 @@ def _requests() -> list[bytes]:
 
 
 class _Stranger(Client):
-    """A client that does not look at what it is answered."""
+    """A client that ignores responses."""
 
     def received(self, data: bytes) -> None:
         pass
@@ -46,7 +46,7 @@ def _ends_with_a_frame(data: bytes) -> bool:
     return reader.buffered_bytes == 0
 
 
-def _make_ask(voters: int, leader: bool) -> Parse:
+def _make_send(voters: int, leader: bool) -> Parse:
     cluster = Cluster(voters, log=LogSettings(allocate_bytes=0)).start()
     request = cluster.leader() if leader else cluster.follower()
     node_id = request.settings.node_id
@@ -66,15 +66,15 @@ def _make_ask(voters: int, leader: bool) -> Parse:
 
 
 TARGETS = (
-    Target("one node", 0.5, _requests, lambda: _make_ask(1, True), (), takes_large=False, repeats=False),
+    Target("one node", 0.5, _requests, lambda: _make_send(1, True), (), takes_large=False, repeats=False),
     Target(
-        "leader of three", 0.25, _requests, lambda: _make_ask(3, True), (), takes_large=False, repeats=False
+        "leader of three", 0.25, _requests, lambda: _make_send(3, True), (), takes_large=False, repeats=False
     ),
     Target(
         "follower of three",
         0.25,
         _requests,
-        lambda: _make_ask(3, False),
+        lambda: _make_send(3, False),
         (),
         takes_large=False,
         repeats=False,

@@ -14,7 +14,7 @@ PIECE = 700
 
 
 def _decode(data: bytes) -> None:
-    """The records are those of the codec, and every row is a line."""
+    """The records equal those of the codec, and every row is printed as a line."""
     scanned = scan(data)
     rows = decode_records(data, scanned.batches, 1, "fuzz", 0)
     expected = pa.RecordBatch.from_pylist(plain_rows(data, scanned.batches, 1, "fuzz", 0), rows.schema)
@@ -25,7 +25,7 @@ def _decode(data: bytes) -> None:
 
 
 def _scan_in_pieces(data: bytes) -> None:
-    """Pieces make no difference."""
+    """Chunking makes no difference."""
     whole = scan(data)
     positions: list[int] = []
     faults: list[Fault] = []

@@ -73,7 +73,7 @@ def _frames_corpus() -> list[bytes]:
 
 
 def _feed_in_pieces(data: bytes) -> None:
-    """However the stream is cut, the same frames come out, or the same refusal."""
+    """Any split of the stream gives the same frames or the same error."""
     reader = FrameReader(MAX_FRAME)
     found: list[bytes] = []
     for piece in pieces(data):
@@ -119,7 +119,7 @@ def _receive_requests(data: bytes) -> None:
 
 
 def _receive_responses(data: bytes) -> None:
-    """The first two bytes tell what was asked, twice."""
+    """The first two bytes select the two requests."""
     which = _WHICH.unpack_from(data)[0] if len(data) >= 2 else 0
     key, version = _API_VERSIONS[which % len(_API_VERSIONS)]
     connection = ClientConnection("fuzz")
@@ -147,7 +147,7 @@ def _make_decode() -> Parse:
     every = [(found, version) for found, version, _ in messages_of_all_versions()]
 
     def decode_and_encode(data: bytes) -> None:
-        """The first two bytes tell which message. What is decoded can be encoded, and means the same again."""
+        """The first two bytes select the message. A decoded message round-trips."""
         which = _WHICH.unpack_from(data)[0] if len(data) >= 2 else 0
         found, version = every[which % len(every)]
         again = encode(decode(found, version, data, 2), version)
@@ -188,7 +188,7 @@ def metadata_records() -> list[bytes]:
 
 
 def mend_batches(data: bytes) -> bytes:
-    """Lengths and CRCs of the batches made right as far as they can be found: to get behind the checks."""
+    """Repairs lengths and CRCs of the batches where possible, to get past the checks."""
     mended = bytearray(data)
     position = 0
     while position + HEADER_SIZE <= len(mended):

@@ -1,4 +1,4 @@
-"""Brokers among real planners: what is planned is applied at once, as if it were committed."""
+"""Brokers with real planners: each plan is applied immediately, as if it were committed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EVERYTHING = ((METADATA_VERSION, 1, 33), *SUPPORTED_FEATURES[1:])
 
 
 def incarnation(broker_id: int, start: int) -> KafkaUuid:
-    """Of one start of a broker; those that a world begins with are start 0."""
+    """Incarnation id of a start of a broker; brokers of a harness initially have start 0."""
     return KafkaUuid(bytes([broker_id + 1]) * 15 + bytes([broker_id + 1 + start]))
 
 
@@ -40,7 +40,7 @@ def directory(broker_id: int) -> KafkaUuid:
 
 
 def registration(broker_id: int, start: int = 0, **fields: Any) -> BrokerRegistrationRequest:
-    """Of a broker that understands everything."""
+    """A registration of a broker that supports every feature."""
     as_tuple: dict[str, Any] = {
         "cluster_id": "cluster",
         "incarnation_id": incarnation(broker_id, start),
@@ -54,7 +54,7 @@ def registration(broker_id: int, start: int = 0, **fields: Any) -> BrokerRegistr
 
 @dataclass
 class BrokerHarness(PartitionHarness):
-    """`last` is the plan that was made last."""
+    """Registered brokers; `last` is the latest plan."""
 
     last: ControllerResult = field(init=False)
 
@@ -67,13 +67,13 @@ class BrokerHarness(PartitionHarness):
         return self.controller.image.brokers[broker_id]
 
     def register(self, broker_id: int, start: int = 0, **fields: Any) -> Any:
-        """The answer."""
+
         request = registration(broker_id, start, **fields)
         renew_session(self.controller, request)
         return self._carry_out(plan_broker_registration(self.controller, request, 4))
 
     def heartbeat(self, broker_id: int, offset: int | None = None, **fields: Any) -> Any:
-        """The answer. Without an offset, of a broker that has all there is."""
+        """Send a heartbeat; without an offset, of a caught-up broker. Returns the response."""
         fields = {"broker_epoch": self.epoch_of(broker_id)} | fields
         offset = self.next_offset - 1 if offset is None else offset
         request = BrokerHeartbeatRequest(broker_id, current_metadata_offset=offset, **fields)
@@ -84,12 +84,12 @@ class BrokerHarness(PartitionHarness):
         return self._carry_out(plan_unregister_broker(self.controller, UnregisterBrokerRequest(broker_id), 0))
 
     def fall_silent(self, broker_id: int) -> None:
-        """The session of the broker is over, and that is seen."""
+        """Let the session of the broker expire and be fenced."""
         self.last = ControllerResult(fence(self.controller, self.broker(broker_id)), BrokerHeartbeatRequest())
         self.apply(*self.last.records)
 
     def kinds(self) -> list[str]:
-        """Which records were planned last."""
+        """The record types of the latest plan."""
         return [type(record).__name__ for record in self.last.records]
 
     def _carry_out(self, plan: ControllerResult) -> Any:

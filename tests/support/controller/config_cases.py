@@ -97,7 +97,7 @@ def recorded(path: Path) -> Iterator[tuple[Case, int]]:
 
 
 def cases(seed: int, count: int) -> list[Case]:
-    """All boundaries once, then drawn ones up to the count."""
+    """All boundaries once, then random ones up to the count."""
     found = list(_boundaries())
     random = Random(seed)
     while len(found) < count:

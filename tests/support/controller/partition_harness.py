@@ -1,4 +1,4 @@
-"""One partition among real planners: what is planned is applied at once, as if it were committed."""
+"""One partition with real planners: each plan is applied immediately, as if it were committed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ WHERE = PartitionId(TOPIC_ID, 0)
 
 
 def broker_epoch(broker_id: int) -> int:
-    """Of the first incarnation."""
+    """Broker epoch of the first incarnation."""
     return 1000 + broker_id
 
 
@@ -94,19 +94,19 @@ class PartitionHarness:
     def configure(self, key: str, value: str) -> None:
         self.controller.image.set_config((int(ResourceType.TOPIC), TOPIC), key, value, [])
 
-    def change(self, wish: PartitionChange) -> None:
-        self.apply(build_partition_change(WHERE, self.partition, wish, rules_for(self.controller, TOPIC)))
+    def change(self, wanted: PartitionChange) -> None:
+        self.apply(build_partition_change(WHERE, self.partition, wanted, rules_for(self.controller, TOPIC)))
 
-    # What may happen
+    # Events
 
     def reassign(self, target: list[int] | None, allow_replication_factor_change: bool = True) -> int:
         """Cancels with None. Returns the error."""
-        asked = ReassignableTopic(TOPIC, [ReassignablePartition(0, target)])
-        request = AlterPartitionReassignmentsRequest(60_000, allow_replication_factor_change, [asked])
+        requested = ReassignableTopic(TOPIC, [ReassignablePartition(0, target)])
+        request = AlterPartitionReassignmentsRequest(60_000, allow_replication_factor_change, [requested])
         plan = plan_alter_partition_reassignments(self.controller, request, 1)
         self.apply(*plan.records)
-        answer: Any = plan.response
-        return int(answer.responses[0].partitions[0].error_code)
+        reply: Any = plan.response
+        return int(reply.responses[0].partitions[0].error_code)
 
     def alter(
         self,
@@ -121,7 +121,7 @@ class PartitionHarness:
         topic_id: KafkaUuid = TOPIC_ID,
         version: int = 3,
     ) -> int:
-        """AlterPartition; what is not given is current. Returns the error of the partition, or that of all."""
+        """AlterPartition; defaults are the current values. Returns the error of the partition, or the top one."""
         partition = self.partition
         sender = partition.leader if sender is None else sender
         data = PartitionData(0, partition.leader_epoch if leader_epoch is None else leader_epoch)
@@ -138,8 +138,8 @@ class PartitionHarness:
         request = AlterPartitionRequest(sender, sender_epoch, [TopicData(TOPIC, topic_id, [data])])
         plan = plan_alter_partition(self.controller, request, version)
         self.apply(*plan.records)
-        answer: Any = plan.response
-        return int(answer.error_code or answer.topics[0].partitions[0].error_code)
+        reply: Any = plan.response
+        return int(reply.error_code or reply.topics[0].partitions[0].error_code)
 
     def epoch_of(self, broker_id: int) -> int:
         broker = self.controller.image.brokers.get(broker_id)
@@ -162,12 +162,12 @@ class PartitionHarness:
         self._set(broker_id, is_fenced=True, epoch=self.next_offset)
 
     def shut_down(self, broker_id: int) -> None:
-        """A controlled shutdown: the broker asks for it, and others take its place."""
+        """A controlled shutdown: the broker requests it, and other replicas take over leadership."""
         request = BrokerHeartbeatRequest(broker_id, self.epoch_of(broker_id), self.next_offset, False, True)
         self.apply(*plan_broker_heartbeat(self.controller, request, 1).records)
 
     def set_min_isr(self, least: int) -> None:
-        """As an administrator does it: the effects are in the batch of the change."""
+        """Alter the config; its effects are in the batch of the change."""
         change = ConfigRecord(int(ResourceType.TOPIC), TOPIC, MIN_INSYNC_REPLICAS, str(least))
         self.apply(change, *plan_effects(self.controller, [change]))
 

@@ -1,4 +1,4 @@
-"""Requests to the controller, made so that the answer has as many fields as it can have."""
+"""Requests to the controller whose responses have as many fields as possible."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def broker_registration(version: int) -> Message:
 
 
 def controller_registration(version: int) -> Message:
-    """Refused: it names no incarnation."""
+    """A registration without an incarnation, which is rejected."""
     wire = controller_registration_request
     listener = wire.Listener("CONTROLLER", "127.0.0.1", 9093, 0)
     return wire.ControllerRegistrationRequest(CONTROLLER, listeners=[listener])

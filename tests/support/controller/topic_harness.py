@@ -1,4 +1,4 @@
-"""A controller with brokers and topics, and requests about topics: what is planned is applied at once."""
+"""A controller with brokers and topics, and requests about topics: each plan is applied immediately."""
 
 from __future__ import annotations
 
@@ -101,13 +101,13 @@ class TopicHarness:
         return results
 
     def grow(
-        self, *wishes: tuple[str, int] | tuple[str, int, list[list[int]]], validate_only: bool = False
+        self, *targets: tuple[str, int] | tuple[str, int, list[list[int]]], validate_only: bool = False
     ) -> list[tuple[str, int, str | None]]:
-        """Wishes are (name, count, assignments); results (name, error code, text)."""
+        """Request (name, count, assignments) each; results are (name, error code, text)."""
         topics = []
-        for wish in wishes:
-            assignments = [CreatePartitionsAssignment(ids) for ids in wish[2]] if len(wish) == 3 else None
-            topics.append(CreatePartitionsTopic(wish[0], wish[1], assignments))
+        for target in targets:
+            assignments = [CreatePartitionsAssignment(ids) for ids in target[2]] if len(target) == 3 else None
+            topics.append(CreatePartitionsTopic(target[0], target[1], assignments))
         request = CreatePartitionsRequest(topics, 1000, validate_only)
         results = self.apply(plan_create_partitions(self.controller, request, 3)).results
         return [(result.name, result.error_code, result.error_message) for result in results]

@@ -1,4 +1,4 @@
-"""Data folders whose log says who votes and sets configs: what snapshots are built of."""
+"""Data folders with a log of voters and configs, from which snapshots are built."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SMALL_SEGMENTS = LogSettings(segment_bytes=4096, allocate_bytes=1024, index_inte
 
 
 class ConfigLog:
-    """A log that is written batch by batch; timestamps count them. It begins with voters and a feature."""
+    """A log that is written batch by batch; timestamps count them. It starts with voters and a feature."""
 
     def __init__(self, disk: Disk, folder: str = FOLDER, settings: LogSettings = SMALL_SEGMENTS) -> None:
         self._disk = disk
@@ -49,13 +49,13 @@ class ConfigLog:
         self.log.append(data, self.log.end_offset + len(values))
 
     def set_configs(self, first: int, count: int, value: str = "v", batch: int = 10) -> None:
-        """Configs `first` to `first + count - 1`, so many a batch."""
+        """Set configs `first` to `first + count - 1`, `batch` per batch."""
         for start in range(first, first + count, batch):
             numbers = range(start, min(start + batch, first + count))
             self.append(*(ConfigRecord(32, f"g{n % 7}", f"c{n}", value) for n in numbers))
 
     def commit(self) -> int:
-        """All of it is flushed, and known to be committed; its end offset."""
+        """Flush the log and record it as committed; returns its end offset."""
         self.log.begin_flush()()
         HighWatermarkCheckpoint(self._disk, self._folder).save(self.log.end_offset)
         return self.log.end_offset

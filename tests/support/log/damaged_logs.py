@@ -1,4 +1,4 @@
-"""Damage done to a node's copy of a log, at an offset that is told: what an audit must find there."""
+"""Damage to a node's copy of a log, at a known offset that an audit must find."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.log.log_files import HEADER, Batch, batches
 CRC_AT = 17
 BODY_AT = 21
 CHANGED_BYTE = HEADER.size + 9
-"""Of a batch: within the value of its first record."""
+"""Position within the value of the first record of a batch."""
 
 
 def log_folder(data_folder: Path) -> Path:
@@ -45,7 +45,7 @@ def end_offset(data_folder: Path) -> int:
 
 
 def flip_bit(data_folder: Path, offset: int) -> Batch:
-    """A bit of a record is another one; the CRC does not match any more."""
+    """Flip a bit of a record without adapting the CRC."""
     segment, batch = batch_at(data_folder, offset)
     data = bytearray(batch.data)
     data[CHANGED_BYTE] ^= 1
@@ -54,7 +54,7 @@ def flip_bit(data_folder: Path, offset: int) -> Batch:
 
 
 def change_silently(data_folder: Path, offset: int) -> Batch:
-    """A bit of a record is another one, and the CRC is that of what is there."""
+    """Flip a bit of a record and adapt the CRC."""
     segment, batch = batch_at(data_folder, offset)
     data = bytearray(batch.data)
     data[CHANGED_BYTE] ^= 1
@@ -64,14 +64,14 @@ def change_silently(data_folder: Path, offset: int) -> Batch:
 
 
 def change_epoch(data_folder: Path, offset: int, epoch: int) -> Batch:
-    """The epoch of a batch is another one: no CRC covers it."""
+    """Change the epoch of a batch, which no CRC covers."""
     segment, batch = batch_at(data_folder, offset)
     _write(segment, batch.position + 12, struct.pack(">i", epoch))
     return batch
 
 
 def drop_batch(data_folder: Path, offset: int) -> Batch:
-    """A batch is missing, the one behind it follows at once."""
+    """Remove a batch."""
     segment, batch = batch_at(data_folder, offset)
     data = segment.read_bytes()
     segment.write_bytes(data[: batch.position] + data[batch.position + len(batch.data) :])
@@ -79,14 +79,14 @@ def drop_batch(data_folder: Path, offset: int) -> Batch:
 
 
 def spoil(data_folder: Path, offset: int) -> Batch:
-    """Nothing of a batch can be read, not even where it ends."""
+    """Destroy a batch including its length."""
     segment, batch = batch_at(data_folder, offset)
     _write(segment, batch.position, b"\x5a" * (len(batch.data) - 3))
     return batch
 
 
 def swap_segments(data_folder: Path, one: int, two: int) -> tuple[Path, Path]:
-    """Two segments have each other's content."""
+    """Exchange the contents of two segments."""
     files = segments(data_folder)
     contents = files[one].read_bytes(), files[two].read_bytes()
     files[one].write_bytes(contents[1])
@@ -95,7 +95,7 @@ def swap_segments(data_folder: Path, one: int, two: int) -> tuple[Path, Path]:
 
 
 def cut(data_folder: Path, offset: int) -> int:
-    """The copy ends before the batch that holds an offset; the offset at which it ends."""
+    """End the copy before the batch that holds an offset; returns its end offset."""
     segment, batch = batch_at(data_folder, offset)
     for later in segments(data_folder):
         if later > segment:
@@ -106,7 +106,7 @@ def cut(data_folder: Path, offset: int) -> int:
 
 
 def tear_tail(data_folder: Path, missing: int = 5) -> Batch:
-    """The last bytes of the last batch are missing."""
+    """Remove the last bytes of the last batch."""
     segment = segments(data_folder)[-1]
     last = batches(segment)[-1]
     with segment.open("r+b") as file:
@@ -115,11 +115,11 @@ def tear_tail(data_folder: Path, missing: int = 5) -> Batch:
 
 
 def add_tail(data_folder: Path, epoch: int, leader: int, voters: Sequence[int], records: int = 3) -> int:
-    """What a leader wrote in an epoch of its own; the offset at which that begins."""
+    """Append records of a leader in its own epoch; returns their first offset."""
     segment = segments(data_folder)[-1]
     offset = end_offset(data_folder)
-    everybody = [Voter(voter) for voter in voters]
-    change = LeaderChangeMessage(0, leader, everybody, everybody[: len(everybody) // 2 + 1])
+    members = [Voter(voter) for voter in voters]
+    change = LeaderChangeMessage(0, leader, members, members[: len(members) // 2 + 1])
     data = encode_control_batch(offset, epoch, 1_700_000_000_000, [encode_control(change)])
     values = [encode_record(NoOpRecord(), 0)] * records
     data += encode_batch(offset + 1, epoch, 1_700_000_000_000, values)

@@ -26,7 +26,7 @@ class Batch:
 
 
 def batches(log_file: Path) -> list[Batch]:
-    """Every batch of one segment; zeros after the last one are blocks allocated ahead.
+    """Every batch of one segment; zeros after the last one are preallocated blocks.
 
     Fails on a wrong CRC, on a gap in the offsets, and on anything but zeros after the last batch.
     """

@@ -1,4 +1,4 @@
-"""What a power failure leaves of a folder: what was flushed, and nothing else."""
+"""Power failures: a folder keeps only flushed contents."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 
 
 class FlushedDisk:
-    """Files and folders as they were when they were flushed last, by their numbers (inodes).
+    """Files and folders at their last flush, by inode.
 
-    Of a folder that is the names in it: what was created or renamed since has its old name, or none.
+    A folder consists of its names: a file that was created or renamed since has its old name, or none.
     """
 
     def __init__(self) -> None:
@@ -23,8 +23,8 @@ class FlushedDisk:
         self.handles: list[int] = []
 
     def flushed(self, handle: int) -> None:
-        """This file or folder was."""
-        # While it is open no other file is given its number.
+        """Record the flush of a file or folder."""
+        # No other file gets its inode number while it is open.
         self.handles.append(os.dup(handle))
         status = os.fstat(handle)
         if S_ISDIR(status.st_mode):
@@ -35,11 +35,11 @@ class FlushedDisk:
             self._files[status.st_ino] = os.pread(handle, status.st_size, 0)
 
     def has(self, file: Path) -> bool:
-        """Whether all that is in a file was flushed."""
+        """Whether the whole content of a file was flushed."""
         return self._files.get(file.stat().st_ino) == file.read_bytes()
 
     def leave(self, folder: Path, into: Path) -> Path:
-        """Make `into` what is left of `folder`."""
+        """Copy the remains of `folder` to `into`."""
         self._leave(folder.stat().st_ino, into)
         return into
 
@@ -54,7 +54,7 @@ class FlushedDisk:
 
 @contextmanager
 def flushed_disk() -> Iterator[FlushedDisk]:
-    """What `os.fsync` makes durable while the block runs."""
+    """Records what `os.fsync` makes durable while the block runs."""
     disk, fsync = FlushedDisk(), os.fsync
 
     def flush(handle: int) -> None:

@@ -14,7 +14,7 @@ _START = Struct(">qiibI")
 
 
 def varint(value: int, padded_to: int = 0) -> bytes:
-    """Zigzag; with at least so many bytes, as no sane writer makes them and every reader takes them."""
+    """Zigzag; padded to at least `size` bytes, which no writer produces and every reader accepts."""
     out = bytearray()
     write_varlong(out, value)
     while len(out) < padded_to:
@@ -50,7 +50,7 @@ def raw_batch(
     attributes: int = 0,
     epoch: int = 1,
 ) -> bytes:
-    """The batch around records; its counts are right unless they are said."""
+    """The batch around records; its counts are right by default."""
     count = len(records) if count is None else count
     last_delta = count - 1 if last_delta is None else last_delta
     body = _BODY.pack(attributes, last_delta, base_timestamp, base_timestamp, -1, -1, -1, count)
@@ -59,5 +59,5 @@ def raw_batch(
 
 
 def resealed(batch: bytes) -> bytes:
-    """The same batch with the CRC of what it holds now."""
+    """The same batch with the CRC of its current content."""
     return batch[:17] + crc32c(batch[21:]).to_bytes(4, "big") + batch[21:]

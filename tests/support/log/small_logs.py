@@ -1,4 +1,4 @@
-"""Logs of small batches, for tests: one that rolls often, filled and read back in one call."""
+"""Logs of small batches that roll often, filled and read in one call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quorumd.simulator.environment.event_heap import EventHeap, Process
 SMALL = LogSettings(segment_bytes=1000, index_interval_bytes=150, allocate_bytes=300, reserve_bytes=2000)
 NO_LIMIT = 2**40
 BATCH_SIZE = 88
-"""Of one record with 20 bytes: eleven of them fit a SMALL segment."""
+"""Size of a batch of one record with 20 bytes: eleven fit into a SMALL segment."""
 
 
 def batch(offset: int, epoch: int = 1, count: int = 1, size: int = 20, at: int = 0) -> bytes:
@@ -54,7 +54,7 @@ def without_cache(log: SegmentedLog) -> None:
 
 
 def fresh_disk(seed: int) -> SimulatedDisk:
-    """A simulated disk with an empty folder `log`, which no power loss takes away."""
+    """A simulated disk with an empty folder `log` that is durable."""
     disk = SimulatedDisk(EventHeap(), Random(seed))
     disk.mount(Process("test"))
     disk.make_directory("log")
@@ -63,7 +63,7 @@ def fresh_disk(seed: int) -> SimulatedDisk:
 
 
 def restart_after_power_loss(disk: SimulatedDisk) -> None:
-    """What was not synced is lost, or some of it."""
+    """Lose power, and some of the unsynced writes."""
     disk.lose_power()
     disk.mount(Process("test"))
 

@@ -1,4 +1,4 @@
-"""Snapshots for tests: small ones that are sound, and what is in them."""
+"""Small valid snapshots for tests, and their records."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def write_snapshot(
     batch: int = 2,
     synced: bool = True,
 ) -> SnapshotSummary:
-    """A snapshot of `values`, so many a batch, put in place; not `synced`: its name may still be lost."""
+    """Write a snapshot of `values`, `batch` per batch, in place; unless `synced` its name is not durable."""
     values = [config(f"c{n}") for n in range(5)] if values is None else values
     target = disk if synced else cast(Disk, _WithoutFolderSync(disk))
     writer = SnapshotWriter(target, folder, snapshot, TIMESTAMP_MS, voters or voters_record(1, 2, 3), "test")

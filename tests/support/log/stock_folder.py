@@ -1,4 +1,4 @@
-"""A data folder as `kafka-storage format --standalone --release-version 4.1` of Kafka 4.4.0 leaves it (KIP-1170)."""
+"""A data folder as `kafka-storage format --standalone --release-version 4.1` of Kafka 4.4.0 writes it (KIP-1170)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHECKPOINT = b64decode(
 
 
 def write_checkpoint(disk: Disk, data_folder: str, content: bytes = CHECKPOINT) -> None:
-    """Put the file there, and make the folder of the partition."""
+    """Write the file, and create the folder of the partition."""
     folder = f"{data_folder}/__cluster_metadata-0"
     disk.make_directory(folder)
     file = disk.open(f"{folder}/{NAME}", create=True)

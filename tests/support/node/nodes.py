@@ -30,18 +30,18 @@ PORT = 9092
 EVEN_LINKS = LinkConditions(latency_ms=(0.1, 0.1), slow_probability=0.0, split_probability=0.0)
 EVEN_DISKS = DiskLatency(usual_ms=(0.5, 0.5), slow_probability=0.0)
 NO_IDLE_RECORDS = ControllerSettings(max_idle_interval_ms=0.0)
-"""For tests that compare the ends of logs to which they write nothing."""
+"""For tests that compare log end offsets without writing."""
 
 
 class Closed(Exception):
-    """The node closed the connection instead of answering."""
+    """The node closed the connection without a response."""
 
 
 class Cluster:
-    """Nodes 1 to `voters`, formatted; `start` them. What their callbacks raise comes out of `run`.
+    """Nodes 1 to `voters`, formatted; `start` them. Exceptions of their callbacks propagate from `run`.
 
-    `founds`: formatted to found a quorum together, as with --initial-controllers. `record_ms`: processor time of a
-    record, of nodes that are made from now on."""
+    `founds`: formatted to found a quorum together, as with --initial-controllers. `record_ms`: processor time per
+    record of nodes that are created from now on."""
 
     def __init__(
         self, voters: int = 1, cluster_id: str | None = None, founds: bool = True, **settings: Any
@@ -57,14 +57,14 @@ class Cluster:
         self.nodes: dict[int, Node] = {}
         self.exits: list[tuple[int, int, str]] = []
         self.starts: Counter[int] = Counter()
-        """How often each node was made: each incarnation draws its own random numbers."""
+        """Incarnations of each node, each with its own random numbers."""
         for node_id in self.voters:
             self.format(node_id, cluster_id, founds=founds)
 
     def format(
         self, node_id: int, cluster_id: str | None = None, folder: int = 0, founds: bool = False
     ) -> None:
-        """A new disk in the machine; each `folder` has a directory id of its own."""
+        """Format a new disk in the machine; each `folder` has its own directory id."""
         disk = self.disks[node_id] = SimulatedDisk(self.heap, Random(node_id), EVEN_DISKS)
         directory_id = directory_of(node_id, folder)
         founders = [Founder(voter, directory_of(voter), host_of(voter), PORT) for voter in self.voters]
@@ -123,10 +123,10 @@ class Cluster:
     def run_until(self, condition: Callable[[], object], limit_ms: float = 20_000) -> None:
         until = self.heap.now_ms + limit_ms
         while not condition():
-            assert self.heap.step(until), "it did not come about in time"
+            assert self.heap.step(until), "condition not met in time"
 
     def leader(self) -> Node:
-        """The leader once it has committed in its epoch and a later turn has let bootstrap records in."""
+        """The leader, once it has committed in its epoch and applied bootstrap records in a later turn."""
         self.run_until(lambda: self._leaders() and self._leaders()[0].state_machine.image.features)
         return self._leaders()[0]
 
@@ -151,7 +151,7 @@ class Cluster:
 
 
 class Client:
-    """One connection to a node. `ask` waits for the answer; `send` and `answers` do it in two steps."""
+    """One connection to a node. `ask` waits for the response; `send` and `answers` do so in two steps."""
 
     def __init__(self, cluster: Cluster, node_id: int, host: str) -> None:
         self._cluster = cluster
@@ -163,7 +163,7 @@ class Client:
         cluster.run_until(lambda: self._transport or self.is_closed)
 
     def ask(self, message: Message, version: int, limit_ms: float = 20_000) -> Any:
-        """The answer, decoded whole. Raises Closed when the node closes the connection first."""
+        """The decoded response. Raises Closed if the node closes the connection first."""
         before = len(self.answers)
         self.send(message, version)
         self._cluster.run_until(lambda: len(self.answers) > before or self.is_closed, limit_ms)
@@ -186,7 +186,7 @@ class Client:
         self._transport = transport
 
     def received(self, data: bytes) -> None:
-        self.answers += [answer for _, answer in self._connection.receive(data)]
+        self.answers += [response for _, response in self._connection.receive(data)]
 
     def closed(self, reason: str, refused: bool) -> None:
         self.is_closed = True

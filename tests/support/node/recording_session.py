@@ -1,4 +1,4 @@
-"""A session that keeps what is answered, for handlers under test."""
+"""A session that keeps responses, for handlers under test."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from quorumd.protocol.wire import Message
 
 
 class RecordingSession:
-    """Satisfies `server_session.Session`. Every answer is encoded too: one that cannot be fails the test."""
+    """Satisfies `server_session.Session`. Encodes every response, so that an invalid one fails the test."""
 
     def __init__(
         self, peer: str = "192.0.2.7:4711", is_controller_client: bool = False, number: int = 0
@@ -23,7 +23,7 @@ class RecordingSession:
         self.answers: list[Any] = []
         self.held: list[Request] = []
         self.refusals = 0
-        """How many of the answers said that this node does not lead and did nothing."""
+        """Number of responses with a not-leader error, without any effect."""
 
     def respond(self, request: Request, message: Message) -> None:
         encode_response(request, message)
@@ -42,15 +42,15 @@ class RecordingSession:
     def respond_immediately(self, request: Request, message: Message) -> None:
         self.respond(request, message)
 
-    def respond_encoded(self, request: Request, answer: bytes) -> None:
-        self.answers.append(answer)
+    def respond_encoded(self, request: Request, response: bytes) -> None:
+        self.answers.append(response)
 
 
 class DecodingSession(RecordingSession):
-    """One that keeps answers which came encoded as the messages that they are."""
+    """Decodes responses that arrive encoded."""
 
-    def respond_encoded(self, request: Request, answer: bytes) -> None:
-        self.answers.append(decode_response(request, answer))
+    def respond_encoded(self, request: Request, response: bytes) -> None:
+        self.answers.append(decode_response(request, response))
 
 
 def request_of(

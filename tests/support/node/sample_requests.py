@@ -1,4 +1,4 @@
-"""One request an API and version, made so that the answer has as many fields as it can have."""
+"""One request per API and version whose response has as many fields as possible."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ STRANGER = KafkaUuid(bytes(15) + b"\x99")
 
 
 def alter_quorum(version: int) -> Message:
-    """To a voter whom nobody has heard of: it is refused."""
+    """Adds an unknown voter, which is rejected."""
     wire = alter_quorum_request
     partition = wire.PartitionData(0, [wire.TargetVoter(901)])
     return wire.AlterQuorumRequest("", [wire.TopicData(METADATA_TOPIC, [partition])])

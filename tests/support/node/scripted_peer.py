@@ -1,4 +1,4 @@
-"""A peer on the simulated network that answers as a test tells it, over the server side of the real protocol."""
+"""A scripted peer on the simulated network, over the server side of the real protocol."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ALL_APIS = {key: (api.min_version, api.max_version) for key, api in APIS.items()
 
 
 class ScriptedPeer:
-    """Listens at `host:port`. Answers ApiVersions with `spoken`, and everything else when a test calls `answer`."""
+    """Listens at `host:port`. Responds to ApiVersions with `spoken`, to other requests when `answer` is called."""
 
     def __init__(
         self,
@@ -25,13 +25,13 @@ class ScriptedPeer:
         self.spoken = spoken
         self.links: list[Link] = []
         self.asked: list[Request] = []
-        """What came in, in order, and is not answered."""
+        """Pending requests in order."""
         self.greets = True
-        """False: it accepts connections and says nothing."""
+        """False: it accepts connections and sends nothing."""
         self.listener = network.host(host).listen(host, port, self._accept)
 
     def answer(self, message: Message, number: int = 0) -> None:
-        """Answer one of the requests in `asked`."""
+        """Respond to one of the pending requests."""
         request = self.asked.pop(number)
         link = next(link for link in self.links if link.connection is request.connection)
         link.connection.respond(request, message)

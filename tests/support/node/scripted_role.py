@@ -1,4 +1,4 @@
-"""A leader role that a test decides."""
+"""A leader role that a test sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Clock port for tests of one component: time passes when a test says so."""
+"""The Clock port for tests of one component: a test advances time."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class VirtualTime:
         self.clock = SimulatedClock(self.heap, Process("test"), MachineTime(offset_ms=1000.0))
 
     def pass_ms(self, duration_ms: float) -> None:
-        """All that is due by then happens, in order."""
+        """Advance time and run everything that is due, in order."""
         until = self.heap.now_ms + duration_ms
         while self.heap.step(until):
             pass
 
     def end_turn(self) -> None:
-        """What was asked for with call_soon happens."""
+        """Run the callbacks of call_soon."""
         self.pass_ms(0)

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for messages, built from the schema files alone: they share no code with the generator."""
+"""Hypothesis strategies for messages, built from the schema files alone, without code of the generator."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ SCHEMAS = Path(__file__).parents[3] / "schemas"
 FIRST_PRIVATE_TAG = 10000
 
 _ERROR_CODES = st.sampled_from([0, -1, 6, 41, 74])
-"""Codes that every oracle knows; they refuse others."""
+"""Error codes that every oracle accepts."""
 _MILLISECONDS = st.one_of(st.sampled_from([0, -1]), st.integers(0, (1 << 31) - 1))
-"""kio makes durations and points in time of these fields, within what Python's types can say."""
+"""Fields that kio converts to durations and times, within the range of Python's types."""
 
 _PRIMITIVES: dict[str, st.SearchStrategy[Any]] = {
     "bool": st.booleans(),
@@ -44,7 +44,7 @@ def message_class(name: str) -> type[Message]:
 
 
 def all_versions() -> list[tuple[str, int]]:
-    """Every (message, version) that there is a schema for."""
+    """Every (message, version) with a schema."""
     return [
         (path.stem, version) for path in sorted(SCHEMAS.glob("*.json")) for version in versions_of(path.stem)
     ]
@@ -62,9 +62,9 @@ def schema(name: str) -> dict[str, Any]:
 
 
 def message_values(name: str, version: int, private_tags: bool = True) -> st.SearchStrategy[Message]:
-    """Messages with every field that the version has; the others keep their defaults.
+    """Messages with every field of the version; other fields keep their defaults.
 
-    `private_tags` is False where the bytes go to a reader that skips quorumd's own tagged fields.
+    `private_tags` is False for readers that skip quorumd's own tagged fields.
     """
     description = schema(name)
     common = {struct["name"]: struct["fields"] for struct in description.get("commonStructs", [])}
@@ -93,7 +93,7 @@ def message_values(name: str, version: int, private_tags: bool = True) -> st.Sea
 
 
 def present_slots(name: str, struct_name: str, version: int) -> list[str]:
-    """The attributes of one struct of a message that a version has, without quorumd's own tagged fields."""
+    """The attributes of one struct of a message version, without quorumd's own tagged fields."""
 
     def structs(type_name: str, fields: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
         found = {type_name: fields}

@@ -1,4 +1,4 @@
-"""Metadata records that make sense after those before them, drawn by lot."""
+"""Random metadata records that are valid after the previous ones."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def uuid(number: int) -> KafkaUuid:
 
 
 class Lots:
-    """Records that make sense after those before them, drawn by lot."""
+    """Random records that are valid after the previous ones."""
 
     def __init__(self, seed: int, ahead: ClusterImage) -> None:
         self._lots = Random(seed)
         self._later = Random(~seed)
-        """Of fields that came later: what seeds drew before stays the same."""
+        """Random numbers for later fields, so that earlier seeds give the same records."""
         self._ahead = ahead
         self._kinds: dict[Callable[[], Any], int] = {
             self._register: 2,
@@ -66,7 +66,7 @@ class Lots:
         return self._lots.randint(least, most)
 
     def record(self) -> Any:
-        """None where what was drawn makes no sense now."""
+        """The next record, None if the drawn one is not valid now."""
         (kind,) = self._lots.choices(list(self._kinds), list(self._kinds.values()))
         return kind()
 

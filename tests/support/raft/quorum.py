@@ -1,7 +1,7 @@
-"""Engines wired to each other with perfect memory: in-memory logs, one heap of events, virtual milliseconds.
+"""Engines connected to each other: in-memory logs, one heap of events, virtual milliseconds.
 
-Not the simulator: nothing of a node but its engine runs here. Links can be cut one way, nodes crash and lose what
-they did not flush. After every step the promises of Raft are checked (`Quorum.check`).
+Unlike the simulator this runs only the engine of a node. Links can be cut one way, nodes crash and lose unflushed
+records. After every step the invariants of Raft are checked (`Quorum.check`).
 """
 
 from __future__ import annotations
@@ -68,21 +68,21 @@ class Batch:
 
 @dataclass
 class MemoryLog:
-    """A LogView that keeps batches as objects. `bytes` of a batch is its number in a table of bodies."""
+    """A LogView that keeps batches as objects. The `bytes` of a batch are its index in a table of bodies."""
 
     batches: list[Batch] = field(default_factory=list)
     start_offset: int = 0
     start_epoch: int = 0
     latest_snapshot: OffsetAndEpoch | None = None
     part: tuple[OffsetAndEpoch, bytes] | None = None
-    """What has been fetched of a snapshot."""
+    """The fetched part of a snapshot."""
 
     def fetched_bytes(self, snapshot: OffsetAndEpoch) -> int:
         return len(self.part[1]) if self.part is not None and self.part[0] == snapshot else 0
 
     @classmethod
     def of_epochs(cls, *epochs: int) -> MemoryLog:
-        """One record a batch, of these epochs: the logs of the figures in the Raft paper."""
+        """One record per batch, of these epochs, as in the figures of the Raft paper."""
         return cls([Batch(offset, offset + 1, epoch, b"x") for offset, epoch in enumerate(epochs)])
 
     @property
@@ -146,7 +146,7 @@ def decode(data: bytes) -> list[Batch]:
 
 
 class Node:
-    """One engine with its log, what of it is durable, and what came out of it."""
+    """One engine with its log, durable offset, and effects."""
 
     def __init__(self, key: ReplicaKey, settings: RaftSettings, seed: int) -> None:
         self.key = key
@@ -217,7 +217,7 @@ class Quorum:
                 self.step(node_id, FoundingPermitted(voter_set(*self.founders)))
 
     def set_log(self, node_id: int, *epochs: int, epoch: int = 0) -> None:
-        """A durable log of one record a batch, the voter record first; before the node starts."""
+        """Set a durable log of one record per batch, the voter record first, before the node starts."""
         node = self.nodes[node_id]
         node.log = MemoryLog.of_epochs(*epochs)
         first = ControlBatch((VoterAssignment(voter_set(*self.founders)),))
@@ -226,7 +226,7 @@ class Quorum:
         node.saved = QuorumState(epoch or epochs[-1])
 
     def crash(self, node_id: int) -> None:
-        """The process is gone; what was not flushed is lost."""
+        """Kill the process; unflushed records are lost."""
         node = self.nodes[node_id]
         node.up = False
         node.log.truncate(node.durable)
@@ -238,7 +238,7 @@ class Quorum:
                 self.waiting.append((target, connection_lost))
 
     def wipe(self, node_id: int, incarnation: int = 2) -> None:
-        """The node gets a new disk."""
+        """Replace the disk of the node."""
         self.crash(node_id)
         old = self.nodes[node_id]
         self.nodes[node_id] = Node(key(node_id, incarnation), old.settings, incarnation)
@@ -262,7 +262,7 @@ class Quorum:
         return effects
 
     def propose(self, node_id: int, body: bytes = b"data", records: int = 1) -> int:
-        """Append one batch at a leader; the offset after it."""
+        """Append one batch at a leader; returns the offset after it."""
         node = self.nodes[node_id]
         end = node.log.end_offset + records
         self.step(node_id, Propose(body, end))
@@ -272,7 +272,7 @@ class Quorum:
         return self.step(node_id, ReadRequested(token))
 
     def run(self, duration_ms: float, until: Callable[[], bool] = lambda: False) -> bool:
-        """Let time pass until `until` holds (True) or the duration is over (False)."""
+        """Advance time until `until` holds (True) or the duration is over (False)."""
         end = self.now + duration_ms
         while not until():
             due = min((n.engine.deadline for n in self.nodes.values() if n.up), default=inf)
@@ -290,7 +290,7 @@ class Quorum:
         return True
 
     def run_to_leader(self, duration_ms: float = 30_000) -> int:
-        """Until a leader of the newest epoch is followed by a majority; its id."""
+        """Run until a majority follows a leader of the newest epoch; returns its id."""
         assert self.run(duration_ms, lambda: self.leader() is not None), f"no leader: {self}"
         leader = self.leader()
         assert leader is not None
@@ -307,7 +307,7 @@ class Quorum:
         return None
 
     def leader_of_voters(self) -> int | None:
-        """Who leads the newest epoch and has committed in it, whoever votes by now."""
+        """The leader of the newest epoch that has committed in it, for any voters."""
         leading = [
             n for n in self.nodes.values() if n.up and n.engine.is_leader and n.engine.high_watermark >= 0
         ]
@@ -323,7 +323,7 @@ class Quorum:
             repr(node.engine) if node.up else f"node {node.id} down" for node in self.nodes.values()
         )
 
-    # The world
+    # Environment
 
     def at(self, delay: float, action: Callable[[], None]) -> None:
         self._count += 1
@@ -349,8 +349,8 @@ class Quorum:
         for read in effects.reads_ready:
             node.ready[read.token] = read.offset
         node.failed += effects.reads_failed
-        for answer in effects.voter_change_results:
-            answer.token(answer)
+        for response in effects.voter_change_results:
+            response.token(response)
         self.check(node)
         if node.flushes:
             self.flush(node)
@@ -415,7 +415,7 @@ class Quorum:
             self.waiting.append((target.id, lambda: deliver_event(lost)))
             self.step(target.id, RequestReceived(respond, message.request))
 
-    # What must hold after every step
+    # Invariants after every step
 
     def check(self, node: Node) -> None:
         engine = node.engine

@@ -1,4 +1,4 @@
-"""One engine on a bench: events go in, effects come out, the in-memory log follows, no other node exists."""
+"""One engine alone: events in, effects out, and an in-memory log that follows them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ME = key(1)
 class EngineHarness:
     """Node `me` of voters 1 to 3, whose log has records of `epochs`, the first of them the voter record.
 
-    `randrange` returns 0 unless given: random waits are as short as they can be.
+    `randrange` returns 0 by default: random timeouts are minimal.
     """
 
     def __init__(
@@ -74,13 +74,13 @@ class EngineHarness:
         self._permit()
 
     def _permit(self) -> None:
-        """An empty log may found a quorum of the founders, of whom no directory ids are known."""
+        """Permit an empty log to found a quorum of founders without directory ids."""
         if self.founders and not self.log.end_offset:
             self.step(FoundingPermitted(unpinned(*self.founders)))
 
     @classmethod
     def restarted(cls, before: EngineHarness) -> EngineHarness:
-        """The same replica after its process began again."""
+        """The same replica after a restart."""
         after = cls((), before.state, before.me, settings=before.settings, founders=())
         after.founders = before.founders
         after.log, after.history = before.log, before.history
@@ -91,30 +91,30 @@ class EngineHarness:
         after._permit()
         return after
 
-    # In
+    # Input
 
     def step(self, event: Event) -> Effects:
         self._perform(self.engine.step(event, self.now))
         return self.effects
 
-    def ask(self, request: Request, reply: Any = "reply") -> Any:
-        """Ask the engine; its answer, or None while it is parked."""
-        return self.answer_to(reply, self.step(RequestReceived(reply, request)))
+    def deliver(self, request: Request, reply: Any = "reply") -> Any:
+        """Send a request to the engine; returns its response, or None while it is delayed."""
+        return self.response_to(reply, self.step(RequestReceived(reply, request)))
 
-    def answer(self, peer: int, response: Response) -> Effects:
-        """Let `peer` answer what was asked of it last."""
+    def respond(self, peer: int, response: Response) -> Effects:
+        """Deliver a response of `peer` to its latest request."""
         return self.step(ResponseReceived(peer, self.open.pop(peer), response))
 
     def fail(self, peer: int, unsupported: bool = False, refused: bool = False) -> Effects:
         return self.step(PeerRequestFailed(peer, self.open.pop(peer), unsupported, refused))
 
     def fire(self) -> Effects:
-        """Let time pass until the deadline."""
+        """Advance time to the deadline."""
         self.now = max(self.now, self.engine.deadline)
         return self.step(TimerFired())
 
     def wait(self, milliseconds: float) -> Effects:
-        """Let time pass, with a timer event at its end."""
+        """Advance time, with a timer event at the end."""
         self.now += milliseconds
         return self.step(TimerFired())
 
@@ -128,21 +128,21 @@ class EngineHarness:
     def propose(self, body: bytes = b"data") -> Effects:
         return self.step(Propose(body, self.log.end_offset + 1))
 
-    # Out
+    # Output
 
     @property
     def state(self) -> QuorumState:
         return self.saves[-1] if self.saves else self.saved
 
     @staticmethod
-    def answer_to(reply: Any, effects: Effects) -> Any:
+    def response_to(reply: Any, effects: Effects) -> Any:
         for message in [*effects.send, *effects.send_after_flush]:
             if isinstance(message, Respond) and message.reply == reply:
                 return message.response
         return None
 
     def requests(self, kind: type[Any]) -> dict[int, Any]:
-        """What the last step sent, of one type, by peer."""
+        """Requests of one type sent by the last step, by peer."""
         messages = [*self.effects.send, *self.effects.send_after_flush]
         return {m.peer: m.request for m in messages if isinstance(m, Send) and isinstance(m.request, kind)}
 
@@ -179,23 +179,23 @@ class EngineHarness:
         self.to_prospective()
         for peer in list(self.open):
             if self.engine.role is Role.PROSPECTIVE:
-                self.answer(peer, granted(self.engine.epoch))
+                self.respond(peer, granted(self.engine.epoch))
         assert self.engine.role is Role.CANDIDATE
         return self
 
     def to_leader(self, committed: bool = True) -> EngineHarness:
         self.to_candidate()
-        self.answer(2, granted(self.engine.epoch))
+        self.respond(2, granted(self.engine.epoch))
         assert self.engine.role is Role.LEADER
         if committed:
             self.flush()
-            self.ask(self.fetch_of(2))
+            self.deliver(self.fetch_of(2))
             assert self.engine.high_watermark > self.engine.leader_epoch_start
         return self
 
     def to_follower(self, leader: int = 2, epoch: int | None = None) -> EngineHarness:
         epoch = self.engine.epoch if epoch is None else epoch
-        assert self.ask(begin(leader, epoch, self.me)).error is ErrorCode.NONE
+        assert self.deliver(begin(leader, epoch, self.me)).error is ErrorCode.NONE
         return self
 
     def to_resigned(self) -> EngineHarness:
@@ -204,10 +204,10 @@ class EngineHarness:
             self.fire()
         return self
 
-    # What others say
+    # Messages of peers
 
     def fetch_of(self, peer: int, offset: int | None = None, wait: int = 500, **fields: Any) -> FetchRequest:
-        """A fetch of a voter that has our log up to `offset`, all of it if not given."""
+        """A fetch of a voter that has the log up to `offset`, by default all of it."""
         offset = self.log.end_offset if offset is None else offset
         fields = {"replica": key(peer), "epoch": self.engine.epoch, "max_bytes": 1000} | fields
         if "last_epoch" not in fields:

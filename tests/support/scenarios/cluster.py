@@ -1,7 +1,7 @@
 """The engines of a scenario, with links and disks that can be held, and a transcript of what they do.
 
-Unlike `Quorum`, whose network has a delay, here a message arrives in the moment it is sent unless its link is held
-or cut, so that a transcript has only what matters. What leaves a node goes through the node's own `DurabilityGate`.
+Unlike `Quorum`, whose network has a delay, here a message arrives immediately unless its link is held
+or cut, so that transcripts are short. Messages of a node go through its own `DurabilityGate`.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from tests.support.scenarios.words import (
 )
 
 MAX_STEPS = 2000
-"""So many things in one moment mean that nodes talk in a circle."""
+"""More events in one moment mean that nodes exchange messages endlessly."""
 
 Link = tuple[int, int]
 
 
 class ScenarioNode(Node):
-    """`rank` 0 draws the shortest random waits of all nodes, the last rank the longest."""
+    """`rank` 0 draws the shortest random timeouts of all nodes, the last rank the longest."""
 
     def __init__(self, key: ReplicaKey, settings: RaftSettings, ranks: dict[int, int]) -> None:
         super().__init__(key, settings, seed=0)
@@ -69,7 +69,7 @@ class ScenarioNode(Node):
 
 @dataclass
 class InFlightMessage:
-    """A message on its way. `fate` says why it comes to nothing, if so; `arrive` hands it over."""
+    """A message in flight. `fate` is the reason if it is lost; `arrive` delivers it."""
 
     link: Link
     text: str
@@ -79,7 +79,7 @@ class InFlightMessage:
 
 @dataclass
 class Transcript:
-    """What happened during one command, each line once: what repeats says nothing new."""
+    """The events of one command, each line once."""
 
     lines: list[str] = field(default_factory=list)
     began: float = 0.0
@@ -102,7 +102,7 @@ class Transcript:
 
 
 class ScenarioQuorum(Quorum):
-    """Nodes 1..voters vote, those after them observe. Nothing starts by itself."""
+    """Nodes 1..voters are voters, the others observers. Nothing starts by itself."""
 
     def __init__(self, voters: int, observers: int = 0) -> None:
         super().__init__(voters, observers)
@@ -121,7 +121,7 @@ class ScenarioQuorum(Quorum):
         assert isinstance(node, ScenarioNode)
         return node
 
-    # Lives of nodes
+    # Processes of nodes
 
     def start(self, *ids: int) -> None:
         for node_id in ids or tuple(self.nodes):
@@ -140,7 +140,7 @@ class ScenarioQuorum(Quorum):
         return lambda message: self.dispatch(node, message)
 
     def crash(self, node_id: int) -> None:
-        """What was not flushed is lost. Who waits for an answer notices, if the link to it works."""
+        """Lose unflushed records. Peers with pending requests see a lost connection if their link works."""
         node = self.node(node_id)
         losses = [records(node.durable, node.log.end_offset)] if node.durable < node.log.end_offset else []
         losses += [describe_state(node.saving[-1])] if node.saving else []
@@ -165,7 +165,7 @@ class ScenarioQuorum(Quorum):
     # Time
 
     def settle(self) -> None:
-        """Until nothing more happens in this moment."""
+        """Run every event of this moment."""
         for _ in range(MAX_STEPS):
             if self.in_flight:
                 message_in_flight = self.in_flight.popleft()
@@ -222,7 +222,7 @@ class ScenarioQuorum(Quorum):
         message_in_flight.arrive()
 
     def is_reportable(self, message_in_flight: InFlightMessage) -> bool:
-        """Replicas fetch all the time: a fetch, or an answer to one, that says what the last one said is not."""
+        """Whether a message belongs in the transcript: repeated fetches and their responses do not."""
         kind = message_in_flight.text[: len("Fetch:")]
         if kind not in ("Fetch ", "Fetch:"):
             return True
@@ -244,7 +244,7 @@ class ScenarioQuorum(Quorum):
         message.reply(response)
 
     def send(self, source: Node, engine: RaftEngine, message: Send) -> None:
-        """Carry a request there and its answer back; the request times out if that takes too long."""
+        """Deliver a request and its response; the request times out if that takes too long."""
         request, target = message.request, message.peer
         waiting = [True]
 
@@ -266,9 +266,9 @@ class ScenarioQuorum(Quorum):
                 deliver_event(PeerRequestFailed(target, request))
 
         def respond(response: Response) -> None:
-            answered = ResponseReceived(target, request, response)
+            event = ResponseReceived(target, request, response)
             text = describe_response(request, response)
-            self.post(InFlightMessage((target, source.id), text, lateness, lambda: deliver_event(answered)))
+            self.post(InFlightMessage((target, source.id), text, lateness, lambda: deliver_event(event)))
 
         def arrive() -> None:
             if self.nodes[target].up:
@@ -294,7 +294,7 @@ class ScenarioQuorum(Quorum):
         return effects
 
     def perform(self, node: Node, effects: Effects, role: str = "") -> None:
-        """As `quorumd.node.consensus.raft_runner` does it, and said in one line."""
+        """Perform effects as `quorumd.node.consensus.raft_runner` does, with a line in the transcript."""
         assert isinstance(node, ScenarioNode)
         if effects.fatal is not None:
             node.up = False
@@ -349,7 +349,7 @@ class ScenarioQuorum(Quorum):
             self.fail_soon(node, send)
 
     def flush(self, node: Node) -> None:
-        """The disk does all that was asked of it; afterwards what waited for it leaves."""
+        """Complete the disk operations, and release the messages that wait for them."""
         assert isinstance(node, ScenarioNode)
         changed = node.durable != node.log.end_offset
         while node.saving:

@@ -1,16 +1,16 @@
-"""A tiny language for stories about a quorum: commands of a line each, and under each what it made happen.
+"""A small language for scenarios of a quorum: one command per line, with the events that it caused below.
 
-A scenario file begins with a comment that says which claim it shows. Lines with `> ` are commands, indented lines
-are the transcript, all else is comment. `replay` runs the commands and returns the file as it should be.
+A scenario file starts with a comment that states its claim. Lines with `> ` are commands, indented lines are the
+transcript, other lines comments. `replay` runs the commands and returns the expected file.
 
     cluster 3 [new] [observers 1]   nodes 1, 2, 3 whose logs have the voter record of epoch 1, or nothing if new
     given 1 [log 1 1 2] [epoch 2] [leader 3] [vote 3]   what node 1 has on its disk, before it starts
     start [2 3] / restart 1         start all nodes, or these
     elect 1                         let time pass until 1 leads and a majority follows it
-    quickest 2 [3 ...]              these draw the shortest random waits, in this order; the others follow by id
+    quickest 2 [3 ...]              these draw the shortest random timeouts, in this order; the others follow by id
     advance 500ms | 2s              let time pass
-    propose 1 a [b ...]             leader 1 appends records named so, a batch each
-    read 1 r                        a linearizable read, named r, is asked of node 1
+    propose 1 a [b ...]             leader 1 appends records with these names, one per batch
+    read 1 r                        request a linearizable read, named r, from node 1
     crash 1 / wipe 1 / stop 1       lose what is not flushed / and the disk with it / leave gracefully
     cut 1->2 / partition 1|2,3 / heal   messages are lost
     hold 1->2 / deliver 1->2 [1] / drop 1->2 / release 1->2   messages are kept back; `*` is every other node
@@ -43,11 +43,11 @@ COMMANDS = (
 
 
 class ScenarioError(QuorumdError):
-    """A scenario file says something that cannot be done: which line, and why."""
+    """An invalid line of a scenario file, with the cause."""
 
 
 def replay(name: str, text: str) -> str:
-    """The scenario with the transcript its commands lead to. Raises ScenarioError with file and line."""
+    """The scenario with the transcript of its commands. Raises ScenarioError with file and line."""
     if not text.startswith("#"):
         raise ScenarioError(f"{name}:1: begin with a comment that says which claim is shown")
     scenario = Scenario()
@@ -65,7 +65,7 @@ def replay(name: str, text: str) -> str:
 
 
 class Scenario:
-    """One world, and the commands on it by name."""
+    """One quorum, and the commands on it by name."""
 
     def __init__(self) -> None:
         self.quorum = ScenarioQuorum(3)
@@ -74,7 +74,7 @@ class Scenario:
         }
 
     def run(self, words: list[str]) -> list[str]:
-        """What happened because of one command."""
+        """The events caused by one command."""
         quiet = words[0] == "quietly"
         command, *arguments = words[1:] if quiet else words
         if command not in self.commands:
@@ -85,7 +85,7 @@ class Scenario:
             self.quorum.settle()
         return [] if quiet else self.quorum.transcript.lines
 
-    # Who is there
+    # Nodes
 
     def cluster(self, words: list[str]) -> None:
         observers = int(words[words.index("observers") + 1]) if "observers" in words else 0

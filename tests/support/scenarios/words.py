@@ -1,4 +1,4 @@
-"""How a scenario's transcript says what engines do and tell each other.
+"""The transcript of a scenario: what engines do and send to each other.
 
 3@1         a log position: the log ends at offset 3, its last record is of epoch 1
 2 -> 1      a message, shown when it arrives; (held), (lost) and (too late) when it does not, or not in time
@@ -44,7 +44,7 @@ def describe_request(request: Request) -> str:
 
 
 def describe_response(request: Request, response: Response) -> str:
-    """What an answer says; empty for one that merely says "yes, I heard"."""
+    """The content of a response; empty for a mere acknowledgement."""
     words = []
     if response.error is not ErrorCode.NONE:
         leader = f"{response.leader_id} leads" if response.leader_id != NO_NODE else "no leader known"
@@ -104,7 +104,7 @@ def describe_state(state: QuorumState) -> str:
 
 
 def describe_log(log: MemoryLog, durable: int) -> str:
-    """One word a record, `epoch:what`; what stands behind the bar is not on the disk yet."""
+    """One word per record, `epoch:what`; records behind the bar are not durable yet."""
     words = []
     for batch in log.batches:
         if batch.base == durable:

@@ -1,4 +1,4 @@
-"""Scenes for the checkers of brokers, made by hand."""
+"""Views of brokers for their checkers, built by hand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAME = "orders"
 
 
 class Around:
-    """The broker of a replica that nobody asks."""
+    """The broker of a replica that gets no requests."""
 
     def min_isr(self, where: PartitionId) -> int:
         return 2
@@ -43,7 +43,7 @@ def row(isr: tuple[int, ...] = (1, 2), leader: int = 1, **as_tuple: Any) -> Part
 
 
 def view_with(partition: Partition | None = None, *brokers: Broker, least: str = "2") -> ClusterView:
-    """A topic with this partition, and three brokers that are up."""
+    """A topic with this partition, and three active brokers."""
     view = ClusterView()
     topic = Topic(NAME, TOPIC)
     view.image.topics[TOPIC] = topic
@@ -85,7 +85,7 @@ def breaks(look: Callable[..., None], *arguments: Any) -> bool:
 
 
 def batch(checker: BrokerChecker, partition: Partition, *brokers: Broker, least: str = "2") -> bool:
-    """Whether a committed batch with this row breaks the promise."""
+    """Whether a committed batch with this row violates the invariant."""
     return breaks(checker.batch_committed, view_with(partition, *brokers, least=least), [WHERE])
 
 
@@ -97,6 +97,6 @@ def step(
     names_leader: bool = False,
     view: ClusterView | None = None,
 ) -> bool:
-    """Whether a record that makes `after` of `before` breaks the promise."""
+    """Whether a record that changes `before` to `after` violates the invariant."""
     change = PartitionChange(WHERE, before, after, names_leader, 2)
     return breaks(checker.partition_changed, view or view_with(after), change)

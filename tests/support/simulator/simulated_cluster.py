@@ -1,4 +1,4 @@
-"""Clusters of the simulator without clients, checkers and drawn faults: for tests that inject one by hand."""
+"""Clusters of the simulator without clients, checkers and random faults, for tests that inject faults."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from quorumd.simulator.inspection.log_mirror import Batch
 from quorumd.simulator.options import SimulationOptions
 
 
-class Nobody:
-    """A watcher that does not look."""
+class NullWatcher:
+    """A watcher that ignores every event."""
 
     def stopped(self, node_id: int, kept: list[Batch]) -> None: ...
 
@@ -23,16 +23,16 @@ class Nobody:
 
 
 def make_cluster(voters: int = 3, observers: int = 0, seed: int = 1, **more: object) -> Cluster:
-    """All machines booted, no virtual time passed."""
+    """A cluster with all machines booted at virtual time 0."""
     options = SimulationOptions(voters=voters, observers=observers, **more)  # type: ignore[arg-type]  # mixed values
-    cluster = Cluster(EventHeap(), Streams(seed), options, Nobody())
+    cluster = Cluster(EventHeap(), Streams(seed), options, NullWatcher())
     for node_id in cluster.machines:
         cluster.boot(node_id)
     return cluster
 
 
 def run(cluster: Cluster, duration_ms: float, until: Callable[[], bool] = lambda: False) -> None:
-    """Let virtual time pass, at most until something holds."""
+    """Advance virtual time, at most until a condition holds."""
     end = cluster.heap.now_ms + duration_ms
     is_over = False
     while not is_over and not until():
@@ -47,7 +47,7 @@ def run(cluster: Cluster, duration_ms: float, until: Callable[[], bool] = lambda
 
 
 def leader_of(cluster: Cluster) -> Machine | None:
-    """Who leads the highest epoch."""
+    """The leader of the highest epoch."""
     leaders = [
         machine
         for machine in cluster.running()
@@ -57,7 +57,7 @@ def leader_of(cluster: Cluster) -> Machine | None:
 
 
 def elect(cluster: Cluster) -> Machine:
-    """Run until somebody leads and has committed."""
+    """Run until a leader has committed."""
     run(
         cluster,
         10_000.0,

@@ -185,7 +185,7 @@ def test_structs_compare_and_print_by_their_fields() -> None:
     class Other(Point):
         __slots__ = ()
 
-    assert Point(1, 2) == Point(1, 2)
+    assert Point(1, 2) == Point(x=1, y=2)
     assert Point(1, 2) != Point(1, 3)
     assert Point(1, 2) != Other(1, 2)
     assert repr(Point(1, 2)) == "Point(x=1, y=2)"

@@ -30,7 +30,7 @@ def test_pre_votes_are_requested_from_every_voter_at_the_current_epoch() -> None
 
 def test_pre_vote_majority_saves_candidacy_before_requesting_votes() -> None:
     bench = EngineHarness(saved=QuorumState(4)).to_prospective()
-    effects = bench.answer(3, granted(4))
+    effects = bench.respond(3, granted(4))
     assert bench.engine.role is Role.CANDIDATE
     assert effects.save == QuorumState(5, NO_NODE, key(1))
     assert effects.send == []
@@ -50,9 +50,9 @@ def test_majority_of_rejections_returns_to_the_known_leader() -> None:
     bench = EngineHarness(saved=QuorumState(1, 3))
     bench.now += 5000
     bench.to_prospective()
-    bench.answer(2, refused(1, leader=3))
+    bench.respond(2, refused(1, leader=3))
     assert bench.engine.role is Role.PROSPECTIVE
-    bench.answer(3, refused(1, leader=3))
+    bench.respond(3, refused(1, leader=3))
     assert (bench.engine.role, bench.engine.leader_id, bench.engine.epoch) == (Role.FOLLOWER, 3, 1)
     assert 3 in bench.requests(FetchRequest)
     assert bench.engine.deadline <= bench.now + bench.settings.election_backoff_max_ms
@@ -60,8 +60,8 @@ def test_majority_of_rejections_returns_to_the_known_leader() -> None:
 
 def test_rejected_without_known_leader_retries_after_backoff() -> None:
     bench = EngineHarness().to_prospective()
-    bench.answer(2, refused(1))
-    bench.answer(3, refused(1))
+    bench.respond(2, refused(1))
+    bench.respond(3, refused(1))
     assert bench.engine.role is Role.UNATTACHED
     assert bench.to_prospective().engine.epoch == 1
 
@@ -81,35 +81,35 @@ def test_refollowing_a_silent_leader_keeps_probing_other_voters() -> None:
 
 def test_reported_leader_is_followed() -> None:
     bench = EngineHarness().to_prospective()
-    bench.answer(2, refused(1, leader=3))
+    bench.respond(2, refused(1, leader=3))
     assert (bench.engine.role, bench.engine.leader_id) == (Role.FOLLOWER, 3)
 
 
 def test_majority_of_votes_makes_a_leader() -> None:
     bench = EngineHarness(saved=QuorumState(4)).to_candidate()
-    bench.answer(3, granted(5))
+    bench.respond(3, granted(5))
     assert bench.engine.is_leader
     assert bench.state == QuorumState(5, 1, key(1))
 
 
 def test_candidate_follows_reported_leader_and_keeps_its_vote() -> None:
     bench = EngineHarness(saved=QuorumState(4)).to_candidate()
-    bench.answer(3, refused(5, leader=3))
+    bench.respond(3, refused(5, leader=3))
     assert bench.engine.role is Role.FOLLOWER
     assert bench.state == QuorumState(5, 3, key(1))
 
 
 def test_higher_epoch_ends_the_candidacy() -> None:
     bench = EngineHarness(saved=QuorumState(4)).to_candidate()
-    bench.answer(3, refused(9))
+    bench.respond(3, refused(9))
     assert bench.engine.role is Role.UNATTACHED
     assert bench.state == QuorumState(9)
 
 
 def test_lost_election_backs_off_and_restarts_with_a_pre_vote() -> None:
     bench = EngineHarness(saved=QuorumState(4), randrange=lambda bound: bound - 1).to_candidate()
-    bench.answer(2, refused(5))
-    bench.answer(3, refused(5))
+    bench.respond(2, refused(5))
+    bench.respond(3, refused(5))
     assert (bench.engine.role, bench.engine.epoch, bench.engine.voted) == (Role.CANDIDATE, 5, key(1))
     assert bench.now < bench.engine.deadline <= bench.now + bench.settings.election_backoff_max_ms
     bench.fire()
@@ -120,7 +120,7 @@ def test_rejection_with_an_unreachable_voter_loses_the_election() -> None:
     bench = EngineHarness(saved=QuorumState(4)).to_candidate()
     bench.fail(3, refused=True)
     assert not bench.engine._replica.state.backing_off  # it is Candidate
-    bench.answer(2, refused(5))
+    bench.respond(2, refused(5))
     assert bench.engine._replica.state.backing_off
 
 
@@ -139,21 +139,21 @@ def test_unresponsive_voter_is_retried_with_backoff() -> None:
 def test_errors_are_not_rejections() -> None:
     bench = EngineHarness().to_candidate()
     epoch = bench.engine.epoch
-    bench.answer(2, VoteResponse(ErrorCode.BROKER_NOT_AVAILABLE, NO_NODE, epoch, False))
-    bench.answer(3, VoteResponse(ErrorCode.INCONSISTENT_VOTER_SET, NO_NODE, epoch, False))
+    bench.respond(2, VoteResponse(ErrorCode.BROKER_NOT_AVAILABLE, NO_NODE, epoch, False))
+    bench.respond(3, VoteResponse(ErrorCode.INCONSISTENT_VOTER_SET, NO_NODE, epoch, False))
     assert not bench.engine._replica.state.backing_off
 
 
 def test_responses_of_an_older_epoch_are_ignored() -> None:
     bench = EngineHarness(saved=QuorumState(4)).to_candidate()
-    bench.answer(2, granted(4))
+    bench.respond(2, granted(4))
     assert bench.engine.role is Role.CANDIDATE
 
 
 def test_responses_of_an_earlier_round_are_ignored() -> None:
     bench = EngineHarness().to_prospective()
     early = bench.open[2]
-    bench.answer(3, granted(1))
+    bench.respond(3, granted(1))
     assert bench.engine.role is Role.CANDIDATE
     bench.step(ResponseReceived(2, early, granted(1)))
     bench.step(PeerRequestFailed(2, early))
@@ -163,7 +163,7 @@ def test_responses_of_an_earlier_round_are_ignored() -> None:
 def test_late_vote_of_a_lost_election_is_not_a_pre_vote() -> None:
     bench = EngineHarness(saved=QuorumState(4)).to_candidate()
     late = bench.open[3]
-    bench.answer(2, refused(5))
+    bench.respond(2, refused(5))
     while bench.engine.role is Role.CANDIDATE:
         bench.wait(100)
     assert (bench.engine.role, bench.engine.epoch) == (Role.PROSPECTIVE, 5)
@@ -182,7 +182,7 @@ def test_sole_voter_leads_in_one_step() -> None:
 
 def test_new_leader_ends_a_pre_vote() -> None:
     bench = EngineHarness().to_prospective()
-    bench.ask(begin(3, 1))
+    bench.deliver(begin(3, 1))
     assert bench.engine.role is Role.FOLLOWER
 
 
@@ -199,7 +199,7 @@ def test_no_campaign_during_shutdown_or_with_a_full_disk() -> None:
 def test_candidate_with_full_disk_does_not_become_leader_until_space_is_free() -> None:
     bench = EngineHarness().to_candidate()
     bench.step(StorageFull())
-    bench.answer(2, granted(bench.engine.epoch))
+    bench.respond(2, granted(bench.engine.epoch))
     assert bench.engine.role is Role.CANDIDATE
     for _ in range(5):
         bench.fire()
@@ -218,5 +218,5 @@ def test_observer_never_campaigns() -> None:
 
 def test_campaigning_replica_votes_in_a_newer_epoch() -> None:
     bench = EngineHarness().to_candidate()
-    assert bench.ask(vote(bench.engine.epoch + 1, (9, 1))).granted
+    assert bench.deliver(vote(bench.engine.epoch + 1, (9, 1))).granted
     assert bench.engine.role is Role.UNATTACHED

@@ -47,7 +47,7 @@ def test_stall_grace_resets_once_leader_responds() -> None:
         bench.step(StallDetected(2.0 * TIMEOUT))
         bench.wait(2 * TIMEOUT - 1)
         assert bench.engine.role is Role.FOLLOWER
-        bench.answer(2, bench.records(Batch(bench.log.end_offset, bench.log.end_offset + 1, 5, b"a")))
+        bench.respond(2, bench.records(Batch(bench.log.end_offset, bench.log.end_offset + 1, 5, b"a")))
 
 
 def test_stalled_leader_waits_for_fetches_before_it_resigns() -> None:

@@ -13,7 +13,7 @@ from tests.support.raft.single_engine import EngineHarness
 def test_leader_describes_every_replica() -> None:
     bench = EngineHarness().to_leader()
     bench.now += 40
-    bench.ask(bench.fetch_of(2, offset=1, replica=key(9)))
+    bench.deliver(bench.fetch_of(2, offset=1, replica=key(9)))
     bench.now += 60
     assert bench.engine.describe(bench.now) == QuorumDescription(
         1,
@@ -43,12 +43,12 @@ def test_non_leaders_describe_only_themselves() -> None:
 def test_voter_without_recorded_directory_shows_its_fetching_one() -> None:
     unpinned = VoterSet(tuple(Voter(ReplicaKey(n), ()) for n in (1, 2, 3)))
     bench = EngineHarness(voters=unpinned).to_leader(committed=False)
-    bench.ask(bench.fetch_of(2))
+    bench.deliver(bench.fetch_of(2))
     assert bench.engine.describe(bench.now).voters[1].key == key(2)
 
 
 def test_silent_observers_are_dropped() -> None:
     bench = EngineHarness().to_leader()
-    bench.ask(bench.fetch_of(2, replica=key(9)))
+    bench.deliver(bench.fetch_of(2, replica=key(9)))
     bench.now += bench.settings.observer_session_ms + 1
     assert bench.engine.describe(bench.now).observers == ()

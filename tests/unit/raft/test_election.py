@@ -76,7 +76,7 @@ CASES = [
 def test_vote(case: Case) -> None:
     bench = EngineHarness(LOG, case.saved)
     role = bench.engine.role
-    response = bench.ask(case.request)
+    response = bench.deliver(case.request)
     assert response == VoteResponse(case.error, response.leader_id, case.epoch, case.granted)
     assert (bench.saves[-1] if bench.saves else None) == case.save
     assert bench.engine.role is (Role.UNATTACHED if case.save else role)
@@ -84,7 +84,7 @@ def test_vote(case: Case) -> None:
 
 def test_vote_is_sent_only_after_it_is_saved() -> None:
     bench = EngineHarness(LOG, QuorumState(3))
-    bench.ask(vote(4, (3, 2)))
+    bench.deliver(vote(4, (3, 2)))
     assert bench.effects.save == QuorumState(4, NO_NODE, key(2))
     assert [type(message) for message in bench.effects.send_after_flush] == [Respond]
     assert bench.effects.send == []
@@ -94,9 +94,9 @@ def test_only_a_granted_vote_restarts_the_election_timer() -> None:
     bench = EngineHarness(LOG, QuorumState(3))
     election = bench.engine._replica.state.election_deadline  # it is Unattached
     bench.now += 500
-    bench.ask(vote(7, (1, 1)))
+    bench.deliver(vote(7, (1, 1)))
     assert bench.engine._replica.state.election_deadline == election
-    bench.ask(vote(8, (9, 7)))
+    bench.deliver(vote(8, (9, 7)))
     assert bench.engine._replica.state.election_deadline == election + 500
 
 
@@ -104,7 +104,7 @@ def test_only_a_granted_vote_restarts_the_election_timer() -> None:
 def test_leader_rejects_votes_in_its_epoch(pre: bool) -> None:
     bench = EngineHarness().to_leader()
     epoch = bench.engine.epoch
-    response = bench.ask(vote(epoch, (99, epoch if pre else epoch - 1), candidate=3, pre=pre))
+    response = bench.deliver(vote(epoch, (99, epoch if pre else epoch - 1), candidate=3, pre=pre))
     assert (response.granted, response.leader_id) == (False, 1)
     assert bench.engine.is_leader
 
@@ -112,26 +112,26 @@ def test_leader_rejects_votes_in_its_epoch(pre: bool) -> None:
 def test_candidate_keeps_its_vote_and_grants_pre_votes() -> None:
     bench = EngineHarness().to_candidate()
     epoch = bench.engine.epoch
-    assert not bench.ask(vote(epoch, (99, 1), candidate=3)).granted
-    assert bench.ask(vote(epoch, (99, 1), candidate=3, pre=True)).granted
+    assert not bench.deliver(vote(epoch, (99, 1), candidate=3)).granted
+    assert bench.deliver(vote(epoch, (99, 1), candidate=3, pre=True)).granted
     assert bench.engine.role is Role.CANDIDATE
 
 
 def test_resigned_leader_grants_pre_votes_only() -> None:
     bench = EngineHarness().to_resigned()
     epoch, end = bench.engine.epoch, bench.log.end_offset
-    assert not bench.ask(vote(epoch, (end, epoch - 1))).granted
-    assert bench.ask(vote(epoch, (end, epoch), pre=True)).granted
+    assert not bench.deliver(vote(epoch, (end, epoch - 1))).granted
+    assert bench.deliver(vote(epoch, (end, epoch), pre=True)).granted
 
 
 class TestPreVoteAtAFollower:
     def follower(self) -> EngineHarness:
         bench = EngineHarness().to_follower(3)
-        bench.answer(3, bench.records(high_watermark=1, leader=3))
+        bench.respond(3, bench.records(high_watermark=1, leader=3))
         return bench
 
     def is_granted(self, bench: EngineHarness) -> bool:
-        return bool(bench.ask(vote(bench.engine.epoch, (9, 1), pre=True)).granted)
+        return bool(bench.deliver(vote(bench.engine.epoch, (9, 1), pre=True)).granted)
 
     def test_rejected_while_the_leader_is_alive(self) -> None:
         bench = self.follower()
@@ -158,29 +158,29 @@ class TestPreVoteAtAFollower:
 class TestDirectories:
     def test_recorded_with_another_directory_rejects(self) -> None:
         bench = EngineHarness(LOG, QuorumState(3), me=key(1, incarnation=2))
-        assert not bench.ask(vote(4, (9, 3), me=ReplicaKey(NO_NODE))).granted
+        assert not bench.deliver(vote(4, (9, 3), me=ReplicaKey(NO_NODE))).granted
 
     def test_unrecorded_voter_votes(self) -> None:
         """The log of a voter that was just added may not have its record yet (hole 10)."""
         bench = EngineHarness(LOG, QuorumState(3), me=key(4), voters=voter_set(1, 2, 3))
-        assert bench.ask(vote(4, (9, 3), me=key(4))).granted
+        assert bench.deliver(vote(4, (9, 3), me=key(4))).granted
 
     def test_empty_log_votes_when_addressed_by_directory_id(self) -> None:
-        assert EngineHarness(()).ask(vote(4, (9, 3), me=key(1))).granted
+        assert EngineHarness(()).deliver(vote(4, (9, 3), me=key(1))).granted
 
     def test_empty_log_does_not_vote_when_addressed_by_node_id(self) -> None:
-        assert not EngineHarness(()).ask(vote(4, (9, 3), me=ReplicaKey(1))).granted
-        assert not EngineHarness(()).ask(vote(4, (9, 3), me=ReplicaKey(NO_NODE), pre=True)).granted
+        assert not EngineHarness(()).deliver(vote(4, (9, 3), me=ReplicaKey(1))).granted
+        assert not EngineHarness(()).deliver(vote(4, (9, 3), me=ReplicaKey(NO_NODE), pre=True)).granted
 
     def test_caught_up_replica_votes_again(self) -> None:
         pinless = VoterSet(tuple(Voter(ReplicaKey(n), ()) for n in (1, 2, 3)))
         bench = EngineHarness((), voters=pinless).to_follower(2, epoch=1)
         one = EngineHarness((1, 1)).log.batches
-        bench.answer(2, bench.records(one[0], high_watermark=2))
-        assert not bench.ask(vote(2, (9, 1), me=ReplicaKey(1, ZERO_UUID))).granted
+        bench.respond(2, bench.records(one[0], high_watermark=2))
+        assert not bench.deliver(vote(2, (9, 1), me=ReplicaKey(1, ZERO_UUID))).granted
         bench.to_follower(2, epoch=3)
-        bench.answer(2, bench.records(one[1], high_watermark=2))
-        assert bench.ask(vote(4, (9, 1), me=ReplicaKey(1, ZERO_UUID))).granted
+        bench.respond(2, bench.records(one[1], high_watermark=2))
+        assert bench.deliver(vote(4, (9, 1), me=ReplicaKey(1, ZERO_UUID))).granted
 
 
 class TestFirstBootstrap:
@@ -191,7 +191,7 @@ class TestFirstBootstrap:
         assert saved is not None
         assert not saved.catching_up
         again = EngineHarness((), saved=saved)
-        assert again.ask(vote(2, (3, 1), me=ReplicaKey(1))).granted
+        assert again.deliver(vote(2, (3, 1), me=ReplicaKey(1))).granted
 
     def test_hole_40_restart_does_not_let_a_replaced_disk_vote(self) -> None:
         replaced = EngineHarness(())
@@ -199,16 +199,16 @@ class TestFirstBootstrap:
         assert saved is not None
         assert saved.catching_up
         again = EngineHarness((), saved=saved)
-        assert not again.ask(vote(5, (9, 3), me=ReplicaKey(1))).granted
+        assert not again.deliver(vote(5, (9, 3), me=ReplicaKey(1))).granted
 
     def test_votes_for_a_configured_voter(self) -> None:
-        assert EngineHarness(()).ask(vote(1, (0, 0), me=ReplicaKey(1))).granted
+        assert EngineHarness(()).deliver(vote(1, (0, 0), me=ReplicaKey(1))).granted
 
     def test_rejects_a_candidate_that_is_not_configured(self) -> None:
-        assert not EngineHarness(()).ask(vote(1, (0, 0), candidate=7, me=ReplicaKey(1))).granted
+        assert not EngineHarness(()).deliver(vote(1, (0, 0), candidate=7, me=ReplicaKey(1))).granted
 
     def test_non_voter_grants_vote(self) -> None:
-        assert not EngineHarness((), me=key(7)).ask(vote(1, (0, 0), me=ReplicaKey(7))).granted
+        assert not EngineHarness((), me=key(7)).deliver(vote(1, (0, 0), me=ReplicaKey(7))).granted
 
 
 def test_is_malformed() -> None:

@@ -52,19 +52,18 @@ def test_early_timers_are_harmless() -> None:
 def test_leadership_changed_on_role_epoch_or_leader_change() -> None:
     bench = EngineHarness((1,), QuorumState(3))
     assert not bench.step(TimerFired()).leadership_changed
-    bench.ask(begin(2, 3))
+    bench.deliver(begin(2, 3))
     assert bench.effects.leadership_changed
-    bench.ask(begin(2, 3))
+    bench.deliver(begin(2, 3))
     assert not bench.effects.leadership_changed
-    bench.ask(vote(7, (0, 0)))
+    bench.deliver(vote(7, (0, 0)))
     assert bench.effects.leadership_changed
 
 
 def test_repr_shows_role_and_epoch() -> None:
     bench = EngineHarness().to_leader()
-    assert (
-        repr(bench.engine) == "RaftEngine(node 1, leader of epoch 2, leader 1, log end 2, high watermark 2)"
-    )
+    shown = repr(bench.engine)
+    assert all(fact in shown for fact in ("node 1", "leader of epoch 2", "log end 2", "high watermark 2"))
 
 
 def test_read_only_view() -> None:

@@ -43,7 +43,7 @@ def park(bench: EngineHarness, name: str, **fields: Any) -> Effects:
 )
 def test_refused(fields: dict[str, Any], error: ErrorCode) -> None:
     bench = leader()
-    response = bench.ask(bench.fetch_of(2, **fields))
+    response = bench.deliver(bench.fetch_of(2, **fields))
     assert (response.error, response.leader_id, response.epoch) == (error, 1, 4)
     assert response.read_start_offset == -1
 
@@ -52,7 +52,7 @@ def test_below_the_log_start() -> None:
     bench = leader()
     bench.log.batches = bench.log.batches[1:]
     bench.log.start_offset = 1
-    assert bench.ask(bench.fetch_of(2, offset=0)).error is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert bench.deliver(bench.fetch_of(2, offset=0)).error is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 @pytest.mark.parametrize("role", [r for r in Role if r is not Role.LEADER])
@@ -67,10 +67,10 @@ def test_non_leader_names_the_leader(role: Role) -> None:
     }
     go[role]()
     assert bench.engine.role is role
-    response = bench.ask(bench.fetch_of(3))
+    response = bench.deliver(bench.fetch_of(3))
     assert response.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert (response.leader_id, response.epoch) == (bench.engine.leader_id, bench.engine.epoch)
-    assert bench.ask(bench.fetch_of(3, epoch=99)).error is ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert bench.deliver(bench.fetch_of(3, epoch=99)).error is ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_non_leader_names_the_leader(role: Role) -> None:
 def test_positions(offset: int, last_epoch: int, diverging: OffsetAndEpoch | None) -> None:
     bench = leader()
     request = FetchRequest(key(3), 4, offset, last_epoch, 0, 1000)
-    response = bench.ask(request)
+    response = bench.deliver(request)
     assert (response.error, response.diverging) == (ErrorCode.NONE, diverging)
     assert response.read_start_offset == (offset if diverging is None and offset < 4 else -1)
     progress = bench.engine.describe(bench.now).voters[2].log_end_offset
@@ -99,7 +99,7 @@ def test_positions(offset: int, last_epoch: int, diverging: OffsetAndEpoch | Non
 
 def test_records_are_returned_immediately() -> None:
     bench = leader()
-    response = bench.ask(bench.fetch_of(3, offset=1, max_bytes=77))
+    response = bench.deliver(bench.fetch_of(3, offset=1, max_bytes=77))
     assert (response.read_start_offset, response.read_limit, response.read_max_offset) == (1, 77, -1)
     assert (response.high_watermark, response.log_start_offset) == (4, 0)
 
@@ -108,27 +108,27 @@ class TestLongPoll:
     def test_waits_for_its_timeout(self) -> None:
         bench = leader()
         assert park(bench, "p", peer=3, wait=300).send == []
-        assert bench.answer_to("p", bench.wait(299)) is None
-        response = bench.answer_to("p", bench.wait(1))
+        assert bench.response_to("p", bench.wait(299)) is None
+        response = bench.response_to("p", bench.wait(1))
         assert (response.error, response.read_start_offset) == (ErrorCode.NONE, -1)
 
     def test_zero_timeout_does_not_wait(self) -> None:
         bench = leader()
-        assert bench.ask(bench.fetch_of(3, wait=0)).read_start_offset == -1
+        assert bench.deliver(bench.fetch_of(3, wait=0)).read_start_offset == -1
 
     def test_append_completes_it_in_the_same_step(self) -> None:
         bench = leader()
         park(bench, "p")
-        response = bench.answer_to("p", bench.propose())
+        response = bench.response_to("p", bench.propose())
         assert (response.read_start_offset, response.high_watermark) == (4, 4)
 
     def test_new_fetch_of_the_same_replica_replaces_it(self) -> None:
         bench = leader()
         park(bench, "old")
-        assert bench.answer_to("old", park(bench, "new")).read_start_offset == -1
+        assert bench.response_to("old", park(bench, "new")).read_start_offset == -1
         effects = bench.propose()
-        assert bench.answer_to("old", effects) is None
-        assert bench.answer_to("new", effects).read_start_offset == 4
+        assert bench.response_to("old", effects) is None
+        assert bench.response_to("new", effects).read_start_offset == 4
 
     def test_high_watermark_advance_completes_it_after_linger(self) -> None:
         bench = leader()
@@ -137,7 +137,7 @@ class TestLongPoll:
         bench.flush()
         assert bench.engine.high_watermark == 5
         assert bench.engine.deadline == bench.now + bench.settings.high_watermark_linger_ms
-        assert bench.answer_to("p", bench.fire()).high_watermark == 5
+        assert bench.response_to("p", bench.fire()).high_watermark == 5
 
     def test_fetch_behind_the_high_watermark_also_lingers(self) -> None:
         bench = leader()
@@ -156,7 +156,7 @@ class TestConsumers:
     def test_read_committed_records_only(self) -> None:
         bench = leader()
         bench.propose()
-        response = bench.ask(bench.fetch_of(2, offset=2, replica=CONSUMER, epoch=-1, last_epoch=-1))
+        response = bench.deliver(bench.fetch_of(2, offset=2, replica=CONSUMER, epoch=-1, last_epoch=-1))
         assert (response.error, response.read_start_offset, response.read_max_offset) == (
             ErrorCode.NONE,
             2,
@@ -167,42 +167,42 @@ class TestConsumers:
     def test_wait_for_a_commit(self) -> None:
         bench = leader()
         park(bench, "c", replica=CONSUMER)
-        assert bench.answer_to("c", bench.propose()) is None
+        assert bench.response_to("c", bench.propose()) is None
         bench.flush()
         effects = bench.step(RequestReceived("x", bench.fetch_of(2)))
-        response = bench.answer_to("c", effects)
+        response = bench.response_to("c", effects)
         assert (response.read_start_offset, response.read_max_offset) == (4, 5)
 
     def test_wait_at_most_their_timeout(self) -> None:
         bench = leader()
         park(bench, "c", replica=CONSUMER, wait=30)
         park(bench, "d", replica=CONSUMER, wait=60)
-        assert bench.answer_to("c", bench.wait(30)).read_start_offset == -1
-        assert bench.answer_to("d", bench.wait(30)).read_start_offset == -1
+        assert bench.response_to("c", bench.wait(30)).read_start_offset == -1
+        assert bench.response_to("d", bench.wait(30)).read_start_offset == -1
 
     def test_wait_without_a_known_high_watermark(self) -> None:
         bench = EngineHarness((1, 1, 3)).to_leader(committed=False)
         assert park(bench, "c", replica=CONSUMER, offset=2).send == []
         bench.flush()
-        assert bench.answer_to("c", park(bench, "x", peer=2)).read_max_offset == 4
+        assert bench.response_to("c", park(bench, "x", peer=2)).read_max_offset == 4
 
 
 def test_non_voter_claiming_to_vote_gets_records_and_not_follower() -> None:
     bench = leader()
-    response = bench.ask(bench.fetch_of(2, offset=1, replica=key(9), is_follower=True))
+    response = bench.deliver(bench.fetch_of(2, offset=1, replica=key(9), is_follower=True))
     assert (response.error, response.read_start_offset) == (ErrorCode.NOT_FOLLOWER, 1)
-    assert bench.ask(bench.fetch_of(2, offset=1, replica=key(9))).error is ErrorCode.NONE
-    assert bench.ask(bench.fetch_of(2, offset=1, is_follower=True)).error is ErrorCode.NONE
+    assert bench.deliver(bench.fetch_of(2, offset=1, replica=key(9))).error is ErrorCode.NONE
+    assert bench.deliver(bench.fetch_of(2, offset=1, is_follower=True)).error is ErrorCode.NONE
 
 
 def test_observers_are_dropped_after_their_session() -> None:
     bench = leader()
-    bench.ask(bench.fetch_of(2, replica=key(9)))
+    bench.deliver(bench.fetch_of(2, replica=key(9)))
     state = bench.engine._replica.state
     assert isinstance(state, Leader)
     assert list(state.observers) == [key(9)]
     bench.now += bench.settings.observer_session_ms + 1
-    bench.ask(bench.fetch_of(2, replica=key(8)))
+    bench.deliver(bench.fetch_of(2, replica=key(8)))
     assert list(state.observers) == [key(8)]
 
 
@@ -213,9 +213,9 @@ def test_last_caught_up_time_follows_the_leaders_log_end() -> None:
     bench.now += 10
     bench.propose()
     bench.now += 10
-    bench.ask(bench.fetch_of(3, offset=4))
+    bench.deliver(bench.fetch_of(3, offset=4))
     bench.propose()
     bench.now += 10
-    bench.ask(bench.fetch_of(3, offset=5))
+    bench.deliver(bench.fetch_of(3, offset=5))
     voter = bench.engine.describe(bench.now).voters[2]
     assert (voter.log_end_offset, voter.last_fetch_ms_ago, voter.last_caught_up_ms_ago) == (5, 0, 10)

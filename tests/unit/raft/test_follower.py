@@ -32,7 +32,7 @@ class TestAppending:
     def test_appends_commits_and_acknowledges_after_the_flush(self) -> None:
         bench = follower()
         first, second = Batch(3, 5, 5, b"a"), Batch(5, 6, 5, b"b")
-        effects = bench.answer(2, bench.records(first, second, high_watermark=5, read_round=7))
+        effects = bench.respond(2, bench.records(first, second, high_watermark=5, read_round=7))
         assert (effects.append_end_offset, effects.new_high_watermark) == (6, 5)
         assert bench.log.batches[-2:] == [first, second]
         fetch = bench.requests(FetchRequest)[2]
@@ -41,19 +41,19 @@ class TestAppending:
 
     def test_high_watermark_is_bounded_by_the_local_log(self) -> None:
         bench = follower()
-        bench.answer(2, bench.records(Batch(3, 4, 5, b"a"), high_watermark=99))
+        bench.respond(2, bench.records(Batch(3, 4, 5, b"a"), high_watermark=99))
         assert bench.engine.high_watermark == 4
 
     def test_unknown_or_lower_watermark_changes_nothing(self) -> None:
         bench = follower()
-        bench.answer(2, bench.records(high_watermark=3))
+        bench.respond(2, bench.records(high_watermark=3))
         for lower in (-1, 2):
-            assert bench.answer(2, bench.records(high_watermark=lower)).new_high_watermark is None
+            assert bench.respond(2, bench.records(high_watermark=lower)).new_high_watermark is None
         assert bench.engine.high_watermark == 3
 
     def test_duplicate_batches_are_not_appended(self) -> None:
         bench = follower()
-        effects = bench.answer(
+        effects = bench.respond(
             2, bench.records(Batch(1, 2, 1, b"old"), Batch(2, 3, 3, b"old"), Batch(3, 4, 5, b"new"))
         )
         assert effects.append_end_offset == 4
@@ -62,7 +62,7 @@ class TestAppending:
 
     def test_unusable_records_are_fetched_again_after_backoff(self) -> None:
         bench = follower()
-        effects = bench.answer(2, bench.records(Batch(7, 8, 5, b"gap")))
+        effects = bench.respond(2, bench.records(Batch(7, 8, 5, b"gap")))
         assert effects.append is None
         assert bench.requests(FetchRequest) == {}
         assert bench.engine.deadline > bench.now
@@ -70,11 +70,11 @@ class TestAppending:
     def test_voter_record_takes_effect_on_append_and_is_truncated_with_its_batch(self) -> None:
         bench = follower()
         change = VoterAssignment(voter_set(2, 3))
-        bench.answer(2, bench.records(Batch(3, 4, 5, b"a"), Batch(4, 5, 5, ControlBatch((change,)))))
+        bench.respond(2, bench.records(Batch(3, 4, 5, b"a"), Batch(4, 5, 5, ControlBatch((change,)))))
         assert bench.engine.voters == change
         assert not bench.engine.is_voter
         assert bench.engine.role_name == "observer"
-        bench.answer(2, bench.records(diverging=OffsetAndEpoch(4, 5)))
+        bench.respond(2, bench.records(diverging=OffsetAndEpoch(4, 5)))
         assert bench.engine.is_voter
         assert len(bench.history) == 1
 
@@ -118,7 +118,7 @@ class TestDivergence:
     )
     def test_truncates_by_epoch(self, diverging: OffsetAndEpoch, left: list[int]) -> None:
         bench = follower(1, 1, 3, 3, 5)
-        bench.answer(2, bench.records(diverging=diverging))
+        bench.respond(2, bench.records(diverging=diverging))
         assert bench.log.epochs == left
         assert bench.engine.deadline <= bench.now
         bench.fire()
@@ -127,14 +127,14 @@ class TestDivergence:
 
     def test_never_below_the_high_watermark(self) -> None:
         bench = follower(1, 1, 3, 3, 5)
-        bench.answer(2, bench.records(high_watermark=4))
-        fatal = bench.answer(2, bench.records(diverging=OffsetAndEpoch(3, 3))).fatal
+        bench.respond(2, bench.records(high_watermark=4))
+        fatal = bench.respond(2, bench.records(diverging=OffsetAndEpoch(3, 3))).fatal
         assert fatal == "leader 2 of epoch 5 requires truncation to offset 3, below the high watermark 4"
         assert bench.log.epochs == [1, 1, 3, 3, 5]
 
     def test_divergence_without_truncation_fetches_again_after_backoff(self) -> None:
         bench = follower(1, 1, 3, 3, 5)
-        assert bench.answer(2, bench.records(diverging=OffsetAndEpoch(9, 5))).truncate_to is None
+        assert bench.respond(2, bench.records(diverging=OffsetAndEpoch(9, 5))).truncate_to is None
         assert bench.engine.deadline > bench.now
 
 
@@ -142,7 +142,7 @@ class TestLosingTheLeader:
     def test_the_fetch_timeout_leads_to_a_pre_vote(self) -> None:
         bench = follower()
         bench.now += bench.settings.fetch_timeout_ms - 1
-        bench.answer(2, bench.records())
+        bench.respond(2, bench.records())
         bench.wait(bench.settings.fetch_timeout_ms - 1)
         assert bench.engine.role is Role.FOLLOWER
         bench.wait(1)
@@ -151,7 +151,7 @@ class TestLosingTheLeader:
     def test_errors_do_not_keep_the_leader_alive(self) -> None:
         bench = follower()
         bench.now += bench.settings.fetch_timeout_ms - 1
-        bench.answer(2, fetch_error(ErrorCode.OFFSET_OUT_OF_RANGE, 2, 5))
+        bench.respond(2, fetch_error(ErrorCode.OFFSET_OUT_OF_RANGE, 2, 5))
         bench.wait(1)
         assert bench.engine.role is Role.PROSPECTIVE
 
@@ -169,8 +169,8 @@ class TestLosingTheLeader:
     @pytest.mark.parametrize("error", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.BROKER_NOT_AVAILABLE])
     def test_resigning_leader_also_shortens_the_wait(self, error: ErrorCode) -> None:
         bench = follower()
-        bench.answer(2, fetch_error(error, NO_NODE, 5))
-        assert bench.ask(vote(5, (9, 5), candidate=3, pre=True)).granted
+        bench.respond(2, fetch_error(error, NO_NODE, 5))
+        assert bench.deliver(vote(5, (9, 5), candidate=3, pre=True)).granted
         bench.fire()
         assert bench.engine.role is Role.PROSPECTIVE
 
@@ -191,36 +191,36 @@ class TestLosingTheLeader:
         assert bench.state == QuorumState(5, 2)
         bench.fire()
         (peer,) = bench.requests(FetchRequest)
-        bench.answer(peer, fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, 2, 5))
+        bench.respond(peer, fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, 2, 5))
         assert (bench.engine.role, bench.engine.leader_id) == (Role.FOLLOWER, 2)
 
     def test_newer_leader_in_an_error_is_followed(self) -> None:
         bench = follower()
-        bench.answer(2, fetch_error(ErrorCode.FENCED_LEADER_EPOCH, 3, 8))
+        bench.respond(2, fetch_error(ErrorCode.FENCED_LEADER_EPOCH, 3, 8))
         assert (bench.engine.leader_id, bench.engine.epoch) == (3, 8)
         assert bench.requests(FetchRequest)[3].epoch == 8
 
     def test_newer_epoch_without_leader(self) -> None:
         bench = follower()
-        bench.answer(2, fetch_error(ErrorCode.FENCED_LEADER_EPOCH, NO_NODE, 8))
+        bench.respond(2, fetch_error(ErrorCode.FENCED_LEADER_EPOCH, NO_NODE, 8))
         assert (bench.engine.role, bench.engine.epoch) == (Role.UNATTACHED, 8)
 
     def test_response_of_an_earlier_leader_is_ignored(self) -> None:
         bench = follower()
         stale, reply = bench.open[2], bench.records(Batch(3, 4, 5, b"late"))
-        bench.ask(begin(3, 6))
+        bench.deliver(begin(3, 6))
         effects = bench.step(ResponseReceived(2, stale, reply))
         assert effects.append is None
 
     def test_response_of_a_lower_epoch_is_ignored(self) -> None:
         bench = follower()
-        bench.answer(2, fetch_error(ErrorCode.UNKNOWN_LEADER_EPOCH, 2, 4))
+        bench.respond(2, fetch_error(ErrorCode.UNKNOWN_LEADER_EPOCH, 2, 4))
         assert (bench.engine.role, bench.engine.epoch) == (Role.FOLLOWER, 5)
 
     def test_two_leaders_in_an_epoch_are_fatal(self) -> None:
         bench = follower()
         reply = fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, 3, 5)
-        assert bench.answer(2, reply).fatal == "two leaders in epoch 5: 2 and 3"
+        assert bench.respond(2, reply).fatal == "two leaders in epoch 5: 2 and 3"
 
 
 class TestNotFollower:
@@ -228,18 +228,18 @@ class TestNotFollower:
         bench = follower()
         response = bench.records(Batch(3, 4, 5, b"a"))
         response.error = ErrorCode.NOT_FOLLOWER
-        assert bench.answer(2, response).append_end_offset == 4
+        assert bench.respond(2, response).append_end_offset == 4
         assert not bench.engine.is_voter
         assert bench.requests(FetchRequest)[2].is_follower is False
-        bench.answer(2, bench.records())
+        bench.respond(2, bench.records())
         assert not bench.engine.is_voter
 
     def test_until_the_log_records_the_voter(self) -> None:
         bench = follower()
         response = bench.records()
         response.error = ErrorCode.NOT_FOLLOWER
-        bench.answer(2, response)
-        bench.answer(2, bench.records(Batch(3, 4, 5, ControlBatch((VoterAssignment(voter_set(1, 2)),)))))
+        bench.respond(2, response)
+        bench.respond(2, bench.records(Batch(3, 4, 5, ControlBatch((VoterAssignment(voter_set(1, 2)),)))))
         assert bench.engine.is_voter
 
 
@@ -258,39 +258,39 @@ class TestBegin:
     def test_at_a_follower(self, leader: int, epoch: int, error: ErrorCode, follows: int) -> None:
         bench = follower()
         assert bench.engine.accepts_leader(begin(leader, epoch)) == (error is ErrorCode.NONE)
-        reply = bench.ask(begin(leader, epoch))
+        reply = bench.deliver(begin(leader, epoch))
         assert reply == LeaderResponse(error, follows, 6 if follows == 3 else 5)
 
     def test_repetition_does_not_keep_the_leader_alive(self) -> None:
         bench = follower()
         for _ in range(10):
             bench.now += bench.settings.fetch_timeout_ms / 5
-            bench.ask(begin(2, 5))
+            bench.deliver(begin(2, 5))
         bench.wait(0)
         assert bench.engine.role is Role.PROSPECTIVE
 
     def test_waiting_follower_fetches_immediately(self) -> None:
         bench = follower()
         bench.fail(2, refused=True)
-        bench.ask(begin(2, 5))
+        bench.deliver(begin(2, 5))
         assert 2 in bench.requests(FetchRequest)
 
     def test_keeps_the_vote_of_the_epoch(self) -> None:
         bench = EngineHarness((1, 1, 3), QuorumState(5))
-        bench.ask(vote(5, (9, 3)))
-        bench.ask(begin(2, 5))
+        bench.deliver(vote(5, (9, 3)))
+        bench.deliver(begin(2, 5))
         assert bench.state == QuorumState(5, 2, key(2))
 
     def test_leader_refuses_a_second_one(self) -> None:
         bench = EngineHarness().to_leader()
-        assert bench.ask(begin(2, bench.engine.epoch)).error is ErrorCode.INVALID_REQUEST
+        assert bench.deliver(begin(2, bench.engine.epoch)).error is ErrorCode.INVALID_REQUEST
         assert bench.engine.is_leader
 
 
 class TestEnd:
     def test_the_first_successor_campaigns_immediately(self) -> None:
         bench = follower()
-        assert bench.ask(end(2, 5, 1, 3)).error is ErrorCode.NONE
+        assert bench.deliver(end(2, 5, 1, 3)).error is ErrorCode.NONE
         assert bench.engine.role is Role.PROSPECTIVE
         assert sorted(bench.requests(VoteRequest)) == [2, 3]
 
@@ -300,27 +300,27 @@ class TestEnd:
     )
     def test_other_successors_wait_in_order(self, successors: tuple[int, ...], delay: int) -> None:
         bench = follower()
-        bench.answer(2, bench.records())
-        bench.ask(end(2, 5, *successors))
+        bench.respond(2, bench.records())
+        bench.deliver(end(2, 5, *successors))
         assert bench.engine._replica.state.fetch_deadline == bench.now + delay
-        assert bench.ask(vote(5, (9, 5), candidate=3, pre=True)).granted
+        assert bench.deliver(vote(5, (9, 5), candidate=3, pre=True)).granted
 
     def test_unattached_voter_takes_leader_and_epoch_from_it(self) -> None:
         bench = EngineHarness((1, 1, 3), QuorumState(5))
-        bench.ask(end(2, 7, 3, 1))
+        bench.deliver(end(2, 7, 3, 1))
         assert (bench.engine.role, bench.engine.leader_id, bench.engine.epoch) == (Role.FOLLOWER, 2, 7)
 
     def test_of_another_leader_of_the_epoch(self) -> None:
-        assert follower().ask(end(3, 5, 1)).error is ErrorCode.INVALID_REQUEST
+        assert follower().deliver(end(3, 5, 1)).error is ErrorCode.INVALID_REQUEST
 
     def test_of_an_old_epoch(self) -> None:
-        assert follower().ask(end(2, 4, 1)).error is ErrorCode.FENCED_LEADER_EPOCH
+        assert follower().deliver(end(2, 4, 1)).error is ErrorCode.FENCED_LEADER_EPOCH
 
     def test_running_pre_vote_goes_on(self) -> None:
         bench = follower()
         bench.now += 5000
         bench.to_prospective()
-        bench.ask(end(2, 5, 3, 1))
+        bench.deliver(end(2, 5, 3, 1))
         assert bench.engine.role is Role.PROSPECTIVE
 
 
@@ -337,7 +337,7 @@ class TestFullDisk:
     def test_response_in_flight_is_ignored(self) -> None:
         bench = follower()
         bench.step(StorageFull())
-        assert bench.answer(2, bench.records(Batch(3, 4, 5, b"late"))).append is None
+        assert bench.respond(2, bench.records(Batch(3, 4, 5, b"late"))).append is None
 
     def test_does_not_campaign_and_votes(self) -> None:
         bench = follower()
@@ -345,6 +345,6 @@ class TestFullDisk:
         bench.now += 5000
         bench.fire()
         assert bench.engine.role is Role.UNATTACHED
-        assert bench.ask(vote(9, (9, 8))).granted
+        assert bench.deliver(vote(9, (9, 8))).granted
         bench.step(StorageAvailable())
         bench.to_prospective()

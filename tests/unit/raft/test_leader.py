@@ -56,15 +56,15 @@ def test_the_first_leader_writes_the_voter_set_in_the_same_batch() -> None:
 class TestHighWatermark:
     def test_needs_a_majority_of_flushed_logs(self) -> None:
         bench = EngineHarness().to_leader(committed=False)
-        bench.ask(bench.fetch_of(2))
+        bench.deliver(bench.fetch_of(2))
         assert bench.engine.high_watermark == -1
         bench.flush()
         assert (bench.engine.high_watermark, bench.effects.new_high_watermark) == (2, 2)
 
     def test_two_followers_commit_without_the_leaders_own_flush(self) -> None:
         bench = EngineHarness().to_leader(committed=False)
-        bench.ask(bench.fetch_of(2))
-        bench.ask(bench.fetch_of(3))
+        bench.deliver(bench.fetch_of(2))
+        bench.deliver(bench.fetch_of(3))
         assert bench.engine.high_watermark == 2
 
     def test_never_falls(self) -> None:
@@ -72,17 +72,17 @@ class TestHighWatermark:
         bench.propose()
         bench.propose()
         bench.flush()
-        bench.ask(bench.fetch_of(2))
+        bench.deliver(bench.fetch_of(2))
         for peer in (2, 3):
-            bench.ask(bench.fetch_of(peer, offset=3))
+            bench.deliver(bench.fetch_of(peer, offset=3))
             assert bench.effects.new_high_watermark is None
         assert bench.engine.high_watermark == 4
 
     def test_observers_do_not_count(self) -> None:
         bench = EngineHarness().to_leader(committed=False)
         bench.flush()
-        bench.ask(bench.fetch_of(2, replica=key(9)))
-        bench.ask(bench.fetch_of(2, replica=key(2, incarnation=2)))
+        bench.deliver(bench.fetch_of(2, replica=key(9)))
+        bench.deliver(bench.fetch_of(2, replica=key(2, incarnation=2)))
         assert bench.engine.high_watermark == -1
 
     def test_leader_outside_the_voter_set_does_not_count_itself(self) -> None:
@@ -92,17 +92,17 @@ class TestHighWatermark:
         replica.state.in_voter_set = False  # it is Leader
         bench.propose()
         bench.flush()
-        bench.ask(bench.fetch_of(2))
+        bench.deliver(bench.fetch_of(2))
         assert bench.engine.high_watermark == 2
 
 
 class TestBeginQuorumEpoch:
     def test_begin_quorum_epoch_is_resent_to_silent_voters_only(self) -> None:
         bench = EngineHarness().to_leader()
-        bench.answer(2, accepted(1, bench.engine.epoch))
-        bench.answer(3, accepted(1, bench.engine.epoch))
+        bench.respond(2, accepted(1, bench.engine.epoch))
+        bench.respond(3, accepted(1, bench.engine.epoch))
         bench.now += bench.settings.fetch_timeout_ms / 2 - 10
-        bench.ask(bench.fetch_of(2))
+        bench.deliver(bench.fetch_of(2))
         bench.wait(10)
         assert list(bench.requests(BeginEpochRequest)) == [3]
 
@@ -120,7 +120,7 @@ class TestBeginQuorumEpoch:
 
     def test_higher_epoch_in_the_response_ends_the_leadership(self) -> None:
         bench = EngineHarness().to_leader()
-        bench.answer(3, LeaderResponse(ErrorCode.FENCED_LEADER_EPOCH, 3, 9))
+        bench.respond(3, LeaderResponse(ErrorCode.FENCED_LEADER_EPOCH, 3, 9))
         assert (bench.engine.role, bench.engine.leader_id, bench.engine.epoch) == (Role.FOLLOWER, 3, 9)
 
 
@@ -131,16 +131,16 @@ class TestDirectoryIds:
     def test_fetch_records_directory_id_of_voter(self) -> None:
         bench = EngineHarness(voters=UNPINNED).to_leader(committed=False)
         bench.flush()
-        bench.ask(bench.fetch_of(2))
+        bench.deliver(bench.fetch_of(2))
         assert isinstance(bench.effects.append, ControlBatch)
         assert self.pinned(bench) == {1: key(1), 2: key(2), 3: ReplicaKey(3)}
-        bench.ask(bench.fetch_of(2, replica=key(2, incarnation=2)))
+        bench.deliver(bench.fetch_of(2, replica=key(2, incarnation=2)))
         assert bench.engine.describe(bench.now).observers[0].key == key(2, incarnation=2)
 
     def test_discovered_directory_id_is_recorded(self) -> None:
         bench = EngineHarness(voters=UNPINNED).to_leader()
         bench.flush()
-        bench.ask(bench.fetch_of(2))
+        bench.deliver(bench.fetch_of(2))
         bench.discover(key(3))
         assert self.pinned(bench)[3] == key(3)
         assert bench.engine.voters.current.voters[2].endpoints == (endpoint(3),)
@@ -151,12 +151,12 @@ class TestDirectoryIds:
         bench.discover(key(3))
         assert bench.log.end_offset == end
         bench.flush()
-        bench.ask(bench.fetch_of(2))
+        bench.deliver(bench.fetch_of(2))
         assert self.pinned(bench)[3] == key(3)
 
     def test_requires_a_commit_of_this_epoch(self) -> None:
         bench = EngineHarness(voters=UNPINNED).to_leader(committed=False)
-        bench.ask(bench.fetch_of(2))
+        bench.deliver(bench.fetch_of(2))
         bench.discover(key(3))
         assert bench.log.end_offset == 2
 
@@ -180,7 +180,7 @@ class TestLeaving:
         bench = EngineHarness().to_leader()
         for _ in range(20):
             bench.wait(bench.settings.fetch_timeout_ms - 1)
-            bench.ask(bench.fetch_of(3))
+            bench.deliver(bench.fetch_of(3))
         assert bench.engine.is_leader
 
     def test_sole_voter_stays_leader(self) -> None:
@@ -192,9 +192,9 @@ class TestLeaving:
     def test_successors_are_ordered_by_log_and_id(self) -> None:
         bench = EngineHarness(voters=voter_set(1, 2, 3, 4, 5)).to_candidate()
         for peer in (2, 3):
-            bench.answer(peer, granted(bench.engine.epoch))
-        bench.ask(bench.fetch_of(5, offset=1))
-        bench.ask(bench.fetch_of(4))
+            bench.respond(peer, granted(bench.engine.epoch))
+        bench.deliver(bench.fetch_of(5, offset=1))
+        bench.deliver(bench.fetch_of(4))
         bench.step(ShutdownRequested())
         assert bench.engine.role is Role.RESIGNED
         ends = bench.requests(EndEpochRequest)
@@ -241,13 +241,13 @@ class TestLeaving:
         bench.step(RequestReceived("consumer", bench.fetch_of(2, replica=ReplicaKey(NO_NODE))))
         epoch = bench.engine.epoch
         effects = bench.step(RequestReceived("vote", vote(epoch + 3, (9, epoch + 2), candidate=3)))
-        delayed = bench.answer_to("parked", effects)
+        delayed = bench.response_to("parked", effects)
         assert (delayed.error, delayed.epoch, delayed.leader_id) == (
             ErrorCode.FENCED_LEADER_EPOCH,
             epoch + 3,
             NO_NODE,
         )
-        assert bench.answer_to("consumer", effects).error is ErrorCode.FENCED_LEADER_EPOCH
+        assert bench.response_to("consumer", effects).error is ErrorCode.FENCED_LEADER_EPOCH
 
     def test_pending_reads_fail(self) -> None:
         bench = EngineHarness().to_leader()
@@ -258,14 +258,16 @@ class TestLeaving:
     def test_pending_requests_fail_on_resigning(self) -> None:
         bench = EngineHarness().to_leader()
         bench.step(RequestReceived("parked", bench.fetch_of(2)))
-        assert bench.answer_to("parked", bench.step(StorageFull())).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (
+            bench.response_to("parked", bench.step(StorageFull())).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        )
 
 
 class TestReads:
     def test_ready_once_a_majority_fetched_after_the_response_that_followed_it(self) -> None:
         bench = EngineHarness().to_leader()
         assert bench.step(ReadRequested("r")).reads_ready == []
-        response = bench.ask(bench.fetch_of(2))
+        response = bench.deliver(bench.fetch_of(2))
         assert response.read_round == 1
         bench.step(RequestReceived("x", bench.fetch_of(2, read_round=response.read_round)))
         assert bench.effects.reads_ready == [ReadReady("r", 2)]
@@ -281,29 +283,29 @@ class TestReads:
         bench = EngineHarness().to_leader()
         bench.step(RequestReceived("p", bench.fetch_of(3)))
         effects = bench.step(ReadRequested("r"))
-        assert bench.answer_to("p", effects).read_round == 1
+        assert bench.response_to("p", effects).read_round == 1
 
     def test_stock_voter_confirms_with_a_record_appended_after_the_read(self) -> None:
         """Its fetches carry no read round."""
         bench = EngineHarness().to_leader()
-        bench.ask(bench.fetch_of(2, read_round=NO_READ_ROUND))
+        bench.deliver(bench.fetch_of(2, read_round=NO_READ_ROUND))
         assert bench.step(ReadRequested("r")).record_needed
         for _ in range(2):
-            bench.ask(bench.fetch_of(2, read_round=NO_READ_ROUND))
+            bench.deliver(bench.fetch_of(2, read_round=NO_READ_ROUND))
             assert bench.effects.reads_ready == []
             assert bench.effects.record_needed, "nothing was appended yet"
         bench.propose()
-        bench.ask(bench.fetch_of(2, offset=2, last_epoch=1, read_round=NO_READ_ROUND))
+        bench.deliver(bench.fetch_of(2, offset=2, last_epoch=1, read_round=NO_READ_ROUND))
         assert not bench.effects.record_needed
         assert bench.effects.reads_ready == []
-        bench.ask(bench.fetch_of(2, read_round=NO_READ_ROUND))
+        bench.deliver(bench.fetch_of(2, read_round=NO_READ_ROUND))
         assert bench.effects.reads_ready == [ReadReady("r", 2)]
 
     def test_delayed_fetch_of_stock_voter_is_not_completed_by_a_read(self) -> None:
         bench = EngineHarness().to_leader()
         bench.step(RequestReceived("p", bench.fetch_of(2, wait=500, read_round=NO_READ_ROUND)))
         effects = bench.step(ReadRequested("r"))
-        assert bench.answer_to("p", effects) is None
+        assert bench.response_to("p", effects) is None
 
     def test_sole_voter_is_ready_immediately(self) -> None:
         bench = EngineHarness((), founders=(1,))
@@ -315,11 +317,11 @@ class TestReads:
     def test_requires_the_high_watermark_of_this_epoch(self) -> None:
         bench = EngineHarness().to_leader(committed=False)
         bench.step(ReadRequested("r"))
-        bench.ask(bench.fetch_of(2, offset=1, read_round=0))
-        bench.ask(bench.fetch_of(2, offset=1, read_round=1))
+        bench.deliver(bench.fetch_of(2, offset=1, read_round=0))
+        bench.deliver(bench.fetch_of(2, offset=1, read_round=1))
         assert bench.effects.reads_ready == []
         bench.flush()
-        bench.ask(bench.fetch_of(2, read_round=1))
+        bench.deliver(bench.fetch_of(2, read_round=1))
         assert bench.effects.reads_ready == [ReadReady("r", 2)]
 
 
@@ -331,7 +333,7 @@ def test_proposal_must_end_after_the_log_end() -> None:
 def test_second_leader_in_its_epoch_is_fatal() -> None:
     bench = EngineHarness().to_leader()
     reply = refused(bench.engine.epoch, leader=3)
-    fatal = bench.answer(2, LeaderResponse(ErrorCode.NONE, 3, reply.epoch)).fatal
+    fatal = bench.respond(2, LeaderResponse(ErrorCode.NONE, 3, reply.epoch)).fatal
     assert fatal == "two leaders in epoch 2: 1 and 3"
     assert issubclass(InvariantViolation, Exception)
 

@@ -35,7 +35,7 @@ def leader_with_snapshot(start: int = 0) -> EngineHarness:
 class TestLeader:
     def fetched(self, bench: EngineHarness, offset: int, last_epoch: int, **fields: Any) -> FetchResponse:
         request = bench.fetch_of(2, offset, wait=0, last_epoch=last_epoch, **fields)
-        response = bench.ask(request, "mine")
+        response = bench.deliver(request, "mine")
         assert isinstance(response, FetchResponse)
         return response
 
@@ -81,7 +81,7 @@ class TestLeader:
         """Its earlier caught-up time would make it a voter."""
         bench = leader_with_snapshot(start=2)
         end, epoch, caught_up = bench.log.end_offset, bench.engine.epoch, bench.now
-        bench.ask(bench.fetch_of(9, end, wait=0, last_epoch=epoch))
+        bench.deliver(bench.fetch_of(9, end, wait=0, last_epoch=epoch))
         for _ in range(3):
             bench.now += 100
             bench.propose()
@@ -90,7 +90,7 @@ class TestLeader:
             else:
                 requested(bench, replica=key(9))
         bench.propose()
-        bench.ask(bench.fetch_of(9, end + 1, wait=0, last_epoch=epoch))
+        bench.deliver(bench.fetch_of(9, end + 1, wait=0, last_epoch=epoch))
         (described,) = bench.engine.describe(bench.now).observers
         assert described.last_caught_up_ms_ago == bench.now - caught_up
 
@@ -111,7 +111,7 @@ def requested(bench: EngineHarness, **fields: Any) -> SnapshotResponse:
         "position": 5,
         "max_bytes": 10**9,
     }
-    response = bench.ask(SnapshotRequest(**values | fields))
+    response = bench.deliver(SnapshotRequest(**values | fields))
     assert isinstance(response, SnapshotResponse)
     return response
 
@@ -180,7 +180,7 @@ def piece(
 def follower(epochs: tuple[int, ...] = (1, 1), state: QuorumState | None = None) -> EngineHarness:
     """It was directed to SNAPSHOT and requests its first chunk."""
     bench = EngineHarness(epochs, state or QuorumState(5), voters=voter_set(1, 2, 3)).to_follower(2)
-    bench.answer(2, reported(bench))
+    bench.respond(2, reported(bench))
     return bench
 
 
@@ -199,19 +199,19 @@ class TestFetching:
     def test_continues_at_its_local_bytes(self) -> None:
         bench = EngineHarness((1, 1), QuorumState(5), voters=voter_set(1, 2, 3)).to_follower(2)
         bench.log.part = SNAPSHOT, b"1234"
-        bench.answer(2, reported(bench))
+        bench.respond(2, reported(bench))
         assert request_of(bench).position == 4
 
     def test_appends_a_chunk_and_requests_the_next(self) -> None:
         bench = follower()
-        effects = bench.answer(2, piece(bench, b"1234"))
+        effects = bench.respond(2, piece(bench, b"1234"))
         assert effects.snapshot_chunk == SnapshotChunk(SNAPSHOT, 0, b"1234", 10)
         assert request_of(bench).position == 4
 
     def test_fetches_continue_while_the_snapshot_is_checked(self) -> None:
         """A large one takes seconds: neither the leader nor this replica may time out meanwhile."""
         bench = follower()
-        effects = bench.answer(2, piece(bench, b"0123456789"))
+        effects = bench.respond(2, piece(bench, b"0123456789"))
         assert effects.snapshot_chunk == SnapshotChunk(SNAPSHOT, 0, b"0123456789", 10)
         for _ in range(20):
             assert bench.requests(FetchRequest) == bench.requests(SnapshotRequest) == {}
@@ -219,15 +219,15 @@ class TestFetching:
             bench.fire()
             assert bench.now - before <= bench.settings.fetch_timeout_ms / 2
             assert list(bench.requests(FetchRequest)) == [2]
-            bench.answer(2, reported(bench))
+            bench.respond(2, reported(bench))
         assert bench.engine.role is Role.FOLLOWER
 
     def test_new_leader_does_not_restart_a_fetch_during_the_check(self) -> None:
         bench = follower()
-        bench.answer(2, piece(bench, b"0123456789"))
+        bench.respond(2, piece(bench, b"0123456789"))
         bench.to_follower(3, 6)
         for snapshot in (SNAPSHOT, OffsetAndEpoch(200, 4)):
-            bench.answer(3, FetchResponse(ErrorCode.NONE, 3, 6, 100, 100, snapshot=snapshot))
+            bench.respond(3, FetchResponse(ErrorCode.NONE, 3, 6, 100, 100, snapshot=snapshot))
             assert not bench.requests(SnapshotRequest)
             bench.fire()
 
@@ -235,7 +235,7 @@ class TestFetching:
         bench = follower()
         for position in range(30):
             bench.now += bench.settings.fetch_timeout_ms * 0.9
-            bench.answer(2, piece(bench, b"x", position, size=1000))
+            bench.respond(2, piece(bench, b"x", position, size=1000))
         assert bench.engine.leader_id == 2
         assert bench.engine.deadline > bench.now + bench.settings.fetch_timeout_ms * 0.9
 
@@ -255,7 +255,7 @@ class TestFetching:
     def test_misplaced_chunk_is_dropped_and_records_are_fetched(self, wrong: dict[str, Any]) -> None:
         bench = follower()
         values: dict[str, Any] = {"data": b"1234", "position": 0} | wrong
-        effects = bench.answer(2, piece(bench, **values))
+        effects = bench.respond(2, piece(bench, **values))
         assert effects.snapshot_chunk is None
         bench.fire()
         assert list(bench.requests(FetchRequest)) == [2]
@@ -264,17 +264,17 @@ class TestFetching:
         """The node stopped between the last chunk and the check, or the new leader has another file."""
         bench = EngineHarness((1, 1), QuorumState(5), voters=voter_set(1, 2, 3)).to_follower(2)
         bench.log.part = SNAPSHOT, b"0123456789"
-        bench.answer(2, reported(bench))
+        bench.respond(2, reported(bench))
         assert request_of(bench).position == 10
-        bench.answer(2, piece(bench, b"", 10, error=ErrorCode.POSITION_OUT_OF_RANGE))
+        bench.respond(2, piece(bench, b"", 10, error=ErrorCode.POSITION_OUT_OF_RANGE))
         assert request_of(bench).position == 0
-        effects = bench.answer(2, piece(bench, b"0123456789"))
+        effects = bench.respond(2, piece(bench, b"0123456789"))
         assert effects.snapshot_chunk == SnapshotChunk(SNAPSHOT, 0, b"0123456789", 10)
 
     def test_snapshot_within_the_local_log_is_not_fetched(self) -> None:
         bench = EngineHarness((1, 1), QuorumState(5), voters=voter_set(1, 2, 3)).to_follower(2)
-        bench.answer(2, bench.records(Batch(2, 200, 4, b"x"), high_watermark=2))
-        bench.answer(2, reported(bench))
+        bench.respond(2, bench.records(Batch(2, 200, 4, b"x"), high_watermark=2))
+        bench.respond(2, reported(bench))
         assert not bench.requests(SnapshotRequest)
         bench.fire()
         assert list(bench.requests(FetchRequest)) == [2]
@@ -282,8 +282,8 @@ class TestFetching:
     def test_snapshot_below_high_watermark_is_an_invariant_violation(self) -> None:
         """It must be detected before the snapshot is on disk: a restart would install it."""
         bench = EngineHarness((1, 1), QuorumState(5), voters=voter_set(1, 2, 3)).to_follower(2)
-        bench.answer(2, bench.records(Batch(2, 200, 2, b"x"), high_watermark=150))
-        effects = bench.answer(2, reported(bench))
+        bench.respond(2, bench.records(Batch(2, 200, 2, b"x"), high_watermark=150))
+        effects = bench.respond(2, reported(bench))
         assert effects.fatal is not None
         assert "below the high watermark 150" in effects.fatal
 
@@ -291,36 +291,36 @@ class TestFetching:
         bench = EngineHarness((), QuorumState(5), voters=voter_set(1, 2, 3))
         bench.log.reset_to_snapshot(OffsetAndEpoch(150, 2))
         bench = EngineHarness.restarted(bench).to_follower(2)
-        effects = bench.answer(2, reported(bench))
+        effects = bench.respond(2, reported(bench))
         assert effects.fatal is not None
         assert "below the high watermark 150" in effects.fatal
 
     def test_continues_the_same_snapshot_at_a_new_leader(self) -> None:
         bench = follower()
-        bench.answer(2, piece(bench, b"1234"))
+        bench.respond(2, piece(bench, b"1234"))
         bench.to_follower(3, 6)
-        bench.answer(3, FetchResponse(ErrorCode.NONE, 3, 6, 100, 100, snapshot=SNAPSHOT))
+        bench.respond(3, FetchResponse(ErrorCode.NONE, 3, 6, 100, 100, snapshot=SNAPSHOT))
         assert list(bench.requests(SnapshotRequest)) == [3]
         assert (request_of(bench).epoch, request_of(bench).position) == (6, 4)
 
     def test_starts_another_snapshot_of_the_new_leader(self) -> None:
         bench = follower()
-        bench.answer(2, piece(bench, b"1234"))
+        bench.respond(2, piece(bench, b"1234"))
         bench.to_follower(3, 6)
         other = OffsetAndEpoch(120, 5)
-        bench.answer(3, FetchResponse(ErrorCode.NONE, 3, 6, 120, 120, snapshot=other))
+        bench.respond(3, FetchResponse(ErrorCode.NONE, 3, 6, 120, 120, snapshot=other))
         assert (request_of(bench).snapshot, request_of(bench).position) == (other, 0)
 
     def test_full_disk_restarts_fetch_later(self) -> None:
         bench = follower()
-        bench.answer(2, piece(bench, b"1234"))
+        bench.respond(2, piece(bench, b"1234"))
         bench.log.part = None
         bench.step(SnapshotChecked(SNAPSHOT, None))
-        assert bench.answer(2, piece(bench, b"56", 4)).snapshot_chunk is None
+        assert bench.respond(2, piece(bench, b"56", 4)).snapshot_chunk is None
         before = bench.now
         bench.fire()
         assert bench.now - before == bench.settings.retry_backoff_max_ms
-        bench.answer(2, reported(bench))
+        bench.respond(2, reported(bench))
         assert request_of(bench).position == 0
 
     def test_failed_request_is_retried(self) -> None:
@@ -331,7 +331,7 @@ class TestFetching:
 
     def test_resigned_leader_is_abandoned(self) -> None:
         bench = follower()
-        bench.answer(2, piece(bench, b"", error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        bench.respond(2, piece(bench, b"", error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
         assert bench.engine.deadline < bench.now + bench.settings.fetch_timeout_ms
 
     def test_new_leader_gets_a_fetch_first(self) -> None:
@@ -344,12 +344,12 @@ class TestFetching:
         old = bench.open[2]
         bench.to_follower(3, 6)
         bench.open[2] = old
-        assert bench.answer(2, piece(bench, b"1234")).snapshot_chunk is None
+        assert bench.respond(2, piece(bench, b"1234")).snapshot_chunk is None
 
 
 class TestInstallation:
     def checked(self, bench: EngineHarness, voters: VoterAssignment | None = VOTERS) -> Effects:
-        bench.answer(2, piece(bench, b"0123456789"))
+        bench.respond(2, piece(bench, b"0123456789"))
         return bench.step(SnapshotChecked(SNAPSHOT, voters))
 
     def test_log_is_reset_and_fully_committed(self) -> None:
@@ -376,10 +376,10 @@ class TestInstallation:
 
     def records_of_a_new_leader(self, bench: EngineHarness, high_watermark: int, epoch: int) -> None:
         """While the snapshot is checked, records arrive up to offset 200."""
-        bench.answer(2, piece(bench, b"0123456789"))
+        bench.respond(2, piece(bench, b"0123456789"))
         bench.to_follower(3, 6)
         came = bench.records(Batch(2, 200, epoch, b"x"), high_watermark=high_watermark, leader=3)
-        bench.answer(3, came)
+        bench.respond(3, came)
 
     def test_committed_records_are_never_truncated(self) -> None:
         bench = follower()
@@ -401,19 +401,19 @@ class TestInstallation:
         bench.fire()
         assert bench.now - before == bench.settings.retry_backoff_max_ms
         bench.log.part = None
-        bench.answer(2, reported(bench))
+        bench.respond(2, reported(bench))
         assert request_of(bench).position == 0
 
     def test_snapshot_is_installed_under_a_new_leader(self) -> None:
         bench = follower()
-        bench.answer(2, piece(bench, b"0123456789"))
+        bench.respond(2, piece(bench, b"0123456789"))
         bench.to_follower(3, 6)
         stale = bench.open[3]
         assert bench.step(SnapshotChecked(SNAPSHOT, VOTERS)).reset_to_snapshot == SNAPSHOT
         assert bench.requests(FetchRequest)[3].offset == 100
         # Earlier requests were about the log that is gone.
         bench.open[3] = stale
-        effects = bench.answer(3, FetchResponse(ErrorCode.NONE, 3, 6, 1, 0, OffsetAndEpoch(1, 1)))
+        effects = bench.respond(3, FetchResponse(ErrorCode.NONE, 3, 6, 1, 0, OffsetAndEpoch(1, 1)))
         assert (effects.truncate_to, effects.fatal) == (None, None)
 
     @pytest.mark.parametrize("role", [Role.PROSPECTIVE, Role.CANDIDATE])
@@ -425,7 +425,7 @@ class TestInstallation:
 
     def test_snapshot_is_installed_after_the_leader_is_lost(self) -> None:
         bench = follower()
-        bench.answer(2, piece(bench, b"0123456789"))
+        bench.respond(2, piece(bench, b"0123456789"))
         bench.engine._replica.storage_full = True  # it may not campaign, so it becomes unattached
         while bench.engine.role is Role.FOLLOWER:
             bench.fire()

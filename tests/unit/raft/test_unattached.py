@@ -19,14 +19,14 @@ def test_fetches_from_any_peer_to_find_leader() -> None:
     bench.fire()
     assert list(bench.requests(FetchRequest)) == [1]
     assert bench.requests(FetchRequest)[1].max_wait_ms == 0
-    bench.answer(1, fetch_error(ErrorCode.FENCED_LEADER_EPOCH, 3, 6))
+    bench.respond(1, fetch_error(ErrorCode.FENCED_LEADER_EPOCH, 3, 6))
     assert (bench.engine.role, bench.engine.leader_id, bench.engine.epoch) == (Role.FOLLOWER, 3, 6)
 
 
 def test_fetches_from_the_leader_itself() -> None:
     bench = EngineHarness((1,), QuorumState(3))
     bench.fire()
-    bench.answer(2, fetch_error(ErrorCode.NONE, 2, 3))
+    bench.respond(2, fetch_error(ErrorCode.NONE, 2, 3))
     assert (bench.engine.role, bench.engine.leader_id) == (Role.FOLLOWER, 2)
 
 
@@ -40,7 +40,7 @@ def test_retries_with_backoff() -> None:
         if failed:
             bench.fail(peer)
         else:
-            bench.answer(peer, fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, NO_NODE, 3))
+            bench.respond(peer, fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, NO_NODE, 3))
         pauses.append(bench.engine.deadline - bench.now)
     assert pauses == [16, 32, 64]
 
@@ -131,7 +131,7 @@ class TestFirstElection:
         bench = EngineHarness((), founders=())
         bench.discover(key(2))
         bench.fire()
-        bench.answer(2, fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, NO_NODE, 5))
+        bench.respond(2, fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, NO_NODE, 5))
         assert bench.engine.is_blank
 
 

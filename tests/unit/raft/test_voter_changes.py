@@ -32,7 +32,7 @@ def leader(committed: bool = True) -> EngineHarness:
     bench.discover(ME, key(2), key(3), key(4), key(5))
     bench.to_leader(committed)
     if committed:
-        bench.ask(bench.fetch_of(3, wait=0))
+        bench.deliver(bench.fetch_of(3, wait=0))
     return bench
 
 
@@ -53,7 +53,7 @@ def commit(bench: EngineHarness, *peers: int) -> list[VoterChangeResult]:
     """Flush and let peers fetch the whole log; returns the responses sent meanwhile."""
     replies = list(bench.flush().voter_change_results)
     for peer in peers:
-        bench.ask(bench.fetch_of(peer), reply=peer)
+        bench.deliver(bench.fetch_of(peer), reply=peer)
         replies += bench.effects.voter_change_results
     return replies
 
@@ -67,7 +67,7 @@ def newest_record(bench: EngineHarness) -> VoterAssignment:
 class TestTargets:
     def test_observer_with_unknown_address_cannot_be_target(self) -> None:
         bench = leader()
-        bench.ask(bench.fetch_of(9, wait=0))
+        bench.deliver(bench.fetch_of(9, wait=0))
         assert refused(bench, SetTargetVoters((1, 9))) is ErrorCode.INVALID_REQUEST
 
     def test_reassignment_responds_when_target_is_committed(self) -> None:
@@ -136,7 +136,7 @@ class TestSteps:
         bench = leader()
         request(bench, SetTargetVoters((1, 2, 3, 4)))
         commit(bench, 2)
-        bench.ask(bench.fetch_of(4), reply=4)
+        bench.deliver(bench.fetch_of(4), reply=4)
         assert newest_record(bench) == VoterAssignment(voter_set(1, 2, 3, 4))
         assert list(bench.requests(BeginEpochRequest)) == [4]
 
@@ -144,14 +144,14 @@ class TestSteps:
         bench = leader()
         request(bench, SetTargetVoters((1, 2, 3, 4)))
         commit(bench, 2)
-        bench.ask(bench.fetch_of(4, offset=1), reply=4)
+        bench.deliver(bench.fetch_of(4, offset=1), reply=4)
         assert newest_record(bench).current == ALL
 
     def test_target_that_caught_up_long_ago_is_not_added(self) -> None:
         bench = leader()
-        bench.ask(bench.fetch_of(4), reply=4)
+        bench.deliver(bench.fetch_of(4), reply=4)
         bench.now += bench.settings.fetch_timeout_ms + 1
-        bench.ask(bench.fetch_of(2), reply=2)
+        bench.deliver(bench.fetch_of(2), reply=2)
         request(bench, SetTargetVoters((1, 2, 3, 4)))
         commit(bench, 2)
         assert newest_record(bench).current == ALL
@@ -160,15 +160,15 @@ class TestSteps:
         bench = leader()
         request(bench, SetTargetVoters((1, 2, 3, 4, 5)))
         commit(bench, 2)
-        bench.ask(bench.fetch_of(4), reply=4)
-        bench.ask(bench.fetch_of(5), reply=5)
+        bench.deliver(bench.fetch_of(4), reply=4)
+        bench.deliver(bench.fetch_of(5), reply=5)
         assert newest_record(bench).current == voter_set(1, 2, 3, 4)
 
     def test_new_voter_counts_with_its_fetched_offset(self) -> None:
         bench = leader()
         request(bench, SetTargetVoters((1, 2, 3, 4)))
         commit(bench, 2)
-        bench.ask(bench.fetch_of(4), reply=4)
+        bench.deliver(bench.fetch_of(4), reply=4)
         voters = bench.engine._replica.state.voters  # it is Leader
         assert voters[4].end_offset == bench.log.end_offset - 1
 
@@ -184,7 +184,7 @@ class TestSteps:
     def test_record_that_changes_two_voters_stops_a_follower(self) -> None:
         bench = EngineHarness((1, 1), voters=ALL).to_follower(2)
         record = ControlBatch((VoterAssignment(voter_set(1, 4, 5)),))
-        bench.answer(2, bench.records(Batch(2, 3, 1, record)))
+        bench.respond(2, bench.records(Batch(2, 3, 1, record)))
         assert bench.effects.fatal is not None
         assert "more than one voter" in bench.effects.fatal
 
@@ -196,7 +196,7 @@ class TestLeaving:
         assert commit(bench, 2) == []
         assert bench.engine.is_leader
         assert bench.engine.high_watermark < bench.log.end_offset
-        bench.ask(bench.fetch_of(3), reply=3)
+        bench.deliver(bench.fetch_of(3), reply=3)
         assert bench.effects.voter_change_results == [VoterChangeResult("asker", ErrorCode.NONE)]
         assert bench.engine.role is Role.RESIGNED
         assert sorted(bench.requests(EndEpochRequest)) == [2, 3]
@@ -205,7 +205,7 @@ class TestLeaving:
         bench = leader()
         request(bench, RemoveVoter(ME))
         commit(bench, 2)
-        response = bench.ask(bench.fetch_of(3), reply=3)
+        response = bench.deliver(bench.fetch_of(3), reply=3)
         assert response.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def test_it_probes_for_its_successor_immediately(self) -> None:
@@ -246,7 +246,7 @@ class TestLeaving:
 class TestOneVoter:
     def caught_up(self) -> EngineHarness:
         bench = leader()
-        bench.ask(bench.fetch_of(4), reply=4)
+        bench.deliver(bench.fetch_of(4), reply=4)
         return bench
 
     def new(self, incarnation: int = 1) -> Voter:
@@ -264,7 +264,7 @@ class TestOneVoter:
 
     def test_is_rejected_while_it_lags(self) -> None:
         bench = leader()
-        bench.ask(bench.fetch_of(4, offset=1), reply=4)
+        bench.deliver(bench.fetch_of(4, offset=1), reply=4)
         assert refused(bench, AddVoter(self.new())) is ErrorCode.REQUEST_TIMED_OUT
 
     def test_progress_of_another_directory_does_not_count(self) -> None:
@@ -300,7 +300,7 @@ class TestOneVoter:
     def test_is_not_removed_while_remaining_voters_are_dead(self) -> None:
         bench = leader()
         bench.now += bench.settings.fetch_timeout_ms - 1
-        bench.ask(bench.fetch_of(3, wait=0))
+        bench.deliver(bench.fetch_of(3, wait=0))
         bench.now += 2
         assert refused(bench, RemoveVoter(key(3))) is ErrorCode.REQUEST_TIMED_OUT
         assert request(bench, RemoveVoter(key(2))) == []

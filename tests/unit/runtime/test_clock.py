@@ -38,13 +38,13 @@ def test_timer_is_never_early_regardless_of_the_fraction_of_its_deadline(
 
 
 class HastyLoop:
-    """Keeps what it is asked for, so that a test can call it before its time."""
+    """Keeps scheduled callbacks, so that a test can call them early."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[float, Callable[[], None]]] = []
+        self.scheduled: list[tuple[float, Callable[[], None]]] = []
 
     def call_later(self, delay: float, callback: Callable[[], None]) -> None:
-        self.asked.append((delay, callback))
+        self.scheduled.append((delay, callback))
 
 
 def test_early_timer_is_rescheduled() -> None:
@@ -53,14 +53,14 @@ def test_early_timer_is_rescheduled() -> None:
     calls: list[str] = []
     clock.call_at(clock.now_ms() + 50_000, lambda: calls.append("called"))
     for _ in range(3):
-        delay, callback = loop.asked[-1]
+        delay, callback = loop.scheduled[-1]
         assert 0 < delay <= 50
         callback()
-    assert len(loop.asked) == 4
+    assert len(loop.scheduled) == 4
     assert calls == []
 
 
-def test_deadline_in_the_past_is_called_back_and_never_from_inside_the_call(
+def test_past_deadline_is_called_back_asynchronously(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     clock = LoopClock(loop)
@@ -73,7 +73,7 @@ def test_deadline_in_the_past_is_called_back_and_never_from_inside_the_call(
     assert sorted(calls) == ["soon", "timer"]
 
 
-def test_cancelled_timer_stays_silent_and_cancelling_late_does_no_harm(
+def test_cancelled_timer_is_not_called_and_late_cancel_is_harmless(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     clock = LoopClock(loop)

@@ -19,7 +19,7 @@ class Refusals:
         self.count += 1
 
 
-def test_the_total_is_limited_and_a_released_place_is_free_again() -> None:
+def test_total_is_limited_and_released_slots_are_reused() -> None:
     refusals = Refusals()
     quotas = refusals.quotas(NetworkLimits(max_connections=2))
     assert [quotas.admit(host) for host in ("a", "b", "c")] == [True, True, False]
@@ -28,7 +28,7 @@ def test_the_total_is_limited_and_a_released_place_is_free_again() -> None:
     assert refusals.count == 1
 
 
-def test_one_host_is_limited_and_others_are_not() -> None:
+def test_limit_per_host() -> None:
     refusals = Refusals()
     quotas = refusals.quotas(NetworkLimits(max_connections_per_host=1))
     assert [quotas.admit(host) for host in ("a", "a", "b")] == [True, False, True]
@@ -37,7 +37,7 @@ def test_one_host_is_limited_and_others_are_not() -> None:
     assert refusals.count == 1
 
 
-def test_flood_of_refusals_is_one_line_with_their_number(caplog: pytest.LogCaptureFixture) -> None:
+def test_many_rejections_are_one_log_line(caplog: pytest.LogCaptureFixture) -> None:
     refusals = Refusals()
     quotas = refusals.quotas(NetworkLimits(max_connections_per_host=1))
     quotas.admit("192.0.2.1")

@@ -1,4 +1,4 @@
-"""Operations run in order, beside the event thread, or on it while the disk is quick."""
+"""Operations run in order on the flush thread, or on the event thread while the disk is fast."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PATIENCE_S = 300.0
 
 
 class Machine:
-    """An event thread whose turns are given by hand, and a disk that takes as long as it is told."""
+    """An event thread that a test drives, and a disk whose operations take a given time."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._from_thread: SimpleQueue[Callable[[], None]] = SimpleQueue()
@@ -31,7 +31,7 @@ class Machine:
         self.operations.submit(lambda: self._operation(takes_s, result), self.results.append)
 
     def do(self, takes_s: float = 0.0) -> str:
-        """Run one operation to its end; the name of its thread."""
+        """Run one operation to its end; returns the name of its thread."""
         expected = len(self.results) + 1
         self.submit(takes_s)
         if self._soon:
@@ -62,7 +62,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     return Machine(monkeypatch)
 
 
-def test_disk_quick_many_times_in_a_row_is_waited_for(machine: Machine) -> None:
+def test_fast_disk_runs_on_the_event_thread(machine: Machine) -> None:
     machine.warm_up()
     assert machine.do() == current_thread().name
     assert machine.do(FAST_OPERATION_S / 2) == current_thread().name

@@ -12,7 +12,7 @@ def test_below_stays_below_and_reaches_everything() -> None:
 
 def test_uuids_differ_are_not_reserved_and_never_look_like_an_option() -> None:
     entropy = SystemEntropy()
-    uuids = {entropy.uuid() for _ in range(1000)}  # one in 64 would begin with '-' if nobody looked
+    uuids = {entropy.uuid() for _ in range(1000)}  # one in 64 would begin with '-' without a check
     assert len(uuids) == 1000
     assert not uuids & {ZERO_UUID, METADATA_TOPIC_ID}
     assert not any(str(uuid).startswith("-") for uuid in uuids)

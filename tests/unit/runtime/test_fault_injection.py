@@ -48,7 +48,7 @@ def test_flushes_work_until_they_are_used_up_over_all_files(tmp_path: Path) -> N
     second.close()
 
 
-def test_file_of_properties_may_ask_for_faults_and_no_warning_names_them(tmp_path: Path) -> None:
+def test_properties_file_may_configure_faults_without_a_warning(tmp_path: Path) -> None:
     file = tmp_path / "node.properties"
     lines = ["node.id=1", "quorum.voters=1", f"log.dirs={tmp_path}", "listeners=PLAINTEXT://127.0.0.1:0"]
     file.write_text("\n".join([*lines, "internal.clock.offset.ms=-5000", "internal.fail.flush.after=7"]))

@@ -42,7 +42,7 @@ def get(endpoint: HttpEndpoint, path: str, **headers: str) -> tuple[int, str, st
         connection.close()
 
 
-def test_metrics_in_the_format_that_is_asked_for(endpoint: HttpEndpoint) -> None:
+def test_metrics_in_the_requested_format(endpoint: HttpEndpoint) -> None:
     status, content_type, text = get(endpoint, "/metrics?x=1")
     assert (status, content_type.split(";")[0]) == (200, "text/plain")
     assert "things_total 3.0\n" in text

@@ -1,4 +1,4 @@
-"""What the daemon looks at once a second."""
+"""The daemon's monitor, which runs once per second."""
 
 import os
 import socket

@@ -144,7 +144,7 @@ class TestLock:
         held.close()
         assert subprocess.run(command, capture_output=True, check=False).returncode == 0
 
-    def test_lock_that_is_refused_leaves_no_descriptor(self, os_disk: OsDisk, folder: str) -> None:
+    def test_failed_lock_leaves_no_descriptor(self, os_disk: OsDisk, folder: str) -> None:
         os_disk.lock(f"{folder}/lock")
         before = len(os.listdir("/proc/self/fd"))
         for _ in range(3):
@@ -209,7 +209,7 @@ class TestSystemCalls:
 
 
 class TestSubmit:
-    def test_runs_one_after_the_other_beside_the_caller(self) -> None:
+    def test_runs_in_order_on_another_thread(self) -> None:
         delivered: SimpleQueue[Callable[[], None]] = SimpleQueue()
         disk = OsDisk(delivered.put)
         order: list[object] = []
@@ -231,7 +231,7 @@ class TestSubmit:
             delivered.get()()
         assert order[50:] == [("told", number) for number in range(50)]
 
-    def test_hands_over_what_was_raised_and_goes_on(self, os_disk: OsDisk) -> None:
+    def test_returns_exceptions_and_continues(self, os_disk: OsDisk) -> None:
         results: SimpleQueue[object] = SimpleQueue()
 
         def fail() -> None:

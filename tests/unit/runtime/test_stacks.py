@@ -11,7 +11,7 @@ from quorumd.runtime.stacks import StackLog
 
 
 class Lines(logging.Handler):
-    """Keeps what is logged, as JSON."""
+    """Keeps log lines, as JSON."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Jobs in a process of their own, with real processes: half a second each is mostly Python starting."""
+"""Subprocess jobs with real processes: half a second each is mostly the start of Python."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def disk(callbacks: SimpleQueue[Callable[[], None]]) -> Iterator[OsDisk]:
 
 @pytest.fixture
 def run(disk: OsDisk, callbacks: SimpleQueue[Callable[[], None]]) -> Callable[[Callable[[Disk], Any]], Any]:
-    """Run a job apart and return what `done` was told."""
+    """Run a job in a subprocess and return its outcome."""
 
     def run(job: Callable[[Disk], Any]) -> Any:
         outcomes: list[Any] = []
@@ -51,13 +51,13 @@ def run(disk: OsDisk, callbacks: SimpleQueue[Callable[[], None]]) -> Callable[[C
 Run = Callable[[Callable[[Disk], Any]], Any]
 
 
-def test_job_works_on_the_same_files_and_its_result_comes_back(run: Run, tmp_path: Path) -> None:
+def test_job_uses_the_same_files_and_returns_its_result(run: Run, tmp_path: Path) -> None:
     path = str(tmp_path / "file")
     assert run(partial(subprocess_jobs.write_file, path, "text")) == (4, path)
     assert Path(path).read_text() == "text"
 
 
-def test_it_is_another_process_of_low_priority(run: Run) -> None:
+def test_job_runs_in_a_process_of_low_priority(run: Run) -> None:
     pid, nice, policy = run(subprocess_jobs.process_info)
     assert pid != os.getpid()
     assert nice == min(19, os.nice(0) + 19)
@@ -77,17 +77,17 @@ def test_full_duty_cycle_does_not_pause(disk: OsDisk, callbacks: SimpleQueue[Cal
     callbacks.get(timeout=PATIENCE_S)()
     ((computed, _, pauses),) = outcomes
     assert computed >= 0.2
-    # Other processes may take the processor; only the throttle makes it give the processor up.
+    # Other processes may use the processor; only the throttle makes the job yield it.
     assert pauses < computed / (2 * WORK_SLICE_S)
 
 
-def test_what_it_raises_comes_back(run: Run) -> None:
+def test_exception_of_a_job_is_returned(run: Run) -> None:
     outcome = run(subprocess_jobs.raise_error)
     assert isinstance(outcome, CorruptSnapshot)
     assert str(outcome) == "position 7: what a pity"
 
 
-def test_what_it_prints_is_no_outcome(run: Run) -> None:
+def test_output_of_a_job_is_not_its_outcome(run: Run) -> None:
     assert run(subprocess_jobs.print_output) == "said"
 
 
@@ -113,8 +113,8 @@ def test_one_job_at_a_time(disk: OsDisk, callbacks: SimpleQueue[Callable[[], Non
         os.kill(pid, 0)
 
 
-def test_it_ends_when_the_node_is_killed(tmp_path: Path) -> None:
-    """Nobody is left to tell it: the end of its standard input does."""
+def test_job_ends_when_the_node_is_killed(tmp_path: Path) -> None:
+    """The end of its standard input stops it."""
     started = tmp_path / "started"
     os.mkfifo(started)
     node = (

@@ -1,4 +1,4 @@
-"""What the benchmark of a million partitions tells, and that it runs at all, with a few."""
+"""The report of the benchmark of a million partitions, and a small run of it."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def report(
         (report(ratio=1.31), "a change"),
     ],
 )
-def test_limits_that_are_exceeded_are_told(reported: PartitionReport, what: str) -> None:
+def test_exceeded_limits_are_reported(reported: PartitionReport, what: str) -> None:
     (sentence,) = reported.missed()
     assert what in sentence
     assert reported.as_json()["missed"] == [sentence]
 
 
-def test_figures_stand_beside_their_limits() -> None:
+def test_figures_are_printed_with_their_limits() -> None:
     out = io.StringIO()
     report().print(Console(file=out, width=110))
     assert report().missed() == []
@@ -61,11 +61,11 @@ def test_figures_stand_beside_their_limits() -> None:
         assert shown in out.getvalue()
 
 
-def test_what_is_measured_is_what_was_filled_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measured_image_is_the_generated_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partition_image, "CHANGES", 20)
     monkeypatch.setattr(partition_image, "ROUNDS", 1)
     monkeypatch.setattr(partition_image, "SMALL_TOPICS", 1)
-    # It is a process of its own otherwise, where these go with it.
+    # Otherwise it runs in its own process.
     monkeypatch.setattr("gc.disable", lambda: None)
     monkeypatch.setattr("gc.freeze", lambda: None)
     monkeypatch.setattr("gc.set_threshold", lambda *thresholds: None)
@@ -78,7 +78,7 @@ def test_what_is_measured_is_what_was_filled_in(tmp_path: Path, monkeypatch: pyt
 
 
 class Responses:
-    """What a controller answers to heartbeats, one after the other; the last again and again."""
+    """Heartbeat responses of a controller in order; the last is repeated."""
 
     def __init__(self, *responses: BrokerHeartbeatResponse) -> None:
         self.responses = list(responses)

@@ -1,4 +1,4 @@
-"""What the benchmark of the decoder tells, and that it runs at all, with a small log."""
+"""The report of the decoder's benchmark, and a run with a small log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def report(decode: float = 3.2e6, scan: float = 2.2e9, dump: float = 1e5) -> Dec
         (report(dump=4e5), "`log dump`"),
     ],
 )
-def test_targets_that_are_missed_are_told(reported: DecodeReport, what: str) -> None:
+def test_missed_targets_are_reported(reported: DecodeReport, what: str) -> None:
     (sentence,) = reported.missed()
     assert what in sentence
     assert reported.as_json()["missed"] == [sentence]
@@ -51,7 +51,7 @@ def test_figures_are_shown() -> None:
         assert shown in out.getvalue()
 
 
-def test_it_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_run_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline_decode, "SHAPES", {"mix": 32})
     reported = measure_decode(tmp_path / "logs", "here", [].append, records=3_000, dumped=2_000, repeat=1)
     figures = reported.shapes["mix"]

@@ -24,7 +24,7 @@ def test_targets_are_those_of_two_cores() -> None:
     assert stream.startswith(f"{QUESTIONS['usual_stream']}: 0.24 million")
 
 
-def test_a_report_is_printed_with_its_ratios() -> None:
+def test_report_has_ratios() -> None:
     console = Console(width=110, record=True, file=StringIO())
     report(2.6e6, 260e3).print(console)
     text = console.export_text()
@@ -44,7 +44,7 @@ sys.stdin.read()
 """
 
 
-def test_the_cpu_time_of_a_tree_of_processes_counts_its_root_and_who_has_ended() -> None:
+def test_cpu_time_of_a_process_tree_includes_its_root_and_ended_children() -> None:
     with Popen(
         [sys.executable, "-c", ROOT_WITH_A_CHILD_THAT_ENDED], stdin=PIPE, stdout=PIPE, text=True
     ) as root:

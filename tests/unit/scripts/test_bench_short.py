@@ -1,4 +1,4 @@
-"""Every benchmark that needs neither etcd nor Java runs, in its short form: what breaks one shows here."""
+"""The short form of every benchmark that needs neither etcd nor Java."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PARTS = (
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_a_benchmark_prints_its_figures(part: str) -> None:
+def test_benchmark_prints_its_figures(part: str) -> None:
     command = [sys.executable, "-m", "scripts.bench", "--short", "--interpreted", "--only", part]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr

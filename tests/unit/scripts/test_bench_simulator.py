@@ -33,7 +33,7 @@ def result(*cpu_seconds: float) -> LoadResult:
     return LoadResult(LOAD, [one_round(each) for each in cpu_seconds])
 
 
-def test_medians_are_of_the_rounds() -> None:
+def test_medians_of_rounds() -> None:
     measured = result(0.1, 1.0, 0.5)
     assert measured.speed == 20.0
     assert measured.wall_speed == 10.0
@@ -49,7 +49,7 @@ def test_a_load_below_its_target_is_missed() -> None:
     assert SimulatorReport("compiled", [without_target]).missed() == []
 
 
-def test_what_else_is_in_the_results_stays(tmp_path: Path) -> None:
+def test_other_results_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "build" / "commit.json"
     path.parent.mkdir()
     path.write_text('{"levels": [1]}')
@@ -61,7 +61,7 @@ def test_what_else_is_in_the_results_stays(tmp_path: Path) -> None:
     assert len(load["rounds"]) == 2
 
 
-def test_the_table_says_what_the_loads_are() -> None:
+def test_table_describes_the_loads() -> None:
     console = Console(file=io.StringIO(), width=110)
     SimulatorReport("compiled", [result(0.5)]).print(console)
     printed = console.file.getvalue()  # type: ignore[attr-defined] # it is a StringIO
@@ -69,7 +69,7 @@ def test_the_table_says_what_the_loads_are() -> None:
     assert "usual: 3 clients that pause 5 to 80 ms" in printed
 
 
-def test_a_process_simulates_the_load() -> None:
+def test_load_is_simulated_in_a_process() -> None:
     for faults in (False, True):
         done = simulate(replace(LOAD, faults=faults))
         assert done.virtual_seconds >= 1.0
@@ -80,7 +80,7 @@ def test_a_process_simulates_the_load() -> None:
         simulate(replace(LOAD, clients=0))  # no write ever succeeds
 
 
-def test_the_load_with_a_target_is_the_default_one() -> None:
+def test_default_load_has_a_target() -> None:
     for load in LOADS:
         if load.target is not None:
             assert (load.clients, load.think_ms) == (WorkloadOptions().clients, WorkloadOptions().think_ms)

@@ -1,4 +1,4 @@
-"""The arithmetic of the benchmark's report, and the bytes of the Put that etcd is loaded with."""
+"""The arithmetic of the benchmark's report, and the bytes of the etcd Put request."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_percentiles_are_of_the_sorted_samples() -> None:
     assert Latency.of([]) == Latency(0, 0.0, 0.0)
 
 
-def test_ratio_is_that_of_neighbouring_rounds_not_of_the_medians() -> None:
+def test_ratio_is_of_neighbouring_rounds() -> None:
     level = Level(64, etcd=[run(100), run(1000), run(10)], quorumd=[run(300), run(1000), run(50)])
     assert level.ratios == [3.0, 1.0, 5.0]
     assert level.as_json()["ratio"] == {"median": 3.0, "min": 1.0, "max": 5.0}
@@ -37,7 +37,7 @@ def test_ratio_is_that_of_neighbouring_rounds_not_of_the_medians() -> None:
 @pytest.mark.parametrize(
     ("in_flight", "ratio", "is_missed"), [(1, 1.1, True), (1, 1.3, False), (16, 0.5, False)]
 )
-def test_missed_ratios_are_told(in_flight: int, ratio: float, is_missed: bool) -> None:
+def test_missed_ratios_are_reported(in_flight: int, ratio: float, is_missed: bool) -> None:
     missed = report(Level(in_flight, [run(100)], [run(100 * ratio)])).missed()
     assert bool(missed) is is_missed
     assert all(str(in_flight) in sentence for sentence in missed)
@@ -62,7 +62,7 @@ def test_json_holds_every_round(tmp_path: Path) -> None:
     assert stored["quorumd"] == "compiled"
 
 
-def test_the_table_says_which_quorumd_was_measured() -> None:
+def test_table_names_the_measured_quorumd() -> None:
     console = Console(file=io.StringIO(), width=110)
     report(Level(1, [run(100)], [run(150)])).print(console)
     assert "quorumd: compiled\n" in console.file.getvalue()  # type: ignore[attr-defined] # it is a StringIO

@@ -1,4 +1,4 @@
-"""What pip gets from the build backend: which sources are compiled, and when none are."""
+"""The build backend: the compiled sources of a wheel, and builds without compilation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ compiled = ["small/hot.py", "small/warm"]
 """
 
 
-def test_the_hot_packages_are_named_and_there() -> None:
+def test_compiled_packages_exist() -> None:
     files = build_backend.compiled_files()
     assert all(Path(file).is_file() and file.endswith(".py") for file in files)
     assert len(set(files)) == len(files)
@@ -42,12 +42,12 @@ def test_the_hot_packages_are_named_and_there() -> None:
     } <= set(files)
 
 
-def test_compiling_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compilation_can_be_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUORUMD_COMPILE", "0")
     assert build_backend.why_interpreted() == "QUORUMD_COMPILE=0"
 
 
-def test_a_missing_compiler_is_named_and_mypy_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_compiler_is_named_and_mypy_not_required(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("QUORUMD_COMPILE", raising=False)
     monkeypatch.setenv("CC", "/no/such/compiler -O2")
     assert build_backend.why_interpreted() == "no C compiler (/no/such/compiler) was found"
@@ -66,14 +66,14 @@ def test_missing_headers_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert build_backend.MYPY in build_backend.get_requires_for_build_wheel()
 
 
-def test_the_source_archive_can_be_built_from(tmp_path: Path) -> None:
+def test_source_archive_can_be_built(tmp_path: Path) -> None:
     name = build_backend.build_sdist(str(tmp_path))
     with tarfile.open(tmp_path / name) as archive:
         members = {member.split("/", 1)[-1] for member in archive.getnames()}
     assert {"pyproject.toml", "scripts/build_backend.py", "quorumd/raft/engine.py"} <= members
 
 
-def test_a_checkout_is_interpreted_and_compiled_modules_are_seen(
+def test_checkout_is_interpreted_and_compiled_modules_are_detected(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assert build.description() == "interpreted"
@@ -85,7 +85,7 @@ def test_a_checkout_is_interpreted_and_compiled_modules_are_seen(
 
 
 @pytest.mark.parametrize("turned_off", [False, True])
-def test_a_wheel_has_what_is_named_compiled_and_nothing_of_an_earlier_build(
+def test_wheel_has_compiled_modules_and_no_leftovers(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, turned_off: bool
 ) -> None:
     monkeypatch.setenv("QUORUMD_COMPILE", "0" if turned_off else "1")

@@ -1,4 +1,4 @@
-"""scripts/log_generator.py: what it writes is a real log with a history that holds together."""
+"""scripts/log_generator.py writes a valid log with a consistent history."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def log_of(shape: LogShape) -> bytes:
 
 
 @pytest.mark.parametrize("batch_records", [1, 32, 1000])
-def test_its_batches_are_sound(batch_records: int) -> None:
+def test_batches_are_valid(batch_records: int) -> None:
     data = log_of(LogShape(records=3_000, batch_records=batch_records, topics=5, partitions=4))
     found = validate(data, expected_offset=0)
     assert found[-1].end_offset >= 3_000
@@ -34,12 +34,12 @@ def test_its_batches_are_sound(batch_records: int) -> None:
     assert epochs == sorted(epochs)
 
 
-def test_a_shape_gives_the_same_bytes_each_time_and_another_seed_others() -> None:
+def test_bytes_depend_on_shape_and_seed_only() -> None:
     assert log_of(SMALL) == log_of(SMALL)
     assert log_of(SMALL) != log_of(LogShape(records=6_000, batch_records=8, seed=2))
 
 
-def test_a_controller_can_apply_its_history() -> None:
+def test_controller_can_apply_the_history() -> None:
     data = log_of(SMALL)
     image, leaders, topics = ClusterImage(), [], Counter[str]()
     for header in validate(data):
@@ -56,7 +56,7 @@ def test_a_controller_can_apply_its_history() -> None:
                 assert message.topic_id in image.topics
             image.apply(message, [])
     assert len(leaders) == validate(data)[-1].epoch
-    assert max(topics.values()) == 1, "no topic comes twice"
+    assert max(topics.values()) == 1, "topics are unique"
     assert len(topics) > 5
 
 

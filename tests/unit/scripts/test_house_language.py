@@ -52,7 +52,7 @@ def test_numbers_in_a_line(line: str, numbers: set[str]) -> None:
     assert numbers_in(line) == numbers
 
 
-def test_numbers_of_departures_explain_no_hole() -> None:
+def test_departure_numbers_explain_no_hole() -> None:
     page = "## Departures\n| 1 | a |\n## Holes of it\n| 2 | b |\n| S1 | c |\n**R38** is Kafka\n"
     assert explained(page) == {"2", "S1", "R38"}
 
@@ -110,7 +110,7 @@ def test_other_subjects(subject: str) -> None:
     assert len(problems_of(subject)) == 1
 
 
-def test_commits_are_checked_from_the_first_on(tmp_path: Path) -> None:
+def test_commits_are_checked_since_the_first(tmp_path: Path) -> None:
     def git(*arguments: str) -> None:
         identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
         subprocess.run(("git", "-C", str(tmp_path), *identity, *arguments), check=True, capture_output=True)

@@ -1,4 +1,4 @@
-"""docs/protocol.md states what the code speaks."""
+"""docs/protocol.md agrees with the code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from quorumd.protocol.messages import RECORDS
 from scripts.protocol_tables import PAGE, render, tables
 
 
-def test_the_page_has_the_tables_of_the_code() -> None:
+def test_page_has_the_generated_tables() -> None:
     page = PAGE.read_text()
     assert render(page) == page
 
