@@ -1,10 +1,10 @@
-"""Audits of histories that the simulator made: no false alarm, and no planted fault is missed.
+"""Audits of histories from the simulator: no false alarm, and no planted fault is missed.
 
     python -m tests.simulation.audited_histories [--seeds 1000] [--first 0]        or `make audit-histories`
 
 Each seed gives two histories: the folders of all nodes at a moment in the middle of the faults, with uncommitted
 tails, snapshots under way and nodes that lost power; and at the end. They must be audited clean. Then one fault of
-each kind is planted into the history at the end, each by itself, and must be told at its offset.
+each kind is planted separately into the final history, and must be reported at its offset.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ FAULTS: dict[str, tuple[Callable[[Path, int], Batch], set[str]]] = {
 
 @dataclass(slots=True)
 class Tally:
-    """What came of all seeds."""
+    """The results of all seeds."""
 
     histories: int = 0
     copies: int = 0
     records: int = 0
-    told: Counter[str] = field(default_factory=Counter)
-    """Findings by severity and code, of histories as they are."""
+    findings: Counter[str] = field(default_factory=Counter)
+    """Findings by severity and code in unmodified histories."""
     false_alarms: list[str] = field(default_factory=list)
     planted: Counter[str] = field(default_factory=Counter)
     missed: list[str] = field(default_factory=list)
 
 
 def audit_seed(seed: int, tally: Tally) -> None:
-    """Simulate one seed and audit what it left."""
+    """Simulate one seed and audit its files."""
     simulation = Simulation(seed)
     halfway: dict[int, dict[str, bytes]] = {}
     moment_ms = Random(seed).uniform(0, draw_options(seed).safety_ms)
@@ -72,7 +72,7 @@ def audit_seed(seed: int, tally: Tally) -> None:
 
 @contextmanager
 def written(files: Mapping[int, Mapping[str, bytes]]) -> Iterator[dict[int, Path]]:
-    """The data folders of nodes that have a log, in files."""
+    """Write the data folders of nodes with a log to disk."""
     with tempfile.TemporaryDirectory(prefix="quorumd-history-") as name:
         folders = {}
         for node, contents in files.items():
@@ -98,12 +98,12 @@ def _audit(name: str, folders: Mapping[int, Path], tally: Tally) -> None:
     tally.histories += 1
     tally.copies += len(folders)
     tally.records += sum(copy.records for copy in report.copies.values())
-    tally.told.update(f"{finding.severity.name} {finding.code}" for finding in report.findings)
+    tally.findings.update(f"{finding.severity.name} {finding.code}" for finding in report.findings)
     tally.false_alarms += [f"{name}: {finding.row()}" for finding in alarms(report)]
 
 
 def _plant(seed: str, folders: Mapping[int, Path], random: Random, tally: Tally) -> None:
-    """One fault of each kind into a copy that another one can be compared with."""
+    """Plant one fault of each kind into a copy that can be compared with another one."""
     places = list(_places(audited(folders), folders))
     if not places:
         return
@@ -115,7 +115,7 @@ def _plant(seed: str, folders: Mapping[int, Path], random: Random, tally: Tally)
         batch = damage(folders[node], offset)
         found = [finding for finding in alarms(audited(folders)) if finding.offset_lo == batch.base_offset]
         tally.planted[kind] += 1
-        # Of two copies that differ nobody can say which is right.
+        # If two copies differ, the audit cannot know which one is right.
         if not any(finding.code in codes and node in (finding.node, finding.peer) for finding in found):
             tally.missed.append(f"{seed}: {kind} on node {node} at offset {batch.base_offset}: {found}")
         shutil.rmtree(partition)
@@ -123,7 +123,7 @@ def _plant(seed: str, folders: Mapping[int, Path], random: Random, tally: Tally)
 
 
 def _places(report: AuditReport, folders: Mapping[int, Path]) -> Iterator[tuple[int, int]]:
-    """Nodes and base offsets of data batches, not the last one, that another copy has too."""
+    """Return nodes and base offsets of data batches, except the last one, that another copy also has."""
     # The independent reader, which says where batches lie, reads no damage.
     sound = [node for node, copy in report.copies.items() if copy.batches and not copy.damages]
     for node in sound:
@@ -144,9 +144,9 @@ def main() -> int:
     logging.disable()
     tally, began = Tally(), time.monotonic()
     for seed in range(given.first, given.first + given.seeds):
-        told = len(tally.false_alarms), len(tally.missed)
+        before = len(tally.false_alarms), len(tally.missed)
         audit_seed(seed, tally)
-        for line in (*tally.false_alarms[told[0] :], *tally.missed[told[1] :]):
+        for line in (*tally.false_alarms[before[0] :], *tally.missed[before[1] :]):
             print(line, file=sys.stderr)
         if (seed - given.first) % 50 == 49:
             print(f"{seed - given.first + 1} seeds, {len(tally.false_alarms)} false alarms", file=sys.stderr)
@@ -154,7 +154,7 @@ def main() -> int:
         f"{tally.histories} histories of {given.seeds} seeds, {tally.copies} copies, {tally.records} records "
         f"in {time.monotonic() - began:.0f} s"
     )
-    print("told:", ", ".join(f"{count} {what}" for what, count in sorted(tally.told.items())))
+    print("findings:", ", ".join(f"{count} {what}" for what, count in sorted(tally.findings.items())))
     print("planted and found:", ", ".join(f"{count} x {kind}" for kind, count in tally.planted.items()))
     for line in tally.false_alarms:
         print("FALSE ALARM", line)

@@ -50,7 +50,7 @@ def test_different_seeds_give_different_traces() -> None:
 
 
 def test_a_draw_that_changes_nothing_else_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the hash of draws is there for: the trace alone would not tell."""
+    """The trace hash alone would not detect it; the hash of draws does."""
     before = Simulation(SEEDS[0])
     trace_hash = before.run().trace_hash
     repair = Cluster.repair

@@ -1,4 +1,4 @@
-"""A run can be told: its timeline, its picture, and a shorter run that breaks the same promise."""
+"""Explanations of a run: its timeline, its diagram, and a shorter run with the same violation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SEED = 7
 
 
 @pytest.fixture(scope="module")
-def told() -> tuple[Report, Timeline]:
+def explained() -> tuple[Report, Timeline]:
     timeline = Timeline()
     return Simulation(SEED, timeline=timeline).run(), timeline
 
@@ -36,19 +36,19 @@ def simulate(seed: int, options: SimulationOptions) -> Report:
     return Simulation(seed, options).run()
 
 
-def test_a_run_is_the_same_with_and_without_a_timeline(told: tuple[Report, Timeline]) -> None:
-    assert told[0].trace_hash == Simulation(SEED).run().trace_hash
+def test_a_run_is_the_same_with_and_without_a_timeline(explained: tuple[Report, Timeline]) -> None:
+    assert explained[0].trace_hash == Simulation(SEED).run().trace_hash
 
 
 @pytest.mark.parametrize("profile", ["disk", "operator", "clocks"])
-def test_so_it_is_in_other_profiles(profile: str) -> None:
+def test_timeline_does_not_affect_runs_of_other_profiles(profile: str) -> None:
     options = replace(draw_options(SEED, profile), safety_ms=3000.0)
-    plain, told = simulate(SEED, options), Simulation(SEED, options, Timeline()).run()
-    assert (told.trace_hash, told.counters) == (plain.trace_hash, plain.counters)
+    plain, observed = simulate(SEED, options), Simulation(SEED, options, Timeline()).run()
+    assert (observed.trace_hash, observed.counters) == (plain.trace_hash, plain.counters)
 
 
-def test_who_loses_power_while_it_starts_is_told_of() -> None:
-    """And its log, which nobody has opened, is not said to be cut."""
+def test_power_loss_during_a_start_is_shown() -> None:
+    """Its log, which was never opened, is not shown as truncated."""
     options = SimulationOptions(faults={"power loss in a disk call": 1.0}, fault_interval_ms=200.0)
     ended_at_once = 0
     for seed in range(1, 6):
@@ -67,14 +67,14 @@ def test_who_loses_power_while_it_starts_is_told_of() -> None:
     assert ended_at_once
 
 
-def test_restarts_do_not_cut_logs() -> None:
+def test_restarts_do_not_truncate_logs() -> None:
     timeline = Timeline()
     Simulation(1, SimulationOptions(faults={"kill": 1.0}, safety_ms=5000.0), timeline).run()
     assert sum(entry.text.startswith("starts, incarnation 2") for entry in timeline.entries) > 0
     assert not [entry.text for entry in timeline.entries if entry.text == "log truncated to offset 0"]
 
 
-def test_a_promise_broken_while_a_node_starts_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_violation_during_a_start_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(node: Node) -> None:
         raise ValueError("planted")
 
@@ -84,8 +84,8 @@ def test_a_promise_broken_while_a_node_starts_is_told(monkeypatch: pytest.Monkey
     assert timeline.entries[-1].text == "BROKEN: no unexpected errors"
 
 
-def test_the_timeline_tells_elections_disks_messages_and_clients(told: tuple[Report, Timeline]) -> None:
-    report, timeline = told
+def test_timeline_shows_elections_disks_messages_and_clients(explained: tuple[Report, Timeline]) -> None:
+    report, timeline = explained
     texts = [str(entry) for entry in timeline.entries]
     leaders = [entry for entry in timeline.entries if re.match(r"leader in epoch \d+, leader \d", entry.text)]
     assert len(leaders) == report.counters["elections"]
@@ -104,26 +104,26 @@ def test_the_timeline_tells_elections_disks_messages_and_clients(told: tuple[Rep
     assert times == sorted(times)
 
 
-def test_a_vote_is_on_disk_before_its_answer_leaves(told: tuple[Report, Timeline]) -> None:
-    """The timeline is good for just such questions (KIP-595: durable before the answer)."""
-    entries = told[1].entries
+def test_vote_is_durable_before_its_response_is_sent(explained: tuple[Report, Timeline]) -> None:
+    """KIP-595: the vote is durable before the response."""
+    entries = explained[1].entries
     votes = 0
     for index, entry in enumerate(entries):
         if entry.text == "VoteResponse" and "granted" in entry.details:
             before = entries[:index]
-            asked = [
+            request = [
                 e for e in before if e.text == "VoteRequest" and (e.lane, e.to) == (entry.to, entry.lane)
             ][-1]
-            if "pre-vote" not in asked.details:
+            if "pre-vote" not in request.details:
                 saved = [e for e in before if e.lane == entry.lane and e.text.startswith("quorum-state")]
-                epoch = next(detail for detail in asked.details if detail.startswith("epoch"))
-                assert saved[-1].text == f"quorum-state: {epoch}, voted for {asked.lane.split()[1]}"
+                epoch = next(detail for detail in request.details if detail.startswith("epoch"))
+                assert saved[-1].text == f"quorum-state: {epoch}, voted for {request.lane.split()[1]}"
                 votes += 1
     assert votes > 0
 
 
-def test_idle_messages_are_folded_and_windows_cut(told: tuple[Report, Timeline]) -> None:
-    entries = told[1].entries
+def test_idle_messages_are_folded_and_windows_cut(explained: tuple[Report, Timeline]) -> None:
+    entries = explained[1].entries
     text = list(lines(entries))
     assert len(text) < len(entries)
     folded = sum(int(match[1]) for line in text if (match := re.search(r"(\d+) routine messages", line)))
@@ -133,8 +133,8 @@ def test_idle_messages_are_folded_and_windows_cut(told: tuple[Report, Timeline])
     assert all(1000.0 <= entry.time_ms <= 2000.0 for entry in cut)
 
 
-def test_the_page_holds_everything_and_needs_nothing(told: tuple[Report, Timeline]) -> None:
-    timeline = told[1]
+def test_the_page_holds_everything_and_needs_nothing(explained: tuple[Report, Timeline]) -> None:
+    timeline = explained[1]
     text = page("a title <&>", ["it <broke>"], timeline.lanes, timeline.entries)
     assert "a title &lt;&amp;&gt;" in text
     assert "it &lt;broke&gt;" in text
@@ -147,8 +147,8 @@ def test_the_page_holds_everything_and_needs_nothing(told: tuple[Report, Timelin
     assert f"{len(timeline.entries):,} entries" in text
 
 
-def test_messages_with_nothing_new_share_a_row_of_the_page(told: tuple[Report, Timeline]) -> None:
-    timeline = told[1]
+def test_routine_messages_share_a_row_of_the_page(explained: tuple[Report, Timeline]) -> None:
+    timeline = explained[1]
     text = page("", [], timeline.lanes, timeline.entries)
     together = [int(count) for count in re.findall(r"… (\d+) routine", text)]
     assert together
@@ -156,16 +156,16 @@ def test_messages_with_nothing_new_share_a_row_of_the_page(told: tuple[Report, T
     assert text.count('class="entry') == len(timeline.entries) - sum(together) + len(together)
 
 
-def test_every_message_drawn_can_be_hidden_by_its_name(told: tuple[Report, Timeline]) -> None:
-    timeline = told[1]
+def test_every_message_drawn_can_be_hidden_by_its_name(explained: tuple[Report, Timeline]) -> None:
+    timeline = explained[1]
     text = page("", [], timeline.lanes, timeline.entries)
     drawn = set(re.findall(r'data-name="([^"]+)"', text))
     assert {"VoteRequest", "VoteResponse"} <= drawn
     assert drawn <= set(re.findall(r'<input type="checkbox" checked value="([^"]+)">', text))
 
 
-def test_a_page_tells_roles_and_epochs_without_colour(told: tuple[Report, Timeline]) -> None:
-    timeline = told[1]
+def test_page_shows_roles_and_epochs_without_colour(explained: tuple[Report, Timeline]) -> None:
+    timeline = explained[1]
     text = page("", [], timeline.lanes, timeline.entries)
     marks = set(re.findall(r'class="mark"[^>]*>(\w \d+)<', text))
     roles = {(entry.text[0].upper(), entry.epoch) for entry in timeline.entries if entry.kind == "role"}
@@ -179,7 +179,7 @@ def test_a_page_tells_roles_and_epochs_without_colour(told: tuple[Report, Timeli
     assert max(later - earlier for earlier, later in pairwise(rows)) <= 2 * MARKED_EVERY
 
 
-def test_messages_under_way_at_the_end_are_not_said_to_be_lost() -> None:
+def test_messages_in_flight_at_the_end_are_not_shown_as_lost() -> None:
     fates = {"lost": Message(1.0, "a", "b", "Fetch", [], False)}
     fates["underway"] = replace(fates["lost"], in_flight=True)
     fates["arrived"] = replace(fates["lost"], arrived_ms=3.0)
@@ -196,7 +196,7 @@ def test_messages_under_way_at_the_end_are_not_said_to_be_lost() -> None:
     assert text.count("<polygon") == 1, "an arrowhead for what has arrived"
 
 
-def test_a_run_that_ends_in_mid_air_leaves_messages_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_that_ends_early_leaves_messages_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(listeners: CommitListeners, high_watermark: int) -> None:
         raise ValueError("planted")
 
@@ -206,7 +206,7 @@ def test_a_run_that_ends_in_mid_air_leaves_messages_under_way(monkeypatch: pytes
     assert "[in flight at the end]" in "\n".join(map(str, timeline.entries))
 
 
-def test_a_page_leaves_the_oldest_out_and_says_so() -> None:
+def test_page_omits_the_oldest_entries_and_shows_their_number() -> None:
     entries = [Entry(float(number), "client", "clients", f"entry {number}") for number in range(MAX_ROWS + 5)]
     text = page("long", [], ["clients", "node 1"], entries)
     assert "the 5 before them are not shown" in text
@@ -216,7 +216,7 @@ def test_a_page_leaves_the_oldest_out_and_says_so() -> None:
     assert "3 entries; the 10 before them are not shown" in text
 
 
-def test_leaving_a_fault_out_does_not_change_when_the_others_are_due() -> None:
+def test_omitted_fault_does_not_change_the_times_of_others() -> None:
     options = draw_options(SEED, "swarm")
     every = simulate(SEED, options).injected
     assert len(every) > 2
@@ -225,7 +225,7 @@ def test_leaving_a_fault_out_does_not_change_when_the_others_are_due() -> None:
     assert every[0] not in without
 
 
-def test_a_failing_run_shrinks_to_one_that_breaks_the_same_promise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_run_shrinks_to_the_same_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(election, "stale_log_rejection_reason", lambda replica, request: None)
     seeds = (seed for seed in range(1, 400) if not Simulation(seed).run().ok)
     broken = Simulation(next(seeds)).run()
@@ -243,7 +243,7 @@ def test_a_failing_run_shrinks_to_one_that_breaks_the_same_promise(monkeypatch: 
     assert shrink(broken, counted, lambda: False) is broken
 
 
-def test_the_command_line_repeats_a_shrunk_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_line_reproduces_a_shrunk_run(capsys: pytest.CaptureFixture[str]) -> None:
     options = replace(draw_options(SEED, "swarm"), only_faults=(1,), safety_ms=2000.0)
     report = simulate(SEED, options)
     line = report.reproduce

@@ -1,4 +1,4 @@
-"""Every fault that can be drawn really happens, alone and with its effect, and the cluster survives it."""
+"""Every fault can happen, has its effect, and is survived by the cluster."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_power_losses_tear_and_reorder_what_a_slow_disk_had_not_synced() -> None
 SAFETY_MS = 5000.0
 
 
-def test_an_unharmed_cluster_elects_once_and_answers_everything() -> None:
+def test_cluster_without_faults_elects_once_and_serves_everything() -> None:
     timeline = Timeline()
     report = Simulation(1, SimulationOptions(safety_ms=SAFETY_MS), timeline).run()
     assert report.ok, str(report)

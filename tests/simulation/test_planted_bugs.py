@@ -32,5 +32,5 @@ def test_is_caught(name: str) -> None:
     assert catch.invariant == CAUGHT_AT_ONCE[name], catch.text
 
 
-def test_nothing_planted_is_nothing_caught() -> None:
+def test_no_violation_without_a_planted_bug() -> None:
     assert hunt(None, "", range(1, 4), lambda seed: None) is None

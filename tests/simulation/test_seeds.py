@@ -1,4 +1,4 @@
-"""Fresh seeds every day: whole clusters under faults, every invariant checked after every event.
+"""Fresh seeds every day: clusters under faults, with every invariant checked after every event.
 
 The first seed is QUORUMD_SEED, or made from the date, so that every run of a day is the same and every day is
 another. QUORUMD_SEEDS says how many. A failure prints how to see it again.
@@ -19,7 +19,7 @@ CHUNK = 10
 
 
 @pytest.mark.parametrize("first", range(FIRST, FIRST + COUNT, CHUNK))
-def test_fresh_seeds_keep_every_promise(first: int) -> None:
+def test_fresh_seeds_hold_every_invariant(first: int) -> None:
     reports = [Simulation(seed).run() for seed in range(first, first + CHUNK)]
     assert not [str(report) for report in reports if not report.ok]
     assert sum(report.counters["acknowledged writes"] for report in reports) > 0

@@ -1,4 +1,4 @@
-"""Voters that speak as stock Kafka controllers lead, are followed, and hand back."""
+"""Voters that behave like stock Kafka controllers lead, have followers, and hand leadership over."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from quorumd.simulator.simulation import Simulation
 from quorumd.simulator.workload import WorkloadOptions
 
 
-def test_the_lead_goes_round() -> None:
+def test_leadership_moves_between_stock_and_other_voters() -> None:
     counters: Counter[str] = Counter()
     for seed in range(1, 9):
         report = Simulation(seed, draw_options(seed, "stock voters")).run()
@@ -29,7 +29,7 @@ def test_a_leader_reads_with_no_voter_but_a_stock_one() -> None:
     assert report.counters["answered reads"] > 50
 
 
-def test_who_changes_voters_meets_no_stock_leader() -> None:
+def test_voter_changes_have_no_stock_leader() -> None:
     """AlterQuorum is private."""
     drawn = [draw_options(seed) for seed in range(200)]
     assert any(options.stock_voters for options in drawn)

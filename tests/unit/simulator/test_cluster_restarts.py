@@ -1,4 +1,4 @@
-"""What the next process on a machine must find, whatever became of the one before."""
+"""The log that the next process on a machine must find, however the previous one ended."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.simulator.simulated_cluster import elect, make_cluster, run
 NEVER_COMMITTED = encode_record(NoOpRecord(), 0)
 
 
-def test_a_process_that_ends_while_it_starts_leaves_what_it_was_to_find() -> None:
+def test_process_that_ends_during_its_start_keeps_the_expected_log() -> None:
     cluster = make_cluster(voters=1)
     machine = elect(cluster)
     cluster.kill(machine.node_id)
@@ -32,13 +32,13 @@ def test_a_process_that_ends_while_it_starts_leaves_what_it_was_to_find() -> Non
 
 @pytest.mark.parametrize("is_corrupted", [False, True])
 @pytest.mark.parametrize("is_killed", [False, True])
-def test_what_a_failed_sync_dropped_need_not_be_found(is_corrupted: bool, is_killed: bool) -> None:
-    """Whether the process hears of it or is killed first, and whatever else is wrong with the disk."""
+def test_data_dropped_by_a_failed_sync_is_not_expected(is_corrupted: bool, is_killed: bool) -> None:
+    """Whether or not the process learns of it, and whatever else is wrong with the disk."""
     assert sum(fails_to_sync(seed, is_corrupted, is_killed) for seed in range(1, 9)) > 0
 
 
 def fails_to_sync(seed: int, is_corrupted: bool, is_killed: bool) -> bool:
-    """Whether what was appended last is gone; the next process finds all that it must."""
+    """Return whether the last append is lost; the next process finds everything that it must."""
     cluster = make_cluster(voters=1, seed=seed)
     machine = elect(cluster)
     assert machine.node is not None

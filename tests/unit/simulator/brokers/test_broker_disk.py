@@ -1,4 +1,4 @@
-"""Brokers with several log directories: where replicas go, and what the controller is told."""
+"""Brokers with several log directories: placement of replicas, and reports to the controller."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ IDS = [KafkaUuid(bytes([number]) * 16) for number in (1, 2, 3)]
 PARTITIONS = [PartitionId(TOPIC, number) for number in range(6)]
 
 
-def test_new_logs_go_where_fewest_are() -> None:
+def test_new_log_goes_to_the_directory_with_the_fewest() -> None:
     disk = Disk(IDS)
     for where in PARTITIONS:
         disk.place(where)
@@ -25,7 +25,7 @@ def test_new_logs_go_where_fewest_are() -> None:
     assert disk.directory_of(PARTITIONS[1]) == IDS[1]
 
 
-def test_cordoned_directories_get_nothing_new_while_there_are_others() -> None:
+def test_cordoned_directories_get_no_new_logs_while_there_are_others() -> None:
     disk = Disk(IDS, knows_cordons=True)
     disk.cordoned = {0, 2}
     for where in PARTITIONS:
@@ -39,13 +39,13 @@ def test_cordoned_directories_get_nothing_new_while_there_are_others() -> None:
     assert disk.directory_of(PARTITIONS[0]) in IDS
 
 
-def test_brokers_that_know_no_cordons_say_nothing_of_them() -> None:
+def test_brokers_without_cordons_report_none() -> None:
     assert Disk(IDS).cordoned_ids is None
     assert not Disk(IDS).is_cordoned
     assert Disk(IDS, knows_cordons=True).cordoned_ids == []
 
 
-def test_lost_directories_come_back_empty_under_other_ids() -> None:
+def test_lost_directories_are_replaced_by_empty_ones_with_new_ids() -> None:
     disk = Disk(IDS[:1])
     disk.place(PARTITIONS[0])
     disk.logs[PARTITIONS[0]] = (DataLog(), 0)
@@ -54,7 +54,7 @@ def test_lost_directories_come_back_empty_under_other_ids() -> None:
     assert disk.directory_ids == IDS[1:]
 
 
-def test_the_controller_is_told_of_every_directory_that_it_has_wrong() -> None:
+def test_every_misplaced_replica_is_reported_to_the_controller() -> None:
     places = {PARTITIONS[0]: IDS[0], PARTITIONS[1]: IDS[1], PARTITIONS[2]: IDS[1]}
     places[other := PartitionId(OTHER_TOPIC, 0)] = IDS[1]
     known = dict.fromkeys(places, IDS[0])
@@ -66,10 +66,10 @@ def test_the_controller_is_told_of_every_directory_that_it_has_wrong() -> None:
     wrong = directories.misplaced_replicas(1, places.__getitem__, replicas)
     assert wrong == [PARTITIONS[1], PARTITIONS[2], other]
     request = directories.request_of(1, 7, places.__getitem__, [PARTITIONS[0], *wrong])
-    told = {
+    reported = {
         directory.id: {
             topic.topic_id: [each.partition_index for each in topic.partitions] for topic in directory.topics
         }
         for directory in request.directories
     }
-    assert told == {IDS[0]: {TOPIC: [0]}, IDS[1]: {TOPIC: [1, 2], OTHER_TOPIC: [0]}}
+    assert reported == {IDS[0]: {TOPIC: [0]}, IDS[1]: {TOPIC: [1, 2], OTHER_TOPIC: [0]}}

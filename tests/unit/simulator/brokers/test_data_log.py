@@ -1,4 +1,5 @@
-"""Logs and their epochs: where two logs differ, and where a follower cuts (cases of the replication description)."""
+"""Logs and their epochs: divergence of two logs and truncation of a follower (cases of the replication
+description)."""
 
 import pytest
 
@@ -24,7 +25,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_follower_is_told_where_its_log_leaves_the_leaders(name: str) -> None:
+def test_divergence_from_the_leaders_log(name: str) -> None:
     follows, leads, leader_epoch, diverging, end_offset = CASES[name]
     follower, leader = log_of(*follows), log_of(*leads, leads_in=leader_epoch)
     assert leader.divergence(follower.last_epoch, follower.end_offset) == diverging
@@ -34,7 +35,7 @@ def test_a_follower_is_told_where_its_log_leaves_the_leaders(name: str) -> None:
     assert follower.last_epoch == (follows[end_offset - 1] if end_offset else -1)
 
 
-def test_what_epochs_end_where() -> None:
+def test_ends_of_epochs() -> None:
     log = log_of(1, 1, 3, leads_in=5)
     assert [log.end_of(epoch) for epoch in (1, 2, 3, 4, 5)] == [(1, 2), (1, 2), (3, 3), (3, 3), (5, 3)]
     assert log.end_of(0) == EpochEnd(0, 0)
@@ -42,7 +43,7 @@ def test_what_epochs_end_where() -> None:
     assert DataLog().end_of(1) is None
 
 
-def test_cutting_forgets_epochs_and_what_was_flushed_of_them() -> None:
+def test_truncation_removes_epochs_and_flushed_records() -> None:
     log = log_of(1, 2, 2)
     log.flush()
     log.truncate(1)

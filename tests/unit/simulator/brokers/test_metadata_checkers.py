@@ -1,4 +1,4 @@
-"""What must hold of committed rows is broken by what breaks it, and by nothing that looks like it."""
+"""Checkers of the committed metadata report violations and accept similar valid changes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from tests.support.simulator.broker_views import (
 
 
 def registration(before: Broker | None, after: Broker) -> Registration:
-    """At the offset that is right for the first of an incarnation."""
+    """A registration at the offset that matches the epoch of a new incarnation."""
     return Registration(before, after, after.epoch)
 
 
-def test_all_promises_are_different_and_can_be_broken() -> None:
+def test_every_invariant_is_distinct_and_can_be_violated() -> None:
     checkers = all_checkers()
     assert (
         len({checker.invariant for checker in checkers})
@@ -52,8 +52,8 @@ def test_isr_and_elr() -> None:
     assert breaks(checker.batch_committed, without_elr, [WHERE])
 
 
-def test_the_last_in_sync_may_stay_where_the_elr_came_later() -> None:
-    """As long as nobody leads, and the ISR is that one."""
+def test_last_isr_member_may_stay_if_elr_was_enabled_later() -> None:
+    """Only while the partition is leaderless with that ISR."""
     checker, alone = metadata.FencedBrokersAreNotInSync(), row((1,), leader=NO_LEADER)
     view = view_with(alone, broker(1, is_fenced=True), broker(2))
     assert breaks(checker.batch_committed, view, [WHERE])
@@ -66,7 +66,7 @@ def test_the_last_in_sync_may_stay_where_the_elr_came_later() -> None:
 
 
 @pytest.mark.parametrize("as_tuple", [{"is_fenced": True}, {"in_controlled_shutdown": True}])
-def test_the_fenced(as_tuple: dict[str, bool]) -> None:
+def test_fenced_brokers(as_tuple: dict[str, bool]) -> None:
     checker = metadata.FencedBrokersAreNotInSync()
     gone = broker(2, **as_tuple)
     assert batch(checker, row((1, 2)), broker(1), gone)
@@ -115,7 +115,7 @@ def test_reassignments() -> None:
     assert batch(checker, row(replicas=()))
 
 
-def test_who_has_every_record_stays() -> None:
+def test_reassignment_keeps_in_sync_replicas() -> None:
     checker = metadata.ReassignmentsKeepInSyncReplicas()
     before = row((1, 4), replicas=(4, 1, 2), adding=(4,), original=(1, 2))
     assert step(checker, before, row((1,), replicas=(5, 1, 2), adding=(5,), original=(1, 2)))
@@ -152,7 +152,7 @@ def test_who_joins() -> None:
     assert not step(checker, row((1, 3)), row((1,), elr=(3,)))
 
 
-def test_who_ended_uncleanly() -> None:
+def test_brokers_after_an_unclean_shutdown() -> None:
     for partition, violation in (
         (row((1, 2)), True),
         (row((1,), elr=(2,)), True),
@@ -187,7 +187,7 @@ def test_new_incarnations() -> None:
     assert breaks(metadata.NewIncarnationsLeadNothing().registered, view_with(), unfenced)
 
 
-def test_who_is_added() -> None:
+def test_added_replicas() -> None:
     checker = metadata.AddedReplicasAreInSync()
     before = row((1,), replicas=(4, 1, 2), adding=(4,), removing=(2,), original=(1, 2))
     assert step(checker, before, row((1,), replicas=(4, 1)))
@@ -220,7 +220,7 @@ def test_broker_epochs() -> None:
 
 
 def test_epochs_of_brokers_are_offsets() -> None:
-    """A registration that is repeated has a record of its own, and the epoch of the first."""
+    """A repeated registration has its own record, with the epoch of the first one."""
     view, checker = view_with(), metadata.BrokerEpochsAreOffsets()
     first, second = broker(2, epoch=5), broker(2, epoch=8, incarnation=2)
     for before, after, offset, violation in (
@@ -234,7 +234,7 @@ def test_epochs_of_brokers_are_offsets() -> None:
         assert breaks(checker.registered, view, Registration(before, after, offset)) == violation
 
 
-def test_who_recovers() -> None:
+def test_recovering_leaders() -> None:
     checker = metadata.RecoveringLeaderIsOnlyIsrMember()
     assert batch(checker, row((1, 2), recovery=RECOVERING))
     assert not batch(checker, row((1,), recovery=RECOVERING))
@@ -255,7 +255,7 @@ def test_unclean_elections() -> None:
     assert step(checker, row((1, 3)), row((1, 3), 2))
 
 
-def test_who_led_last() -> None:
+def test_last_known_leaders() -> None:
     checker = metadata.LastKnownLeaderIsRecorded()
     assert not batch(checker, row((), NO_LEADER)), "nobody ever led"
     step(checker, row((1, 2)), row((2,), 2, elr=(1,)))

@@ -1,4 +1,4 @@
-"""A statistical promise is broken by what cannot be chance, and not by what can; cordons are kept."""
+"""The statistical invariant of placement reports only improbable streaks; cordons are respected."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def three_racks() -> ClusterView:
 
 
 def topics_until_broken(checker: FirstLeadersAreSpread, view: ClusterView, leaders: list[int]) -> int | None:
-    """How many topics with these leaders, one after the other, break the promise."""
+    """Count how many consecutive topics with these leaders violate the invariant."""
     for count, leader in enumerate(leaders, 1):
         change = PartitionChange(WHERE, None, row((leader,), leader), True, 1)
         if breaks(checker.partition_changed, view, change):
@@ -26,13 +26,13 @@ def topics_until_broken(checker: FirstLeadersAreSpread, view: ClusterView, leade
     return None
 
 
-def test_the_same_rack_again_and_again_is_no_chance() -> None:
+def test_long_streak_of_one_rack_is_reported() -> None:
     found = topics_until_broken(FirstLeadersAreSpread(), three_racks(), [1, 4] * 50)
     assert found is not None
     assert 20 < found < 40
 
 
-def test_other_changes_and_one_active_broker_say_nothing() -> None:
+def test_other_changes_and_a_single_active_broker_are_ignored() -> None:
     view, checker = three_racks(), FirstLeadersAreSpread()
     other = WHERE._replace(number=1)
     for _ in range(100):

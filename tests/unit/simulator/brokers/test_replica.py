@@ -1,4 +1,4 @@
-"""One replica of the model: what leaders and followers do, and above all what they must not do."""
+"""One replica of the model, as leader and follower."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ WHERE = PartitionId(KafkaUuid(bytes(15) + b"\x07"), 0)
 
 
 class Around:
-    """A broker that knows what it is told here, and notes what it is told."""
+    """A ReplicaContext with given metadata that records its callbacks."""
 
     def __init__(self) -> None:
         self.least = 2
@@ -64,8 +64,8 @@ def leader(isr: tuple[int, ...] = (1, 2), records: int = 0) -> tuple[Replica, Ar
 
 def fetch(replica: Replica, who: int, offset: int, epoch: int | None = None, **more: int) -> ErrorCode:
     last = replica.log.records[offset - 1].epoch if 0 < offset <= replica.log.end_offset else -1
-    asked = Fetch(who, epoch or who * 10, more.get("leader_epoch", replica.leader_epoch), offset, last)
-    return replica.serve(asked, 1.0).error
+    request = Fetch(who, epoch or who * 10, more.get("leader_epoch", replica.leader_epoch), offset, last)
+    return replica.serve(request, 1.0).error
 
 
 def test_a_write_is_acknowledged_when_all_in_sync_have_it() -> None:
@@ -84,7 +84,7 @@ def test_too_few_in_sync_refuse_a_write_without_a_trace() -> None:
     assert around.outcomes == [(7, Outcome.REFUSED)]
 
 
-def test_who_is_late_or_loses_leadership_cannot_tell() -> None:
+def test_write_is_unresolved_after_a_timeout_or_a_lost_leadership() -> None:
     replica, around = leader()
     replica.append(7, 100.0)
     replica.append(8, 200.0)
@@ -95,7 +95,7 @@ def test_who_is_late_or_loses_leadership_cannot_tell() -> None:
     assert replica.leadership is None
 
 
-def test_r14_the_high_watermark_waits_for_who_was_proposed() -> None:
+def test_r14_high_watermark_waits_for_proposed_members() -> None:
     replica, around = leader()
     fetch(replica, 3, 0)
     assert [proposal.members for proposal in around.proposals] == [(1, 2, 3)]
@@ -137,7 +137,7 @@ def test_r6_only_a_current_refusal_takes_a_proposal_back() -> None:
     assert replica.maximal_isr == (1, 2)
 
 
-def test_r12_a_row_that_is_known_already_says_nothing() -> None:
+def test_r12_known_partition_state_is_ignored() -> None:
     replica, around = leader()
     fetch(replica, 3, 0)
     for late in (5, 4):
@@ -147,7 +147,7 @@ def test_r12_a_row_that_is_known_already_says_nothing() -> None:
     assert (replica.isr, replica.maximal_isr) == ((1, 2, 3), (1, 2, 3))
 
 
-def test_an_answer_of_another_epoch_says_nothing() -> None:
+def test_response_of_another_epoch_is_ignored() -> None:
     replica, around = leader()
     fetch(replica, 3, 0)
     replica.proposal_completed(around.proposals[0], ErrorCode.NONE, Partition((), (1, 2, 3), 1, 2, 6))
@@ -155,7 +155,7 @@ def test_an_answer_of_another_epoch_says_nothing() -> None:
     assert (replica.isr, replica.maximal_isr) == ((1, 2), (1, 2, 3))
 
 
-def test_r2_who_is_proposed_is_who_fetched() -> None:
+def test_r2_proposal_names_the_incarnation_that_fetched() -> None:
     replica, around = leader()
     around.epochs[3] = 31
     assert fetch(replica, 3, 0, epoch=30) is ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -182,17 +182,17 @@ def test_r9_a_fenced_follower_fetches_and_is_not_proposed() -> None:
     assert around.proposals == []
 
 
-def test_r10_a_parked_fetch_does_not_count_again() -> None:
+def test_r10_delayed_fetch_does_not_count_again() -> None:
     replica, _ = leader()
     replica.append(7, 100.0)
-    asked = Fetch(2, 20, 1, 1, 1)
-    assert replica.serve(asked, 1.0, delayed=True).error is ErrorCode.NONE
+    request = Fetch(2, 20, 1, 1, 1)
+    assert replica.serve(request, 1.0, delayed=True).error is ErrorCode.NONE
     assert replica.high_watermark == 0
-    replica.serve(asked, 1.0)
+    replica.serve(request, 1.0)
     assert replica.high_watermark == 1
 
 
-def test_r11_what_was_fetched_before_an_epoch_is_forgotten_of_who_was_out() -> None:
+def test_r11_fetches_before_an_epoch_are_forgotten_for_replicas_out_of_sync() -> None:
     replica, around = leader(isr=(1, 2), records=4)
     around.barred.add(3)
     fetch(replica, 3, 4)
@@ -208,14 +208,14 @@ def test_r11_what_was_fetched_before_an_epoch_is_forgotten_of_who_was_out() -> N
 
 def test_r17_a_diverging_fetch_does_not_count() -> None:
     replica, around = leader(isr=(1,), records=2)
-    answer = replica.serve(Fetch(3, 30, 1, 4, 0), 1.0)
-    assert (answer.error, answer.diverging) == (ErrorCode.NONE, EpochEnd(0, 2))
+    result = replica.serve(Fetch(3, 30, 1, 4, 0), 1.0)
+    assert (result.error, result.diverging) == (ErrorCode.NONE, EpochEnd(0, 2))
     assert replica.leadership is not None
     assert replica.leadership.followers[3].end_offset == -1
     assert around.proposals == []
 
 
-def test_r20_who_joins_has_all_from_before_the_epoch() -> None:
+def test_r20_joining_replica_has_all_records_before_the_epoch() -> None:
     replica, around = leader(isr=(1, 2), records=1)
     assert replica.high_watermark == 0
     fetch(replica, 3, 0)
@@ -231,7 +231,7 @@ def test_r24_one_proposal_at_a_time() -> None:
     assert [proposal.members for proposal in around.proposals] == [(1, 2)]
 
 
-def test_who_lags_is_left_out_and_waited_for_until_that_is_committed() -> None:
+def test_lagging_follower_is_waited_for_until_its_removal_is_committed() -> None:
     replica, around = leader(isr=(1, 2, 3))
     replica.append(7, 100.0)
     fetch(replica, 2, 1)
@@ -243,14 +243,14 @@ def test_who_lags_is_left_out_and_waited_for_until_that_is_committed() -> None:
     assert replica.high_watermark == 0
 
 
-def test_a_proposal_that_cannot_be_sent_is_none() -> None:
+def test_proposal_that_cannot_be_sent_is_dropped() -> None:
     replica, around = leader()
     around.accepts = False
     fetch(replica, 3, 0)
     assert replica.maximal_isr == (1, 2)
 
 
-def test_strangers_and_other_epochs_are_sent_away() -> None:
+def test_fetches_of_strangers_and_other_epochs_are_refused() -> None:
     replica, _ = leader()
     assert fetch(replica, 4, 0) is ErrorCode.UNKNOWN_LEADER_EPOCH
     assert fetch(replica, 2, 0, leader_epoch=2) is ErrorCode.UNKNOWN_LEADER_EPOCH
@@ -266,39 +266,39 @@ def follower(*epochs: int) -> tuple[Replica, Around]:
     return replica, around
 
 
-def test_a_follower_takes_what_it_asked_for_and_no_more_of_the_high_watermark_than_it_has() -> None:
+def test_follower_appends_records_and_limits_the_high_watermark_to_its_log() -> None:
     serving, _ = leader()
     serving.apply(row(leader_epoch=3, partition_epoch=6), 0.0)
     serving.append(7, 100.0)
     replica, _ = follower()
-    asked = replica.next_fetch(20)
-    answer = serving.serve(asked, 1.0)
-    replica.fetched(asked, answer._replace(high_watermark=9))
+    request = replica.next_fetch(20)
+    result = serving.serve(request, 1.0)
+    replica.fetched(request, result._replace(high_watermark=9))
     assert (replica.log.records, replica.high_watermark) == ([Record(3, 7)], 1)
-    replica.fetched(asked, answer)
+    replica.fetched(request, result)
     assert replica.log.end_offset == 1
 
 
-def test_a_follower_cuts_what_the_leader_never_had() -> None:
+def test_follower_truncates_divergent_records() -> None:
     serving, _ = leader(records=2)
     serving.apply(row(leader_epoch=3, partition_epoch=6), 0.0)
     replica, around = follower(0, 0, 2, 2)
-    asked = replica.next_fetch(20)
-    replica.fetched(asked, serving.serve(asked, 1.0))
+    request = replica.next_fetch(20)
+    replica.fetched(request, serving.serve(request, 1.0))
     assert [record.epoch for record in replica.log.records] == [0, 0]
     assert [record.epoch for record in around.removed] == [2, 2]
 
 
-def test_an_answer_that_comes_after_the_epoch_says_nothing() -> None:
+def test_response_after_the_epoch_is_ignored() -> None:
     serving, _ = leader()
     serving.append(7, 100.0)
     replica, _ = follower()
-    asked = Fetch(2, 20, 1, 0, -1)
-    replica.fetched(asked, serving.serve(asked, 1.0))
+    request = Fetch(2, 20, 1, 0, -1)
+    replica.fetched(request, serving.serve(request, 1.0))
     assert replica.log.end_offset == 0
 
 
-def test_an_uncleanly_elected_leader_says_that_it_has_recovered() -> None:
+def test_uncleanly_elected_leader_reports_its_recovery() -> None:
     replica, around = leader(isr=(1,))
     replica.recovered()
     assert around.proposals[0].members == (1,)

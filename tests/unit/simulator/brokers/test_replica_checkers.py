@@ -1,4 +1,4 @@
-"""What must hold of replicas is broken by what breaks it, and by nothing that looks like it."""
+"""Checkers of replicas report violations and accept similar valid states."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_leaders_and_candidates_have_what_is_committed() -> None:
         assert not breaks(checker.partition_observed, view, WHERE)
 
 
-def test_who_is_not_up_is_not_looked_at() -> None:
+def test_stopped_brokers_are_ignored() -> None:
     view = view_with(row((1, 2)))
     commit(view, 1)
     host(view, 1, 0)
@@ -115,7 +115,7 @@ def test_consumers() -> None:
     assert breaks(checker.consumed, view, WHERE, 2, [Record(0, 4)])
 
 
-def test_nothing_acknowledged_is_lost() -> None:
+def test_acknowledged_records_survive() -> None:
     checker, view = replicas.AcknowledgedRecordsSurvive(), view_with(row())
     view.history(WHERE).acknowledged[7] = None
     view.brokers[3].logs = {WHERE: DataLog([Record(0, 7)])}
@@ -142,7 +142,7 @@ def test_followers() -> None:
     assert not breaks(checker.partition_observed, view, WHERE)
 
 
-def test_one_leader_an_epoch() -> None:
+def test_one_leader_per_epoch() -> None:
     checker, view = replicas.OneLeaderPerEpoch(), view_with(row())
     replica = host(view, 1, leads=True)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""What the controller may answer, and what must come to be in the end: each of it can be broken."""
+"""Checkers of the controller's responses and of liveness report violations."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ def test_of_proposals() -> None:
     checker, view = responses.ResponsesAreCommitted(), view_with(row((1, 2), partition_epoch=5))
     proposal = Proposal(WHERE, 0, 4, ((1, 10), (2, 20)))
 
-    def told(isr: tuple[int, ...], partition_epoch: int) -> bool:
-        answer = row(isr, partition_epoch=partition_epoch)
+    def is_reported(isr: tuple[int, ...], partition_epoch: int) -> bool:
+        partition = row(isr, partition_epoch=partition_epoch)
         look = checker.proposal_completed
-        return breaks(look, view, view.brokers[1], proposal, ErrorCode.NONE, answer)
+        return breaks(look, view, view.brokers[1], proposal, ErrorCode.NONE, partition)
 
-    assert not told((2, 1), 5)
-    assert not told((1, 3), 4)
-    assert told((1, 2), 6)
-    assert told((1, 3), 5)
+    assert not is_reported((2, 1), 5)
+    assert not is_reported((1, 3), 4)
+    assert is_reported((1, 2), 6)
+    assert is_reported((1, 3), 5)
 
 
 def test_of_brokers() -> None:
@@ -89,16 +89,16 @@ def test_of_metadata() -> None:
     checker.batch_committed(view, [])
     checker.partition_changed(view, PartitionChange(WHERE, None, row(), True, 1))
 
-    def told(*partitions: MetadataResponsePartition, broker_id: int = 1) -> bool:
-        answer = MetadataResponse(0, [MetadataResponseBroker(7), MetadataResponseBroker(broker_id)])
-        answer.topics.append(MetadataResponseTopic(0, NAME, TOPIC, False, list(partitions)))
-        return breaks(checker.metadata_received, view, answer)
+    def is_reported(*partitions: MetadataResponsePartition, broker_id: int = 1) -> bool:
+        response = MetadataResponse(0, [MetadataResponseBroker(7), MetadataResponseBroker(broker_id)])
+        response.topics.append(MetadataResponseTopic(0, NAME, TOPIC, False, list(partitions)))
+        return breaks(checker.metadata_received, view, response)
 
     committed = MetadataResponsePartition(0, 0, 1, 0, [1, 2, 3], [1, 2])
-    assert not told(committed)
-    assert told(committed, committed)
-    assert told(MetadataResponsePartition(0, 0, 1, 1, [1, 2, 3], [1, 2]))
-    assert told(committed, broker_id=2)
+    assert not is_reported(committed)
+    assert is_reported(committed, committed)
+    assert is_reported(MetadataResponsePartition(0, 0, 1, 1, [1, 2, 3], [1, 2]))
+    assert is_reported(committed, broker_id=2)
     assert breaks(checker.metadata_lost, view, 1)
 
 
@@ -106,10 +106,10 @@ def test_of_reassignments() -> None:
     checker, view = responses.ResponsesAreCommitted(), view_with(row())
     moving = OngoingPartitionReassignment(0, [1, 2, 3], [1], [3])
     listed = ListPartitionReassignmentsResponse(0, 0, None, [OngoingTopicReassignment(NAME, [moving])])
-    asked = ListPartitionReassignmentsRequest()
-    assert breaks(checker.admin_request_completed, view, asked, listed)
+    request = ListPartitionReassignmentsRequest()
+    assert breaks(checker.admin_request_completed, view, request, listed)
     checker.partition_changed(view, PartitionChange(WHERE, row(), row(adding=(1,), removing=(3,)), True, 1))
-    assert not breaks(checker.admin_request_completed, view, asked, listed)
+    assert not breaks(checker.admin_request_completed, view, request, listed)
 
 
 def test_live_brokers_keep_their_epoch() -> None:
@@ -122,7 +122,7 @@ def test_live_brokers_keep_their_epoch() -> None:
     assert not breaks(checker.heartbeat_completed, view, view.brokers[1], BrokerHeartbeatResponse())
 
 
-def test_who_may_go() -> None:
+def test_brokers_that_may_shut_down() -> None:
     checker = responses.ShutdownBrokersLeadNothing()
     go = BrokerHeartbeatResponse(0, 0, True, True, True)
     view = view_with(row())
@@ -135,8 +135,8 @@ def test_producer_ids() -> None:
     view.image._scalars["next producer id"] = 2000
 
     def given(start: int) -> bool:
-        answer = AllocateProducerIdsResponse(0, 0, start, 1000)
-        return breaks(checker.admin_request_completed, view, AllocateProducerIdsRequest(), answer)
+        response = AllocateProducerIdsResponse(0, 0, start, 1000)
+        return breaks(checker.admin_request_completed, view, AllocateProducerIdsRequest(), response)
 
     assert not given(0)
     assert given(999)
@@ -144,7 +144,7 @@ def test_producer_ids() -> None:
     assert given(2000)
 
 
-def test_who_is_heard_of() -> None:
+def test_live_brokers_are_not_fenced() -> None:
     checker, view = responses.LiveBrokersAreNotFenced(), view_with()
     view.now_ms, view.shortest_session_ms, view.leads_since[4] = 1000.0, 100.0, 0.0
     seen = view.brokers[1]
@@ -159,7 +159,7 @@ def test_who_is_heard_of() -> None:
     assert not breaks(checker.fenced, view, seen, 5)
 
 
-def test_pause_of_the_leader_is_no_silence_of_brokers() -> None:
+def test_pauses_of_the_leader_do_not_count() -> None:
     checker, view = responses.LiveBrokersAreNotFenced(), view_with()
     view.now_ms, view.shortest_session_ms, view.leads_since[4] = 1000.0, 100.0, 0.0
     seen = view.brokers[1]
@@ -191,19 +191,21 @@ def test_silent_broker_is_fenced_within_two_sessions() -> None:
     view.longest_session_ms = 100.0
     view.brokers[2].runs, view.brokers[2].ended_ms = False, 0.0
 
-    def answered(now_ms: float, epoch: int = 4) -> bool:
+    def is_reported(now_ms: float, epoch: int = 4) -> bool:
         view.now_ms, view.brokers[1].heartbeat_leader_epoch = now_ms, epoch
         return breaks(checker.heartbeat_completed, view, view.brokers[1], BrokerHeartbeatResponse())
 
-    assert [answered(each) for each in range(10, 210, 20)] == [False] * 10
-    assert answered(211.0)
-    assert not answered(220.0, epoch=5), "another leader begins with whole sessions"
-    assert [answered(each, 5) for each in (260.0, 300.0, 360.0, 450.0)] == [False] * 4, "it was silent itself"
+    assert [is_reported(each) for each in range(10, 210, 20)] == [False] * 10
+    assert is_reported(211.0)
+    assert not is_reported(220.0, epoch=5), "another leader begins with whole sessions"
+    assert [is_reported(each, 5) for each in (260.0, 300.0, 360.0, 450.0)] == [False] * 4, (
+        "it was silent itself"
+    )
     view.image.brokers[2] = broker(2, is_fenced=True)
-    assert not any(answered(each, 5) for each in range(460, 1000, 40))
+    assert not any(is_reported(each, 5) for each in range(460, 1000, 40))
 
 
-class TestWhatMustComeToBe:
+class TestLiveness:
     def whole(self) -> tuple[ClusterView, list[Replica]]:
         view = view_with(row((1, 2, 3)))
         records = commit(view, 2)
@@ -231,17 +233,17 @@ class TestWhatMustComeToBe:
         follows.known = row((1, 2, 3), partition_epoch=7)
         assert "broker 3 has Partition" in liveness.missing(view)
 
-    def test_producers_are_told(self) -> None:
+    def test_writes_have_outcomes(self) -> None:
         view, _ = self.whole()
         view.history(WHERE).waiting[5] = None
         assert "the writes [5] to orders-0" in liveness.missing(view)
 
-    def test_records_get_everywhere(self) -> None:
+    def test_records_are_replicated(self) -> None:
         view, (_, _, follows) = self.whole()
         follows.log.truncate(1)
         assert "broker 3 lacks committed records of orders-0" in liveness.missing(view)
 
-    def test_records_get_nowhere_from_nobody(self) -> None:
+    def test_leaderless_partitions_are_not_replicated(self) -> None:
         view, replicas = self.whole()
         replicas[2].log.truncate(1)
         alone = row((), NO_LEADER, last_known_elr=(9,))
@@ -251,7 +253,7 @@ class TestWhatMustComeToBe:
             replica.known = alone
         assert liveness.missing(view) == ""
 
-    def test_reassignments_end_and_everybody_joins(self) -> None:
+    def test_reassignments_complete_and_all_replicas_join(self) -> None:
         view, _ = self.whole()
         view.image.topics[TOPIC].partitions[0] = row((1, 2))
         assert "not all replicas of orders-0 are in sync" in liveness.missing(view)
@@ -259,7 +261,7 @@ class TestWhatMustComeToBe:
         view.image.index.update(WHERE, None, moving, [])
         assert "the reassignment of orders-0 does not complete" in liveness.missing(view)
 
-    def test_somebody_leads_if_anybody_ever_can(self) -> None:
+    def test_partition_with_an_electable_replica_has_a_leader(self) -> None:
         view, _ = self.whole()
         for partition, is_missing in (
             (row((), NO_LEADER, elr=(2,)), True),
@@ -270,15 +272,15 @@ class TestWhatMustComeToBe:
             assert ("orders-0 has no leader" in liveness.all_replicas_in_sync(view)) == is_missing
 
 
-def test_of_drains_that_stand_still() -> None:
+def test_drains_without_progress() -> None:
     draining = broker(1)._replace(in_controlled_shutdown=True)
-    answer = BrokerHeartbeatResponse(0, 0, True, False, False)
+    response = BrokerHeartbeatResponse(0, 0, True, False, False)
 
     def heartbeats(*rows: Partition | None, known: Broker = draining) -> bool:
         """Whether anything is wrong when these rows are committed before one heartbeat after the other."""
         checker = responses.ControlledShutdownProgresses()
         scenes = [view_with(each, known, broker(2)) for each in rows]
-        return [breaks(checker.heartbeat_completed, view, view.brokers[1], answer) for view in scenes][-1]
+        return [breaks(checker.heartbeat_completed, view, view.brokers[1], response) for view in scenes][-1]
 
     led, left, gone = row((1, 2)), row((1, 2), leader=2), row((2,), leader=2)
     assert heartbeats(led, led)
@@ -289,18 +291,18 @@ def test_of_drains_that_stand_still() -> None:
     assert not heartbeats(led)
 
 
-def test_the_way_back() -> None:
-    wanted, told = alter_partition_reassignments_request, alter_partition_reassignments_response
+def test_cancelled_reassignments() -> None:
+    wanted, wire = alter_partition_reassignments_request, alter_partition_reassignments_response
 
     def is_broken_by(target: list[int] | None, error: int, original: tuple[int, ...] = (1, 2)) -> bool:
         view = view_with(row((1,), replicas=(4, 1, 2), adding=(4,), original=original))
         topics = [wanted.ReassignableTopic(NAME, [wanted.ReassignablePartition(0, target)])]
         request = wanted.AlterPartitionReassignmentsRequest(1, True, topics)
-        partitions = [told.ReassignablePartitionResponse(0, error, None)]
-        answer = told.AlterPartitionReassignmentsResponse(
-            0, True, 0, None, [told.ReassignableTopicResponse(NAME, partitions)]
+        partitions = [wire.ReassignablePartitionResponse(0, error, None)]
+        response = wire.AlterPartitionReassignmentsResponse(
+            0, True, 0, None, [wire.ReassignableTopicResponse(NAME, partitions)]
         )
-        return breaks(responses.ReassignmentsCanBeReverted().admin_request_completed, view, request, answer)
+        return breaks(responses.ReassignmentsCanBeReverted().admin_request_completed, view, request, response)
 
     refused = int(ErrorCode.INVALID_REPLICA_ASSIGNMENT)
     assert is_broken_by([1, 2], refused)

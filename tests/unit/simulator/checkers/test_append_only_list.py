@@ -1,4 +1,4 @@
-"""The checker of append-only lists: right histories pass, each way to be wrong is found."""
+"""The checker of append-only lists accepts valid histories and reports every kind of error."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_impossible(history: list[Operation]) -> None:
 
 
 def by_trial(history: list[Operation]) -> bool:
-    """All orders, with every open call tried as one that never was: the definition, for short histories."""
+    """Try all orders, with every open call also omitted: the definition, for short histories."""
     open_calls = [each for each in history if each.returned_ms == inf]
     for chosen in range(1 << len(open_calls)):
         dropped = [each for at, each in enumerate(open_calls) if not chosen >> at & 1]
@@ -111,7 +111,7 @@ def test_agrees_with_trying_every_order() -> None:
     assert min(verdicts.values()) > 200, verdicts
 
 
-def test_many_concurrent_appends_are_judged_quickly() -> None:
+def test_many_concurrent_appends_are_checked_quickly() -> None:
     values = [f"v{number}" for number in range(400)]
     history = [append(value, number, number + 40) for number, value in enumerate(values)]
     history += [

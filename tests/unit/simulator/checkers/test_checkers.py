@@ -1,4 +1,4 @@
-"""Every checker fires on a history that breaks its promise, and is quiet on the nearest one that does not."""
+"""Every checker reports a history that violates its invariant, and accepts the nearest valid one."""
 
 from collections.abc import Mapping, Sequence
 from math import inf
@@ -63,12 +63,12 @@ def voter_keys(*ids: int) -> tuple[ReplicaKey, ...]:
 
 
 def fetched(ages: Mapping[int, float]) -> dict[ReplicaKey, float]:
-    """What a leader knows of voters without directory ids."""
+    """Return voters without directory ids, as a leader knows them."""
     return {ReplicaKey(node_id): age for node_id, age in ages.items()}
 
 
 def breaks(checker: Checker, *observations: Observation) -> bool:
-    """Whether the last of the observations breaks the promise; the ones before must not."""
+    """Whether the last observation violates the invariant; the earlier ones must not."""
     for observation in observations[:-1]:
         checker.observed(observation)
     try:
@@ -139,7 +139,7 @@ def test_an_epoch_that_decreases() -> None:
     )
 
 
-def test_an_epoch_that_nobody_campaigned_for() -> None:
+def test_epoch_without_a_candidate() -> None:
     candidate, follower = seen(1, 5, role="candidate"), seen(2, 5, role="follower")
     assert not breaks(OnlyCandidatesStartEpochs(), candidate, follower)
     assert not breaks(OnlyCandidatesStartEpochs(), candidate, seen(2, 6, role="resigned")), "after it led it"
@@ -163,7 +163,7 @@ def test_a_fetch_in_an_epoch_that_is_not_durable() -> None:
 
 
 FIRST, SECOND = KafkaUuid(bytes([1]) * 16), KafkaUuid(bytes([2]) * 16)
-"""Data folders that a node has one after the other."""
+"""Consecutive data folders of a node."""
 
 
 @pytest.mark.parametrize(("voter", "saved", "violation"), [
@@ -196,7 +196,7 @@ def test_the_vote_of_a_later_disk_counts_where_that_is_the_voter() -> None:
         assert breaks(checker, observation) is (voter == FIRST)
 
 
-def test_another_disk_begins_in_any_epoch_and_votes_anew() -> None:
+def test_new_disk_starts_in_any_epoch_and_may_vote_again() -> None:
     epochs, votes = EpochMonotonic(), OneVotePerEpoch()
     for checker in (epochs, votes):
         checker.moved(2, FIRST)
@@ -220,8 +220,8 @@ def test_a_leader_that_no_majority_fetches_from() -> None:
     silent = lonely(1000.0, {2: 300.0, 3: 400.0})
     assert breaks(LeaderHasMajority(), silent, lonely(1011.0, {2: 311.0, 3: 411.0}))
     assert not breaks(LeaderHasMajority(), silent, lonely(1009.0, {2: 309.0, 3: 409.0}))
-    for heard in (5.0, inf):
-        assert not breaks(LeaderHasMajority(), silent, lonely(1011.0, {2: heard, 3: 411.0}))
+    for last_fetch_ms in (5.0, inf):
+        assert not breaks(LeaderHasMajority(), silent, lonely(1011.0, {2: last_fetch_ms, 3: 411.0}))
     assert not breaks(LeaderHasMajority(), silent, seen(1, 5, now_ms=1011.0, role="resigned"))
 
 
@@ -240,7 +240,7 @@ def test_logs_that_do_not_match() -> None:
     assert breaks(LogMatching(), seen(1, 2, [first, second]), seen(2, 2, [batch(0, 2, "a"), second]))
 
 
-def test_a_batch_that_a_crash_took_before_anybody_else_had_it_never_was() -> None:
+def test_batch_lost_before_it_was_replicated_is_forgotten() -> None:
     first, lost, other = batch(0, 1), batch(1, 2, "lost"), batch(1, 2, "other")
     alone, copied = LogMatching(), LogMatching()
     for checker in (alone, copied):

@@ -54,7 +54,7 @@ def broker(highest: int) -> RegisterBrokerRecord:
     return RegisterBrokerRecord(7, features=[BrokerFeature(METADATA_VERSION, 7, highest)])
 
 
-def test_levels_that_an_operator_wants_are_in_order() -> None:
+def test_requested_levels_are_accepted() -> None:
     observed_log = ObservedLog(AT_25)
     number = observed_log.checker.requested({METADATA_VERSION: 30})
     observed_log.commit(AT_30)
@@ -64,29 +64,29 @@ def test_levels_that_an_operator_wants_are_in_order() -> None:
 
 
 @pytest.mark.parametrize("wanted", [{}, {METADATA_VERSION: 29}, {ELR_VERSION: 1}])
-def test_a_level_that_nobody_wants_is_told(wanted: dict[str, int]) -> None:
+def test_unrequested_level_is_reported(wanted: dict[str, int]) -> None:
     observed_log = ObservedLog(AT_25)
     observed_log.checker.requested(wanted)
     with pytest.raises(InvariantViolation, match="which no request asked for"):
         observed_log.commit(AT_30)
 
 
-def test_requests_under_way_may_be_carried_out_together() -> None:
+def test_pending_requests_may_be_combined() -> None:
     both = (AT_30, FeatureLevelRecord(ELR_VERSION, 1))
-    for answer in (None, ErrorCode.NOT_CONTROLLER, ErrorCode.INVALID_UPDATE_VERSION):
+    for code in (None, ErrorCode.NOT_CONTROLLER, ErrorCode.INVALID_UPDATE_VERSION):
         observed_log = ObservedLog(AT_25)
         first = observed_log.checker.requested({METADATA_VERSION: 30})
         observed_log.checker.requested({ELR_VERSION: 1})
-        if answer is not None:
-            observed_log.checker.responded(first, answer)
-        if answer is not ErrorCode.INVALID_UPDATE_VERSION:
+        if code is not None:
+            observed_log.checker.responded(first, code)
+        if code is not ErrorCode.INVALID_UPDATE_VERSION:
             observed_log.commit(*both)
             continue
         with pytest.raises(InvariantViolation, match="which no request asked for"):
             observed_log.commit(*both)
 
 
-def test_a_level_that_was_refused_is_not_wanted() -> None:
+def test_refused_level_counts_as_unrequested() -> None:
     observed_log = ObservedLog(AT_25)
     observed_log.checker.responded(
         observed_log.checker.requested({METADATA_VERSION: 30}), ErrorCode.INVALID_UPDATE_VERSION
@@ -103,21 +103,21 @@ def test_an_acknowledged_level_is_committed() -> None:
 
 
 @pytest.mark.parametrize("lower", [AT_22, AT_25])
-def test_a_downgrade_that_could_lose_records_is_told(lower: FeatureLevelRecord) -> None:
+def test_downgrade_that_could_lose_records_is_reported(lower: FeatureLevelRecord) -> None:
     observed_log = ObservedLog(AT_30)
     observed_log.checker.requested({METADATA_VERSION: lower.feature_level})
     with pytest.raises(InvariantViolation, match=f"from 30 down to {lower.feature_level}"):
         observed_log.commit(lower)
 
 
-def test_an_elr_that_no_record_can_hold_is_told() -> None:
+def test_elr_below_its_metadata_version_is_reported() -> None:
     observed_log = ObservedLog(AT_22)
     observed_log.checker.requested({ELR_VERSION: 1})
     with pytest.raises(InvariantViolation, match="leaves the ELR on"):
         observed_log.commit(FeatureLevelRecord(ELR_VERSION, 1))
 
 
-def test_a_record_above_the_level_is_told_in_the_log_and_in_a_snapshot() -> None:
+def test_record_above_the_level_is_reported_in_log_and_snapshot() -> None:
     row = PartitionRecord(0, KafkaUuid(bytes(16)), [1], [1], leader=1)
     observed_log = ObservedLog(AT_22)
     observed_log.commit(row, version=1)
@@ -129,7 +129,7 @@ def test_a_record_above_the_level_is_told_in_the_log_and_in_a_snapshot() -> None
         ObservedLog(AT_30).checker.snapshot_seen(1, OffsetAndEpoch(5, 1), snapshot)
 
 
-def test_a_broker_that_lacks_a_level_is_told() -> None:
+def test_broker_without_a_level_is_reported() -> None:
     observed_log = ObservedLog(AT_25, broker(27))
     observed_log.checker.requested({METADATA_VERSION: 30})
     with pytest.raises(InvariantViolation, match="broker 7 is registered"):
@@ -147,7 +147,7 @@ def test_seeds_draw_levels_of_all_kinds() -> None:
     assert 0 < sum(bool(features.levels) for features in usual) < 50
 
 
-def test_levels_change_amid_a_run_and_brokers_of_older_releases_follow() -> None:
+def test_levels_change_during_a_run_with_older_brokers() -> None:
     options = draw_options(1, "features")
     options = replace(options, features=replace(options.features, changes_ms=50.0), safety_ms=3000.0)
     report = Simulation(1, options).run()
@@ -156,7 +156,7 @@ def test_levels_change_amid_a_run_and_brokers_of_older_releases_follow() -> None
     assert report.counters["UpdateFeatures: INVALID_UPDATE_VERSION"] > 3
 
 
-def test_a_cluster_begins_as_it_was_formatted() -> None:
+def test_cluster_starts_with_its_formatted_levels() -> None:
     options = draw_options(1, "calm")
     levels = {METADATA_VERSION: 24, "group.version": 1}
     simulation = Simulation(1, replace(options, features=FeatureOptions(levels), safety_ms=1500.0))

@@ -1,4 +1,4 @@
-"""The oracle for records that quorumd keeps for others, and the leader that writes them."""
+"""The oracle for opaque records, and the leader that writes them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OTHER = encode_record(DelegationTokenRecord(token_id="u"), 0)
 
 
 def checker_of(*records: Message) -> KeptRecordsSurvive:
-    """Each of these records is a committed batch."""
+    """Commit each of these records as a batch."""
     committed = CommittedDataIsImmutable()
     frames = [encode_record(record, 0) for record in records]
     log = batches_in(b"".join(encode_batch(offset, 1, 0, [frame]) for offset, frame in enumerate(frames)))
@@ -64,7 +64,7 @@ def test_an_image_has_what_was_written_and_not_removed_below_its_offset() -> Non
 @pytest.mark.parametrize(
     "frames", [(), (TOKEN,), (TOKEN, OTHER), (encode_record(DelegationTokenRecord("x", token_id="u"), 0),)]
 )
-def test_an_image_that_lacks_or_has_more_is_told(frames: tuple[bytes, ...]) -> None:
+def test_image_with_missing_or_unexpected_records_is_reported(frames: tuple[bytes, ...]) -> None:
     with pytest.raises(
         InvariantViolation, match="records kept for others survive: at offset 4 the image of node 1"
     ):
@@ -81,7 +81,7 @@ def test_an_image_in_the_middle_of_a_batch_is_compared_at_its_end() -> None:
         checker.observed(image_at(2, TOKEN))
 
 
-def test_a_snapshot_without_them_is_told() -> None:
+def test_snapshot_without_them_is_reported() -> None:
     checker, snapshot = checker_of(*TWO_TOKENS), OffsetAndEpoch(3, 1)
     checker.snapshot_seen(2, snapshot, encode_batch(0, 1, 0, [encode_record(NoOpRecord(), 0), OTHER, TOKEN]))
     with pytest.raises(InvariantViolation, match=r"the snapshot .* of node 2 lacks .*token_id='u'"):

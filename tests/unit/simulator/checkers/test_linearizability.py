@@ -1,4 +1,4 @@
-"""The judge of histories, on histories whose verdict is known, and against a search without cleverness."""
+"""The linearizability check, on histories with known results, and compared with a naive search."""
 
 from itertools import permutations
 from math import inf
@@ -67,7 +67,7 @@ def test_refuses(name: str) -> None:
 
 
 def naive(history: list[Operation]) -> bool:
-    """Every order of every subset that has all operations which returned."""
+    """Try every order of every subset with all returned operations."""
     returned = [operation for operation in history if operation.returned_ms != inf]
     pending = [
         operation for operation in history if operation.returned_ms == inf and operation.kind == "write"
@@ -109,7 +109,7 @@ def test_agrees_with_the_naive_search_on_random_histories() -> None:
     assert min(verdicts.values()) > 200, "the histories were good for nothing"
 
 
-def test_a_long_history_with_many_open_writes_is_judged_quickly() -> None:
+def test_long_history_with_many_open_writes_is_checked_quickly() -> None:
     history: list[Operation] = []
     for at in range(400):
         history.append(write(f"open{at}", at, inf))

@@ -45,7 +45,7 @@ def data(offset: int, epoch: int, name: str = "a", value: str = "x") -> Batch:
 
 
 def leader(log: Sequence[Batch], new: int, high_watermark: int, now_ms: float = 0.0) -> Observation:
-    """Node 1 leads epoch 1; the last `new` batches of its log came since the last look."""
+    """Node 1 leads epoch 1; the last `new` batches of its log were appended since the last observation."""
     appended = list(log[len(log) - new :])
     return Observation(
         1, 1, 1, 1, True, high_watermark, log=log, appended=appended, now_ms=now_ms, fetch_timeout_ms=1000.0
@@ -115,7 +115,7 @@ def test_a_voter_record_that_was_cut_off_is_not_compared_with() -> None:
         ((1, 2, 3, 4), {2: 0.0, 3: 1200.0, 4: 1200.0}, False),
     ],
 )
-def test_who_stays_is_in_touch(after: tuple[int, ...], ages: dict[int, float], violation: bool) -> None:
+def test_remaining_voters_fetch(after: tuple[int, ...], ages: dict[int, float], violation: bool) -> None:
     log = [FIRST, data(1, 1), voters(2, 1, *after)]
     last = leader(log, 1, 2)
     last.last_fetches_ms_ago = {ReplicaKey(voter): age for voter, age in ages.items()}
@@ -123,7 +123,7 @@ def test_who_stays_is_in_touch(after: tuple[int, ...], ages: dict[int, float], v
 
 
 @pytest.mark.parametrize(("high_watermark", "violation"), [(2, False), (3, True)])
-def test_a_removed_leader_ends(high_watermark: int, violation: bool) -> None:
+def test_removed_leader_resigns(high_watermark: int, violation: bool) -> None:
     log = [FIRST, data(1, 1), voters(2, 1, 2, 3)]
     assert breaks(RemovedLeadersResign(), leader(log, 3, high_watermark)) is violation
 
@@ -132,7 +132,7 @@ def test_a_removed_leader_ends(high_watermark: int, violation: bool) -> None:
     ("role", "high_watermark", "violation"),
     [("candidate", 3, True), ("prospective", 3, True), ("follower", 3, False), ("candidate", 2, False)],
 )
-def test_a_removed_node_keeps_still(role: str, high_watermark: int, violation: bool) -> None:
+def test_removed_node_does_not_campaign(role: str, high_watermark: int, violation: bool) -> None:
     observation = leader([FIRST, data(1, 1), voters(2, 1, 2, 3)], 3, high_watermark)
     observation.is_leader, observation.role = False, role
     assert breaks(RemovedVotersDoNotCampaign(), observation) is violation
@@ -165,10 +165,10 @@ def test_new_voters_have_caught_up(held: int, at_ms: float, violation: bool) -> 
 class TestSnapshots:
     LOG = [FIRST, data(1, 1, "a", "old"), data(2, 1, "a", "new"), data(3, 1, "b", "x")]
 
-    def told(
+    def breaks(
         self, values: list[bytes], offset: int = 4, epoch: int = 1, ids: Sequence[int] = (1, 2, 3)
     ) -> bool:
-        """Whether a snapshot of these values, seen once all of LOG is committed, breaks the promise."""
+        """Whether a snapshot of these values, observed once all of LOG is committed, is a violation."""
         committed = CommittedDataIsImmutable()
         committed.observed(leader(self.LOG, 4, 4))
         disk = fresh_disk(1)
@@ -188,8 +188,8 @@ class TestSnapshots:
         return False
 
     def test_of_what_the_log_adds_up_to_is_sound(self) -> None:
-        assert not self.told([config("a", "new"), config("b", "x")])
-        assert not self.told([config("a", "new")], offset=3)
+        assert not self.breaks([config("a", "new"), config("b", "x")])
+        assert not self.breaks([config("a", "new")], offset=3)
 
     @pytest.mark.parametrize(
         "values",
@@ -197,11 +197,11 @@ class TestSnapshots:
         ids=["old", "less", "none"],
     )
     def test_of_anything_else_is_not(self, values: list[bytes]) -> None:
-        assert self.told(values)
+        assert self.breaks(values)
 
     def test_with_other_voters_is_not(self) -> None:
-        assert self.told([config("a", "new"), config("b", "x")], ids=(1, 2))
+        assert self.breaks([config("a", "new"), config("b", "x")], ids=(1, 2))
 
     @pytest.mark.parametrize(("offset", "epoch"), [(5, 1), (4, 2)])
     def test_that_ends_where_no_committed_batch_does_is_not(self, offset: int, epoch: int) -> None:
-        assert self.told([config("a", "new"), config("b", "x")], offset, epoch)
+        assert self.breaks([config("a", "new"), config("b", "x")], offset, epoch)

@@ -1,4 +1,4 @@
-"""Nodes that say they are ready, and what contradicts them."""
+"""Readiness reports of nodes, and observations that contradict them."""
 
 from dataclasses import replace
 

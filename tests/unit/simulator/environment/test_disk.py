@@ -1,4 +1,4 @@
-"""The simulated disk really forgets what was not synced, and never what was."""
+"""The simulated disk can lose unsynced data, and never loses synced data."""
 
 from collections.abc import Callable
 from errno import EIO, ENOSPC
@@ -36,7 +36,7 @@ def read_all(disk: SimulatedDisk, path: str) -> bytes | None:
 
 
 def outcomes_of_power_loss(prepare: Callable[[SimulatedDisk], None], path: str) -> set[bytes | None]:
-    """What `path` holds after a power loss, over many seeds."""
+    """Return the contents of `path` after a power loss, over many seeds."""
     outcomes = set()
     for seed in SEEDS:
         disk = make_disk(seed)
@@ -102,7 +102,7 @@ def test_a_synced_file_whose_name_was_not_synced_can_vanish() -> None:
     assert outcomes_of_power_loss(prepare, "/a") == {None, b"data"}
 
 
-def test_a_rename_without_directory_sync_can_vanish_but_never_half_happens() -> None:
+def test_rename_without_directory_sync_can_be_lost_but_is_atomic() -> None:
     def prepare(disk: SimulatedDisk) -> None:
         write_synced(disk, "/state", b"old")
         write_synced(disk, "/state.tmp", b"new")
@@ -343,7 +343,7 @@ def test_a_power_loss_counts_what_it_took() -> None:
     assert 0 < lost.overtaking_sectors < lost.lost_sectors
 
 
-def test_rotten_bits_are_read_wrong_until_somebody_restores_them() -> None:
+def test_corrupted_bits_are_read_until_they_are_restored() -> None:
     disk = make_disk(1)
     write_synced(disk, "/a", b"abcdef")
     disk.corrupt("/a", 2, 0b1)
@@ -372,7 +372,7 @@ def test_files_can_be_exchanged_and_copied() -> None:
     assert disk.contents() == {"/a": b"xbc"}
 
 
-def _write_and_tell(disk: Disk) -> str:
+def _write_and_report(disk: Disk) -> str:
     file = disk.open("apart", create=True)
     file.write_at(0, b"x")
     file.sync()
@@ -384,12 +384,12 @@ def _refuse(disk: Disk) -> None:
     raise ValueError("no")
 
 
-class TestApart:
+class TestSubprocess:
     def test_a_job_runs_on_the_same_files_after_a_while(self) -> None:
         disk = SimulatedDisk(heap := EventHeap(), Random(1))
         disk.mount(Process("node"))
         outcomes: list[object] = []
-        disk.run_in_subprocess(_write_and_tell, outcomes.append)
+        disk.run_in_subprocess(_write_and_report, outcomes.append)
         disk.run_in_subprocess(_refuse, lambda outcome: outcomes.append(type(outcome)))
         heap.step(JOB_START_MS[0] / 2)
         assert not disk.exists("apart")
@@ -402,7 +402,7 @@ class TestApart:
         disk = SimulatedDisk(heap := EventHeap(), Random(1))
         process = Process("node")
         disk.mount(process)
-        disk.run_in_subprocess(_write_and_tell, lambda outcome: pytest.fail("it is gone"))
+        disk.run_in_subprocess(_write_and_report, lambda outcome: pytest.fail("it is gone"))
         process.alive = False
         heap.step(10_000)
         assert not disk.exists("apart")
@@ -410,7 +410,7 @@ class TestApart:
     def test_a_power_loss_stops_it_at_one_of_its_calls(self) -> None:
         disk = SimulatedDisk(heap := EventHeap(), Random(1))
         disk.mount(Process("node"))
-        disk.run_in_subprocess(_write_and_tell, lambda outcome: pytest.fail("it is gone"))
+        disk.run_in_subprocess(_write_and_report, lambda outcome: pytest.fail("it is gone"))
         disk.lose_power_within(2)
         with pytest.raises(PowerLost):
             heap.step(10_000)

@@ -1,18 +1,18 @@
-"""Streams of randomness: independent of each other, and how far each was drawn can be compared."""
+"""Streams of randomness are independent, and their positions can be compared."""
 
 from __future__ import annotations
 
 from quorumd.simulator.environment.entropy import Streams
 
 
-def test_a_draw_in_one_stream_shifts_no_other() -> None:
+def test_draw_from_one_stream_does_not_affect_others() -> None:
     plain, drawn = Streams(1), Streams(1)
     drawn.stream("fault", 0).random()
     assert plain.stream("fault", 1).random() == drawn.stream("fault", 1).random()
     assert plain.stream("fault", 1).random() != plain.stream("fault", 2).random()
 
 
-def test_the_hash_of_draws_tells_how_many_there_were_and_from_which_stream() -> None:
+def test_hash_of_draws_covers_streams_and_positions() -> None:
     def hash_of(*names: str, draws: int = 1, seed: int = 1) -> str:
         streams = Streams(seed)
         opened = [streams.stream(name) for name in names]

@@ -13,7 +13,7 @@ def run_to_end(heap: EventHeap, until_ms: float = 1e9) -> None:
         pass
 
 
-def test_callbacks_come_by_deadline_and_then_in_the_order_they_were_asked_for() -> None:
+def test_callbacks_run_by_deadline_then_in_order_of_scheduling() -> None:
     heap = EventHeap()
     seen: list[str] = []
     for name, deadline in (("late", 5.0), ("first", 1.0), ("second", 1.0), ("at once", -3.0)):
@@ -34,7 +34,7 @@ def test_a_cancelled_callback_does_not_come() -> None:
     assert heap.events == 0
 
 
-def test_what_a_dead_process_asked_for_is_forgotten() -> None:
+def test_callbacks_of_an_ended_process_are_dropped() -> None:
     heap = EventHeap()
     process = Process("node", 1, 1)
     seen: list[int] = []
@@ -52,7 +52,7 @@ def trace_of(schedule: Callable[[EventHeap], object]) -> str:
     return heap.trace_hash()
 
 
-def test_the_trace_hash_tells_apart_time_kind_process_and_payload() -> None:
+def test_trace_hash_covers_time_kind_process_and_payload() -> None:
     def nothing() -> None:
         return None
 
@@ -103,7 +103,7 @@ def test_streams_of_one_seed_are_independent_and_repeatable() -> None:
     assert streams.stream("disk", 1).random() != Streams(8).stream("disk", 1).random()
 
 
-def test_entropy_keeps_the_promises_of_the_port() -> None:
+def test_entropy_implements_the_port() -> None:
     entropy = SimulatedEntropy(Streams(1).stream("node"))
     assert {entropy.randrange(3) for _ in range(100)} == {0, 1, 2}
     assert entropy.randrange(1) == 0
@@ -112,7 +112,7 @@ def test_entropy_keeps_the_promises_of_the_port() -> None:
     assert not any(str(uuid).startswith("-") for uuid in uuids)
 
 
-def test_what_is_due_for_a_busy_process_waits_and_keeps_its_order() -> None:
+def test_due_callbacks_of_a_busy_process_wait_in_order() -> None:
     heap = EventHeap()
     process = Process("node", 1, 1)
     seen: list[tuple[str, float]] = []
@@ -145,7 +145,7 @@ def test_callbacks_of_a_slow_process_queue_up() -> None:
     assert seen == [1.0, 3.0, 5.0, 9.0]
 
 
-def test_bytes_for_a_busy_process_that_dies_come_all_the_same() -> None:
+def test_bytes_for_a_busy_process_that_ends_still_arrive() -> None:
     heap = EventHeap()
     process = Process("node", 1, 1)
     process.busy_until_ms = 5.0
@@ -156,7 +156,7 @@ def test_bytes_for_a_busy_process_that_dies_come_all_the_same() -> None:
     assert seen == [5.0]
 
 
-def test_work_makes_its_process_later_and_nobody_else() -> None:
+def test_work_delays_only_its_own_process() -> None:
     heap, worker, other = EventHeap(), Process("worker"), Process("other")
     came: list[tuple[str, float]] = []
 

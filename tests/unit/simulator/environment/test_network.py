@@ -1,4 +1,4 @@
-"""The simulated network keeps TCP's promise and breaks everything else."""
+"""The simulated network guarantees what TCP does, and nothing else."""
 
 from random import Random
 
@@ -15,7 +15,7 @@ SEEDS = range(30)
 
 
 class End:
-    """A connection that writes down what happens to it."""
+    """A connection that records its callbacks."""
 
     def __init__(self, greeting: bytes = b"") -> None:
         self.greeting = greeting
@@ -98,7 +98,7 @@ def test_both_directions_work_and_a_close_is_orderly_after_all_bytes() -> None:
     assert hosts.network.links == {}
 
 
-def test_refused_where_the_machine_is_up_and_nobody_listens() -> None:
+def test_connection_without_a_listener_is_refused() -> None:
     hosts = TwoHosts()
     hosts.listener.close()
     near = hosts.connect()
@@ -106,7 +106,7 @@ def test_refused_where_the_machine_is_up_and_nobody_listens() -> None:
     assert near.closings == [("connection refused", True)]
 
 
-def test_silence_and_a_time_out_where_the_machine_has_no_power() -> None:
+def test_connection_to_a_machine_without_power_times_out() -> None:
     hosts = TwoHosts()
     hosts.server_process.alive = False
     hosts.network.process_ended(hosts.server_process, silently=True)
@@ -116,7 +116,7 @@ def test_silence_and_a_time_out_where_the_machine_has_no_power() -> None:
     assert near.closings == [("timed out", False)]
 
 
-def test_a_connection_over_a_blocked_way_times_out_or_comes_with_a_later_attempt() -> None:
+def test_connection_over_a_blocked_path_times_out_or_is_retried() -> None:
     for direction in (("a", "b"), ("b", "a")):
         hosts = TwoHosts()
         hosts.network.block(*direction)
@@ -168,7 +168,7 @@ def test_blocks_of_several_faults_add_up() -> None:
     assert hosts.network.is_reachable("a", "b")
 
 
-def test_a_killed_process_resets_its_connections_after_what_is_under_way() -> None:
+def test_killed_process_resets_its_connections_after_data_in_flight() -> None:
     hosts = TwoHosts()
     near = hosts.connect()
     hosts.run(1000.0)
@@ -183,7 +183,7 @@ def test_a_killed_process_resets_its_connections_after_what_is_under_way() -> No
     assert refused.closings == [("connection refused", True)]
 
 
-def test_a_power_loss_is_noticed_only_by_who_writes_after_the_machine_is_back() -> None:
+def test_power_loss_is_detected_by_a_write_after_the_restart() -> None:
     hosts = TwoHosts()
     near = hosts.connect()
     idle = hosts.connect()
@@ -200,7 +200,7 @@ def test_a_power_loss_is_noticed_only_by_who_writes_after_the_machine_is_back() 
     assert idle.closings == []
 
 
-def test_bytes_of_a_writer_that_is_gone_still_arrive_when_the_way_opens() -> None:
+def test_bytes_of_an_ended_writer_arrive_once_the_path_is_open() -> None:
     hosts = TwoHosts()
     near = hosts.connect()
     hosts.run(1000.0)
@@ -233,7 +233,7 @@ def test_a_reader_that_pauses_makes_the_writer_wait() -> None:
     assert len(far.data) == 10 * len(block)
 
 
-def test_a_broken_link_is_told_to_both_ends_once() -> None:
+def test_broken_link_is_reported_once_to_both_ends() -> None:
     hosts = TwoHosts()
     near = hosts.connect()
     hosts.run(1000.0)
@@ -252,7 +252,7 @@ def test_an_address_is_taken_once_and_port_0_takes_a_free_one() -> None:
     assert free.port not in (0, 9092)
 
 
-def test_a_dead_process_hears_nothing() -> None:
+def test_ended_process_receives_nothing() -> None:
     hosts = TwoHosts()
     near = hosts.connect(greeting=b"x")
     hosts.run(1000.0)

@@ -1,4 +1,4 @@
-"""What the tap makes of bytes on connections: which message it was, what was inside, what became of it."""
+"""The wire tap parses messages from connections, the requests inside, and their arrival."""
 
 from __future__ import annotations
 
@@ -27,35 +27,35 @@ from tests.support.node.virtual_time import VirtualTime
 
 
 class Server:
-    """Notes what it is asked; `answer` answers the oldest."""
+    """Records requests; `respond` responds to the oldest."""
 
     def __init__(self) -> None:
         self.protocol = ServerConnection(1 << 30, SPOKEN)
-        self.asked: list[Request] = []
+        self.pending: list[Request] = []
         self.transport: Transport
 
     def connected(self, transport: Transport) -> None:
         self.transport = transport
 
     def received(self, data: bytes) -> None:
-        self.asked += self.protocol.receive(data)
+        self.pending += self.protocol.receive(data)
 
     def closed(self, reason: str, refused: bool) -> None: ...
 
-    def answer(self, message: WireMessage) -> None:
-        self.protocol.respond(self.asked.pop(0), message)
+    def respond(self, message: WireMessage) -> None:
+        self.protocol.respond(self.pending.pop(0), message)
         self.transport.write(self.protocol.take_output())
 
 
 class Client(Server):
     def __init__(self) -> None:
         super().__init__()
-        self.asks = ClientConnection("test")
+        self.protocol_client = ClientConnection("test")
 
     def received(self, data: bytes) -> None: ...
 
-    def ask(self, message: WireMessage, version: int = 0) -> None:
-        self.transport.write(self.asks.request(message, version)[1])
+    def send(self, message: WireMessage, version: int = 0) -> None:
+        self.transport.write(self.protocol_client.request(message, version)[1])
 
 
 class TappedConnection:
@@ -77,7 +77,7 @@ class TappedConnection:
         self.time.pass_ms(duration_ms)
 
     def fates(self) -> list[str]:
-        """What became of each message once the run ends here."""
+        """Return the fate of each message if the run ends here."""
         self.tap.ended()
         return [
             "arrived" if message.arrived_ms is not None else "under way" if message.in_flight else "lost"
@@ -85,42 +85,42 @@ class TappedConnection:
         ]
 
 
-ASKED = request_wire.IncrementalAlterConfigsRequest(
+REQUEST = request_wire.IncrementalAlterConfigsRequest(
     [request_wire.AlterConfigsResource(32, "group", [request_wire.AlterableConfig("key", 0, "value")])]
 )
 
 
-def test_a_message_arrives_or_is_under_way_when_the_run_ends() -> None:
+def test_message_arrives_or_is_in_flight_when_the_run_ends() -> None:
     tapped = TappedConnection()
-    tapped.client.ask(ApiVersionsRequest())
+    tapped.client.send(ApiVersionsRequest())
     tapped.run(10.0)
-    tapped.client.ask(ApiVersionsRequest())
+    tapped.client.send(ApiVersionsRequest())
     assert tapped.fates() == ["arrived", "under way"]
 
 
-def test_what_waits_for_a_blocked_way_is_under_way() -> None:
+def test_message_waiting_for_a_blocked_path_is_in_flight() -> None:
     tapped = TappedConnection()
     tapped.network.block("a", "b")
-    tapped.client.ask(ApiVersionsRequest())
+    tapped.client.send(ApiVersionsRequest())
     tapped.run(10.0)
     assert tapped.fates() == ["under way"]
 
 
-def test_what_the_receiver_is_not_there_for_any_more_never_arrives() -> None:
+def test_message_to_an_ended_receiver_never_arrives() -> None:
     tapped = TappedConnection()
-    tapped.client.ask(ApiVersionsRequest())
+    tapped.client.send(ApiVersionsRequest())
     tapped.server_process.alive = False
     tapped.network.process_ended(tapped.server_process)
     assert tapped.fates() == ["lost"]
 
 
-def test_what_the_sender_took_with_it_never_arrives() -> None:
-    """What the network has taken from it comes all the same."""
+def test_unsent_message_of_an_ended_sender_never_arrives() -> None:
+    """Data that the network has accepted still arrives."""
     tapped = TappedConnection()
     tapped.network.block("a", "b")
-    tapped.client.ask(ApiVersionsRequest())
-    tapped.client.ask(EnvelopeRequest(bytes(WINDOW_BYTES)))
-    tapped.client.ask(ApiVersionsRequest())
+    tapped.client.send(ApiVersionsRequest())
+    tapped.client.send(EnvelopeRequest(bytes(WINDOW_BYTES)))
+    tapped.client.send(ApiVersionsRequest())
     tapped.run(10.0)
     assert tapped.fates() == ["under way", "under way", "under way"]
     tapped.client_process.alive = False
@@ -131,27 +131,27 @@ def test_what_the_sender_took_with_it_never_arrives() -> None:
     assert tapped.fates() == ["arrived", "arrived", "lost"]
 
 
-def test_an_envelope_is_told_with_what_is_inside() -> None:
+def test_envelope_is_shown_with_its_content() -> None:
     tapped = TappedConnection()
-    inside = read_request(tapped.client.asks.request(ASKED, 1)[1][4:], SPOKEN)
-    tapped.client.ask(EnvelopeRequest(inside.frame))
+    inside = read_request(tapped.client.protocol_client.request(REQUEST, 1)[1][4:], SPOKEN)
+    tapped.client.send(EnvelopeRequest(inside.frame))
     tapped.run(10.0)
     result = response_wire.AlterConfigsResourceResponse(41, None, 32, "group")
-    answer = response_wire.IncrementalAlterConfigsResponse(0, [result])
-    tapped.server.answer(EnvelopeResponse(encode_response(inside, answer)))
-    asked, answered = tapped.messages
-    assert asked.name == "EnvelopeRequest(IncrementalAlterConfigs)"
-    assert asked.facts == ["of group", "key key", "value value"]
-    assert answered.name == "EnvelopeResponse(IncrementalAlterConfigs)"
-    assert "error NOT_CONTROLLER (41)" in answered.facts
+    inner = response_wire.IncrementalAlterConfigsResponse(0, [result])
+    tapped.server.respond(EnvelopeResponse(encode_response(inside, inner)))
+    request, response = tapped.messages
+    assert request.name == "EnvelopeRequest(IncrementalAlterConfigs)"
+    assert request.facts == ["of group", "key key", "value value"]
+    assert response.name == "EnvelopeResponse(IncrementalAlterConfigs)"
+    assert "error NOT_CONTROLLER (41)" in response.facts
 
 
-def test_an_envelope_that_is_sent_back_unopened_has_its_own_error() -> None:
+def test_refused_envelope_has_its_own_error() -> None:
     tapped = TappedConnection()
-    inside = read_request(tapped.client.asks.request(ASKED, 1)[1][4:], SPOKEN)
-    tapped.client.ask(EnvelopeRequest(inside.frame))
+    inside = read_request(tapped.client.protocol_client.request(REQUEST, 1)[1][4:], SPOKEN)
+    tapped.client.send(EnvelopeRequest(inside.frame))
     tapped.run(10.0)
-    tapped.server.answer(EnvelopeResponse(None, 41))
+    tapped.server.respond(EnvelopeResponse(None, 41))
     assert (tapped.messages[1].name, tapped.messages[1].facts) == (
         "EnvelopeResponse",
         ["error NOT_CONTROLLER (41)"],
@@ -160,7 +160,7 @@ def test_an_envelope_that_is_sent_back_unopened_has_its_own_error() -> None:
 
 def test_an_envelope_without_a_request_inside_is_an_envelope() -> None:
     tapped = TappedConnection()
-    tapped.client.ask(EnvelopeRequest(b"no request"))
+    tapped.client.send(EnvelopeRequest(b"no request"))
     tapped.run(10.0)
-    tapped.server.answer(EnvelopeResponse(None, 35))
+    tapped.server.respond(EnvelopeResponse(None, 35))
     assert [message.name for message in tapped.messages] == ["EnvelopeRequest", "EnvelopeResponse"]

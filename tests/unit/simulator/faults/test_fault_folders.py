@@ -1,4 +1,4 @@
-"""Data folders that are lost, damaged and mixed up: what is allowed to happen, and what nodes must do then."""
+"""Data folders that are lost, corrupted and confused: when that is possible, and how nodes must react."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.simulator.simulated_cluster import elect, leader_of, make_clu
 
 
 def settled(voters: int = 3, observers: int = 0) -> Cluster:
-    """A cluster whose voters are committed with their directory ids."""
+    """Run a cluster until its voters are committed with their directory ids."""
     cluster = make_cluster(voters, observers)
     elect(cluster)
     run(cluster, 3000.0)
@@ -130,7 +130,7 @@ def test_another_cluster_id_happens_in_both_ways() -> None:
     assert refused > 0
 
 
-def test_a_node_that_starts_with_what_is_not_its_own_is_told() -> None:
+def test_node_that_starts_with_a_wrong_folder_is_reported() -> None:
     cluster = settled(1)
     machine = cluster.machines[1]
     cluster.kill(1)
@@ -154,7 +154,7 @@ def test_repair_ends_mistakes_and_restores_files() -> None:
     assert not cluster.machines[2].disk.is_corrupted
 
 
-def test_repair_leaves_what_is_rotten_to_the_process_that_has_not_noticed_it() -> None:
+def test_repair_leaves_undetected_corruption_to_the_running_process() -> None:
     cluster = settled(3)
     machine = cluster.machines[2]
     machine.disk.corrupt(f"{data_folders.DATA_FOLDER}/meta.properties", 0, 1)
@@ -168,7 +168,7 @@ def test_repair_leaves_what_is_rotten_to_the_process_that_has_not_noticed_it() -
     assert machine.node is not None
 
 
-def test_a_machine_that_is_off_for_good_makes_up_for_no_folder() -> None:
+def test_retired_machine_does_not_count_as_a_healthy_voter() -> None:
     cluster = settled(3)
     assert data_folders.is_dispensable(cluster, cluster.machines[1])
     cluster.retire(3)

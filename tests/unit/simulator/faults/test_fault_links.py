@@ -1,4 +1,4 @@
-"""Faults between machines have the effect that they say."""
+"""Network faults have their effects."""
 
 from collections.abc import Callable
 from functools import partial
@@ -10,7 +10,7 @@ from quorumd.simulator.faults.links import DelayedConnection, Replay, ReplayedCo
 from tests.support.simulator.simulated_cluster import elect, make_cluster, run
 
 
-def test_in_a_ring_everybody_reaches_two_neighbours_or_only_the_next() -> None:
+def test_machines_in_a_ring_reach_two_neighbours_or_only_the_next() -> None:
     reached_by_one = set()
     for seed in range(20):
         cluster = make_cluster(voters=5)
@@ -26,7 +26,7 @@ def test_in_a_ring_everybody_reaches_two_neighbours_or_only_the_next() -> None:
     assert reached_by_one == {1, 2}
 
 
-def test_three_machines_are_no_ring() -> None:
+def test_ring_needs_four_machines() -> None:
     assert not RingPartition().available(make_cluster(voters=3))
     assert RingPartition().available(make_cluster(voters=3, observers=1))
 
@@ -48,7 +48,7 @@ def test_a_delayed_connection_is_late_both_ways_for_as_long_as_it_lives() -> Non
     assert all(side.stream.delay_ms == 0.0 for side in cluster.network.sides())
 
 
-def test_what_is_replayed_comes_again_late_over_another_connection() -> None:
+def test_replayed_requests_arrive_again_over_another_connection() -> None:
     delays = []
     for seed in range(8):
         cluster = make_cluster(voters=3)
@@ -65,7 +65,7 @@ def is_replaying(cluster: Cluster) -> bool:
 
 
 class Listening:
-    """A connection that tells when something came."""
+    """A connection that records times of arrivals."""
 
     def __init__(self, came: Callable[[], None]) -> None:
         self._came = came

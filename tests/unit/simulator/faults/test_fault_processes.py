@@ -1,4 +1,4 @@
-"""Processes that get no time, and clocks that jump."""
+"""Processes without processor time, and clocks that jump."""
 
 from random import Random
 
@@ -13,7 +13,7 @@ def pause(machine: Machine, until_ms: float) -> None:
     machine.process.busy_until_ms = until_ms
 
 
-def test_a_paused_leader_is_replaced_and_finds_out_when_it_goes_on() -> None:
+def test_paused_leader_is_replaced_and_learns_it_when_resumed() -> None:
     cluster = make_cluster(voters=3)
     old = elect(cluster)
     assert old.node is not None
@@ -67,7 +67,7 @@ def test_a_slow_process_takes_long_for_a_while() -> None:
     assert machine.process.callback_ms == 0.0
 
 
-def test_a_wall_clock_jumps_both_ways_while_the_monotonic_one_runs_on() -> None:
+def test_wall_clock_jumps_both_ways_and_the_monotonic_one_does_not() -> None:
     cluster = make_cluster(voters=1)
     machine = elect(cluster)
     assert machine.node is not None

@@ -1,4 +1,4 @@
-"""What operators copy to a machine is there, and not durable."""
+"""Files that operators copy to a machine exist, but are not durable."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from quorumd.simulator.inspection.log_mirror import DurableLog, batches_in
 PARTITION = partition_folder(DATA_FOLDER)
 
 
-def test_what_somebody_puts_there_is_not_durable() -> None:
+def test_copied_file_is_not_durable() -> None:
     lost = set()
     for seed in range(30):
         disk = SimulatedDisk(EventHeap(), Random(seed))

@@ -1,4 +1,4 @@
-"""Checkers are asked after every event that changed what they look at, and only then."""
+"""Checkers run after every event that changed what they observe, and only then."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OPTIONS = SimulationOptions(
 
 
 class Reading:
-    """An Observation that notes what is read of it."""
+    """An Observation that records which fields are read."""
 
     def __init__(self, seen: Observation, note: Callable[[str], None]) -> None:
         self._seen = seen
@@ -55,12 +55,12 @@ def inspector_of(simulation: Simulation) -> Inspector:
     return simulation._inspector
 
 
-def test_every_part_of_an_observation_is_told_of() -> None:
+def test_every_field_of_an_observation_is_observed() -> None:
     assert set(PART_OF) | set(ALWAYS) == set(Observation.__slots__)
     assert sum(PARTS) == EVERYTHING
 
 
-def test_checkers_read_nothing_whose_changes_they_are_not_told() -> None:
+def test_checkers_read_only_fields_of_their_aspects() -> None:
     simulation = Simulation(1, OPTIONS)
     read: defaultdict[str, set[str]] = defaultdict(set)
     aspects = {}
@@ -68,8 +68,8 @@ def test_checkers_read_nothing_whose_changes_they_are_not_told() -> None:
         name = type(checker).__name__
         aspects[name] = checker.aspects
 
-        def observed(seen: Observation, ask=checker.observed, note=read[name].add) -> None:  # type: ignore[no-untyped-def] # what the loop has
-            ask(Reading(seen, note))
+        def observed(seen: Observation, check=checker.observed, note=read[name].add) -> None:  # type: ignore[no-untyped-def] # what the loop has
+            check(Reading(seen, note))
 
         checker.observed = observed  # type: ignore[method-assign] # to read along
     assert simulation.run().ok
@@ -77,15 +77,15 @@ def test_checkers_read_nothing_whose_changes_they_are_not_told() -> None:
         *read.values()
     )
     for name, attributes in read.items():
-        not_told = [each for each in attributes if not PART_OF.get(each, EVERYTHING) & aspects[name]]
-        assert not_told == [], f"{name} would not be asked again when that changes"
+        missing = [each for each in attributes if not PART_OF.get(each, EVERYTHING) & aspects[name]]
+        assert missing == [], f"{name} would not run again when that changes"
 
 
 def test_no_change_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After every event of a node all that checkers were told of it is what it is."""
+    """After every event the last observation of a node equals its state."""
     simulation = Simulation(2, OPTIONS)
     inspector = inspector_of(simulation)
-    told: dict[tuple[int, int], dict[str, object]] = {}
+    known: dict[tuple[int, int], dict[str, object]] = {}
     looks, events = 0, 0
     for checker in inspector.checkers[:1]:
         checker.aspects = EVERYTHING
@@ -93,7 +93,7 @@ def test_no_change_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
         def observed(seen: Observation) -> None:
             nonlocal looks
             looks += 1
-            told[seen.node_id, seen.incarnation] = {
+            known[seen.node_id, seen.incarnation] = {
                 "epoch": seen.epoch,
                 "leader_id": seen.leader_id,
                 "role": seen.role,
@@ -111,7 +111,7 @@ def test_no_change_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
         nonlocal events
         look(machine, now_ms)
         node, engine = machine.node, machine.node.engine
-        last = told[machine.node_id, machine.incarnation]
+        last = known[machine.node_id, machine.incarnation]
         events += 1
         assert last["epoch"] == engine.epoch
         assert last["leader_id"] == engine.leader_id
@@ -147,7 +147,7 @@ def write(disk: SimulatedDisk, path: str, data: bytes) -> None:
     file.sync()
 
 
-def test_small_files_are_news_once_they_are_durable_with_something_new(disk: SimulatedDisk) -> None:
+def test_small_files_are_reported_once_new_content_is_durable(disk: SimulatedDisk) -> None:
     news: list[bytes] = []
     files = DurableFiles(disk, {"/a": news.append})
     disk.after_sync = files.synced
@@ -173,7 +173,7 @@ def test_small_files_are_news_once_they_are_durable_with_something_new(disk: Sim
     assert news == [b"one", b"two", b"two"]
 
 
-def test_a_small_file_that_a_crash_made_durable_is_news_with_the_next_sync(disk: SimulatedDisk) -> None:
+def test_small_file_made_durable_by_a_crash_is_reported_with_the_next_sync(disk: SimulatedDisk) -> None:
     for seed in range(20):
         disk = SimulatedDisk(EventHeap(), Random(seed))
         disk.mount(Process("node", 1, 1))

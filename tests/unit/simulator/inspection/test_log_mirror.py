@@ -1,4 +1,5 @@
-"""The checkers' copies of logs, also of those that begin with a snapshot: it counts as the batches it stands for."""
+"""The checkers' copies of logs, including logs that start with a snapshot, which counts as the batches it
+replaces."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def put_snapshot(disk: SimulatedDisk, log: SegmentedLog, snapshot: OffsetAndEpoc
 
 
 class TestMirror:
-    def test_of_a_log_that_was_cut_at_its_beginning_is_still_of_all(self) -> None:
+    def test_mirror_of_a_log_without_its_start_is_complete(self) -> None:
         disk, log, batches = filled()
         mirror = LogMirror()
         mirror.refresh(log.read)
@@ -39,7 +40,7 @@ class TestMirror:
         assert (change.removed, change.appended) == ([], [])
         assert mirror.batches == batches
 
-    def test_of_a_new_process_begins_with_what_the_snapshot_stands_for(self) -> None:
+    def test_mirror_of_a_new_process_starts_with_the_snapshotted_batches(self) -> None:
         disk, log, batches = filled()
         put_snapshot(disk, log)
         log.delete_before(SNAPSHOT)
@@ -48,8 +49,8 @@ class TestMirror:
         assert mirror.batches == change.appended == batches
 
     @pytest.mark.parametrize("records", [12, 19])
-    def test_of_a_log_begun_anew_loses_what_others_did_not_commit(self, records: int) -> None:
-        """Whether it was shorter than the snapshot or longer."""
+    def test_mirror_of_a_restarted_log_drops_uncommitted_batches(self, records: int) -> None:
+        """With a log shorter than the snapshot, and a longer one."""
         disk, log, batches = filled(records)
         mirror = LogMirror()
         mirror.refresh(log.read)
@@ -63,7 +64,7 @@ class TestMirror:
         assert list(change.appended) == committed[10:18]
         assert mirror.batches == committed[:18]
 
-    def test_a_log_that_begins_where_nothing_committed_ends_is_told(self) -> None:
+    def test_log_start_without_a_committed_batch_end_is_reported(self) -> None:
         disk, log, batches = filled()
         put_snapshot(disk, log)
         log.delete_before(SNAPSHOT)
@@ -81,7 +82,7 @@ class TestDurable:
         assert durable.holds(batches) == 30
         assert DurableLog(disk, "log").holds(batches) == 30
 
-    def test_what_is_not_synced_behind_it_is_not(self) -> None:
+    def test_unsynced_batches_after_a_snapshot_are_not_durable(self) -> None:
         disk, log, batches = filled()
         put_snapshot(disk, log)
         log.delete_before(SNAPSHOT)
@@ -91,7 +92,7 @@ class TestDurable:
         log.begin_flush()()
         assert durable.holds(more) == 32
 
-    def test_a_log_begun_anew_holds_the_snapshot_and_what_comes_behind_it(self) -> None:
+    def test_restarted_log_has_the_snapshot_and_later_batches(self) -> None:
         disk, log, batches = filled()
         durable = DurableLog(disk, "log")
         put_snapshot(disk, log, OffsetAndEpoch(20, 2))
@@ -109,6 +110,6 @@ class TestDurable:
         assert DurableLog(disk, "log").holds(batches) == 0
 
 
-def test_how_many_batches_end_at_or_below_an_offset() -> None:
+def test_batches_below_an_offset() -> None:
     _, _, batches = filled(3)
     assert [batches_below(batches, offset) for offset in range(5)] == [0, 1, 2, 3, 3]

@@ -1,4 +1,4 @@
-"""What must come soon in a whole cluster: it does, and it is noticed where it does not."""
+"""A recovered cluster meets its conditions quickly, and violations are reported."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def change(cluster: Cluster, seed: int) -> LastVoterChange:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_any_voters_can_be_had(seed: int) -> None:
+def test_voters_can_be_changed(seed: int) -> None:
     cluster = settled(2, 2)
     change(cluster, seed).require()
 
@@ -54,24 +54,24 @@ def look_at_idle_log(cluster: Cluster, interval_ms: float) -> None:
     )
 
 
-def test_an_idle_log_that_grows_is_as_it_should_be() -> None:
+def test_growing_idle_log_is_accepted() -> None:
     look_at_idle_log(settled(3, idle_interval_ms=100.0), 100.0)
 
 
 @pytest.mark.parametrize("written_each_ms", [0.0, 10.0])
-def test_an_idle_log_that_stands_still_or_grows_fast_is_noticed(written_each_ms: float) -> None:
+def test_idle_log_that_does_not_grow_or_grows_fast_is_reported(written_each_ms: float) -> None:
     with pytest.raises(InvariantViolation, match="it grew by"):
         look_at_idle_log(settled(3, idle_interval_ms=written_each_ms), 100.0)
 
 
-def test_nodes_that_nobody_finds_are_noticed() -> None:
+def test_unreachable_target_voters_are_reported() -> None:
     cluster = settled(1)
     cluster.machines[2] = cluster.machines[1]
     with pytest.raises(InvariantViolation, match=r"are not the voters .* INVALID_REQUEST The addresses"):
         change(cluster, TAKES_BOTH).require()
 
 
-def test_a_former_leader_that_finds_nobody_is_noticed() -> None:
+def test_former_leader_without_its_successor_is_reported() -> None:
     cluster = settled(3)
     former = leader_of(cluster)
     assert former is not None
@@ -93,7 +93,7 @@ def partition_observed(handover: Handover) -> bool:
     return False
 
 
-def test_a_checkpoint_that_is_missing_is_noticed() -> None:
+def test_missing_checkpoint_is_reported() -> None:
     cluster = settled(1)
     machine = cluster.machines[1]
     HighWatermarkCheckpoint(machine.disk, DATA_FOLDER).save(7)

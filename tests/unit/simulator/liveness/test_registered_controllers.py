@@ -47,7 +47,7 @@ def test_a_controller_that_is_gone_is_unregistered(metadata_version: int) -> Non
     require_recorded(cluster)
 
 
-def test_one_that_stays_is_noticed() -> None:
+def test_controller_that_stays_registered_is_reported() -> None:
     cluster = registered_cluster(UNREGISTER_SINCE)
     leader = elect(cluster)
     gone = next(node_id for node_id in cluster.machines if node_id != leader.node_id)
@@ -57,7 +57,7 @@ def test_one_that_stays_is_noticed() -> None:
         last_unregistrations(cluster).require()
 
 
-def test_an_image_that_has_what_no_record_says_is_noticed() -> None:
+def test_image_that_differs_from_its_records_is_reported() -> None:
     cluster = registered_cluster(UNREGISTER_SINCE)
     node = cluster.machines[2].node
     assert node is not None

@@ -1,4 +1,4 @@
-"""When a leader must be there once nothing goes wrong any more."""
+"""The deadline for a stable leader once faults have ended."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.support.simulator.simulated_cluster import elect, leader_of, make_clu
 PAUSE_MS = 60_000.0
 
 
-def test_a_majority_that_is_paused_has_as_long_from_when_it_wakes_up() -> None:
+def test_deadline_of_a_paused_majority_starts_when_it_resumes() -> None:
     cluster = make_cluster(voters=3)
     run(cluster, 1.0)
     options = cluster.options
@@ -37,7 +37,7 @@ def test_a_majority_that_is_paused_has_as_long_from_when_it_wakes_up() -> None:
 
 
 def replace_leader(cluster: Cluster, calm: StableLeadership) -> None:
-    """Cut the leader off until another one leads, and tell `calm` of all that."""
+    """Isolate the leader until another one leads, observed by `calm`."""
     first = leader_of(cluster)
     assert first is not None
     calm.look()
@@ -52,7 +52,7 @@ def replace_leader(cluster: Cluster, calm: StableLeadership) -> None:
     calm.look()
 
 
-def test_a_leader_that_loses_followers_amid_the_calm_should_have_stayed() -> None:
+def test_leader_replaced_without_faults_is_reported() -> None:
     cluster = make_cluster(voters=3)
     calm = StableLeadership(cluster, [1, 2, 3])
     elect(cluster)
@@ -62,8 +62,8 @@ def test_a_leader_that_loses_followers_amid_the_calm_should_have_stayed() -> Non
         replace_leader(cluster, calm)
 
 
-def test_a_leader_may_lose_followers_whose_connections_hang_since_before_the_calm() -> None:
-    """It took office right after the last fault, and resigned before they gave their requests up."""
+def test_leader_may_be_replaced_after_connections_that_hang_since_a_fault() -> None:
+    """It was elected right after the last fault, and resigned before their requests timed out."""
     cluster = make_cluster(voters=3)
     calm = StableLeadership(cluster, [1, 2, 3])
     first = elect(cluster)

@@ -1,4 +1,4 @@
-"""What seeds draw: everything there is, each time in another mix."""
+"""Seeds draw every fault and option, in different mixes."""
 
 from collections import Counter
 
@@ -43,7 +43,7 @@ def test_the_default_draws_every_kind_of_controller_work() -> None:
     assert {options.brokers.log_directories for options in drawn if options.brokers.count} == {1, 2, 3}
 
 
-def test_how_probable_things_are_is_drawn_too() -> None:
+def test_probabilities_are_drawn() -> None:
     drawn = [draw_options(seed) for seed in SEEDS]
     kinds = Counter(len(options.faults) for options in drawn)
     assert min(kinds) <= 2
@@ -74,7 +74,7 @@ def test_a_profile_draws_only_its_faults(name: str) -> None:
     assert drawn == set(profile.faults) | of_brokers
 
 
-def test_the_worst_moments_have_profiles() -> None:
+def test_severe_faults_have_profiles() -> None:
     assert {name for profile in PROFILES.values() for name in profile.faults} >= set(RARE_FAULT_NAMES)
 
 
@@ -101,7 +101,7 @@ def test_a_seed_of_every_profile_holds(name: str) -> None:
     assert report.options.profile == name
 
 
-def test_a_report_says_which_profile_repeats_it() -> None:
+def test_report_names_the_profile_that_reproduces_it() -> None:
     def line(profile: str) -> str:
         return Report(5, draw_options(5, profile), "", 0.0, 0).reproduce
 

@@ -1,4 +1,4 @@
-"""Clients: registers and lists, repeated appends, and the verdict over what they saw."""
+"""Clients: registers and lists, retried appends, and the check of their histories."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def history_of(*operations: Operation) -> History:
     return history
 
 
-def test_a_register_that_forgets_is_told_with_its_last_operations() -> None:
+def test_register_that_loses_a_write_is_reported_with_its_last_operations() -> None:
     history = history_of(
         Operation(1, "write", "key.0", "w1-1;", 0.0, 1.0),
         Operation(2, "read", "key.0", None, 2.0, 3.0),
@@ -27,7 +27,7 @@ def test_a_register_that_forgets_is_told_with_its_last_operations() -> None:
         history.judge()
 
 
-def test_a_list_that_loses_or_doubles_a_value_is_told() -> None:
+def test_list_that_loses_or_duplicates_a_value_is_reported() -> None:
     append = Operation(1, "append", "list.0.0", "w1-1;", 0.0, 1.0)
     for seen in ((), ("w1-1;", "w1-1;"), ("w9-9;",)):
         with pytest.raises(InvariantViolation, match=r"list\.0\.0"):
@@ -46,7 +46,7 @@ def run_with(**workload: float) -> Report:
     return report
 
 
-def test_clients_append_to_lists_and_repeat_what_got_no_answer() -> None:
+def test_clients_append_to_lists_and_retry_without_a_response() -> None:
     counters = run_with(list_share=1.0).counters
     assert counters["acknowledged appends"] == counters["acknowledged writes"] > 50
     assert counters["repeated appends"] > 0
