@@ -11,7 +11,6 @@ import pytest
 
 from quorumd.cli.root import run
 from quorumd.node.consensus.commit_listeners import CommitListeners
-from quorumd.node.node import Node
 from quorumd.raft import election
 from quorumd.simulator.explain.diagram_page import LANE, LEFT
 from quorumd.simulator.explain.sequence_diagram import FOLDED_FROM, MARKED_EVERY, MAX_ROWS, page
@@ -75,10 +74,10 @@ def test_restarts_do_not_truncate_logs() -> None:
 
 
 def test_violation_during_a_start_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(node: Node) -> None:
+    def broken(*_: object) -> None:
         raise ValueError("planted")
 
-    monkeypatch.setattr(Node, "_wire", broken)
+    monkeypatch.setattr("quorumd.simulator.cluster.start_node", broken)
     timeline = Timeline()
     assert not Simulation(SEED, timeline=timeline).run().ok
     assert timeline.entries[-1].text == "BROKEN: no unexpected errors"
