@@ -17,7 +17,7 @@ from quorumd.protocol.wire import Message
 
 
 class AbortTransactionRecord(Message):
-    """Nothing since BeginTransaction happened."""
+    """Aborts the metadata transaction: the records since BeginTransaction are discarded."""
 
     __slots__ = (
         # string 0+, null 0+, tag 0 in 0+.

@@ -24,20 +24,20 @@ UNPACK_bb = Struct(">bb").unpack_from
 
 
 class AccessControlEntryRecord(Message):
-    """One rule about who may do what."""
+    """An ACL."""
 
     __slots__ = (
         # uuid 0+.
         "id",
-        # int8 0+. What kind of thing the rule is about, by Kafka's number.
+        # int8 0+. Kafka's code of the resource type.
         "resource_type",
-        # string 0+. Name or, by PatternType, prefix of the thing.
+        # string 0+. The resource name, or the prefix if PatternType is 4.
         "resource_name",
         # int8 0+. 3 literal, 4 prefix.
         "pattern_type",
         # string 0+.
         "principal",
-        # string 0+. * for any.
+        # string 0+. * matches any host.
         "host",
         # int8 0+.
         "operation",

@@ -31,7 +31,7 @@ UNPACK_ii16s = Struct(">ii16s").unpack_from
 
 
 class Listener(MessageStruct):
-    """Where the voter is reached, one endpoint a listener."""
+    """The voter's endpoints, one per listener."""
 
     __slots__ = (
         # string 0+.
@@ -54,20 +54,21 @@ class Listener(MessageStruct):
 
 
 class AddRaftVoterRequest(Message):
-    """Gives a replica that has caught up a vote (KIP-853)."""
+    """Adds a replica that has caught up to the voters (KIP-853)."""
 
     __slots__ = (
-        # string 0+, null 0+. The cluster that is meant; null for whichever answers.
+        # string 0+, null 0+. The expected cluster id; null skips the check.
         "cluster_id",
-        # int32 0+. How long the answer may take.
+        # int32 0+. Timeout in ms.
         "timeout_ms",
-        # int32 0+. The node that is to vote.
+        # int32 0+. The node id of the new voter.
         "voter_id",
-        # uuid 0+. Its data folder: the same node with another disk is another replica.
+        # uuid 0+. The voter's directory id; a node with a new disk is a different replica.
         "voter_directory_id",
-        # []Listener 0+. Where the voter is reached, one endpoint a listener.
+        # []Listener 0+. The voter's endpoints, one per listener.
         "listeners",
-        # bool 1+. Answer when the new voters are committed; if false, once the leader has written them.
+        # bool 1+. If true, respond when the new voter set is committed; if false, when the leader has
+        # appended it.
         "ack_when_committed",
     )
     NAME = "AddRaftVoterRequest"

@@ -17,12 +17,12 @@ UNPACK_iq = Struct(">iq").unpack_from
 
 
 class AllocateProducerIdsRequest(Message):
-    """A broker wants ids to give to its idempotent producers (KIP-730)."""
+    """Requests a block of producer ids for a broker's idempotent producers (KIP-730)."""
 
     __slots__ = (
         # int32 0+.
         "broker_id",
-        # int64 0+. The epoch that its registration got.
+        # int64 0+. The broker epoch from the registration.
         "broker_epoch",
     )
     NAME = "AllocateProducerIdsRequest"

@@ -17,16 +17,16 @@ UNPACK_ihqi = Struct(">ihqi").unpack_from
 
 
 class AllocateProducerIdsResponse(Message):
-    """A block of ids that nobody else will ever get."""
+    """A block of producer ids that is never allocated again."""
 
     __slots__ = (
-        # int32 0+. How long the client should stay quiet for its quota's sake; 0 for not at all.
+        # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
-        # int16 0+. 0, or Kafka's number for what went wrong.
+        # int16 0+. The error code; 0 for none.
         "error_code",
-        # int64 0+. The first id of the block.
+        # int64 0+. The first producer id of the block.
         "producer_id_start",
-        # int32 0+. How many there are.
+        # int32 0+. The number of ids in the block.
         "producer_id_len",
     )
     NAME = "AllocateProducerIdsResponse"

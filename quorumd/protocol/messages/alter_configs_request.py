@@ -37,7 +37,7 @@ class AlterableConfig(MessageStruct):
     __slots__ = (
         # string 0+.
         "name",
-        # string 0+, null 0+. null for the default.
+        # string 0+, null 0+. null restores the default.
         "value",
     )
 
@@ -54,7 +54,7 @@ class AlterConfigsResource(MessageStruct):
     __slots__ = (
         # int8 0+. 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
         "resource_type",
-        # string 0+. Name of the topic or number of the broker; empty for the default of all brokers.
+        # string 0+. The topic name or broker id; empty for the default of all brokers.
         "resource_name",
         # []AlterableConfig 0+.
         "configs",
@@ -72,14 +72,12 @@ class AlterConfigsResource(MessageStruct):
 
 
 class AlterConfigsRequest(Message):
-    """Replaces all dynamic values of each resource by the ones given here. Superseded by
-    IncrementalAlterConfigs.
-    """
+    """Replaces all dynamic configs of each resource. Superseded by IncrementalAlterConfigs."""
 
     __slots__ = (
         # []AlterConfigsResource 0+.
         "resources",
-        # bool 0+. Check, answer as if, change nothing.
+        # bool 0+. Validate the request without applying it.
         "validate_only",
     )
     NAME = "AlterConfigsRequest"

@@ -29,9 +29,9 @@ UNPACK_it = Struct(">i?").unpack_from
 
 class ReassignablePartition(MessageStruct):
     __slots__ = (
-        # int32 0+. The partition.
+        # int32 0+. The partition index.
         "partition_index",
-        # []int32 0+, null 0+. The target, the preferred leader first; null cancels the move under way.
+        # []int32 0+, null 0+. The target replicas, preferred leader first; null cancels the reassignment.
         "replicas",
     )
 
@@ -62,12 +62,12 @@ class ReassignableTopic(MessageStruct):
 
 
 class AlterPartitionReassignmentsRequest(Message):
-    """Moves partitions to other replicas, or cancels moves under way (KIP-455)."""
+    """Moves partitions to other replicas or cancels reassignments in progress (KIP-455)."""
 
     __slots__ = (
-        # int32 0+. How long the answer may take.
+        # int32 0+. Timeout in ms.
         "timeout_ms",
-        # bool 1+. If false, a target of another size than the replicas now is refused.
+        # bool 1+. If false, a target that changes the replication factor is rejected.
         "allow_replication_factor_change",
         # []ReassignableTopic 0+.
         "topics",

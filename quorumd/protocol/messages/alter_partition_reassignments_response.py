@@ -29,11 +29,11 @@ UNPACK_ih = Struct(">ih").unpack_from
 
 class ReassignablePartitionResponse(MessageStruct):
     __slots__ = (
-        # int32 0+. The partition.
+        # int32 0+. The partition index.
         "partition_index",
-        # int16 0+. 0, or Kafka's number for what went wrong.
+        # int16 0+. The error code; 0 for none.
         "error_code",
-        # string 0+, null 0+. For people; null if nothing went wrong.
+        # string 0+, null 0+. The error message; null if there was no error.
         "error_message",
     )
 
@@ -66,16 +66,18 @@ class ReassignableTopicResponse(MessageStruct):
 
 
 class AlterPartitionReassignmentsResponse(Message):
-    """One outcome a partition: whether its move began or was cancelled, not that it ended."""
+    """One result per partition: whether its reassignment started or was cancelled, not whether it
+    completed.
+    """
 
     __slots__ = (
-        # int32 0+. How long the client should stay quiet for its quota's sake; 0 for not at all.
+        # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # bool 1+, left out where a version lacks it. As in the request.
         "allow_replication_factor_change",
-        # int16 0+. 0, or what is wrong with the request as a whole.
+        # int16 0+. The top-level error code; 0 for none.
         "error_code",
-        # string 0+, null 0+. For people; null if nothing went wrong.
+        # string 0+, null 0+. The error message; null if there was no error.
         "error_message",
         # []ReassignableTopicResponse 0+.
         "responses",

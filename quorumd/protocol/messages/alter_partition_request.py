@@ -34,12 +34,12 @@ UNPACK_iq = Struct(">iq").unpack_from
 
 
 class BrokerState(MessageStruct):
-    """All replicas that are to be in sync, each with the broker epoch that is meant (KIP-903)."""
+    """The proposed in-sync replicas with their broker epochs (KIP-903)."""
 
     __slots__ = (
         # int32 3+.
         "broker_id",
-        # int64 3+. -1 for whichever it has.
+        # int64 3+. -1 matches any broker epoch.
         "broker_epoch",
     )
 
@@ -54,18 +54,17 @@ class BrokerState(MessageStruct):
 
 class PartitionData(MessageStruct):
     __slots__ = (
-        # int32 0+. The partition.
+        # int32 0+. The partition index.
         "partition_index",
-        # int32 0+. The epoch in which the sender leads it.
+        # int32 0+. The leader epoch of the requesting broker.
         "leader_epoch",
-        # []int32 0-2. All replicas that are to be in sync.
+        # []int32 0-2. The proposed in-sync replicas.
         "new_isr",
-        # []BrokerState 3+. All replicas that are to be in sync, each with the broker epoch that is meant
-        # (KIP-903).
+        # []BrokerState 3+. The proposed in-sync replicas with their broker epochs (KIP-903).
         "new_isr_with_epochs",
         # int8 1+. 0 recovered, 1 recovering from an unclean election (KIP-704).
         "leader_recovery_state",
-        # int32 0+. The state that the proposal was made from: it is refused if another holds by now.
+        # int32 0+. The partition epoch that the proposal is based on; a stale one is rejected.
         "partition_epoch",
     )
 
@@ -90,8 +89,8 @@ class TopicData(MessageStruct):
     __slots__ = (
         # string 0-1, left out where a version lacks it.
         "topic_name",
-        # uuid 2+, left out where a version lacks it. Tells a topic from one of the same name that was there
-        # before (KIP-841).
+        # uuid 2+, left out where a version lacks it. The topic id; distinguishes a recreated topic from a
+        # deleted one of the same name (KIP-841).
         "topic_id",
         # []PartitionData 0+.
         "partitions",
@@ -109,12 +108,12 @@ class TopicData(MessageStruct):
 
 
 class AlterPartitionRequest(Message):
-    """Leaders propose other sets of replicas in sync for their partitions (KIP-497)."""
+    """Partition leaders propose new in-sync replicas (KIP-497)."""
 
     __slots__ = (
-        # int32 0+. The broker that leads all these partitions.
+        # int32 0+. The id of the requesting broker, the leader of these partitions.
         "broker_id",
-        # int64 0+. The epoch that its registration got.
+        # int64 0+. The broker epoch from the registration.
         "broker_epoch",
         # []TopicData 0+.
         "topics",

@@ -34,19 +34,19 @@ UNPACK_ihii = Struct(">ihii").unpack_from
 
 class PartitionData(MessageStruct):
     __slots__ = (
-        # int32 0+. The partition.
+        # int32 0+. The partition index.
         "partition_index",
-        # int16 0+. 0, or Kafka's number for what went wrong.
+        # int16 0+. The error code; 0 for none.
         "error_code",
-        # int32 0+. The leader of the partition; -1 for none.
+        # int32 0+. The leader of the partition; -1 if there is none.
         "leader_id",
-        # int32 0+. The epoch of that leader.
+        # int32 0+. The leader epoch.
         "leader_epoch",
-        # []int32 0+. The replicas in sync.
+        # []int32 0+. The in-sync replicas.
         "isr",
         # int8 1+, left out where a version lacks it. 0 recovered, 1 recovering from an unclean election.
         "leader_recovery_state",
-        # int32 0+. Grows with every change of the partition.
+        # int32 0+. Incremented with every change of the partition.
         "partition_epoch",
     )
 
@@ -91,12 +91,12 @@ class TopicData(MessageStruct):
 
 
 class AlterPartitionResponse(Message):
-    """The state of each partition after the proposal, or why it was refused."""
+    """The state of each partition after the change, or the error."""
 
     __slots__ = (
-        # int32 0+. How long the client should stay quiet for its quota's sake; 0 for not at all.
+        # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
-        # int16 0+. 0, or what is wrong with the request as a whole.
+        # int16 0+. The top-level error code; 0 for none.
         "error_code",
         # []TopicData 0+.
         "topics",

@@ -24,7 +24,7 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class TargetVoter(MessageStruct):
-    """null cancels."""
+    """null cancels the change in progress."""
 
     __slots__ = (
         # int32 0+.
@@ -40,9 +40,9 @@ class TargetVoter(MessageStruct):
 
 class PartitionData(MessageStruct):
     __slots__ = (
-        # int32 0+. Only 0 is served.
+        # int32 0+. Only 0 is supported.
         "partition_index",
-        # []TargetVoter 0+, null 0+. null cancels.
+        # []TargetVoter 0+, null 0+. null cancels the change in progress.
         "target_voters",
     )
 
@@ -57,7 +57,7 @@ class PartitionData(MessageStruct):
 
 class TopicData(MessageStruct):
     __slots__ = (
-        # string 0+. Only __cluster_metadata is served.
+        # string 0+. Only __cluster_metadata is supported.
         "topic_name",
         # []PartitionData 0+.
         "partitions",
@@ -73,10 +73,10 @@ class TopicData(MessageStruct):
 
 
 class AlterQuorumRequest(Message):
-    """Sets the voters that the quorum is to have, or cancels a change under way (KIP-595 draft)."""
+    """Sets the target voters of the quorum or cancels a change in progress (KIP-595 draft)."""
 
     __slots__ = (
-        # string 0+. The cluster that is meant.
+        # string 0+. The expected cluster id.
         "cluster_id",
         # []TopicData 0+.
         "topics",

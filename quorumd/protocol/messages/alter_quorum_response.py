@@ -31,15 +31,15 @@ UNPACK_ih = Struct(">ih").unpack_from
 
 class PartitionData(MessageStruct):
     __slots__ = (
-        # int32 0+. Only 0 is served.
+        # int32 0+. Only 0 is supported.
         "partition_index",
-        # int16 0+. 0, or Kafka's number for what went wrong.
+        # int16 0+. The error code; 0 for none.
         "error_code",
-        # int32 0+, tag 10000 in 0+. Where to ask instead; -1 for unknown.
+        # int32 0+, tag 10000 in 0+. The current leader; -1 if unknown.
         "leader_id",
-        # int32 0+, tag 10001 in 0+. The epoch of that leader.
+        # int32 0+, tag 10001 in 0+. The leader epoch.
         "leader_epoch",
-        # string 0+, null 0+, tag 10002 in 0+. For people; null if nothing went wrong.
+        # string 0+, null 0+, tag 10002 in 0+. The error message; null if there was no error.
         "error_message",
     )
 
@@ -60,7 +60,7 @@ class PartitionData(MessageStruct):
 
 class TopicData(MessageStruct):
     __slots__ = (
-        # string 0+. Only __cluster_metadata is served.
+        # string 0+. Only __cluster_metadata is supported.
         "topic_name",
         # []PartitionData 0+.
         "partitions",
@@ -76,7 +76,7 @@ class TopicData(MessageStruct):
 
 
 class AlterQuorumResponse(Message):
-    """Answered when the new target is committed, not when it is reached (KIP-595 draft)."""
+    """Sent when the new target is committed, before it is reached (KIP-595 draft)."""
 
     __slots__ = (
         # []TopicData 0+.

@@ -21,18 +21,18 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class ApiVersionsRequest(Message):
-    """Asks which APIs are spoken here, in which versions (KIP-511)."""
+    """Requests the supported APIs and their versions (KIP-511)."""
 
     __slots__ = (
-        # string 3+, left out where a version lacks it. Letters, digits, dots and dashes, for statistics.
+        # string 3+, left out where a version lacks it. Letters, digits, dots and dashes; used for statistics.
         "client_software_name",
-        # string 3+, left out where a version lacks it. As the name.
+        # string 3+, left out where a version lacks it. Same characters as ClientSoftwareName.
         "client_software_version",
-        # string 5+, null 5+, left out where a version lacks it. The cluster that the client means (KIP-1242);
-        # null if it knows none, and then NodeId is -1.
+        # string 5+, null 5+, left out where a version lacks it. The expected cluster id (KIP-1242); null if
+        # unknown, and then NodeId is -1.
         "cluster_id",
-        # int32 5+, left out where a version lacks it. The node that the client means; -1 if it knows none,
-        # and then ClusterId is null.
+        # int32 5+, left out where a version lacks it. The expected node id; -1 if unknown, and then ClusterId
+        # is null.
         "node_id",
     )
     NAME = "ApiVersionsRequest"

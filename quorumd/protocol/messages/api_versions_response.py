@@ -38,7 +38,7 @@ UNPACK_q = Struct(">q").unpack_from
 
 
 class ApiVersion(MessageStruct):
-    """One entry an API."""
+    """One entry per API."""
 
     __slots__ = (
         # int16 0+.
@@ -61,8 +61,8 @@ class ApiVersion(MessageStruct):
 
 
 class SupportedFeatureKey(MessageStruct):
-    """Features that this node can do. Up to v3 leave out those whose MinVersion is 0: old clients choke on
-    them.
+    """Features that this node supports. Before v4, those with MinVersion 0 are omitted because old clients
+    reject them.
     """
 
     __slots__ = (
@@ -86,7 +86,7 @@ class SupportedFeatureKey(MessageStruct):
 
 
 class FinalizedFeatureKey(MessageStruct):
-    """Levels in force in the cluster."""
+    """The finalized feature levels of the cluster."""
 
     __slots__ = (
         # string 3+.
@@ -109,24 +109,24 @@ class FinalizedFeatureKey(MessageStruct):
 
 
 class ApiVersionsResponse(Message):
-    """The APIs spoken here and the features of the cluster. Its header is always of version 0."""
+    """The supported APIs and the cluster's features. The response header is always version 0."""
 
     __slots__ = (
-        # int16 0+. 0, or Kafka's number for what went wrong.
+        # int16 0+. The error code; 0 for none.
         "error_code",
-        # []ApiVersion 0+. One entry an API.
+        # []ApiVersion 0+. One entry per API.
         "api_keys",
-        # int32 1+, left out where a version lacks it. How long the client should stay quiet for its quota's
-        # sake; 0 for not at all.
+        # int32 1+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
+        # in ms; 0 if it is not.
         "throttle_time_ms",
         # []SupportedFeatureKey 3+, tag 0 in 3+, left out where a version lacks it. Features that this node
-        # can do. Up to v3 leave out those whose MinVersion is 0: old clients choke on them.
+        # supports. Before v4, those with MinVersion 0 are omitted because old clients reject them.
         "supported_features",
-        # int64 3+, tag 1 in 3+, left out where a version lacks it. Offset up to which FinalizedFeatures are
-        # true; -1 if that is not known.
+        # int64 3+, tag 1 in 3+, left out where a version lacks it. The metadata offset that FinalizedFeatures
+        # reflects; -1 if unknown.
         "finalized_features_epoch",
-        # []FinalizedFeatureKey 3+, tag 2 in 3+, left out where a version lacks it. Levels in force in the
-        # cluster.
+        # []FinalizedFeatureKey 3+, tag 2 in 3+, left out where a version lacks it. The finalized feature
+        # levels of the cluster.
         "finalized_features",
         # bool 3+, tag 3 in 3+, left out where a version lacks it. Always false without ZooKeeper.
         "zk_migration_ready",

@@ -28,7 +28,7 @@ UNPACK_iq = Struct(">iq").unpack_from
 
 class PartitionData(MessageStruct):
     __slots__ = (
-        # int32 0+. The partition.
+        # int32 0+. The partition index.
         "partition_index",
     )
 
@@ -58,7 +58,7 @@ class TopicData(MessageStruct):
 
 class DirectoryData(MessageStruct):
     __slots__ = (
-        # uuid 0+. The data folder.
+        # uuid 0+. The directory id.
         "id",
         # []TopicData 0+.
         "topics",
@@ -74,12 +74,12 @@ class DirectoryData(MessageStruct):
 
 
 class AssignReplicasToDirsRequest(Message):
-    """A broker says in which of its data folders replicas stand (KIP-858)."""
+    """A broker reports the log directories of its replicas (KIP-858)."""
 
     __slots__ = (
         # int32 0+.
         "broker_id",
-        # int64 0+. The epoch that its registration got.
+        # int64 0+. The broker epoch from the registration.
         "broker_epoch",
         # []DirectoryData 0+.
         "directories",

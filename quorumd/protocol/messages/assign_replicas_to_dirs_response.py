@@ -26,9 +26,9 @@ UNPACK_ih = Struct(">ih").unpack_from
 
 class PartitionData(MessageStruct):
     __slots__ = (
-        # int32 0+. The partition.
+        # int32 0+. The partition index.
         "partition_index",
-        # int16 0+. 0, or Kafka's number for what went wrong.
+        # int16 0+. The error code; 0 for none.
         "error_code",
     )
 
@@ -60,7 +60,7 @@ class TopicData(MessageStruct):
 
 class DirectoryData(MessageStruct):
     __slots__ = (
-        # uuid 0+. The data folder.
+        # uuid 0+. The directory id.
         "id",
         # []TopicData 0+.
         "topics",
@@ -76,12 +76,12 @@ class DirectoryData(MessageStruct):
 
 
 class AssignReplicasToDirsResponse(Message):
-    """One outcome a replica."""
+    """One result per replica."""
 
     __slots__ = (
-        # int32 0+. How long the client should stay quiet for its quota's sake; 0 for not at all.
+        # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
-        # int16 0+. 0, or what is wrong with the request as a whole.
+        # int16 0+. The top-level error code; 0 for none.
         "error_code",
         # []DirectoryData 0+.
         "directories",

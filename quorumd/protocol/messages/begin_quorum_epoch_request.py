@@ -44,14 +44,14 @@ UNPACK_q = Struct(">q").unpack_from
 
 class PartitionData(MessageStruct):
     __slots__ = (
-        # int32 0+. Only 0 is served.
+        # int32 0+. Only 0 is supported.
         "partition_index",
-        # uuid 1+, left out where a version lacks it. The data folder of the receiver as the sender knows it;
-        # zero if it does not.
+        # uuid 1+, left out where a version lacks it. The directory id that the sender expects of the
+        # receiver; zero if unknown.
         "voter_directory_id",
-        # int32 0+. The sender.
+        # int32 0+. The leader, which sends the request.
         "leader_id",
-        # int32 0+. The epoch that it leads.
+        # int32 0+. The leader's epoch.
         "leader_epoch",
     )
 
@@ -70,7 +70,7 @@ class PartitionData(MessageStruct):
 
 class TopicData(MessageStruct):
     __slots__ = (
-        # string 0+. Only __cluster_metadata is served.
+        # string 0+. Only __cluster_metadata is supported.
         "topic_name",
         # []PartitionData 0+.
         "partitions",
@@ -86,7 +86,7 @@ class TopicData(MessageStruct):
 
 
 class LeaderEndpoint(MessageStruct):
-    """Where the leader is reached, one endpoint a listener."""
+    """The leader's endpoints, one per listener."""
 
     __slots__ = (
         # string 1+.
@@ -109,21 +109,20 @@ class LeaderEndpoint(MessageStruct):
 
 
 class BeginQuorumEpochRequest(Message):
-    """A new leader announces itself to every voter until each has answered or fetched (KIP-595)."""
+    """A new leader notifies each voter until it responds or fetches (KIP-595)."""
 
     __slots__ = (
-        # string 0+, null 0+. The cluster that the sender belongs to; null if it does not know yet.
+        # string 0+, null 0+. The sender's cluster id; null if unknown.
         "cluster_id",
-        # int32 1+, left out where a version lacks it. Whom the sender takes the receiver for; -1 if it does
-        # not say.
+        # int32 1+, left out where a version lacks it. The node id that the sender expects of the receiver; -1
+        # if not set.
         "voter_id",
         # []TopicData 0+.
         "topics",
-        # []LeaderEndpoint 1+, left out where a version lacks it. Where the leader is reached, one endpoint a
-        # listener.
+        # []LeaderEndpoint 1+, left out where a version lacks it. The leader's endpoints, one per listener.
         "leader_endpoints",
-        # int64 1+, tag 10000 in 1+, left out where a version lacks it. When the leader started, Unix ms, as
-        # in DiscoverBrokers: of two addresses the newer one counts. 0 from a stock leader.
+        # int64 1+, tag 10000 in 1+, left out where a version lacks it. When the leader started, Unix time in
+        # ms, as in DiscoverBrokers: the newer address wins. 0 from an Apache Kafka leader.
         "boot_timestamp",
     )
     NAME = "BeginQuorumEpochRequest"

@@ -17,7 +17,7 @@ from quorumd.protocol.wire import Message
 
 
 class BeginTransactionRecord(Message):
-    """What follows counts only once EndTransaction is there (KIP-868)."""
+    """Begins a metadata transaction; its records take effect at EndTransaction (KIP-868)."""
 
     __slots__ = (
         # string 0+, null 0+, tag 0 in 0+.

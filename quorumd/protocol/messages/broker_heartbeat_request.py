@@ -29,23 +29,23 @@ UNPACK_iqqtt = Struct(">iqq??").unpack_from
 
 
 class BrokerHeartbeatRequest(Message):
-    """A broker says that it lives and what it wants (KIP-631)."""
+    """A broker's heartbeat with the state that it requests (KIP-631)."""
 
     __slots__ = (
         # int32 0+.
         "broker_id",
-        # int64 0+. The epoch that its registration got.
+        # int64 0+. The broker epoch from the registration.
         "broker_epoch",
-        # int64 0+. The last metadata record that it has applied.
+        # int64 0+. The highest metadata offset that the broker has applied.
         "current_metadata_offset",
-        # bool 0+. It is not ready to serve.
+        # bool 0+. Whether the broker wants to be fenced.
         "want_fence",
-        # bool 0+. It wants to stop, and to be rid of its leaderships before.
+        # bool 0+. Whether the broker wants to shut down in a controlled way.
         "want_shut_down",
-        # []uuid 1+, tag 0 in 1+. Ids of the data folders that failed (KIP-858).
+        # []uuid 1+, tag 0 in 1+. Directory ids of the failed log directories (KIP-858).
         "offline_log_dirs",
-        # []uuid 2+, null 2+, tag 1 in 2+. Ids of the data folders that take no new replicas; null while the
-        # broker does not know yet.
+        # []uuid 2+, null 2+, tag 1 in 2+. Directory ids of the log directories that accept no new replicas;
+        # null if unknown.
         "cordoned_log_dirs",
     )
     NAME = "BrokerHeartbeatRequest"

@@ -17,18 +17,18 @@ UNPACK_ihttt = Struct(">ih???").unpack_from
 
 
 class BrokerHeartbeatResponse(Message):
-    """What the broker is to do now."""
+    """The broker state that the controller has decided."""
 
     __slots__ = (
-        # int32 0+. How long the client should stay quiet for its quota's sake; 0 for not at all.
+        # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
-        # int16 0+. 0, or Kafka's number for what went wrong.
+        # int16 0+. The error code; 0 for none.
         "error_code",
-        # bool 0+. Whether it has applied its own registration.
+        # bool 0+. Whether the broker has applied its own registration.
         "is_caught_up",
-        # bool 0+. Whether it may neither lead partitions nor be in sync.
+        # bool 0+. Whether the broker is fenced: it can neither lead partitions nor be in sync.
         "is_fenced",
-        # bool 0+. Nothing holds it any longer: it may stop.
+        # bool 0+. Whether the broker may shut down now.
         "should_shut_down",
     )
     NAME = "BrokerHeartbeatResponse"

@@ -30,20 +30,20 @@ UNPACK_iq = Struct(">iq").unpack_from
 
 
 class BrokerRegistrationChangeRecord(Message):
-    """Changes to a registered broker; fields at their defaults stay as they were."""
+    """Changes to a registered broker; fields with their default value are unchanged."""
 
     __slots__ = (
         # int32 0+.
         "broker_id",
-        # int64 0+. Offset of the broker's registration record: tells its incarnations apart.
+        # int64 0+. The offset of the broker's registration record; distinguishes its incarnations.
         "broker_epoch",
-        # int8 0+, tag 0 in 0+. 1 fences, -1 unfences, 0 leaves it.
+        # int8 0+, tag 0 in 0+. 1 fences the broker, -1 unfences it, 0 is no change.
         "fenced",
-        # int8 1+, tag 1 in 1+. 1 begins, 0 leaves it.
+        # int8 1+, tag 1 in 1+. 1 starts controlled shutdown, 0 is no change.
         "in_controlled_shutdown",
-        # []uuid 2+, tag 2 in 2+. Empty leaves it.
+        # []uuid 2+, tag 2 in 2+. Empty is no change.
         "log_dirs",
-        # []uuid 3+, null 3+, tag 3 in 3+. null leaves it.
+        # []uuid 3+, null 3+, tag 3 in 3+. null is no change.
         "cordoned_log_dirs",
     )
     NAME = "BrokerRegistrationChangeRecord"

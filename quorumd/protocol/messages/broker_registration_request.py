@@ -37,7 +37,7 @@ UNPACK_q = Struct(">q").unpack_from
 
 
 class Listener(MessageStruct):
-    """Where the broker is reached, one endpoint a listener."""
+    """The broker's endpoints, one per listener."""
 
     __slots__ = (
         # string 0+.
@@ -64,7 +64,7 @@ class Listener(MessageStruct):
 
 
 class Feature(MessageStruct):
-    """What the broker can do; before v4 those that begin at level 0 are left out."""
+    """Features that the broker supports; before v4, those with minimum level 0 are omitted."""
 
     __slots__ = (
         # string 0+.
@@ -87,27 +87,27 @@ class Feature(MessageStruct):
 
 
 class BrokerRegistrationRequest(Message):
-    """A broker that has started says who and where it is (KIP-631)."""
+    """Registers a broker after its start (KIP-631)."""
 
     __slots__ = (
         # int32 0+.
         "broker_id",
-        # string 0+. The cluster that it takes itself for a part of.
+        # string 0+. The broker's cluster id.
         "cluster_id",
-        # uuid 0+. Made anew at each start of the process.
+        # uuid 0+. A new id for each start of the process.
         "incarnation_id",
-        # []Listener 0+. Where the broker is reached, one endpoint a listener.
+        # []Listener 0+. The broker's endpoints, one per listener.
         "listeners",
-        # []Feature 0+. What the broker can do; before v4 those that begin at level 0 are left out.
+        # []Feature 0+. Features that the broker supports; before v4, those with minimum level 0 are omitted.
         "features",
-        # string 0+, null 0+. Where the broker stands; null if it was not told.
+        # string 0+, null 0+. The broker's rack; null if not set.
         "rack",
         # bool 1+.
         "is_migrating_zk_broker",
-        # []uuid 2+, left out where a version lacks it. Ids of the data folders that are online (KIP-858).
+        # []uuid 2+, left out where a version lacks it. Directory ids of the online log directories (KIP-858).
         "log_dirs",
-        # int64 3+, left out where a version lacks it. The epoch that it had when it last stopped cleanly; -1
-        # if it did not (KIP-966).
+        # int64 3+, left out where a version lacks it. The broker epoch before the last clean shutdown; -1
+        # after an unclean one (KIP-966).
         "previous_broker_epoch",
     )
     NAME = "BrokerRegistrationRequest"

@@ -17,14 +17,14 @@ UNPACK_ihq = Struct(">ihq").unpack_from
 
 
 class BrokerRegistrationResponse(Message):
-    """The epoch under which the broker is known from here on."""
+    """The broker epoch of the new registration."""
 
     __slots__ = (
-        # int32 0+. How long the client should stay quiet for its quota's sake; 0 for not at all.
+        # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
-        # int16 0+. 0, or Kafka's number for what went wrong.
+        # int16 0+. The error code; 0 for none.
         "error_code",
-        # int64 0+. -1 if it was not registered.
+        # int64 0+. -1 if the registration failed.
         "broker_epoch",
     )
     NAME = "BrokerRegistrationResponse"

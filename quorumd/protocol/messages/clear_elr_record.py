@@ -14,7 +14,7 @@ from quorumd.protocol.wire import Message
 
 
 class ClearElrRecord(Message):
-    """Empties the eligible leader replicas of a topic, or of all topics for an empty name (KIP-966)."""
+    """Clears the eligible leader replicas of a topic, or of all topics if the name is empty (KIP-966)."""
 
     __slots__ = (
         # string 0+. Empty for all topics.

@@ -28,7 +28,7 @@ class EntityData(MessageStruct):
     __slots__ = (
         # string 0+.
         "entity_type",
-        # string 0+, null 0+. null for the default of all.
+        # string 0+, null 0+. null for the default entity.
         "entity_name",
     )
 
@@ -42,7 +42,7 @@ class EntityData(MessageStruct):
 
 
 class ClientQuotaRecord(Message):
-    """Sets or removes one quota."""
+    """Sets or removes a client quota."""
 
     __slots__ = (
         # []EntityData 0+.
@@ -51,7 +51,7 @@ class ClientQuotaRecord(Message):
         "key",
         # float64 0+.
         "value",
-        # bool 0+. Whether the quota goes instead.
+        # bool 0+. Whether to remove the quota.
         "remove",
     )
     NAME = "ClientQuotaRecord"

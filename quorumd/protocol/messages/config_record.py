@@ -21,16 +21,16 @@ UNPACK_b = Struct(">b").unpack_from
 
 
 class ConfigRecord(Message):
-    """One dynamic configuration value of one resource; null removes it."""
+    """A dynamic config of a resource; a null value removes it."""
 
     __slots__ = (
         # int8 0+. 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
         "resource_type",
-        # string 0+. Name of the topic or number of the broker; empty for the default of all brokers.
+        # string 0+. The topic name or broker id; empty for the default of all brokers.
         "resource_name",
         # string 0+.
         "name",
-        # string 0+, null 0+. null removes the value.
+        # string 0+, null 0+. null removes the config.
         "value",
     )
     NAME = "ConfigRecord"

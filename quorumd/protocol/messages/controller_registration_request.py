@@ -78,14 +78,14 @@ class Feature(MessageStruct):
 
 
 class ControllerRegistrationRequest(Message):
-    """A controller that has started says who and where it is (KIP-919)."""
+    """Registers a controller after its start (KIP-919)."""
 
     __slots__ = (
         # int32 0+.
         "controller_id",
-        # uuid 0+. Made anew at each start of the process.
+        # uuid 0+. A new id for each start of the process.
         "incarnation_id",
-        # bool 0+. Of Kafka 3.x; no effect.
+        # bool 0+. Used by Kafka 3.x; ignored.
         "zk_migration_ready",
         # []Listener 0+. Where the controller is reached, one endpoint per listener.
         "listeners",

@@ -31,10 +31,10 @@ UNPACK_it = Struct(">i?").unpack_from
 
 
 class CreatePartitionsAssignment(MessageStruct):
-    """Where the new partitions are to stand, in their order; null to leave it to the controller."""
+    """The replicas of each new partition; null lets the controller choose."""
 
     __slots__ = (
-        # []int32 0+. The replicas, the preferred leader first.
+        # []int32 0+. The replicas, preferred leader first.
         "broker_ids",
     )
 
@@ -49,10 +49,10 @@ class CreatePartitionsTopic(MessageStruct):
     __slots__ = (
         # string 0+.
         "name",
-        # int32 0+. How many partitions the topic is to have, those that it has included.
+        # int32 0+. The new total number of partitions.
         "count",
-        # []CreatePartitionsAssignment 0+, null 0+. Where the new partitions are to stand, in their order;
-        # null to leave it to the controller.
+        # []CreatePartitionsAssignment 0+, null 0+. The replicas of each new partition; null lets the
+        # controller choose.
         "assignments",
     )
 
@@ -68,14 +68,14 @@ class CreatePartitionsTopic(MessageStruct):
 
 
 class CreatePartitionsRequest(Message):
-    """Gives topics more partitions; there is no way to have fewer."""
+    """Adds partitions to topics; the number of partitions cannot be reduced."""
 
     __slots__ = (
         # []CreatePartitionsTopic 0+.
         "topics",
-        # int32 0+. How long the answer may take.
+        # int32 0+. Timeout in ms.
         "timeout_ms",
-        # bool 0+. Say what would happen and change nothing.
+        # bool 0+. Validate the request without applying it.
         "validate_only",
     )
     NAME = "CreatePartitionsRequest"

@@ -35,12 +35,12 @@ UNPACK_ih = Struct(">ih").unpack_from
 
 
 class CreatableReplicaAssignment(MessageStruct):
-    """Where each partition is to stand; empty to leave it to the controller."""
+    """The replicas of each partition; empty lets the controller choose."""
 
     __slots__ = (
-        # int32 2+. The partition.
+        # int32 2+. The partition index.
         "partition_index",
-        # []int32 2+. Its replicas, the preferred leader first.
+        # []int32 2+. The replicas, preferred leader first.
         "broker_ids",
     )
 
@@ -74,12 +74,11 @@ class CreatableTopic(MessageStruct):
     __slots__ = (
         # string 2+.
         "name",
-        # int32 2+. How many; -1 for the default (4+) or if Assignments says it.
+        # int32 2+. The number of partitions; -1 for the default (v4+) or if Assignments is set.
         "num_partitions",
-        # int16 2+. Replicas of each partition; -1 for the default (4+) or if Assignments says it.
+        # int16 2+. The replication factor; -1 for the default (v4+) or if Assignments is set.
         "replication_factor",
-        # []CreatableReplicaAssignment 2+. Where each partition is to stand; empty to leave it to the
-        # controller.
+        # []CreatableReplicaAssignment 2+. The replicas of each partition; empty lets the controller choose.
         "assignments",
         # []CreatableTopicConfig 2+.
         "configs",
@@ -101,14 +100,14 @@ class CreatableTopic(MessageStruct):
 
 
 class CreateTopicsRequest(Message):
-    """Makes topics, each with its partitions and configs."""
+    """Creates topics with their partitions and configs."""
 
     __slots__ = (
         # []CreatableTopic 2+.
         "topics",
-        # int32 2+. How long the answer may take.
+        # int32 2+. Timeout in ms.
         "timeout_ms",
-        # bool 2+. Say what would happen and change nothing.
+        # bool 2+. Validate the request without applying it.
         "validate_only",
     )
     NAME = "CreateTopicsRequest"

@@ -45,7 +45,7 @@ UNPACK_ih = Struct(">ih").unpack_from
 
 
 class CreatableTopicConfigs(MessageStruct):
-    """All configs that hold for the topic; null if they are not told."""
+    """All effective configs of the topic; null if not returned."""
 
     __slots__ = (
         # string 5+.
@@ -57,7 +57,7 @@ class CreatableTopicConfigs(MessageStruct):
         # int8 5+, left out where a version lacks it. 1 topic, 2 one broker, 3 default of all brokers, 4 file,
         # 5 built in, -1 unknown.
         "config_source",
-        # bool 5+. A secret, whose value is not told.
+        # bool 5+. Whether the value is a secret, which is not returned.
         "is_sensitive",
     )
 
@@ -80,22 +80,22 @@ class CreatableTopicResult(MessageStruct):
     __slots__ = (
         # string 2+.
         "name",
-        # uuid 7+, left out where a version lacks it. The id that the topic got; zero if it was not made.
+        # uuid 7+, left out where a version lacks it. The id of the created topic; zero if it was not created.
         "topic_id",
-        # int16 2+. 0, or Kafka's number for what went wrong.
+        # int16 2+. The error code; 0 for none.
         "error_code",
-        # string 2+, null 2+, left out where a version lacks it. For people; null if nothing went wrong.
+        # string 2+, null 2+, left out where a version lacks it. The error message; null if there was no
+        # error.
         "error_message",
-        # int16 5+, tag 0 in 5+, left out where a version lacks it. Why the configs are not told; 0 if they
-        # are.
+        # int16 5+, tag 0 in 5+, left out where a version lacks it. Why the configs are omitted; 0 if they are
+        # not.
         "topic_config_error_code",
-        # int32 5+, left out where a version lacks it. How many partitions the topic has; -1 if that is not
-        # told.
+        # int32 5+, left out where a version lacks it. The number of partitions; -1 if not returned.
         "num_partitions",
-        # int16 5+, left out where a version lacks it. Replicas of each partition; -1 if that is not told.
+        # int16 5+, left out where a version lacks it. The replication factor; -1 if not returned.
         "replication_factor",
-        # []CreatableTopicConfigs 5+, null 5+, left out where a version lacks it. All configs that hold for
-        # the topic; null if they are not told.
+        # []CreatableTopicConfigs 5+, null 5+, left out where a version lacks it. All effective configs of the
+        # topic; null if not returned.
         "configs",
     )
 
@@ -121,11 +121,11 @@ class CreatableTopicResult(MessageStruct):
 
 
 class CreateTopicsResponse(Message):
-    """One outcome a topic; of those made also the id, size and configs."""
+    """One result per topic; for a created topic also its id, size and configs."""
 
     __slots__ = (
-        # int32 2+, left out where a version lacks it. How long the client should stay quiet for its quota's
-        # sake; 0 for not at all.
+        # int32 2+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
+        # in ms; 0 if it is not.
         "throttle_time_ms",
         # []CreatableTopicResult 2+.
         "topics",

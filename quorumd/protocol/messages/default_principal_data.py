@@ -19,14 +19,14 @@ UNPACK_t = Struct(">?").unpack_from
 
 
 class DefaultPrincipalData(Message):
-    """Who sent a request, as a forwarding node tells it in an Envelope."""
+    """The principal of a forwarded request, as serialized in an Envelope."""
 
     __slots__ = (
-        # string 0+. User, for all principals that Kafka ships.
+        # string 0+. User for every principal type that Kafka ships.
         "type",
         # string 0+.
         "name",
-        # bool 0+. Whether a delegation token proved it.
+        # bool 0+. Whether the client authenticated with a delegation token.
         "token_authenticated",
     )
     NAME = "DefaultPrincipalData"

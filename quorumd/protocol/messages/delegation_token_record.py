@@ -23,7 +23,7 @@ UNPACK_qqq = Struct(">qqq").unpack_from
 
 
 class DelegationTokenRecord(Message):
-    """A delegation token as it is now."""
+    """The current state of a delegation token."""
 
     __slots__ = (
         # string 0+.

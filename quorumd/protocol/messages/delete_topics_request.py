@@ -33,12 +33,12 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class DeleteTopicState(MessageStruct):
-    """Each by its name or by its id."""
+    """The topics, each by name or by id."""
 
     __slots__ = (
-        # string 6+, null 6+. null if TopicId says which.
+        # string 6+, null 6+. null if TopicId is set.
         "name",
-        # uuid 6+. Zero if Name says which.
+        # uuid 6+. Zero if Name is set.
         "topic_id",
     )
 
@@ -52,14 +52,14 @@ class DeleteTopicState(MessageStruct):
 
 
 class DeleteTopicsRequest(Message):
-    """Removes topics with all their partitions."""
+    """Deletes topics with all their partitions."""
 
     __slots__ = (
-        # []DeleteTopicState 6+. Each by its name or by its id.
+        # []DeleteTopicState 6+. The topics, each by name or by id.
         "topics",
         # []string 1-5, left out where a version lacks it.
         "topic_names",
-        # int32 1+. How long the answer may take.
+        # int32 1+. Timeout in ms.
         "timeout_ms",
     )
     NAME = "DeleteTopicsRequest"

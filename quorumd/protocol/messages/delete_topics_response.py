@@ -36,13 +36,14 @@ UNPACK_i = Struct(">i").unpack_from
 
 class DeletableTopicResult(MessageStruct):
     __slots__ = (
-        # string 1+, null 6+. null if an id was asked for that no topic has.
+        # string 1+, null 6+. null if the request had an unknown topic id.
         "name",
         # uuid 6+, left out where a version lacks it.
         "topic_id",
-        # int16 1+. 0, or Kafka's number for what went wrong.
+        # int16 1+. The error code; 0 for none.
         "error_code",
-        # string 5+, null 5+, left out where a version lacks it. For people; null if nothing went wrong.
+        # string 5+, null 5+, left out where a version lacks it. The error message; null if there was no
+        # error.
         "error_message",
     )
 
@@ -60,11 +61,11 @@ class DeletableTopicResult(MessageStruct):
 
 
 class DeleteTopicsResponse(Message):
-    """One outcome a topic."""
+    """One result per topic."""
 
     __slots__ = (
-        # int32 1+, left out where a version lacks it. How long the client should stay quiet for its quota's
-        # sake; 0 for not at all.
+        # int32 1+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
+        # in ms; 0 if it is not.
         "throttle_time_ms",
         # []DeletableTopicResult 1+.
         "responses",

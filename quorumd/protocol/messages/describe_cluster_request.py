@@ -25,17 +25,17 @@ UNPACK_tbt = Struct(">?b?").unpack_from
 
 
 class DescribeClusterRequest(Message):
-    """Asks for cluster id and nodes: brokers, or controllers for EndpointType 2 (KIP-700, KIP-919)."""
+    """Requests the cluster id and nodes: brokers, or controllers for EndpointType 2 (KIP-700, KIP-919)."""
 
     __slots__ = (
         # bool 0+.
         "include_cluster_authorized_operations",
         # int8 1+. 1 brokers, 2 controllers.
         "endpoint_type",
-        # bool 2+. Also the brokers that may not lead.
+        # bool 2+. Also return fenced brokers.
         "include_fenced_brokers",
-        # bool 0+, tag 10000 in 0+. Also what only quorumd tells of registered brokers: a reader that knows no
-        # such tag may fail on it. quorumd's own: other servers skip it.
+        # bool 0+, tag 10000 in 0+. Also return registration details that only quorumd has; not every client
+        # skips unknown tags. Other servers ignore this field.
         "include_registrations",
     )
     NAME = "DescribeClusterRequest"

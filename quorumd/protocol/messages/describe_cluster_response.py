@@ -40,7 +40,7 @@ UNPACK_q = Struct(">q").unpack_from
 
 
 class Listener(MessageStruct):
-    """All that it listens on."""
+    """The node's listeners."""
 
     __slots__ = (
         # string 0+.
@@ -74,18 +74,18 @@ class DescribeClusterBroker(MessageStruct):
         "host",
         # int32 0+.
         "port",
-        # string 0+, null 0+. Where the node stands; null if it was not told.
+        # string 0+, null 0+. The node's rack; null if not set.
         "rack",
         # bool 2+.
         "is_fenced",
-        # int64 0+, tag 10000 in 0+. Which start of a registered broker this is; -1 for a node that is none.
-        # quorumd's own, as what follows: other readers skip it.
+        # int64 0+, tag 10000 in 0+. The broker epoch; -1 for a node that is not a registered broker. A
+        # quorumd extension, like the fields that follow.
         "broker_epoch",
-        # bool 0+, tag 10001 in 0+. Whether it leads nothing any more because it is about to stop.
+        # bool 0+, tag 10001 in 0+. Whether the broker is in controlled shutdown.
         "in_controlled_shutdown",
-        # int32 0+, tag 10002 in 0+. How many partitions it leads.
+        # int32 0+, tag 10002 in 0+. The number of partitions that the broker leads.
         "leader_count",
-        # []Listener 0+, tag 10003 in 0+. All that it listens on.
+        # []Listener 0+, tag 10003 in 0+. The node's listeners.
         "listeners",
     )
 
@@ -113,24 +113,24 @@ class DescribeClusterBroker(MessageStruct):
 
 
 class DescribeClusterResponse(Message):
-    """The nodes of the kind that was asked for, and which of them is the controller."""
+    """The nodes of the requested type and the active controller."""
 
     __slots__ = (
-        # int32 0+. How long the client should stay quiet for its quota's sake; 0 for not at all.
+        # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
-        # int16 0+. 0, or Kafka's number for what went wrong.
+        # int16 0+. The error code; 0 for none.
         "error_code",
-        # string 0+, null 0+. For people; null if nothing went wrong.
+        # string 0+, null 0+. The error message; null if there was no error.
         "error_message",
-        # int8 1+. 1 brokers, 2 controllers; must be what was asked for.
+        # int8 1+. 1 brokers, 2 controllers; same as in the request.
         "endpoint_type",
-        # string 0+. The cluster's id.
+        # string 0+. The cluster id.
         "cluster_id",
-        # int32 0+. The active controller; -1 if none is known.
+        # int32 0+. The active controller; -1 if unknown.
         "controller_id",
         # []DescribeClusterBroker 0+.
         "brokers",
-        # int32 0+. A bit an operation; the minimum if it was not asked for.
+        # int32 0+. A bit field of operations; the minimum int32 if not requested.
         "cluster_authorized_operations",
     )
     NAME = "DescribeClusterResponse"

@@ -38,9 +38,9 @@ class DescribeConfigsResource(MessageStruct):
     __slots__ = (
         # int8 1+. 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
         "resource_type",
-        # string 1+. Name of the topic or number of the broker; empty for the default of all brokers.
+        # string 1+. The topic name or broker id; empty for the default of all brokers.
         "resource_name",
-        # []string 1+, null 1+. null for all.
+        # []string 1+, null 1+. null for all configs.
         "configuration_keys",
     )
 
@@ -56,12 +56,12 @@ class DescribeConfigsResource(MessageStruct):
 
 
 class DescribeConfigsRequest(Message):
-    """Asks for configuration values of brokers, topics and other resources."""
+    """Requests configs of brokers, topics and other resources."""
 
     __slots__ = (
         # []DescribeConfigsResource 1+.
         "resources",
-        # bool 1+. Also say what each value overrides.
+        # bool 1+. Also return the values that each config overrides.
         "include_synonyms",
         # bool 3+.
         "include_documentation",

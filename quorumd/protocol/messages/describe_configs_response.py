@@ -37,7 +37,7 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class DescribeConfigsSynonym(MessageStruct):
-    """What would be in force without the entries before it, the one in force first."""
+    """The values by precedence, the effective one first."""
 
     __slots__ = (
         # string 1+.
@@ -63,16 +63,15 @@ class DescribeConfigsResourceResult(MessageStruct):
     __slots__ = (
         # string 1+.
         "name",
-        # string 1+, null 1+. null if it is not set or must not be shown.
+        # string 1+, null 1+. null if the config is unset or sensitive.
         "value",
         # bool 1+.
         "read_only",
         # int8 1+. 1 topic, 2 dynamic of one broker, 3 dynamic of all brokers, 4 properties file, 5 default.
         "config_source",
-        # bool 1+. Whether the value is a secret.
+        # bool 1+. Whether the value is sensitive.
         "is_sensitive",
-        # []DescribeConfigsSynonym 1+. What would be in force without the entries before it, the one in force
-        # first.
+        # []DescribeConfigsSynonym 1+. The values by precedence, the effective one first.
         "synonyms",
         # int8 3+, left out where a version lacks it. 1 boolean, 2 string, 3 int, 4 short, 5 long, 6 double, 7
         # list, 8 class, 9 password.
@@ -104,13 +103,13 @@ class DescribeConfigsResourceResult(MessageStruct):
 
 class DescribeConfigsResult(MessageStruct):
     __slots__ = (
-        # int16 1+. 0, or Kafka's number for what went wrong.
+        # int16 1+. The error code; 0 for none.
         "error_code",
-        # string 1+, null 1+. For people; null if nothing went wrong.
+        # string 1+, null 1+. The error message; null if there was no error.
         "error_message",
         # int8 1+. 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
         "resource_type",
-        # string 1+. Name of the topic or number of the broker; empty for the default of all brokers.
+        # string 1+. The topic name or broker id; empty for the default of all brokers.
         "resource_name",
         # []DescribeConfigsResourceResult 1+.
         "configs",
@@ -132,10 +131,10 @@ class DescribeConfigsResult(MessageStruct):
 
 
 class DescribeConfigsResponse(Message):
-    """The values in force, where each comes from and what it overrides."""
+    """The effective configs with their sources and the values that they override."""
 
     __slots__ = (
-        # int32 1+. How long the client should stay quiet for its quota's sake; 0 for not at all.
+        # int32 1+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # []DescribeConfigsResult 1+.
         "results",

@@ -12,8 +12,8 @@ from quorumd.protocol.wire import Message
 
 
 class DescribeNodeRequest(Message):
-    """How the node that receives it sees itself and its quorum; every node responds, with a leader or
-    without.
+    """Requests this node's own view of itself and its quorum; every node responds, with or without a
+    leader.
     """
 
     __slots__ = ()

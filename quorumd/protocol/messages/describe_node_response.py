@@ -55,7 +55,7 @@ class SilentPeer(MessageStruct):
 
 
 class KnownNode(MessageStruct):
-    """The voters and this node, where this node reaches them."""
+    """The voters and this node, with the addresses that this node uses."""
 
     __slots__ = (
         # int32 0+.
@@ -87,9 +87,9 @@ class DescribeNodeResponse(Message):
         "node_id",
         # uuid 0+.
         "directory_id",
-        # string 0+. Empty while there is none.
+        # string 0+. Empty if unknown.
         "cluster_id",
-        # string 0+. As the metric current-state names it.
+        # string 0+. The role, with the values of the metric current-state.
         "role",
         # int32 0+.
         "epoch",
@@ -99,9 +99,9 @@ class DescribeNodeResponse(Message):
         "voted_id",
         # bool 0+.
         "is_voter",
-        # []int32 0+. The voters of the newest voter record in the own log.
+        # []int32 0+. The voters in the latest voter record of the node's log.
         "voter_ids",
-        # int64 0+. Of the leader, as far as this node knows.
+        # int64 0+. The leader's high watermark, as far as this node knows.
         "high_watermark",
         # int64 0+.
         "log_start_offset",
@@ -109,22 +109,22 @@ class DescribeNodeResponse(Message):
         "log_end_offset",
         # int64 0+.
         "applied_offset",
-        # int64 0+. Leader: since a majority of the voters has fetched. Others: since a fetch that the leader
-        # served was sent.
+        # int64 0+. Leader: ms since a majority of the voters fetched. Others: ms since this node sent a fetch
+        # that the leader served.
         "contact_ms",
-        # int64 0+. Room on the file system of the log.
+        # int64 0+. Free bytes on the file system of the log.
         "free_bytes",
-        # bool 0+. Whether the log takes records.
+        # bool 0+. Whether the log accepts appends.
         "has_room",
-        # int64 0+. Of the newest snapshot, 0 for none.
+        # int64 0+. The end offset of the latest snapshot; 0 if there is none.
         "snapshot_end_offset",
         # bool 0+.
         "is_ready",
-        # []string 0+. What the node lacks to be ready, for people.
+        # []string 0+. Why the node is not ready, as text.
         "lacks",
         # []SilentPeer 0+. Nodes that do not respond to this one.
         "silent_peers",
-        # []KnownNode 0+. The voters and this node, where this node reaches them.
+        # []KnownNode 0+. The voters and this node, with the addresses that this node uses.
         "nodes",
     )
     NAME = "DescribeNodeResponse"

@@ -24,7 +24,7 @@ UNPACK_i = Struct(">i").unpack_from
 
 class PartitionData(MessageStruct):
     __slots__ = (
-        # int32 0+. Only 0 is served.
+        # int32 0+. Only 0 is supported.
         "partition_index",
     )
 
@@ -37,7 +37,7 @@ class PartitionData(MessageStruct):
 
 class TopicData(MessageStruct):
     __slots__ = (
-        # string 0+. Only __cluster_metadata is served.
+        # string 0+. Only __cluster_metadata is supported.
         "topic_name",
         # []PartitionData 0+.
         "partitions",
@@ -53,7 +53,7 @@ class TopicData(MessageStruct):
 
 
 class DescribeQuorumRequest(Message):
-    """Asks the leader how far every replica is."""
+    """Requests the progress of every replica of the metadata log from the leader."""
 
     __slots__ = (
         # []TopicData 0+.

@@ -48,20 +48,20 @@ UNPACK_iqqq = Struct(">iqqq").unpack_from
 
 
 class ReplicaState(MessageStruct):
-    """What the leader knows of one replica."""
+    """A replica's progress as known to the leader."""
 
     __slots__ = (
         # int32 0+.
         "replica_id",
-        # uuid 2+. Its data folder.
+        # uuid 2+. The replica's directory id.
         "replica_directory_id",
-        # int64 0+. -1 if not known.
+        # int64 0+. -1 if unknown.
         "log_end_offset",
-        # int64 1+, left out where a version lacks it. Unix time in ms of its last fetch; -1 if there was
-        # none.
+        # int64 1+, left out where a version lacks it. When the replica last fetched, Unix time in ms; -1 if
+        # never.
         "last_fetch_timestamp",
-        # int64 1+, left out where a version lacks it. Unix time in ms when it last had all that the leader
-        # had; -1 if never.
+        # int64 1+, left out where a version lacks it. When the replica last had all of the leader's records,
+        # Unix time in ms; -1 if never.
         "last_caught_up_timestamp",
     )
 
@@ -81,7 +81,7 @@ class ReplicaState(MessageStruct):
 
 
 class TargetVoter(MessageStruct):
-    """Voters that a change under way is heading for (KIP-595 draft); null if there is none."""
+    """The target voters of a change in progress (KIP-595 draft); null if there is none."""
 
     __slots__ = (
         # int32 0+.
@@ -97,23 +97,24 @@ class TargetVoter(MessageStruct):
 
 class PartitionData(MessageStruct):
     __slots__ = (
-        # int32 0+. Only 0 is served.
+        # int32 0+. Only 0 is supported.
         "partition_index",
-        # int16 0+. 0, or Kafka's number for what went wrong.
+        # int16 0+. The error code; 0 for none.
         "error_code",
-        # string 2+, null 2+, left out where a version lacks it. For people; null if nothing went wrong.
+        # string 2+, null 2+, left out where a version lacks it. The error message; null if there was no
+        # error.
         "error_message",
-        # int32 0+. The leader that the sender knows; -1 for none.
+        # int32 0+. The current leader known to the sender; -1 if unknown.
         "leader_id",
-        # int32 0+. The epoch that the sender is in.
+        # int32 0+. The current epoch of the sender.
         "leader_epoch",
-        # int64 0+. Everything before it is committed; -1 if not known.
+        # int64 0+. The high watermark; -1 if unknown.
         "high_watermark",
-        # []ReplicaState 0+. Voters, the leader among them.
+        # []ReplicaState 0+. The voters, including the leader.
         "current_voters",
-        # []ReplicaState 0+. Replicas without a vote that fetched lately.
+        # []ReplicaState 0+. The observers that fetched recently.
         "observers",
-        # []TargetVoter 0+, null 0+, tag 10000 in 0+. Voters that a change under way is heading for (KIP-595
+        # []TargetVoter 0+, null 0+, tag 10000 in 0+. The target voters of a change in progress (KIP-595
         # draft); null if there is none.
         "target_voters",
     )
@@ -143,7 +144,7 @@ class PartitionData(MessageStruct):
 
 class TopicData(MessageStruct):
     __slots__ = (
-        # string 0+. Only __cluster_metadata is served.
+        # string 0+. Only __cluster_metadata is supported.
         "topic_name",
         # []PartitionData 0+.
         "partitions",
@@ -180,7 +181,7 @@ class Listener(MessageStruct):
 
 
 class Node(MessageStruct):
-    """Where the voters are reached."""
+    """The endpoints of the voters."""
 
     __slots__ = (
         # int32 2+.
@@ -199,16 +200,17 @@ class Node(MessageStruct):
 
 
 class DescribeQuorumResponse(Message):
-    """Leader, high watermark and the progress of every voter and observer, as the leader sees it."""
+    """The leader, the high watermark and the progress of each voter and observer, from the leader's view."""
 
     __slots__ = (
-        # int16 0+. 0, or Kafka's number for what went wrong.
+        # int16 0+. The error code; 0 for none.
         "error_code",
-        # string 2+, null 2+, left out where a version lacks it. For people; null if nothing went wrong.
+        # string 2+, null 2+, left out where a version lacks it. The error message; null if there was no
+        # error.
         "error_message",
         # []TopicData 0+.
         "topics",
-        # []Node 2+. Where the voters are reached.
+        # []Node 2+. The endpoints of the voters.
         "nodes",
     )
     NAME = "DescribeQuorumResponse"

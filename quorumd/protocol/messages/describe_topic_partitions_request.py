@@ -39,12 +39,12 @@ class TopicRequest(MessageStruct):
 
 
 class Cursor(MessageStruct):
-    """Where to go on, as the answer before said; null to begin."""
+    """The cursor of the previous response; null for the first page."""
 
     __slots__ = (
         # string 0+.
         "topic_name",
-        # int32 0+. The partition.
+        # int32 0+. The partition index.
         "partition_index",
     )
 
@@ -58,14 +58,14 @@ class Cursor(MessageStruct):
 
 
 class DescribeTopicPartitionsRequest(Message):
-    """Asks for topics with their partitions, some at a time (KIP-966)."""
+    """Requests topics with their partitions, page by page (KIP-966)."""
 
     __slots__ = (
         # []TopicRequest 0+. Empty for all topics.
         "topics",
-        # int32 0+. Answer with no more partitions than this.
+        # int32 0+. The maximum number of partitions in the response.
         "response_partition_limit",
-        # Cursor 0+, null 0+. Where to go on, as the answer before said; null to begin.
+        # Cursor 0+, null 0+. The cursor of the previous response; null for the first page.
         "cursor",
     )
     NAME = "DescribeTopicPartitionsRequest"

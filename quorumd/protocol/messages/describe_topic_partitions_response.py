@@ -34,23 +34,23 @@ UNPACK_i = Struct(">i").unpack_from
 
 class DescribeTopicPartitionsResponsePartition(MessageStruct):
     __slots__ = (
-        # int16 0+. 0, or Kafka's number for what went wrong.
+        # int16 0+. The error code; 0 for none.
         "error_code",
-        # int32 0+. The partition.
+        # int32 0+. The partition index.
         "partition_index",
-        # int32 0+. The leader of the partition; -1 for none.
+        # int32 0+. The leader of the partition; -1 if there is none.
         "leader_id",
-        # int32 0+, left out where a version lacks it. The epoch of that leader.
+        # int32 0+, left out where a version lacks it. The leader epoch.
         "leader_epoch",
-        # []int32 0+. Every replica, the preferred leader first.
+        # []int32 0+. All replicas, preferred leader first.
         "replica_nodes",
-        # []int32 0+. The replicas in sync.
+        # []int32 0+. The in-sync replicas.
         "isr_nodes",
-        # []int32 0+, null 0+. Not in sync, but known to have every committed record.
+        # []int32 0+, null 0+. Replicas that are not in sync but have every committed record.
         "eligible_leader_replicas",
-        # []int32 0+, null 0+. Those that were eligible last.
+        # []int32 0+, null 0+. The last known eligible leader replicas.
         "last_known_elr",
-        # []int32 0+, left out where a version lacks it. The replicas that cannot be reached.
+        # []int32 0+, left out where a version lacks it. The replicas that are offline.
         "offline_replicas",
     )
 
@@ -79,17 +79,17 @@ class DescribeTopicPartitionsResponsePartition(MessageStruct):
 
 class DescribeTopicPartitionsResponseTopic(MessageStruct):
     __slots__ = (
-        # int16 0+. 0, or Kafka's number for what went wrong.
+        # int16 0+. The error code; 0 for none.
         "error_code",
         # string 0+, null 0+.
         "name",
         # uuid 0+, left out where a version lacks it.
         "topic_id",
-        # bool 0+, left out where a version lacks it. Whether it is one of Kafka's own topics.
+        # bool 0+, left out where a version lacks it. Whether the topic is internal to Kafka.
         "is_internal",
         # []DescribeTopicPartitionsResponsePartition 0+.
         "partitions",
-        # int32 0+. A bit an operation; the minimum if it was not asked for.
+        # int32 0+. A bit field of operations; the minimum int32 if not requested.
         "topic_authorized_operations",
     )
 
@@ -111,12 +111,12 @@ class DescribeTopicPartitionsResponseTopic(MessageStruct):
 
 
 class Cursor(MessageStruct):
-    """Where the next request is to go on; null if this is all."""
+    """Where the next page begins; null if this is the last."""
 
     __slots__ = (
         # string 0+.
         "topic_name",
-        # int32 0+. The partition.
+        # int32 0+. The partition index.
         "partition_index",
     )
 
@@ -130,15 +130,15 @@ class Cursor(MessageStruct):
 
 
 class DescribeTopicPartitionsResponse(Message):
-    """Topics by name, with their partitions as far as the limit lets."""
+    """A page of topics in order of name, with their partitions."""
 
     __slots__ = (
-        # int32 0+, left out where a version lacks it. How long the client should stay quiet for its quota's
-        # sake; 0 for not at all.
+        # int32 0+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
+        # in ms; 0 if it is not.
         "throttle_time_ms",
         # []DescribeTopicPartitionsResponseTopic 0+.
         "topics",
-        # Cursor 0+, null 0+. Where the next request is to go on; null if this is all.
+        # Cursor 0+, null 0+. Where the next page begins; null if this is the last.
         "next_cursor",
     )
     NAME = "DescribeTopicPartitionsResponse"

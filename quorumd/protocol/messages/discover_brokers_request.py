@@ -27,20 +27,20 @@ UNPACK_iq = Struct(">iq").unpack_from
 
 
 class DiscoverBrokersRequest(Message):
-    """Gossip: the sender's address, in exchange for all addresses known (KIP-595 draft). Admin clients
-    send replica -1.
+    """Exchanges the sender's address for all known addresses (KIP-595 draft). Admin clients send ReplicaId
+    -1.
     """
 
     __slots__ = (
-        # int32 0+. The sender; -1 for an admin client, whose other fields mean nothing.
+        # int32 0+. The sender; -1 for an admin client, whose other fields are ignored.
         "replica_id",
-        # int64 0+. Unix time in ms at which the process started; the latest address of a node wins.
+        # int64 0+. When the process started, Unix time in ms; the latest address of a node wins.
         "boot_timestamp",
         # string 0+.
         "host",
         # int32 0+.
         "port",
-        # uuid 0+, tag 10000 in 0+. The sender's data folder.
+        # uuid 0+, tag 10000 in 0+. The sender's directory id.
         "replica_directory_id",
     )
     NAME = "DiscoverBrokersRequest"

@@ -39,15 +39,15 @@ UNPACK_iq = Struct(">iq").unpack_from
 
 class Broker(MessageStruct):
     __slots__ = (
-        # int32 0+. The node, voter or not: the draft's name.
+        # int32 0+. The node, voter or observer; the name is the draft's.
         "voter_id",
-        # int64 0+. Unix time in ms at which the process started; the latest address of a node wins.
+        # int64 0+. When the process started, Unix time in ms; the latest address of a node wins.
         "boot_timestamp",
         # string 0+.
         "host",
         # int32 0+.
         "port",
-        # uuid 0+, tag 10000 in 0+. The node's data folder; zero if not known.
+        # uuid 0+, tag 10000 in 0+. The node's directory id; zero if unknown.
         "directory_id",
     )
 
@@ -67,16 +67,16 @@ class Broker(MessageStruct):
 
 
 class Founder(MessageStruct):
-    """With whom it may found a quorum."""
+    """The nodes that may found a quorum with this one."""
 
     __slots__ = (
-        # int32 0+. The node.
+        # int32 0+. The node id.
         "voter_id",
-        # uuid 0+. Its data folder.
+        # uuid 0+. The replica's directory id.
         "directory_id",
-        # string 0+. Where it is reached.
+        # string 0+. The host name or address.
         "host",
-        # int32 0+. Where it is reached.
+        # int32 0+. The host name or address.
         "port",
     )
 
@@ -94,23 +94,23 @@ class Founder(MessageStruct):
 
 
 class DiscoverBrokersResponse(Message):
-    """Every address known here (KIP-595 draft). It says nothing of who is alive or leads."""
+    """All known addresses (KIP-595 draft). They do not imply that a node is alive or leads."""
 
     __slots__ = (
-        # int16 0+. 0, or Kafka's number for what went wrong.
+        # int16 0+. The error code; 0 for none.
         "error_code",
-        # string 0+. Empty while there is none.
+        # string 0+. Empty if unknown.
         "cluster_id",
         # []Broker 0+.
         "brokers",
-        # int32 0+, tag 10000 in 0+. The node that answers; -1 if it does not say.
+        # int32 0+, tag 10000 in 0+. The responding node; -1 if not set.
         "replica_id",
-        # uuid 0+, tag 10001 in 0+. Its data folder.
+        # uuid 0+, tag 10001 in 0+. The replica's directory id.
         "replica_directory_id",
-        # int8 0+, tag 10002 in 0+. What it has of a quorum. 0: not said, 1: nothing, 2: permission to found
-        # one, 3: records or an epoch.
+        # int8 0+, tag 10002 in 0+. The node's quorum state. 0: not set, 1: none, 2: may found a quorum, 3:
+        # has records or an epoch.
         "standing",
-        # []Founder 0+, tag 10003 in 0+. With whom it may found a quorum.
+        # []Founder 0+, tag 10003 in 0+. The nodes that may found a quorum with this one.
         "founders",
     )
     NAME = "DiscoverBrokersResponse"

@@ -51,15 +51,15 @@ class TopicPartitions(MessageStruct):
 
 
 class ElectLeadersRequest(Message):
-    """Has the leaders of partitions elected anew (KIP-460)."""
+    """Elects partition leaders (KIP-460)."""
 
     __slots__ = (
-        # int8 1+. 0 for the preferred leader, 1 for any live replica where none in sync is left: records may
-        # be lost.
+        # int8 1+. 0 elects the preferred leader, 1 any live replica if none is in sync, which can lose
+        # records.
         "election_type",
         # []TopicPartitions 0+, null 0+. null for all partitions of all topics.
         "topic_partitions",
-        # int32 0+. How long the answer may take.
+        # int32 0+. Timeout in ms.
         "timeout_ms",
     )
     NAME = "ElectLeadersRequest"

@@ -35,11 +35,11 @@ UNPACK_ih = Struct(">ih").unpack_from
 
 class PartitionResult(MessageStruct):
     __slots__ = (
-        # int32 0+. The partition.
+        # int32 0+. The partition index.
         "partition_id",
-        # int16 0+. 0, or Kafka's number for what went wrong.
+        # int16 0+. The error code; 0 for none.
         "error_code",
-        # string 0+, null 0+. For people; null if nothing went wrong.
+        # string 0+, null 0+. The error message; null if there was no error.
         "error_message",
     )
 
@@ -72,12 +72,12 @@ class ReplicaElectionResult(MessageStruct):
 
 
 class ElectLeadersResponse(Message):
-    """One outcome a partition."""
+    """One result per partition."""
 
     __slots__ = (
-        # int32 0+. How long the client should stay quiet for its quota's sake; 0 for not at all.
+        # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
-        # int16 1+. 0, or what is wrong with the request as a whole.
+        # int16 1+. The top-level error code; 0 for none.
         "error_code",
         # []ReplicaElectionResult 0+.
         "replica_election_results",

@@ -41,7 +41,7 @@ UNPACK_iii = Struct(">iii").unpack_from
 
 
 class ReplicaInfo(MessageStruct):
-    """PreferredSuccessors, with directory ids."""
+    """PreferredSuccessors with directory ids."""
 
     __slots__ = (
         # int32 1+.
@@ -61,19 +61,19 @@ class ReplicaInfo(MessageStruct):
 
 class PartitionData(MessageStruct):
     __slots__ = (
-        # int32 0+. Only 0 is served.
+        # int32 0+. Only 0 is supported.
         "partition_index",
-        # int32 0+. The leader that stops.
+        # int32 0+. The resigning leader.
         "leader_id",
-        # int32 0+. The epoch that it led.
+        # int32 0+. The epoch of the resigning leader.
         "leader_epoch",
-        # []int32 0, left out where a version lacks it. The other voters, the one with the longest log first;
-        # each waits by its place.
+        # []int32 0, left out where a version lacks it. The other voters, longest log first; each backs off by
+        # its position.
         "preferred_successors",
-        # []ReplicaInfo 1+, left out where a version lacks it. PreferredSuccessors, with directory ids.
+        # []ReplicaInfo 1+, left out where a version lacks it. PreferredSuccessors with directory ids.
         "preferred_candidates",
-        # int32 1+, tag 10000 in 1+, left out where a version lacks it. The sender, as in the KIP-595 draft:
-        # not the leader when a candidate gives up.
+        # int32 1+, tag 10000 in 1+, left out where a version lacks it. The sender, as in the KIP-595 draft;
+        # not the leader when a candidate resigns.
         "replica_id",
     )
 
@@ -96,7 +96,7 @@ class PartitionData(MessageStruct):
 
 class TopicData(MessageStruct):
     __slots__ = (
-        # string 0+. Only __cluster_metadata is served.
+        # string 0+. Only __cluster_metadata is supported.
         "topic_name",
         # []PartitionData 0+.
         "partitions",
@@ -112,7 +112,7 @@ class TopicData(MessageStruct):
 
 
 class LeaderEndpoint(MessageStruct):
-    """Where the leader is reached, one endpoint a listener."""
+    """The leader's endpoints, one per listener."""
 
     __slots__ = (
         # string 1+.
@@ -135,15 +135,14 @@ class LeaderEndpoint(MessageStruct):
 
 
 class EndQuorumEpochRequest(Message):
-    """A leader that stops asks the voters to elect another without waiting for a timeout (KIP-595)."""
+    """A resigning leader requests an election without waiting for a timeout (KIP-595)."""
 
     __slots__ = (
-        # string 0+, null 0+. The cluster that the sender belongs to; null if it does not know yet.
+        # string 0+, null 0+. The sender's cluster id; null if unknown.
         "cluster_id",
         # []TopicData 0+.
         "topics",
-        # []LeaderEndpoint 1+, left out where a version lacks it. Where the leader is reached, one endpoint a
-        # listener.
+        # []LeaderEndpoint 1+, left out where a version lacks it. The leader's endpoints, one per listener.
         "leader_endpoints",
     )
     NAME = "EndQuorumEpochRequest"

@@ -12,7 +12,7 @@ from quorumd.protocol.wire import Message
 
 
 class EndTransactionRecord(Message):
-    """Everything since BeginTransaction counts."""
+    """Ends the metadata transaction: the records since BeginTransaction take effect."""
 
     __slots__ = ()
     NAME = "EndTransactionRecord"

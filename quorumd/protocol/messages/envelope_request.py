@@ -16,14 +16,14 @@ from quorumd.protocol.wire import Message
 
 
 class EnvelopeRequest(Message):
-    """A request of a client, forwarded to the leader by the node that the client asked (KIP-590)."""
+    """A client's request, forwarded to the leader by the node that received it (KIP-590)."""
 
     __slots__ = (
-        # bytes 0+. The request with its header, as it came in.
+        # bytes 0+. The original request with its header.
         "request_data",
-        # bytes 0+, null 0+. A version (int16) and DefaultPrincipalData: who sent it.
+        # bytes 0+, null 0+. A version (int16) and DefaultPrincipalData, the client's principal.
         "request_principal",
-        # bytes 0+. 4 or 16 bytes: from where.
+        # bytes 0+. The client's address, 4 or 16 bytes.
         "client_host_address",
     )
     NAME = "EnvelopeRequest"

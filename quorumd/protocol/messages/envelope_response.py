@@ -19,12 +19,12 @@ UNPACK_h = Struct(">h").unpack_from
 
 
 class EnvelopeResponse(Message):
-    """The leader's answer to a forwarded request, for the node to hand on."""
+    """The leader's response to a forwarded request, which the forwarding node returns to the client."""
 
     __slots__ = (
         # bytes 0+, null 0+. The response with its header; null if ErrorCode is set.
         "response_data",
-        # int16 0+. Set if the request was not even handled, such as NOT_CONTROLLER.
+        # int16 0+. Set if the request was not handled, for example NOT_CONTROLLER.
         "error_code",
     )
     NAME = "EnvelopeResponse"

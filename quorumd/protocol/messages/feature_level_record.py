@@ -19,12 +19,12 @@ UNPACK_h = Struct(">h").unpack_from
 
 
 class FeatureLevelRecord(Message):
-    """The finalized level of a feature, metadata.version among them; 0 removes it (KIP-584)."""
+    """The finalized level of a feature, including metadata.version; 0 removes it (KIP-584)."""
 
     __slots__ = (
         # string 0+.
         "name",
-        # int16 0+. 0 removes it.
+        # int16 0+. 0 removes the feature.
         "feature_level",
     )
     NAME = "FeatureLevelRecord"

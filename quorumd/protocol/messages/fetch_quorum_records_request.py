@@ -20,32 +20,32 @@ UNPACK_i16siiiqitqq = Struct(">i16siiiqi?qq").unpack_from
 
 
 class FetchQuorumRecordsRequest(Message):
-    """A replica asks the leader for records after its own; what it has is its acknowledgement (KIP-595
-    draft). ReadRound is quorumd's: it dates the fetch for read-index.
+    """Fetches records from the leader and acknowledges those before FetchOffset (KIP-595 draft). ReadRound
+    is a quorumd extension: it dates the fetch for read index.
     """
 
     __slots__ = (
-        # string 0+, null 0+. The cluster that the sender belongs to; null if it does not know yet.
+        # string 0+, null 0+. The sender's cluster id; null if unknown.
         "cluster_id",
-        # int32 0+. The sender.
+        # int32 0+. The leader, which sends the request.
         "replica_id",
-        # uuid 0+. The data folder of the sender; zero if it does not say.
+        # uuid 0+. The sender's directory id; zero if not set.
         "replica_directory_id",
-        # int32 0+. How long to wait for something new.
+        # int32 0+. How long to wait for new records, in ms.
         "max_wait_time_ms",
-        # int32 0+. Answer with no more than this, but at least one batch.
+        # int32 0+. The maximum bytes of the response, which has at least one batch.
         "max_bytes",
-        # int32 0+. The epoch that the sender takes for the current one.
+        # int32 0+. The current leader epoch known to the sender.
         "leader_epoch",
-        # int64 0+. First offset wanted. Everything before it is durable at the sender: its acknowledgement.
+        # int64 0+. The first offset to fetch. The sender has durably stored everything before it.
         "fetch_offset",
-        # int32 0+. Epoch of the record before FetchOffset, 0 if there is none.
+        # int32 0+. The epoch of the record before FetchOffset; 0 if there is none.
         "fetch_epoch",
-        # bool 0+. Whether the sender takes itself for a voter.
+        # bool 0+. Whether the sender considers itself a voter.
         "is_follower",
-        # int64 0+. What the sender knows; a higher one here is a reason to answer at once.
+        # int64 0+. The sender's high watermark; the leader responds at once if its own is higher.
         "high_watermark",
-        # int64 0+. ReadRound of the last answer that the sender has, 0 before the first.
+        # int64 0+. The ReadRound of the last response received; 0 before the first.
         "read_round",
     )
     NAME = "FetchQuorumRecordsRequest"

@@ -35,7 +35,7 @@ UNPACK_qi = Struct(">qi").unpack_from
 
 
 class NodeEndpoint(MessageStruct):
-    """Where the leader named above is reached."""
+    """The endpoints of that leader."""
 
     __slots__ = (
         # int32 0+.
@@ -58,7 +58,7 @@ class NodeEndpoint(MessageStruct):
 
 
 class SnapshotId(MessageStruct):
-    """If set: the leader's log does not reach back to FetchOffset, fetch this snapshot first."""
+    """If set, the leader's log starts after FetchOffset: fetch this snapshot first."""
 
     __slots__ = (
         # int64 0+.
@@ -77,34 +77,34 @@ class SnapshotId(MessageStruct):
 
 
 class FetchQuorumRecordsResponse(Message):
-    """Records from the position asked for, or the position to truncate to first (KIP-595 draft)."""
+    """The records from FetchOffset, or the offset to truncate to (KIP-595 draft)."""
 
     __slots__ = (
-        # int16 0+. 0, or Kafka's number for what went wrong.
+        # int16 0+. The error code; 0 for none.
         "error_code",
-        # int32 0+. The leader that the sender knows; -1 for none.
+        # int32 0+. The current leader known to the sender; -1 if unknown.
         "leader_id",
-        # int32 0+. The epoch that the sender is in.
+        # int32 0+. The current epoch of the sender.
         "leader_epoch",
-        # int64 0+. If set: the sender's log parts from this one, truncate to here; -1 if not.
+        # int64 0+. If set, the sender's log diverges and must be truncated to this offset; -1 if not.
         "next_fetch_offset",
-        # int32 0+. Epoch of the record before NextFetchOffset; -1 with it.
+        # int32 0+. The epoch of the record before NextFetchOffset; -1 if that is not set.
         "next_fetch_offset_epoch",
-        # int64 0+. Everything before it is committed; -1 while a new leader cannot tell.
+        # int64 0+. The high watermark; -1 while a new leader does not know it.
         "high_watermark",
-        # int64 0+. First offset that the leader has.
+        # int64 0+. The leader's log start offset.
         "log_start_offset",
-        # int64 0+. Unix time in ms when the sender last had all that the leader had; -1 if never.
+        # int64 0+. When the sender last had all of the leader's records, Unix time in ms; -1 if never.
         "last_caught_up_time_ms",
-        # int64 0+. The leader's current round. A fetch that says it was sent after this answer, and proves
-        # that this leader was followed then.
+        # int64 0+. The leader's current round. A fetch that echoes it was sent after this response, and
+        # proves that the leader was still followed.
         "read_round",
-        # records 0+, null 0+. Whole record batches from FetchOffset on.
+        # records 0+, null 0+. Complete record batches from FetchOffset.
         "records",
-        # []NodeEndpoint 0+, tag 0 in 0+. Where the leader named above is reached.
+        # []NodeEndpoint 0+, tag 0 in 0+. The endpoints of that leader.
         "node_endpoints",
-        # SnapshotId 0+, tag 1 in 0+. If set: the leader's log does not reach back to FetchOffset, fetch this
-        # snapshot first.
+        # SnapshotId 0+, tag 1 in 0+. If set, the leader's log starts after FetchOffset: fetch this snapshot
+        # first.
         "snapshot_id",
     )
     NAME = "FetchQuorumRecordsResponse"

@@ -40,12 +40,12 @@ UNPACK_q = Struct(">q").unpack_from
 
 
 class ReplicaState(MessageStruct):
-    """Who fetches; -1 inside for a consumer."""
+    """The fetching replica; ReplicaId is -1 for a consumer."""
 
     __slots__ = (
-        # int32 15+. Who fetches; -1 for a consumer.
+        # int32 15+. The fetching replica; -1 for a consumer.
         "replica_id",
-        # int64 15+. The broker epoch of a fetching broker; -1 for replicas of the metadata log.
+        # int64 15+. The broker epoch of the fetching broker; -1 for replicas of the metadata log.
         "replica_epoch",
     )
 
@@ -62,21 +62,22 @@ class FetchPartition(MessageStruct):
     __slots__ = (
         # int32 12+.
         "partition",
-        # int32 12+. The epoch that the sender takes for the current one; the receiver fences on it.
+        # int32 12+. The current leader epoch known to the sender; the receiver fences on it.
         "current_leader_epoch",
-        # int64 12+. First offset wanted: the end of the follower's log, and its acknowledgement.
+        # int64 12+. The first offset to fetch: the follower's log end offset, which acknowledges everything
+        # before it.
         "fetch_offset",
-        # int32 12+. Epoch of the follower's last record, 0 if it has none; -1 for a consumer.
+        # int32 12+. The epoch of the follower's last record, 0 if it has none; -1 for a consumer.
         "last_fetched_epoch",
-        # int64 12+. First offset that the follower has; -1 for a consumer.
+        # int64 12+. The follower's log start offset; -1 for a consumer.
         "log_start_offset",
-        # int32 12+. Replicas of the metadata log send 0 here and mean nothing by it.
+        # int32 12+. Replicas of the metadata log send 0, which is ignored.
         "partition_max_bytes",
-        # uuid 17+, tag 0 in 17+, left out where a version lacks it. The data folder of the sender; zero if it
-        # does not say.
+        # uuid 17+, tag 0 in 17+, left out where a version lacks it. The sender's directory id; zero if not
+        # set.
         "replica_directory_id",
-        # int64 18+, tag 1 in 18+, left out where a version lacks it. What the follower knows; a higher one
-        # here is a reason to answer at once. The maximum means that it does not want to be told.
+        # int64 18+, tag 1 in 18+, left out where a version lacks it. The follower's high watermark; the
+        # leader responds at once if its own is higher. The maximum disables that.
         "high_watermark",
     )
 
@@ -105,7 +106,7 @@ class FetchTopic(MessageStruct):
     __slots__ = (
         # string 12, left out where a version lacks it. Replaced by TopicId.
         "topic",
-        # uuid 13+, left out where a version lacks it. Ends with 01 for __cluster_metadata.
+        # uuid 13+, left out where a version lacks it. The topic id; that of __cluster_metadata ends in 01.
         "topic_id",
         # []FetchPartition 12+.
         "partitions",
@@ -123,7 +124,7 @@ class FetchTopic(MessageStruct):
 
 
 class ForgottenTopic(MessageStruct):
-    """Partitions to drop from the session."""
+    """Partitions to remove from the session."""
 
     __slots__ = (
         # string 12, left out where a version lacks it.
@@ -146,33 +147,32 @@ class ForgottenTopic(MessageStruct):
 
 
 class FetchRequest(Message):
-    """Asks for record batches. Raft uses version 12 and later; topics are named by id from version 13."""
+    """Fetches record batches. Raft uses version 12 and later; topics are identified by id from version 13."""
 
     __slots__ = (
-        # string 12+, null 12+, tag 0 in 12+. The cluster that the sender belongs to; null if it does not know
-        # yet.
+        # string 12+, null 12+, tag 0 in 12+. The sender's cluster id; null if unknown.
         "cluster_id",
-        # int32 12-14. Who fetches; -1 for a consumer.
+        # int32 12-14. The fetching replica; -1 for a consumer.
         "replica_id",
-        # ReplicaState 15+, tag 1 in 15+. Who fetches; -1 inside for a consumer.
+        # ReplicaState 15+, tag 1 in 15+. The fetching replica; ReplicaId is -1 for a consumer.
         "replica_state",
-        # int32 12+. How long to wait for MinBytes.
+        # int32 12+. How long to wait for MinBytes, in ms.
         "max_wait_ms",
-        # int32 12+. Answer at once when there is this much.
+        # int32 12+. The number of bytes to wait for.
         "min_bytes",
-        # int32 12+. Answer with no more than this, but at least one batch.
+        # int32 12+. The maximum bytes of the response, which has at least one batch.
         "max_bytes",
         # int8 12+. 0 read uncommitted, 1 read committed.
         "isolation_level",
-        # int32 12+. Incremental fetch session; 0 for none.
+        # int32 12+. The id of the fetch session; 0 for none.
         "session_id",
-        # int32 12+. Place in the session; -1 for no session at all.
+        # int32 12+. The epoch of the fetch session; -1 for no session.
         "session_epoch",
         # []FetchTopic 12+.
         "topics",
-        # []ForgottenTopic 12+. Partitions to drop from the session.
+        # []ForgottenTopic 12+. Partitions to remove from the session.
         "forgotten_topics_data",
-        # string 12+. Where the consumer stands.
+        # string 12+. The consumer's rack.
         "rack_id",
     )
     NAME = "FetchRequest"

@@ -48,12 +48,13 @@ UNPACK_qq = Struct(">qq").unpack_from
 
 
 class EpochEndOffset(MessageStruct):
-    """If set: the follower has records that the leader has not, and truncates to this."""
+    """If set, the follower's log diverges from the leader's and must be truncated to this position."""
 
     __slots__ = (
-        # int32 12+. The largest epoch here that is not above LastFetchedEpoch; -1 for no divergence.
+        # int32 12+. The largest epoch of the leader's log that does not exceed LastFetchedEpoch; -1 for no
+        # divergence.
         "epoch",
-        # int64 12+. Where that epoch ends here.
+        # int64 12+. The end offset of that epoch.
         "end_offset",
     )
 
@@ -67,12 +68,12 @@ class EpochEndOffset(MessageStruct):
 
 
 class LeaderIdAndEpoch(MessageStruct):
-    """In answers with an error too: how a follower learns of the leader."""
+    """The current leader and epoch; also set in error responses."""
 
     __slots__ = (
-        # int32 12+. The leader that the sender knows; -1 for none.
+        # int32 12+. The current leader known to the sender; -1 if unknown.
         "leader_id",
-        # int32 12+. The epoch that the sender is in.
+        # int32 12+. The current epoch of the sender.
         "leader_epoch",
     )
 
@@ -86,7 +87,7 @@ class LeaderIdAndEpoch(MessageStruct):
 
 
 class SnapshotId(MessageStruct):
-    """If set: the log no longer has the offset, load this snapshot first."""
+    """If set, the log no longer has the fetch offset: fetch this snapshot first."""
 
     __slots__ = (
         # int64 12+.
@@ -105,7 +106,7 @@ class SnapshotId(MessageStruct):
 
 
 class AbortedTransaction(MessageStruct):
-    """For consumers that read committed data."""
+    """Aborted transactions, for read_committed consumers."""
 
     __slots__ = (
         # int64 12+.
@@ -125,29 +126,29 @@ class AbortedTransaction(MessageStruct):
 
 class PartitionData(MessageStruct):
     __slots__ = (
-        # int32 12+. The partition.
+        # int32 12+. The partition index.
         "partition_index",
-        # int16 12+. 0, or Kafka's number for what went wrong.
+        # int16 12+. The error code; 0 for none.
         "error_code",
-        # int64 12+. Everything before it is committed; -1 while a new leader cannot tell.
+        # int64 12+. The high watermark; -1 while a new leader does not know it.
         "high_watermark",
-        # int64 12+. Everything before it is decided, as to transactions.
+        # int64 12+. The last stable offset: all transactions before it are decided.
         "last_stable_offset",
-        # int64 12+. First offset that there is.
+        # int64 12+. The log start offset.
         "log_start_offset",
-        # EpochEndOffset 12+, tag 0 in 12+. If set: the follower has records that the leader has not, and
-        # truncates to this.
+        # EpochEndOffset 12+, tag 0 in 12+. If set, the follower's log diverges from the leader's and must be
+        # truncated to this position.
         "diverging_epoch",
-        # LeaderIdAndEpoch 12+, tag 1 in 12+. In answers with an error too: how a follower learns of the
-        # leader.
+        # LeaderIdAndEpoch 12+, tag 1 in 12+. The current leader and epoch; also set in error responses.
         "current_leader",
-        # SnapshotId 12+, tag 2 in 12+. If set: the log no longer has the offset, load this snapshot first.
+        # SnapshotId 12+, tag 2 in 12+. If set, the log no longer has the fetch offset: fetch this snapshot
+        # first.
         "snapshot_id",
-        # []AbortedTransaction 12+, null 12+. For consumers that read committed data.
+        # []AbortedTransaction 12+, null 12+. Aborted transactions, for read_committed consumers.
         "aborted_transactions",
-        # int32 12+. A nearer replica for a consumer; -1 for none.
+        # int32 12+. The replica that the consumer should read from; -1 for none.
         "preferred_read_replica",
-        # records 12+, null 12+. Whole record batches from FetchOffset on.
+        # records 12+, null 12+. Complete record batches from FetchOffset.
         "records",
     )
 
@@ -200,7 +201,7 @@ class FetchableTopicResponse(MessageStruct):
 
 
 class NodeEndpoint(MessageStruct):
-    """Where the leader named above is reached."""
+    """The endpoints of that leader."""
 
     __slots__ = (
         # int32 16+.
@@ -209,7 +210,7 @@ class NodeEndpoint(MessageStruct):
         "host",
         # int32 16+.
         "port",
-        # string 16+, null 16+. Where the node stands; null if it was not told.
+        # string 16+, null 16+. The node's rack; null if not set.
         "rack",
     )
 
@@ -227,18 +228,18 @@ class NodeEndpoint(MessageStruct):
 
 
 class FetchResponse(Message):
-    """Record batches, or where the history of the sender parts from ours, or the snapshot to load first."""
+    """Record batches, the diverging epoch, or the snapshot to fetch first."""
 
     __slots__ = (
-        # int32 12+. How long the client should stay quiet for its quota's sake; 0 for not at all.
+        # int32 12+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
-        # int16 12+. 0, or Kafka's number for what went wrong.
+        # int16 12+. The error code; 0 for none.
         "error_code",
-        # int32 12+. The session of this fetch; 0 for none.
+        # int32 12+. The id of the fetch session; 0 for none.
         "session_id",
         # []FetchableTopicResponse 12+.
         "responses",
-        # []NodeEndpoint 16+, tag 0 in 16+. Where the leader named above is reached.
+        # []NodeEndpoint 16+, tag 0 in 16+. The endpoints of that leader.
         "node_endpoints",
     )
     NAME = "FetchResponse"

@@ -35,7 +35,7 @@ UNPACK_qi = Struct(">qi").unpack_from
 
 
 class SnapshotId(MessageStruct):
-    """The snapshot, by the position of the log that it ends at."""
+    """The snapshot's end offset and epoch."""
 
     __slots__ = (
         # int64 0+.
@@ -57,14 +57,13 @@ class PartitionSnapshot(MessageStruct):
     __slots__ = (
         # int32 0+.
         "partition",
-        # int32 0+. The epoch that the sender takes for the current one; the receiver fences on it.
+        # int32 0+. The current leader epoch known to the sender; the receiver fences on it.
         "current_leader_epoch",
-        # SnapshotId 0+. The snapshot, by the position of the log that it ends at.
+        # SnapshotId 0+. The snapshot's end offset and epoch.
         "snapshot_id",
-        # int64 0+. First byte wanted.
+        # int64 0+. The byte position to start from.
         "position",
-        # uuid 1+, tag 0 in 1+, left out where a version lacks it. The data folder of the sender; zero if it
-        # does not say.
+        # uuid 1+, tag 0 in 1+, left out where a version lacks it. The sender's directory id; zero if not set.
         "replica_directory_id",
     )
 
@@ -101,15 +100,14 @@ class TopicSnapshot(MessageStruct):
 
 
 class FetchSnapshotRequest(Message):
-    """Asks for a piece of a snapshot (KIP-630)."""
+    """Fetches a chunk of a snapshot (KIP-630)."""
 
     __slots__ = (
-        # string 0+, null 0+, tag 0 in 0+. The cluster that the sender belongs to; null if it does not know
-        # yet.
+        # string 0+, null 0+, tag 0 in 0+. The sender's cluster id; null if unknown.
         "cluster_id",
         # int32 0+.
         "replica_id",
-        # int32 0+. Answer with no more than this.
+        # int32 0+. The maximum bytes of the response.
         "max_bytes",
         # []TopicSnapshot 0+.
         "topics",

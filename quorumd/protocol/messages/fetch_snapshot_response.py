@@ -40,7 +40,7 @@ UNPACK_qq = Struct(">qq").unpack_from
 
 
 class SnapshotId(MessageStruct):
-    """The snapshot that was asked for."""
+    """The requested snapshot."""
 
     __slots__ = (
         # int64 0+.
@@ -60,9 +60,9 @@ class SnapshotId(MessageStruct):
 
 class LeaderIdAndEpoch(MessageStruct):
     __slots__ = (
-        # int32 0+. The leader that the sender knows; -1 for none.
+        # int32 0+. The current leader known to the sender; -1 if unknown.
         "leader_id",
-        # int32 0+. The epoch that the sender is in.
+        # int32 0+. The current epoch of the sender.
         "leader_epoch",
     )
 
@@ -79,17 +79,17 @@ class PartitionSnapshot(MessageStruct):
     __slots__ = (
         # int32 0+.
         "index",
-        # int16 0+. 0, or Kafka's number for what went wrong.
+        # int16 0+. The error code; 0 for none.
         "error_code",
-        # SnapshotId 0+. The snapshot that was asked for.
+        # SnapshotId 0+. The requested snapshot.
         "snapshot_id",
         # LeaderIdAndEpoch 0+, tag 0 in 0+.
         "current_leader",
-        # int64 0+. Bytes of the whole snapshot.
+        # int64 0+. The size of the snapshot in bytes.
         "size",
-        # int64 0+. First byte of this piece.
+        # int64 0+. The byte position of this chunk.
         "position",
-        # records 0+. The piece; it may begin and end within a record batch.
+        # records 0+. The chunk; not aligned to record batches.
         "unaligned_records",
     )
 
@@ -130,7 +130,7 @@ class TopicSnapshot(MessageStruct):
 
 
 class NodeEndpoint(MessageStruct):
-    """Where the leader named above is reached."""
+    """The endpoints of that leader."""
 
     __slots__ = (
         # int32 1+.
@@ -153,16 +153,16 @@ class NodeEndpoint(MessageStruct):
 
 
 class FetchSnapshotResponse(Message):
-    """A piece of a snapshot; the asker puts them together until it has Size bytes."""
+    """A chunk of a snapshot; the snapshot is complete at Size bytes."""
 
     __slots__ = (
-        # int32 0+. How long the client should stay quiet for its quota's sake; 0 for not at all.
+        # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
-        # int16 0+. 0, or Kafka's number for what went wrong.
+        # int16 0+. The error code; 0 for none.
         "error_code",
         # []TopicSnapshot 0+.
         "topics",
-        # []NodeEndpoint 1+, tag 0 in 1+. Where the leader named above is reached.
+        # []NodeEndpoint 1+, tag 0 in 1+. The endpoints of that leader.
         "node_endpoints",
     )
     NAME = "FetchSnapshotResponse"

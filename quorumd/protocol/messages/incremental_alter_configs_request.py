@@ -58,7 +58,7 @@ class AlterConfigsResource(MessageStruct):
     __slots__ = (
         # int8 0+. 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
         "resource_type",
-        # string 0+. Name of the topic or number of the broker; empty for the default of all brokers.
+        # string 0+. The topic name or broker id; empty for the default of all brokers.
         "resource_name",
         # []AlterableConfig 0+.
         "configs",
@@ -76,12 +76,12 @@ class AlterConfigsResource(MessageStruct):
 
 
 class IncrementalAlterConfigsRequest(Message):
-    """Changes single configuration values and leaves the others alone (KIP-339)."""
+    """Changes individual configs and leaves the others unchanged (KIP-339)."""
 
     __slots__ = (
         # []AlterConfigsResource 0+.
         "resources",
-        # bool 0+. Check, answer as if, change nothing.
+        # bool 0+. Validate the request without applying it.
         "validate_only",
     )
     NAME = "IncrementalAlterConfigsRequest"

@@ -36,13 +36,13 @@ UNPACK_i = Struct(">i").unpack_from
 
 class AlterConfigsResourceResponse(MessageStruct):
     __slots__ = (
-        # int16 0+. 0, or Kafka's number for what went wrong.
+        # int16 0+. The error code; 0 for none.
         "error_code",
-        # string 0+, null 0+. For people; null if nothing went wrong.
+        # string 0+, null 0+. The error message; null if there was no error.
         "error_message",
         # int8 0+. 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
         "resource_type",
-        # string 0+. Name of the topic or number of the broker; empty for the default of all brokers.
+        # string 0+. The topic name or broker id; empty for the default of all brokers.
         "resource_name",
     )
 
@@ -60,10 +60,10 @@ class AlterConfigsResourceResponse(MessageStruct):
 
 
 class IncrementalAlterConfigsResponse(Message):
-    """One outcome a resource."""
+    """One result per resource."""
 
     __slots__ = (
-        # int32 0+. How long the client should stay quiet for its quota's sake; 0 for not at all.
+        # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # []AlterConfigsResourceResponse 0+.
         "responses",

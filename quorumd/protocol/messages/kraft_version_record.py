@@ -17,12 +17,12 @@ UNPACK_hh = Struct(">hh").unpack_from
 
 
 class KRaftVersionRecord(Message):
-    """Control record 5: the level of kraft.version from here on (KIP-853)."""
+    """Control record 5: the kraft.version from this offset on (KIP-853)."""
 
     __slots__ = (
-        # int16 0+. Version of this record's body. Always 0.
+        # int16 0+. The version of this record; always 0.
         "version",
-        # int16 0+. 0 for static voters, 1 for voters that can change.
+        # int16 0+. 0 for static voters, 1 for dynamic voters.
         "kraft_version",
     )
     NAME = "KRaftVersionRecord"

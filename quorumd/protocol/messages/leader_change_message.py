@@ -27,12 +27,12 @@ UNPACK_i16s = Struct(">i16s").unpack_from
 
 
 class Voter(MessageStruct):
-    """One voter."""
+    """A voter."""
 
     __slots__ = (
         # int32 0+.
         "voter_id",
-        # uuid 1+. The voter's data folder.
+        # uuid 1+. The voter's directory id.
         "voter_directory_id",
     )
 
@@ -46,16 +46,18 @@ class Voter(MessageStruct):
 
 
 class LeaderChangeMessage(Message):
-    """Control record 2: the first record of every epoch. Readers parse version 0 only: write that."""
+    """Control record 2: the first record of every epoch. Written as version 0, the only one that readers
+    parse.
+    """
 
     __slots__ = (
-        # int16 0+. Version of this record's body. Always 0.
+        # int16 0+. The version of this record; always 0.
         "version",
-        # int32 0+. The leader of the epoch that begins here.
+        # int32 0+. The leader of the new epoch.
         "leader_id",
-        # []Voter 0+. All voters.
+        # []Voter 0+. All voters of the epoch.
         "voters",
-        # []Voter 0+. Those who voted for the leader.
+        # []Voter 0+. The voters that voted for the leader.
         "granting_voters",
     )
     NAME = "LeaderChangeMessage"

@@ -25,7 +25,7 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class ListPartitionReassignmentsTopics(MessageStruct):
-    """null for all."""
+    """null for all configs."""
 
     __slots__ = (
         # string 0+.
@@ -44,12 +44,12 @@ class ListPartitionReassignmentsTopics(MessageStruct):
 
 
 class ListPartitionReassignmentsRequest(Message):
-    """Asks which partitions are being moved (KIP-455)."""
+    """Requests the reassignments in progress (KIP-455)."""
 
     __slots__ = (
-        # int32 0+. How long the answer may take.
+        # int32 0+. Timeout in ms.
         "timeout_ms",
-        # []ListPartitionReassignmentsTopics 0+, null 0+. null for all.
+        # []ListPartitionReassignmentsTopics 0+, null 0+. null for all configs.
         "topics",
     )
     NAME = "ListPartitionReassignmentsRequest"

@@ -29,13 +29,13 @@ UNPACK_ih = Struct(">ih").unpack_from
 
 class OngoingPartitionReassignment(MessageStruct):
     __slots__ = (
-        # int32 0+. The partition.
+        # int32 0+. The partition index.
         "partition_index",
-        # []int32 0+. All that it has now: those that stay, join and leave.
+        # []int32 0+. All current replicas, including those being added and removed.
         "replicas",
-        # []int32 0+. Those that join.
+        # []int32 0+. The replicas being added.
         "adding_replicas",
-        # []int32 0+. Those that leave.
+        # []int32 0+. The replicas being removed.
         "removing_replicas",
     )
 
@@ -70,14 +70,14 @@ class OngoingTopicReassignment(MessageStruct):
 
 
 class ListPartitionReassignmentsResponse(Message):
-    """The moves under way; partitions that stay are left out."""
+    """The reassignments in progress; other partitions are omitted."""
 
     __slots__ = (
-        # int32 0+. How long the client should stay quiet for its quota's sake; 0 for not at all.
+        # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
-        # int16 0+. 0, or what is wrong with the request as a whole.
+        # int16 0+. The top-level error code; 0 for none.
         "error_code",
-        # string 0+, null 0+. For people; null if nothing went wrong.
+        # string 0+, null 0+. The error message; null if there was no error.
         "error_message",
         # []OngoingTopicReassignment 0+.
         "topics",

@@ -39,7 +39,7 @@ PACK_i = Struct(">i").pack
 
 
 class MetadataRequestTopic(MessageStruct):
-    """null for all topics (v0: empty), empty for none."""
+    """null for all topics (v0: empty); empty for none."""
 
     __slots__ = (
         # uuid 10+, left out where a version lacks it.
@@ -58,12 +58,12 @@ class MetadataRequestTopic(MessageStruct):
 
 
 class MetadataRequest(Message):
-    """Asks for the nodes and for topics with their partitions: the first question of every broker client."""
+    """Requests the nodes and the topics with their partitions; clients send it first."""
 
     __slots__ = (
-        # []MetadataRequestTopic 0+, null 1+. null for all topics (v0: empty), empty for none.
+        # []MetadataRequestTopic 0+, null 1+. null for all topics (v0: empty); empty for none.
         "topics",
-        # bool 4+. Whether a topic that is missing may be created.
+        # bool 4+. Whether missing topics may be created.
         "allow_auto_topic_creation",
         # bool 8-10.
         "include_cluster_authorized_operations",

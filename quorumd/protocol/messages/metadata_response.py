@@ -49,8 +49,7 @@ class MetadataResponseBroker(MessageStruct):
         "host",
         # int32 0+.
         "port",
-        # string 1+, null 1+, left out where a version lacks it. Where the node stands; null if it was not
-        # told.
+        # string 1+, null 1+, left out where a version lacks it. The node's rack; null if not set.
         "rack",
     )
 
@@ -69,19 +68,19 @@ class MetadataResponseBroker(MessageStruct):
 
 class MetadataResponsePartition(MessageStruct):
     __slots__ = (
-        # int16 0+. 0, or what is wrong with the request as a whole.
+        # int16 0+. The top-level error code; 0 for none.
         "error_code",
-        # int32 0+. The partition.
+        # int32 0+. The partition index.
         "partition_index",
-        # int32 0+. The leader of the partition; -1 for none.
+        # int32 0+. The leader of the partition; -1 if there is none.
         "leader_id",
-        # int32 7+, left out where a version lacks it. The epoch of that leader.
+        # int32 7+, left out where a version lacks it. The leader epoch.
         "leader_epoch",
-        # []int32 0+. Every replica, the preferred leader first.
+        # []int32 0+. All replicas, preferred leader first.
         "replica_nodes",
-        # []int32 0+. The replicas in sync.
+        # []int32 0+. The in-sync replicas.
         "isr_nodes",
-        # []int32 5+, left out where a version lacks it. The replicas that cannot be reached.
+        # []int32 5+, left out where a version lacks it. The replicas that are offline.
         "offline_replicas",
     )
 
@@ -106,17 +105,17 @@ class MetadataResponsePartition(MessageStruct):
 
 class MetadataResponseTopic(MessageStruct):
     __slots__ = (
-        # int16 0+. 0, or what is wrong with the request as a whole.
+        # int16 0+. The top-level error code; 0 for none.
         "error_code",
         # string 0+, null 12+.
         "name",
         # uuid 10+, left out where a version lacks it.
         "topic_id",
-        # bool 1+, left out where a version lacks it. Whether it is one of Kafka's own topics.
+        # bool 1+, left out where a version lacks it. Whether the topic is internal to Kafka.
         "is_internal",
         # []MetadataResponsePartition 0+.
         "partitions",
-        # int32 8+. A bit an operation; the minimum if it was not asked for.
+        # int32 8+. A bit field of operations; the minimum int32 if not requested.
         "topic_authorized_operations",
     )
 
@@ -138,23 +137,23 @@ class MetadataResponseTopic(MessageStruct):
 
 
 class MetadataResponse(Message):
-    """The nodes that can be asked, the controller among them, and the topics asked for."""
+    """The nodes, the controller and the requested topics."""
 
     __slots__ = (
-        # int32 3+, left out where a version lacks it. How long the client should stay quiet for its quota's
-        # sake; 0 for not at all.
+        # int32 3+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
+        # in ms; 0 if it is not.
         "throttle_time_ms",
         # []MetadataResponseBroker 0+.
         "brokers",
-        # string 2+, null 2+, left out where a version lacks it. The cluster's id; null while there is none.
+        # string 2+, null 2+, left out where a version lacks it. The cluster id; null if unknown.
         "cluster_id",
-        # int32 1+, left out where a version lacks it. The node to send changes to; -1 if none is known.
+        # int32 1+, left out where a version lacks it. The controller; -1 if unknown.
         "controller_id",
         # []MetadataResponseTopic 0+.
         "topics",
-        # int32 8-10. A bit an operation; the minimum if it was not asked for.
+        # int32 8-10. A bit field of operations; the minimum int32 if not requested.
         "cluster_authorized_operations",
-        # int16 13+, left out where a version lacks it. 0, or what is wrong with the request as a whole.
+        # int16 13+, left out where a version lacks it. The top-level error code; 0 for none.
         "error_code",
     )
     NAME = "MetadataResponse"

@@ -12,7 +12,7 @@ from quorumd.protocol.wire import Message
 
 
 class NoOpRecord(Message):
-    """Says nothing, moves the end of the log (KIP-835)."""
+    """A record without effect that advances the log end offset (KIP-835)."""
 
     __slots__ = ()
     NAME = "NoOpRecord"

@@ -32,37 +32,38 @@ UNPACK_iii = Struct(">iii").unpack_from
 
 
 class PartitionRecord(Message):
-    """A partition with all its state: at creation, and in snapshots."""
+    """The complete state of a partition, at its creation and in snapshots."""
 
     __slots__ = (
         # int32 0+.
         "partition_id",
         # uuid 0+.
         "topic_id",
-        # []int32 0+. The preferred leader first.
+        # []int32 0+. The replicas, preferred leader first.
         "replicas",
-        # []int32 0+. The replicas in sync.
+        # []int32 0+. The in-sync replicas.
         "isr",
-        # []int32 0+. Replicas that leave in the reassignment under way.
+        # []int32 0+. The replicas that the reassignment in progress removes.
         "removing_replicas",
-        # []int32 0+. Replicas that join in the reassignment under way.
+        # []int32 0+. The replicas that the reassignment in progress adds.
         "adding_replicas",
-        # int32 0+. -1 for none.
+        # int32 0+. -1 for no leader.
         "leader",
         # int8 0+, tag 0 in 0+. 0 recovered, 1 recovering from an unclean election.
         "leader_recovery_state",
-        # int32 0+. Grows with every change of leader.
+        # int32 0+. Incremented with every change of leader.
         "leader_epoch",
-        # int32 0+. Grows with every change of the partition.
+        # int32 0+. Incremented with every change of the partition.
         "partition_epoch",
-        # []uuid 1+. Data folder of each replica, in their order.
+        # []uuid 1+. The directory id of each replica, in the order of Replicas.
         "directories",
-        # []int32 2+, null 2+, tag 1 in 2+. Not in sync, but known to have every committed record (KIP-966).
+        # []int32 2+, null 2+, tag 1 in 2+. Replicas that are not in sync but have every committed record
+        # (KIP-966).
         "eligible_leader_replicas",
-        # []int32 2+, null 2+, tag 2 in 2+. Those that were eligible last (KIP-966).
+        # []int32 2+, null 2+, tag 2 in 2+. The last known eligible leader replicas (KIP-966).
         "last_known_elr",
-        # []int32 0+, null 0+, tag 10000 in 0+. Replicas before the reassignment under way, in their order;
-        # null if there is none. quorumd's own: other readers skip it.
+        # []int32 0+, null 0+, tag 10000 in 0+. The replicas before the reassignment in progress, in order;
+        # null for none. A quorumd extension that other readers ignore.
         "original_replicas",
     )
     NAME = "PartitionRecord"

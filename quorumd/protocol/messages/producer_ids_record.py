@@ -17,14 +17,14 @@ UNPACK_iqq = Struct(">iqq").unpack_from
 
 
 class ProducerIdsRecord(Message):
-    """A block of producer ids was given to a broker."""
+    """A block of producer ids was allocated to a broker."""
 
     __slots__ = (
         # int32 0+.
         "broker_id",
-        # int64 0+. Offset of the broker's registration record: tells its incarnations apart.
+        # int64 0+. The offset of the broker's registration record; distinguishes its incarnations.
         "broker_epoch",
-        # int64 0+. First id that is not given away yet.
+        # int64 0+. The first producer id that is not allocated yet.
         "next_producer_id",
     )
     NAME = "ProducerIdsRecord"

@@ -89,30 +89,30 @@ class BrokerFeature(MessageStruct):
 
 
 class RegisterBrokerRecord(Message):
-    """A broker has registered; replaces what was known of it."""
+    """The registration of a broker; replaces an earlier one."""
 
     __slots__ = (
         # int32 0+.
         "broker_id",
         # bool 2+.
         "is_migrating_zk_broker",
-        # uuid 0+. Made anew at each start of the process.
+        # uuid 0+. A new id for each start of the process.
         "incarnation_id",
-        # int64 0+. Offset of this record, as the controller expects it.
+        # int64 0+. The offset that the controller assigns to this record.
         "broker_epoch",
         # []BrokerEndpoint 0+.
         "end_points",
         # []BrokerFeature 0+.
         "features",
-        # string 0+, null 0+. Where the node stands; null if it was not told.
+        # string 0+, null 0+. The node's rack; null if not set.
         "rack",
-        # bool 0+. Whether the broker may lead partitions.
+        # bool 0+. Whether the broker is fenced.
         "fenced",
         # bool 1+.
         "in_controlled_shutdown",
-        # []uuid 3+, tag 0 in 3+. Ids of the data folders that are online.
+        # []uuid 3+, tag 0 in 3+. Directory ids of the online log directories.
         "log_dirs",
-        # []uuid 4+, null 4+, tag 1 in 4+. Ids of the data folders that take no new replicas.
+        # []uuid 4+, null 4+, tag 1 in 4+. Directory ids of the log directories that accept no new replicas.
         "cordoned_log_dirs",
     )
     NAME = "RegisterBrokerRecord"

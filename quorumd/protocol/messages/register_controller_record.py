@@ -74,12 +74,12 @@ class ControllerFeature(MessageStruct):
 
 
 class RegisterControllerRecord(Message):
-    """A controller has registered; replaces what was known of it (KIP-919)."""
+    """The registration of a controller; replaces an earlier one (KIP-919)."""
 
     __slots__ = (
         # int32 0+.
         "controller_id",
-        # uuid 0+. Made anew at each start of the process.
+        # uuid 0+. A new id for each start of the process.
         "incarnation_id",
         # bool 0+.
         "zk_migration_ready",

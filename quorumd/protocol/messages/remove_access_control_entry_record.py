@@ -18,7 +18,7 @@ UNPACK_16s = Struct(">16s").unpack_from
 
 
 class RemoveAccessControlEntryRecord(Message):
-    """Removes a rule by its id."""
+    """Removes an ACL by its id."""
 
     __slots__ = (
         # uuid 0+.

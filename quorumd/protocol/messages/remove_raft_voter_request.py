@@ -20,14 +20,14 @@ UNPACK_i16s = Struct(">i16s").unpack_from
 
 
 class RemoveRaftVoterRequest(Message):
-    """Takes a voter its vote (KIP-853)."""
+    """Removes a voter (KIP-853)."""
 
     __slots__ = (
-        # string 0+, null 0+. The cluster that is meant; null for whichever answers.
+        # string 0+, null 0+. The expected cluster id; null skips the check.
         "cluster_id",
-        # int32 0+. The node that is no longer to vote.
+        # int32 0+. The node id of the voter to remove.
         "voter_id",
-        # uuid 0+. Its data folder: the same node with another disk is another replica.
+        # uuid 0+. The voter's directory id; a node with a new disk is a different replica.
         "voter_directory_id",
     )
     NAME = "RemoveRaftVoterRequest"

@@ -19,14 +19,15 @@ UNPACK_ih = Struct(">ih").unpack_from
 
 
 class RemoveRaftVoterResponse(Message):
-    """What became of the removal, once it is committed."""
+    """The result of removing the voter, sent once it is committed."""
 
     __slots__ = (
-        # int32 0+. How long the client should stay quiet for its quota's sake; 0 for not at all.
+        # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
-        # int16 0+. 0, or Kafka's number for what went wrong.
+        # int16 0+. The error code; 0 for none.
         "error_code",
-        # string 0+, null 0+, left out where a version lacks it. For people; null if nothing went wrong.
+        # string 0+, null 0+, left out where a version lacks it. The error message; null if there was no
+        # error.
         "error_message",
     )
     NAME = "RemoveRaftVoterResponse"

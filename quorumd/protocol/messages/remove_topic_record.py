@@ -18,7 +18,7 @@ UNPACK_16s = Struct(">16s").unpack_from
 
 
 class RemoveTopicRecord(Message):
-    """Removes a topic with its partitions and configuration."""
+    """Deletes a topic with its partitions and configs."""
 
     __slots__ = (
         # uuid 0+.

@@ -19,7 +19,7 @@ UNPACK_b = Struct(">b").unpack_from
 
 
 class RemoveUserScramCredentialRecord(Message):
-    """Removes the credentials of a user for one mechanism."""
+    """Removes a user's SCRAM credentials for one mechanism."""
 
     __slots__ = (
         # string 0+.

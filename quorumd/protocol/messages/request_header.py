@@ -19,16 +19,16 @@ UNPACK_hhi = Struct(">hhi").unpack_from
 
 
 class RequestHeader(Message):
-    """What comes before every request. Version 2 ends with tagged fields."""
+    """The header of every request. Version 2 ends with tagged fields."""
 
     __slots__ = (
-        # int16 1+. The API of the request that follows.
+        # int16 1+. The API key of the request.
         "request_api_key",
-        # int16 1+. The version of the request that follows.
+        # int16 1+. The API version of the request.
         "request_api_version",
-        # int32 1+. Comes back in the response's header.
+        # int32 1+. Returned in the response header.
         "correlation_id",
-        # string 1+, null 1+. The client's name for itself. Never compact, so that every version can be read.
+        # string 1+, null 1+. The client id. Never compact, so that the header of any version can be read.
         "client_id",
     )
     NAME = "RequestHeader"

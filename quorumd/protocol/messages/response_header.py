@@ -17,10 +17,10 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class ResponseHeader(Message):
-    """What comes before every response. Version 1 ends with tagged fields."""
+    """The header of every response. Version 1 ends with tagged fields."""
 
     __slots__ = (
-        # int32 0+. That of the request.
+        # int32 0+. The correlation id of the request.
         "correlation_id",
     )
     NAME = "ResponseHeader"

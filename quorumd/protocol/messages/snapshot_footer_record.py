@@ -20,7 +20,7 @@ class SnapshotFooterRecord(Message):
     """Control record 4: the last record of a snapshot; without it the snapshot is incomplete (KIP-630)."""
 
     __slots__ = (
-        # int16 0+. Version of this record's body. Always 0.
+        # int16 0+. The version of this record; always 0.
         "version",
     )
     NAME = "SnapshotFooterRecord"

@@ -20,9 +20,9 @@ class SnapshotHeaderRecord(Message):
     """Control record 3: the first record of a snapshot (KIP-630)."""
 
     __slots__ = (
-        # int16 0+. Version of this record's body. Always 0.
+        # int16 0+. The version of this record; always 0.
         "version",
-        # int64 0+. Append time of the last record that the snapshot contains.
+        # int64 0+. The append time of the last record in the snapshot.
         "last_contained_log_timestamp",
     )
     NAME = "SnapshotHeaderRecord"

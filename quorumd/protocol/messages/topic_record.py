@@ -20,7 +20,7 @@ UNPACK_16s = Struct(">16s").unpack_from
 
 
 class TopicRecord(Message):
-    """A topic came to be; its partitions follow."""
+    """A created topic; its partition records follow."""
 
     __slots__ = (
         # string 0+.

@@ -17,12 +17,12 @@ UNPACK_iq = Struct(">iq").unpack_from
 
 
 class UnregisterBrokerRecord(Message):
-    """A broker is gone for good."""
+    """Removes the registration of a broker."""
 
     __slots__ = (
         # int32 0+.
         "broker_id",
-        # int64 0+. Offset of the broker's registration record: tells its incarnations apart.
+        # int64 0+. The offset of the broker's registration record; distinguishes its incarnations.
         "broker_epoch",
     )
     NAME = "UnregisterBrokerRecord"

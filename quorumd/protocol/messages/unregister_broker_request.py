@@ -17,7 +17,7 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class UnregisterBrokerRequest(Message):
-    """Forgets a broker that will not come back."""
+    """Removes the registration of a broker that will not return."""
 
     __slots__ = (
         # int32 0+.

@@ -19,14 +19,14 @@ UNPACK_ih = Struct(">ih").unpack_from
 
 
 class UnregisterBrokerResponse(Message):
-    """Whether the broker is forgotten."""
+    """Whether the broker is unregistered."""
 
     __slots__ = (
-        # int32 0+. How long the client should stay quiet for its quota's sake; 0 for not at all.
+        # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
-        # int16 0+. 0, or Kafka's number for what went wrong.
+        # int16 0+. The error code; 0 for none.
         "error_code",
-        # string 0+, null 0+. For people; null if nothing went wrong.
+        # string 0+, null 0+. The error message; null if there was no error.
         "error_message",
     )
     NAME = "UnregisterBrokerResponse"

@@ -17,7 +17,7 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class UnregisterControllerRecord(Message):
-    """A registered controller is forgotten (Kafka 4.4)."""
+    """Removes the registration of a controller (Kafka 4.4)."""
 
     __slots__ = (
         # int32 0+.

@@ -17,7 +17,7 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class UnregisterControllerRequest(Message):
-    """Removes the registration of a controller that will not come back (KIP-1312)."""
+    """Removes the registration of a controller that will not return (KIP-1312)."""
 
     __slots__ = (
         # int32 0+.

@@ -33,11 +33,12 @@ class FeatureUpdateKey(MessageStruct):
     __slots__ = (
         # string 0+.
         "feature",
-        # int16 0+. The level from here on; below 1 turns the feature off.
+        # int16 0+. The new finalized level; below 1 removes the feature.
         "max_version_level",
-        # bool 0. Whether the level may be lower than the one that holds.
+        # bool 0. Whether the level may be lower than the current one.
         "allow_downgrade",
-        # int8 1+. 1 only higher, 2 also lower if nothing is lost by it, 3 also lower at any loss (KIP-778).
+        # int8 1+. 1 upgrade only, 2 also safe downgrade, 3 also unsafe downgrade, which can lose metadata
+        # (KIP-778).
         "upgrade_type",
     )
 
@@ -55,14 +56,14 @@ class FeatureUpdateKey(MessageStruct):
 
 
 class UpdateFeaturesRequest(Message):
-    """Raises or lowers the levels of features (KIP-584)."""
+    """Upgrades or downgrades finalized features (KIP-584)."""
 
     __slots__ = (
-        # int32 0+. How long the answer may take.
+        # int32 0+. Timeout in ms.
         "timeout_ms",
         # []FeatureUpdateKey 0+.
         "feature_updates",
-        # bool 1+. Say what would happen and change nothing.
+        # bool 1+. Validate the request without applying it.
         "validate_only",
     )
     NAME = "UpdateFeaturesRequest"

@@ -30,9 +30,9 @@ class UpdatableFeatureResult(MessageStruct):
     __slots__ = (
         # string 0-1.
         "feature",
-        # int16 0-1. 0, or Kafka's number for what went wrong.
+        # int16 0-1. The error code; 0 for none.
         "error_code",
-        # string 0-1, null 0-1. For people; null if nothing went wrong.
+        # string 0-1, null 0-1. The error message; null if there was no error.
         "error_message",
     )
 
@@ -48,14 +48,14 @@ class UpdatableFeatureResult(MessageStruct):
 
 
 class UpdateFeaturesResponse(Message):
-    """All updates together: done, or none of them. v0 and v1 say it for each feature too."""
+    """Updates are applied all or none. v0 and v1 repeat the result for each feature."""
 
     __slots__ = (
-        # int32 0+. How long the client should stay quiet for its quota's sake; 0 for not at all.
+        # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
-        # int16 0+. 0, or what is wrong with the request as a whole.
+        # int16 0+. The top-level error code; 0 for none.
         "error_code",
-        # string 0+, null 0+. For people; null if nothing went wrong.
+        # string 0+, null 0+. The error message; null if there was no error.
         "error_message",
         # []UpdatableFeatureResult 0-1, left out where a version lacks it.
         "results",

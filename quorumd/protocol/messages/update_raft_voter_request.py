@@ -30,7 +30,7 @@ UNPACK_ii16s = Struct(">ii16s").unpack_from
 
 
 class Listener(MessageStruct):
-    """Where the voter is reached, one endpoint a listener."""
+    """The voter's endpoints, one per listener."""
 
     __slots__ = (
         # string 0+.
@@ -53,7 +53,7 @@ class Listener(MessageStruct):
 
 
 class KRaftVersionFeature(MessageStruct):
-    """The versions of kraft.version that the sender can run."""
+    """The kraft.version levels that the sender supports."""
 
     __slots__ = (
         # int16 0+.
@@ -72,20 +72,20 @@ class KRaftVersionFeature(MessageStruct):
 
 
 class UpdateRaftVoterRequest(Message):
-    """A voter tells the leader where it is reached now and what it speaks (KIP-853)."""
+    """A voter sends the leader its current endpoints and supported kraft.version (KIP-853)."""
 
     __slots__ = (
-        # string 0+, null 0+. The cluster that is meant; null for whichever answers.
+        # string 0+, null 0+. The expected cluster id; null skips the check.
         "cluster_id",
-        # int32 0+. The epoch that the sender is in; -1 if it does not know.
+        # int32 0+. The current epoch of the sender; -1 if unknown.
         "current_leader_epoch",
-        # int32 0+. The sender.
+        # int32 0+. The leader, which sends the request.
         "voter_id",
-        # uuid 0+. Its data folder: the same node with another disk is another replica.
+        # uuid 0+. The voter's directory id; a node with a new disk is a different replica.
         "voter_directory_id",
-        # []Listener 0+. Where the voter is reached, one endpoint a listener.
+        # []Listener 0+. The voter's endpoints, one per listener.
         "listeners",
-        # KRaftVersionFeature 0+. The versions of kraft.version that the sender can run.
+        # KRaftVersionFeature 0+. The kraft.version levels that the sender supports.
         "kraft_version_feature",
     )
     NAME = "UpdateRaftVoterRequest"

@@ -27,12 +27,12 @@ UNPACK_ii = Struct(">ii").unpack_from
 
 
 class CurrentLeader(MessageStruct):
-    """Whom to ask instead."""
+    """The current leader."""
 
     __slots__ = (
-        # int32 0+. The leader that the sender knows; -1 for none.
+        # int32 0+. The current leader known to the sender; -1 if unknown.
         "leader_id",
-        # int32 0+. The epoch that the sender is in.
+        # int32 0+. The current epoch of the sender.
         "leader_epoch",
         # string 0+.
         "host",
@@ -54,14 +54,14 @@ class CurrentLeader(MessageStruct):
 
 
 class UpdateRaftVoterResponse(Message):
-    """What became of the update, and who leads."""
+    """The result of the update and the current leader."""
 
     __slots__ = (
-        # int32 0+. How long the client should stay quiet for its quota's sake; 0 for not at all.
+        # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
-        # int16 0+. 0, or Kafka's number for what went wrong.
+        # int16 0+. The error code; 0 for none.
         "error_code",
-        # CurrentLeader 0+, tag 0 in 0+. Whom to ask instead.
+        # CurrentLeader 0+, tag 0 in 0+. The current leader.
         "current_leader",
     )
     NAME = "UpdateRaftVoterResponse"

@@ -23,7 +23,7 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class UserScramCredentialRecord(Message):
-    """The credentials of a user for one mechanism (KIP-554)."""
+    """A user's SCRAM credentials for one mechanism (KIP-554)."""
 
     __slots__ = (
         # string 0+.

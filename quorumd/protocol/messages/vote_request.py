@@ -34,22 +34,22 @@ UNPACK_iiiiq = Struct(">iiiiq").unpack_from
 
 class PartitionData(MessageStruct):
     __slots__ = (
-        # int32 0+. Only 0 is served.
+        # int32 0+. Only 0 is supported.
         "partition_index",
-        # int32 0+. The epoch that the candidate wants to lead; with PreVote the one that it is in.
+        # int32 0+. The epoch of the candidacy; with PreVote the sender's current epoch.
         "replica_epoch",
-        # int32 0+. The candidate.
+        # int32 0+. The candidate's node id.
         "replica_id",
-        # uuid 1+, left out where a version lacks it. The data folder of the candidate.
+        # uuid 1+, left out where a version lacks it. The candidate's directory id.
         "replica_directory_id",
-        # uuid 1+, left out where a version lacks it. The data folder of the receiver as the sender knows it;
-        # zero if it does not.
+        # uuid 1+, left out where a version lacks it. The directory id that the sender expects of the
+        # receiver; zero if unknown.
         "voter_directory_id",
-        # int32 0+. Epoch of the candidate's last record, 0 if it has none.
+        # int32 0+. The epoch of the candidate's last record; 0 if it has none.
         "last_offset_epoch",
-        # int64 0+. End offset of the candidate's log.
+        # int64 0+. The candidate's log end offset.
         "last_offset",
-        # bool 2+. Only asks; the voter changes nothing.
+        # bool 2+. Whether this is a pre-vote, which does not change the voter's state.
         "pre_vote",
     )
 
@@ -76,7 +76,7 @@ class PartitionData(MessageStruct):
 
 class TopicData(MessageStruct):
     __slots__ = (
-        # string 0+. Only __cluster_metadata is served.
+        # string 0+. Only __cluster_metadata is supported.
         "topic_name",
         # []PartitionData 0+.
         "partitions",
@@ -92,15 +92,13 @@ class TopicData(MessageStruct):
 
 
 class VoteRequest(Message):
-    """A candidate asks for a vote in its epoch or, with PreVote, whether it would get one (KIP-595,
-    KIP-996).
-    """
+    """A candidate requests a vote, or with PreVote whether a vote would be granted (KIP-595, KIP-996)."""
 
     __slots__ = (
-        # string 0+, null 0+. The cluster that the sender belongs to; null if it does not know yet.
+        # string 0+, null 0+. The sender's cluster id; null if unknown.
         "cluster_id",
-        # int32 1+, left out where a version lacks it. Whom the sender takes the receiver for; -1 if it does
-        # not say.
+        # int32 1+, left out where a version lacks it. The node id that the sender expects of the receiver; -1
+        # if not set.
         "voter_id",
         # []TopicData 0+.
         "topics",

@@ -35,15 +35,15 @@ UNPACK_ihiit = Struct(">ihii?").unpack_from
 
 class PartitionData(MessageStruct):
     __slots__ = (
-        # int32 0+. Only 0 is served.
+        # int32 0+. Only 0 is supported.
         "partition_index",
-        # int16 0+. 0, or Kafka's number for what went wrong.
+        # int16 0+. The error code; 0 for none.
         "error_code",
-        # int32 0+. The leader that the sender knows; -1 for none.
+        # int32 0+. The current leader known to the sender; -1 if unknown.
         "leader_id",
-        # int32 0+. The epoch that the sender is in.
+        # int32 0+. The current epoch of the sender.
         "leader_epoch",
-        # bool 0+. Whether the candidate has the vote.
+        # bool 0+. Whether the vote is granted.
         "vote_granted",
     )
 
@@ -64,7 +64,7 @@ class PartitionData(MessageStruct):
 
 class TopicData(MessageStruct):
     __slots__ = (
-        # string 0+. Only __cluster_metadata is served.
+        # string 0+. Only __cluster_metadata is supported.
         "topic_name",
         # []PartitionData 0+.
         "partitions",
@@ -80,7 +80,7 @@ class TopicData(MessageStruct):
 
 
 class NodeEndpoint(MessageStruct):
-    """Where the leader named above is reached."""
+    """The endpoints of that leader."""
 
     __slots__ = (
         # int32 1+.
@@ -103,14 +103,14 @@ class NodeEndpoint(MessageStruct):
 
 
 class VoteResponse(Message):
-    """The vote, with the leader and epoch that the voter knows."""
+    """The vote, with the leader and epoch known to the voter."""
 
     __slots__ = (
-        # int16 0+. 0, or Kafka's number for what went wrong.
+        # int16 0+. The error code; 0 for none.
         "error_code",
         # []TopicData 0+.
         "topics",
-        # []NodeEndpoint 1+, tag 0 in 1+. Where the leader named above is reached.
+        # []NodeEndpoint 1+, tag 0 in 1+. The endpoints of that leader.
         "node_endpoints",
     )
     NAME = "VoteResponse"

@@ -38,7 +38,7 @@ UNPACK_i16s = Struct(">i16s").unpack_from
 
 
 class Endpoint(MessageStruct):
-    """One a listener; a stock broker looks for its controller listener's name, upper case."""
+    """One per listener; Apache Kafka brokers look up the upper-case name of their controller listener."""
 
     __slots__ = (
         # string 0+.
@@ -61,7 +61,7 @@ class Endpoint(MessageStruct):
 
 
 class KRaftVersionFeature(MessageStruct):
-    """Levels of kraft.version that the voter can do."""
+    """The kraft.version levels that the voter supports."""
 
     __slots__ = (
         # int16 0+.
@@ -83,11 +83,12 @@ class Voter(MessageStruct):
     __slots__ = (
         # int32 0+.
         "voter_id",
-        # uuid 0+. The voter's data folder; zero if not known.
+        # uuid 0+. The voter's directory id; zero if unknown.
         "voter_directory_id",
-        # []Endpoint 0+. One a listener; a stock broker looks for its controller listener's name, upper case.
+        # []Endpoint 0+. One per listener; Apache Kafka brokers look up the upper-case name of their
+        # controller listener.
         "endpoints",
-        # KRaftVersionFeature 0+. Levels of kraft.version that the voter can do.
+        # KRaftVersionFeature 0+. The kraft.version levels that the voter supports.
         "kraft_version_feature",
     )
 
@@ -105,7 +106,7 @@ class Voter(MessageStruct):
 
 
 class TargetVoter(MessageStruct):
-    """Voters that a change under way is heading for; null if there is none."""
+    """The target voters of a change in progress; null if there is none."""
 
     __slots__ = (
         # int32 0+.
@@ -120,19 +121,19 @@ class TargetVoter(MessageStruct):
 
 
 class VotersRecord(Message):
-    """Control record 6: the voters from here on (KIP-853). With quorumd's tagged fields it is the
-    VoterAssignment of the KIP-595 draft too; other readers skip them.
+    """Control record 6: the voters from this offset on (KIP-853). With quorumd's tagged fields, also the
+    VoterAssignment of the KIP-595 draft; other readers ignore them.
     """
 
     __slots__ = (
-        # int16 0+. Version of this record's body. Always 0.
+        # int16 0+. The version of this record; always 0.
         "version",
         # []Voter 0+.
         "voters",
-        # string 0+, null 0+, tag 10000 in 0+. The cluster id, in the first record of a log.
+        # string 0+, null 0+, tag 10000 in 0+. The cluster id; set in the first record of a log.
         "cluster_id",
-        # []TargetVoter 0+, null 0+, tag 10001 in 0+. Voters that a change under way is heading for; null if
-        # there is none.
+        # []TargetVoter 0+, null 0+, tag 10001 in 0+. The target voters of a change in progress; null if there
+        # is none.
         "target_voters",
     )
     NAME = "VotersRecord"

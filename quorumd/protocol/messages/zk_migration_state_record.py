@@ -17,7 +17,9 @@ UNPACK_b = Struct(">b").unpack_from
 
 
 class ZkMigrationStateRecord(Message):
-    """How far a migration from ZooKeeper is (KIP-866); always 0 in clusters that never had one."""
+    """The state of the migration from ZooKeeper (KIP-866); always 0 in clusters that were created with
+    KRaft.
+    """
 
     __slots__ = (
         # int8 0+.
