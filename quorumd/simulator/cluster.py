@@ -7,14 +7,14 @@ timers never fire, its connections are closed, and after a power loss its unsync
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from quorumd.controller.controller import ControllerSettings
 from quorumd.errors import ExitCode, StorageError
-from quorumd.ids import Endpoint, KafkaUuid
+from quorumd.ids import Endpoint, KafkaUuid, ReplicaKey
 from quorumd.log import LogSettings
 from quorumd.log.meta_properties import partition_folder
 from quorumd.log.quorum_state_file import Founder
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 DATA_FOLDER = data_folders.DATA_FOLDER
 PORT = 9092
+LISTENER_NAME = "CONTROLLER"
 CALM_LINKS = LinkConditions(slow_probability=0.0)
 CALM_DISK = DiskLatency(slow_probability=0.0)
 """Conditions of the liveness phase: progress requires that messages and flushes are much faster than timeouts (Raft
@@ -58,6 +59,9 @@ class Watcher(Protocol):
 
     def moved(self, node_id: int, directory_id: KafkaUuid) -> None:
         """Called when a machine without a process has another data folder."""
+
+    def voter_change_requested(self, replica: ReplicaKey, is_added: bool) -> Callable[[], None]:
+        """Called when an operator adds or removes a voter. Returns what to call when that is acknowledged."""
 
 
 @dataclass(slots=True)
@@ -133,7 +137,7 @@ class Cluster:
         self.brokers: BrokerFleet | None = None
         """The brokers of the cluster, if any."""
         self.streams = streams
-        self._watcher = watcher
+        self.watcher = watcher
         for node_id in range(1, options.voters + options.observers + 1):
             self.machines[node_id] = self._make_machine(node_id)
         self._addresses: list[tuple[str, int]] = []
@@ -202,8 +206,8 @@ class Cluster:
 
     def moved(self, machine: Machine) -> None:
         """Report that a machine without a process has another data folder."""
-        self._watcher.moved(machine.node_id, machine.directory_id)
-        self._watcher.stopped(machine.node_id, machine.kept)
+        self.watcher.moved(machine.node_id, machine.directory_id)
+        self.watcher.stopped(machine.node_id, machine.kept)
 
     def restart_later(self, node_id: int) -> None:
         """Start a process on the machine after a random delay, unless one is running by then."""
@@ -325,7 +329,7 @@ class Cluster:
             self.counters["lost names"] += loss.lost_names
             self.counters["lost renames"] += loss.lost_renames
         machine.kept = kept
-        self._watcher.stopped(machine.node_id, kept)
+        self.watcher.stopped(machine.node_id, kept)
 
     # ---- creation of machines
 
@@ -359,7 +363,7 @@ class Cluster:
 
     def _settings(self, machine: Machine) -> NodeSettings:
         options = self.options
-        endpoint = Endpoint("CONTROLLER", machine.host, machine.port)
+        endpoint = Endpoint(LISTENER_NAME, machine.host, machine.port)
         voters = (machine.node_id,) if machine.names_itself else self.voters
         seeds = [self.machines[n] for n in (voters if machine.seeds is None else machine.seeds)]
         others = [seed for seed in seeds if not machine.names_itself]

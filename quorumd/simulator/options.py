@@ -41,6 +41,7 @@ FAULT_NAMES = (
 )
 
 RARE_FAULT_NAMES = (
+    "raft voter change",
     "removal without majority",
     "copied snapshots",
     "newer record version",

@@ -41,6 +41,7 @@ from quorumd.simulator.checkers.logs import (
     RecoveryKeepsDurable,
 )
 from quorumd.simulator.checkers.membership import (
+    AcknowledgedVoterChangesAreCommitted,
     BootstrappedOnce,
     NewVotersHaveCaughtUp,
     RemainingVotersFetch,
@@ -59,6 +60,7 @@ from quorumd.simulator.checkers.state import (
 )
 
 __all__ = [
+    "AcknowledgedVoterChangesAreCommitted",
     "AcknowledgedWrites",
     "BootstrappedOnce",
     "Checker",

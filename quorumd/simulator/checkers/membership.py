@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from quorumd.ids import KafkaUuid
+from quorumd.ids import KafkaUuid, ReplicaKey
 from quorumd.node.consensus.voter_records import voter_records
 from quorumd.protocol.record_batch import headers
 from quorumd.raft.membership import count_changed_voters
@@ -190,6 +190,42 @@ class RemovedVotersDoNotCampaign(Checker):
                 f"node {seen.node_id} is {seen.role} in epoch {seen.epoch}, but knows the committed voters "
                 f"{newest.voters.ids}"
             )
+
+
+class AcknowledgedVoterChangesAreCommitted(Checker):
+    """AddRaftVoter and RemoveRaftVoter are acknowledged once voters with and without that replica are committed: an
+    operator may switch off the machine of a removed voter at once (KIP-853)."""
+
+    invariant = "an acknowledged voter change is committed"
+    aspects = 0
+
+    def __init__(self, committed: CommittedDataIsImmutable) -> None:
+        self._committed = committed
+        self.acknowledged_changes = 0
+
+    def voter_change_requested(self, replica: ReplicaKey, is_added: bool) -> Callable[[], None]:
+        """Record a request. The result is called when it is acknowledged, and raises InvariantViolation."""
+        before = len(self._committed.batches)
+
+        def acknowledge() -> None:
+            self.acknowledged_changes += 1
+            since = [
+                record.voters
+                for batch in self._committed.batches[before:]
+                if batch.is_control
+                for record in records_in(batch)
+            ]
+            if not any(self._is_voter(voters, replica) == is_added for voters in since):
+                raise self.violation(
+                    f"{'adding' if is_added else 'removing'} {replica} was acknowledged; the voters committed since "
+                    f"the request are {[voters.ids for voters in since]}"
+                )
+
+        return acknowledge
+
+    def _is_voter(self, voters: VoterSet, replica: ReplicaKey) -> bool:
+        voter = voters.by_id(replica.id)
+        return voter is not None and voter.key.matches(replica)
 
 
 class BootstrappedOnce(Checker):

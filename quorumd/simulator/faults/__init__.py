@@ -56,7 +56,7 @@ from quorumd.simulator.faults.processes import PausedProcess, SlowProcess
 from quorumd.simulator.faults.registrations import Unregistration
 from quorumd.simulator.faults.snapshots import CopiedSnapshots
 from quorumd.simulator.faults.versions import NewerRecordVersion
-from quorumd.simulator.faults.voters import RemovalWithoutMajority, VoterChange
+from quorumd.simulator.faults.voters import RaftVoterChange, RemovalWithoutMajority, VoterChange
 
 ALL_FAULTS: tuple[Fault, ...] = (
     PowerLoss(),
@@ -92,6 +92,7 @@ ALL_FAULTS: tuple[Fault, ...] = (
     IsolatedBroker(),
     DelayedIsrChange(),
     RemovalWithoutMajority(),
+    RaftVoterChange(),
     CopiedSnapshots(),
     NewerRecordVersion(),
     KillEverything(),

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC
+from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, ReplicaKey
+from quorumd.protocol.messages import add_raft_voter_request, remove_raft_voter_request
 from quorumd.protocol.messages import alter_quorum_request as wire
+from quorumd.protocol.messages.add_raft_voter_response import AddRaftVoterResponse
+from quorumd.protocol.messages.remove_raft_voter_response import RemoveRaftVoterResponse
 from quorumd.protocol.wire import Message
-from quorumd.simulator.cluster import Cluster, Machine
+from quorumd.simulator.cluster import LISTENER_NAME, Cluster, Machine
 from quorumd.simulator.environment.event_heap import Process
 from quorumd.simulator.faults.links import block_for
 from quorumd.simulator.workload.request_connection import Call, RequestConnection
 
 OPERATOR = "10.0.2.1"
+TIMEOUT_MS = 3000
 
 
 class VoterChange:
@@ -33,6 +37,40 @@ class VoterChange:
             target = cluster.voters
         cluster.voters_changed = True
         request_voters(cluster, random.choice(cluster.running()), target)
+
+
+class RaftVoterChange:
+    """AddRaftVoter or RemoveRaftVoter at any node, from several administrators at once (KIP-853)."""
+
+    name = "raft voter change"
+
+    def available(self, cluster: Cluster) -> bool:
+        return bool(cluster.running())
+
+    def inject(self, cluster: Cluster, random: Random) -> None:
+        cluster.voters_changed = True
+        for _ in range(random.choice((1, 1, 2, 3))):
+            self._request(cluster, random)
+
+    def _request(self, cluster: Cluster, random: Random) -> None:
+        machine = random.choice(cluster.running())
+        changed = random.choice(list(cluster.machines.values()))
+        key = ReplicaKey(changed.node_id, changed.directory_id)
+        is_added = changed.node_id not in _voters_of(machine)
+        request: Message
+        if is_added:
+            listener = add_raft_voter_request.Listener(LISTENER_NAME, changed.host, changed.port)
+            request = add_raft_voter_request.AddRaftVoterRequest(None, TIMEOUT_MS, *key, [listener])
+        else:
+            request = remove_raft_voter_request.RemoveRaftVoterRequest(None, *key)
+        acknowledge = cluster.watcher.voter_change_requested(key, is_added)
+
+        def on_response(message: Message | None) -> None:
+            if isinstance(message, AddRaftVoterResponse | RemoveRaftVoterResponse) and not message.error_code:
+                acknowledge()
+
+        link = RequestConnection("operator", request, int(is_added), on_response)
+        cluster.network.host(OPERATOR, Process("operator")).connect(machine.host, machine.port, link)
 
 
 class RemovalWithoutMajority:

@@ -11,12 +11,13 @@ from collections.abc import Callable
 from math import inf
 
 from quorumd.errors import CorruptSnapshot, StorageError
-from quorumd.ids import KafkaUuid, OffsetAndEpoch
+from quorumd.ids import KafkaUuid, OffsetAndEpoch, ReplicaKey
 from quorumd.log.meta_properties import partition_folder
 from quorumd.node.node import Node
 from quorumd.raft.roles import Role
 from quorumd.raft.voters import VoterAssignment
 from quorumd.simulator.checkers import (
+    AcknowledgedVoterChangesAreCommitted,
     AcknowledgedWrites,
     BootstrappedOnce,
     Checker,
@@ -193,6 +194,7 @@ class Inspector:
         self.snapshots = SnapshotsEqualTheLog(self.committed)
         self.features = FeaturesAreFinalized(self.committed)
         self.readiness = ReadyNodesServe(configured_voters)
+        self._voter_changes = AcknowledgedVoterChangesAreCommitted(self.committed)
         # The committed log comes first: other checkers compare with it.
         self.checkers: list[Checker] = [
             self.leaders,
@@ -226,6 +228,7 @@ class Inspector:
             self.readiness,
             KeptRecordsSurvive(self.committed),
             self.features,
+            self._voter_changes,
         ]
         self._saved: list[tuple[SavedVote, SavedVoters]] = []
         self._checkpointed: list[tuple[int, int]] = []
@@ -306,6 +309,9 @@ class Inspector:
         for checker in self.checkers:
             checker.moved(node_id, directory_id)
         self.stopped(node_id, [])
+
+    def voter_change_requested(self, replica: ReplicaKey, is_added: bool) -> Callable[[], None]:
+        return self._voter_changes.voter_change_requested(replica, is_added)
 
     def acknowledged(self, value: str) -> None:
         for checker in self.checkers:

@@ -11,7 +11,7 @@ from quorumd.simulator.environment.entropy import Streams
 from quorumd.simulator.environment.link_conditions import LinkConditions
 from quorumd.simulator.options import SimulationOptions
 from quorumd.simulator.profiles.profile import Profile, Range
-from quorumd.simulator.profiles.registry import DEFAULT, PROFILES, VOTER_CHANGE
+from quorumd.simulator.profiles.registry import DEFAULT, PROFILES, VOTER_CHANGES
 from quorumd.simulator.workload import WorkloadOptions
 from quorumd.simulator.workload.feature_options import FeatureOptions, draw_levels
 
@@ -44,7 +44,7 @@ def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
     return replace(
         options,
         registers=registers,
-        auto_join=joins and VOTER_CHANGE not in options.faults,
+        auto_join=joins and VOTER_CHANGES.isdisjoint(options.faults),
         features=_Sampler(streams.stream("features")).features(drawn),
         record_ms=_Sampler(streams.stream("processor")).record_ms(drawn),
         initial_controllers=alone or streams.stream("founding").random() < 0.5,
@@ -92,7 +92,7 @@ class _Sampler:
     def _stock_voters(self, options: SimulationOptions, profile: Profile) -> int:
         """Draw the number of stock voters; none with voter changes, which operators request with a private API."""
         count = self._random.choice(profile.stock_voters)
-        return min(count, options.voters - 1) if VOTER_CHANGE not in options.faults else 0
+        return min(count, options.voters - 1) if VOTER_CHANGES.isdisjoint(options.faults) else 0
 
     def _with_kept_records(self, options: SimulationOptions, profile: Profile) -> SimulationOptions:
         if self._random.random() >= profile.kept_records:
@@ -178,7 +178,7 @@ class _Sampler:
             return {}
         share = self._uniform(*profile.fault_share)
         drawn = [name for name in profile.faults if self._random.random() < share]
-        if VOTER_CHANGE in drawn:
+        if not VOTER_CHANGES.isdisjoint(drawn):
             drawn = [name for name in drawn if name not in FIXED_VOTER_FAULTS]
         return {name: self._log_uniform(1.0, 10.0) for name in drawn or [self._random.choice(profile.faults)]}
 

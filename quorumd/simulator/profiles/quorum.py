@@ -118,6 +118,7 @@ QUORUM_PROFILES: tuple[Profile, ...] = (
         "Voter changes are requested, cancelled and replaced while nodes crash and links break.",
         faults=(
             "voter change",
+            "raft voter change",
             "power loss",
             "kill",
             "shutdown",

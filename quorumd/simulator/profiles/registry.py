@@ -7,7 +7,8 @@ from quorumd.simulator.profiles.profile import Profile
 from quorumd.simulator.profiles.quorum import QUORUM_PROFILES
 
 DEFAULT = "swarm"
-VOTER_CHANGE = "voter change"
+VOTER_CHANGES = frozenset({"voter change", "raft voter change"})
+"""Names of faults after which the voters are not the initial ones."""
 
 ALL = Profile(
     "swarm",

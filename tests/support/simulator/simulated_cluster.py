@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from quorumd.ids import KafkaUuid
+from quorumd.ids import KafkaUuid, ReplicaKey
 from quorumd.simulator.cluster import Cluster, Machine
 from quorumd.simulator.environment.disk import PowerLost
 from quorumd.simulator.environment.entropy import Streams
@@ -20,6 +20,9 @@ class NullWatcher:
     def stopped(self, node_id: int, kept: list[Batch]) -> None: ...
 
     def moved(self, node_id: int, directory_id: KafkaUuid) -> None: ...
+
+    def voter_change_requested(self, replica: ReplicaKey, is_added: bool) -> Callable[[], None]:
+        return lambda: None
 
 
 def make_cluster(voters: int = 3, observers: int = 0, seed: int = 1, **more: object) -> Cluster:

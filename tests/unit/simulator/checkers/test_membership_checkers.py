@@ -13,6 +13,7 @@ from quorumd.protocol.control_record import encode_control
 from quorumd.protocol.messages.voters_record import Voter, VotersRecord
 from quorumd.protocol.record_batch import encode_batch, encode_control_batch
 from quorumd.simulator.checkers import (
+    AcknowledgedVoterChangesAreCommitted,
     Checker,
     CommittedDataIsImmutable,
     InvariantViolation,
@@ -205,3 +206,40 @@ class TestSnapshots:
     @pytest.mark.parametrize(("offset", "epoch"), [(5, 1), (4, 2)])
     def test_that_ends_where_no_committed_batch_does_is_not(self, offset: int, epoch: int) -> None:
         assert self.breaks([config("a", "new"), config("b", "x")], offset, epoch)
+
+
+def key(node_id: int) -> ReplicaKey:
+    return ReplicaKey(node_id, KafkaUuid(bytes([node_id]) * 16))
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_added", "committed", "violation"),
+    [
+        (4, True, (1, 2, 3, 4), False),
+        (4, True, (1, 2, 3), True),
+        (3, False, (1, 2), False),
+        (3, False, (1, 2, 3, 4), True),
+    ],
+)
+def test_acknowledged_voter_change_is_committed(
+    changed: int, is_added: bool, committed: tuple[int, ...], violation: bool
+) -> None:
+    log = CommittedDataIsImmutable()
+    log.batches.append(FIRST)
+    checker = AcknowledgedVoterChangesAreCommitted(log)
+    acknowledge = checker.voter_change_requested(key(changed), is_added)
+    log.batches.append(voters(1, 1, *committed))
+    if violation:
+        with pytest.raises(InvariantViolation, match="acknowledged"):
+            acknowledge()
+    else:
+        acknowledge()
+    assert checker.acknowledged_changes == 1
+
+
+def test_voters_committed_before_the_request_do_not_count() -> None:
+    log = CommittedDataIsImmutable()
+    log.batches.append(voters(0, 1, 1, 2))
+    checker = AcknowledgedVoterChangesAreCommitted(log)
+    with pytest.raises(InvariantViolation):
+        checker.voter_change_requested(key(3), False)()
