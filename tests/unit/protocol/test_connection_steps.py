@@ -40,7 +40,7 @@ def test_request_is_whole_once_all_steps_are_done() -> None:
     assert taken >= len(TOPICS)
     assert request.message == CreateTopicsRequest(TOPICS, 1000, False)
     assert connection.awaits_response(request)
-    connection.answer(request, CreateTopicsResponse())
+    connection.respond(request, CreateTopicsResponse())
     assert not connection.awaits_response(request)
     assert connection.has_output
 
