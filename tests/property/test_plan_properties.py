@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from quorumd.pipeline.plan.planning import Changes, Outcome, make_outcome
@@ -68,6 +68,7 @@ def test_plan_by_bytes_moves_at_least_its_bound(seed: int) -> None:
 
 @settings(max_examples=40)
 @given(st.integers(0, 2**32))
+@example(2261766)  # one choice of who leads one partition more was not possible, another one was
 def test_plan_of_a_planned_state_is_empty(seed: int) -> None:
     state, changes, _ = drawn(seed)
     planned = after(make_outcome(state, changes))
