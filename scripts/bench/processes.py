@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import signal
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import IO
 
@@ -18,7 +20,9 @@ class BenchError(Exception):
     """The benchmark cannot continue; the text has the cause and the place of details."""
 
 
-_ports: Iterator[int] = iter(PORTS_BELOW_EPHEMERAL)
+_first = os.getpid() * 64 % len(PORTS_BELOW_EPHEMERAL)
+_ports: Iterator[int] = chain(PORTS_BELOW_EPHEMERAL[_first:], PORTS_BELOW_EPHEMERAL[:_first])
+"""Benchmarks and tests that run at the same time look for ports in different places."""
 
 
 def free_ports(count: int) -> list[int]:
