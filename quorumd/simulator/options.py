@@ -41,8 +41,8 @@ FAULT_NAMES = (
 )
 
 RARE_FAULT_NAMES = (
-    "raft voter change",
     "removal without majority",
+    "raft voter change",
     "copied snapshots",
     "newer record version",
     "kill all",

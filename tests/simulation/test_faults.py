@@ -93,16 +93,19 @@ def test_has_its_effect_on_brokers(name: str) -> None:
 
 
 def test_administrators_and_producers_are_busy() -> None:
-    report = run_with_brokers("broker crash", 4, raises_min_isr=True)
-    assert report.ok, str(report)
-    done = [name for name, count in report.counters.items() if name.endswith(": NONE") and count]
+    counters: Counter[str] = Counter()
+    for seed in (1, 2, 3):
+        report = run_with_brokers("broker crash", seed, raises_min_isr=True)
+        assert report.ok, str(report)
+        counters.update(report.counters)
+    done = [name for name, count in counters.items() if name.endswith(": NONE") and count]
     assert {name.split(":")[0] for name in done} >= {
         "CreateTopics",
         "AlterPartitionReassignments",
         "ElectLeaders",
     }
-    assert report.counters["joins of an ISR"] > 3
-    assert report.counters["records read"] > 0
+    assert counters["joins of an ISR"] > 3
+    assert counters["records read"] > 0
 
 
 def test_one_of_several_directories_is_cordoned() -> None:
