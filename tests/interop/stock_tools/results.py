@@ -17,36 +17,34 @@ Results = dict[str, dict[str, str]]
 
 _HEAD = """# Kafka's own tools and brokers on quorumd
 
-`make stock-tools STOCK="--only verbs"` writes this page: each verb of Kafka's command-line tools is run, unmodified,
-on three quorumd nodes with three of Kafka's own brokers. The brokers are of the version above the column; the tools
-too, where Maven Central has them: 4.4.0 is served by the tools of 4.3.1. A verb holds if its exit code and output are
-what Kafka gives.
+`make stock-tools STOCK="--only verbs"` writes this page: it runs each verb of Kafka's unmodified command-line
+tools on three quorumd nodes with three Kafka brokers. Brokers and tools have the version in the column's heading,
+except that 4.4.0 is tested with the tools of 4.3.1. A verb passes if its exit code and output are those of Kafka.
 
 - static: nodes and brokers have `controller.quorum.voters`.
 - dynamic: the nodes were founded with `quorumd format --initial-controllers`; nodes and brokers have
   `controller.quorum.bootstrap.servers`.
 
-`yes`: as on Kafka. `-`: that release does not have it, or it takes tools of that release. A number: it fails, see the
-note. `B` stands for the brokers, `C` for quorumd's nodes; other names in braces for files and ids.
+`yes`: as on Kafka. `-`: the release does not have the verb, or the verb needs the tools of that release. A number: it
+fails, see the note. `B` stands for the brokers, `C` for quorumd's nodes, names in braces for files and ids.
 """
 
 _TAIL = """
 ## Share groups of Kafka 4.1
 
-Its share coordinators know no topics before the next change of the metadata after they were elected. quorumd writes
-a NoOpRecord each `metadata.max.idle.interval.ms`, as Kafka does, and so gives them one; with 0 they wait for any
-change.
+Its share coordinators learn the topics from the first metadata change after their election. quorumd writes a
+NoOpRecord every `metadata.max.idle.interval.ms`, as Kafka does; if that is 0, they wait for another change.
 
 ## While leaders are killed
 
-Kafka 4.3.1, 2026-11-22, on two cores that had other work:
+Kafka 4.3.1, 2026-11-22, on two busy cores:
 
 - `--only kills --seconds 600`: 58 leaders of the quorum were killed with `kill -9`, and a broker was restarted after
-  each tenth, while VerifiableProducer wrote 100 records a second. All of 65,484 acknowledged records were consumed,
-  none twice. Another node led after 0.46 s (median), 3.23 s (longest).
+  each tenth, while VerifiableProducer wrote 100 records a second. All 65,484 acknowledged records were consumed,
+  none twice. Time to a new leader: 0.46 s (median), 3.23 s (longest).
 - `--only controllers --seconds 600`: two quorumd nodes and a Kafka controller as voters. quorumd nodes were killed 26
-  times, another voter led after 3.1 s (median); the Kafka controller 19 times, 0.3 s. Of 46 epochs it led 20. All of
-  5,741 acknowledged writes are in the log, whose three copies are the same byte for byte.
+  times, another voter led after 3.1 s (median); the Kafka controller 19 times, 0.3 s. Of 46 epochs it led 20. All
+  5,741 acknowledged writes are in the log, whose three copies are identical byte for byte.
 """
 
 
@@ -73,10 +71,10 @@ def page(results: Results) -> str:
         cells = [_cell(results[column].get(row.command), notes) for column in columns]
         lines.append(_line([f"`{_shown(row.command)}`", *cells]))
     held = [_count(results[column].values()) for column in columns]
-    lines.append(_line(["**hold, of those that the release has**", *held]))
+    lines.append(_line(["**passed, of those in the release**", *held]))
     text = "\n".join(lines) + "\n"
     if notes:
-        text += "\nNotes, the last line that the tool printed:\n\n"
+        text += "\nNotes, with the last line of the tool's output:\n\n"
         text += "".join(f"{number}. {why}\n" for why, number in notes.items())
     return text + _TAIL
 
