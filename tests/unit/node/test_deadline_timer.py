@@ -5,22 +5,22 @@ from quorumd.simulator.environment.clock import SimulatedClock
 from quorumd.simulator.environment.event_heap import EventHeap, Process
 
 
-class Node:
-    """A process with a timer, and what happened to it in order."""
+class TimerHarness:
+    """A process with a timer and a record of its events in order."""
 
     def __init__(self) -> None:
         self.heap = EventHeap()
         self.process = Process("node")
         clock = SimulatedClock(self.heap, self.process)
-        self.happened: list[str] = []
+        self.events: list[str] = []
         self.timer = DeadlineTimer(
             clock,
-            lambda: self.happened.append("expired"),
-            lambda late_ms: self.happened.append(f"stood still {late_ms:.0f}"),
+            lambda: self.events.append("expired"),
+            lambda late_ms: self.events.append(f"stood still {late_ms:.0f}"),
         )
 
     def receive_at(self, time_ms: float, name: str) -> None:
-        self.heap.call_at(time_ms, lambda: self.happened.append(name), b"data", self.process)
+        self.heap.call_at(time_ms, lambda: self.events.append(name), b"data", self.process)
 
     def stand_still_until(self, time_ms: float) -> None:
         self.process.busy_until_ms = time_ms
@@ -31,56 +31,56 @@ class Node:
 
 
 def test_expires_at_the_deadline() -> None:
-    node = Node()
+    node = TimerHarness()
     node.timer.arm(100)
     node.receive_at(100, "message")
     node.run_until(99)
-    assert node.happened == []
+    assert node.events == []
     node.run_until(100)
-    assert node.happened == ["expired", "message"]
+    assert node.events == ["expired", "message"]
 
 
-def test_what_came_during_a_standstill_is_read_first() -> None:
-    node = Node()
+def test_messages_received_during_a_standstill_are_read_first() -> None:
+    node = TimerHarness()
     node.timer.arm(100)
     node.receive_at(60, "early message")
     node.receive_at(150, "late message")
     node.stand_still_until(200)
     node.run_until(200)
-    assert node.happened == ["stood still 100", "early message", "late message", "expired"]
+    assert node.events == ["stood still 100", "early message", "late message", "expired"]
 
 
-def test_message_that_arms_anew_cancels_nothing_that_is_due() -> None:
-    """It expires at the earlier deadline, and whose time it is then is for the owner to say."""
-    node = Node()
+def test_message_that_rearms_the_timer_does_not_cancel_a_due_deadline() -> None:
+    """The timer expires at the earlier deadline; its owner checks which deadlines have passed."""
+    node = TimerHarness()
     node.timer.arm(100)
     node.heap.call_at(60, lambda: node.timer.arm(500), b"data", node.process)
     node.stand_still_until(200)
     node.run_until(300)
-    assert node.happened == ["stood still 100", "expired"]
+    assert node.events == ["stood still 100", "expired"]
 
 
-def test_node_that_is_always_late_expires_all_the_same() -> None:
-    node = Node()
+def test_timer_of_a_node_that_is_always_late_expires() -> None:
+    node = TimerHarness()
     node.timer.arm(100)
     node.process.callback_ms = 4 * LATE_MS
     node.stand_still_until(200)
     for number in range(10):
         node.receive_at(150, f"message {number}")
     node.run_until(1000)
-    assert node.happened[0] == "stood still 100"
-    assert node.happened[-1] == "expired"
-    assert node.happened.count("expired") == 1
+    assert node.events[0] == "stood still 100"
+    assert node.events[-1] == "expired"
+    assert node.events.count("expired") == 1
 
 
-def test_the_earliest_deadline_counts_until_it_has_expired() -> None:
-    node = Node()
+def test_earliest_deadline_applies_until_it_has_expired() -> None:
+    node = TimerHarness()
     node.timer.arm(100)
     node.timer.arm(50)
     node.timer.arm(300)
     node.run_until(200)
-    assert node.happened == ["expired"]
+    assert node.events == ["expired"]
     node.timer.arm(300)
     node.timer.cancel()
     node.run_until(400)
-    assert node.happened == ["expired"]
+    assert node.events == ["expired"]

@@ -1,4 +1,4 @@
-"""Whole nodes on simulated machines: starting, refusing to start, leading, and the end."""
+"""Whole nodes on simulated machines: start, rejected starts, serving and shutdown."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from quorumd.controller.cluster_image import KRAFT_VERSION
 from quorumd.controller.metadata_versions import LATEST_VERSION, default_levels
 from quorumd.errors import ConfigError, CorruptLog, DiskFull, ErrorCode, ExitCode, StorageError
+from quorumd.ids import METADATA_TOPIC
 from quorumd.log import LogSettings
 from quorumd.log.meta_properties import load_meta_properties, partition_folder, save_meta_properties
 from quorumd.log.quorum_state_file import QuorumStateFile, SavedState
@@ -29,7 +30,7 @@ from quorumd.protocol.record_batch import encode_batch, headers, values
 from tests.support.node.nodes import FOLDER, Client, Closed, Cluster
 
 BROKER = 4
-OF_ONE_BROKER = 2
+BROKER_CONFIG = 2
 
 
 def setting(name: str, value: str, broker: str = "7") -> Any:
@@ -46,16 +47,21 @@ def set_config(client: Client, name: str, value: str) -> int:
 
 def get_configs(client: Client, broker: str = "7") -> dict[str, str]:
     wire = describe_configs_request
-    asked = wire.DescribeConfigsRequest([wire.DescribeConfigsResource(BROKER, broker, None)])
-    (result,) = client.ask(asked, 4).results
+    request = wire.DescribeConfigsRequest([wire.DescribeConfigsResource(BROKER, broker, None)])
+    (result,) = client.ask(request, 4).results
     assert result.error_code == 0
-    return {entry.name: entry.value for entry in result.configs if entry.config_source == OF_ONE_BROKER}
+    return {entry.name: entry.value for entry in result.configs if entry.config_source == BROKER_CONFIG}
+
+
+def describe_quorum() -> Any:
+    wire = describe_quorum_request
+    return wire.DescribeQuorumRequest([wire.TopicData(METADATA_TOPIC, [wire.PartitionData(0)])])
 
 
 # Starting
 
 
-def test_an_unformatted_folder_is_refused() -> None:
+def test_unformatted_folder_is_rejected() -> None:
     cluster = Cluster()
     cluster.disks[1].remove(f"{FOLDER}/meta.properties")
     with pytest.raises(StorageError, match="not formatted"):
@@ -64,52 +70,52 @@ def test_an_unformatted_folder_is_refused() -> None:
     cluster.start(1).leader()
 
 
-def test_another_nodes_folder_is_refused() -> None:
+def test_folder_of_another_node_is_rejected() -> None:
     cluster = Cluster(2)
     cluster.disks[2] = cluster.disks[1]
     with pytest.raises(StorageError, match="belongs to node 1"):
         cluster.start(2)
 
 
-def test_hole_21_a_copied_quorum_state_is_refused() -> None:
+def test_hole_21_copied_quorum_state_is_rejected() -> None:
     cluster = Cluster()
     QuorumStateFile(cluster.disks[1], partition_folder(FOLDER)).save(SavedState(3, broker_id=2))
     with pytest.raises(StorageError, match="written by node 2"):
         cluster.start(1)
 
 
-def test_a_folder_that_a_node_runs_on_is_refused_to_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_in_use_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster().start()
     first = cluster.leader()
-    monkeypatch.setattr(cluster.disks[1], "mount", lambda process: None)  # the first process lives on
+    monkeypatch.setattr(cluster.disks[1], "mount", lambda process: None)  # the first process keeps running
     with pytest.raises(StorageError, match="another process"):
         cluster.start_node(1)
     assert first.engine.is_leader
 
 
-def test_a_taken_address_leaves_the_folder_free() -> None:
+def test_address_in_use_leaves_the_folder_untouched() -> None:
     cluster = Cluster()
-    squatter = cluster.network.host("10.0.0.1").listen("10.0.0.1", 9092, lambda: pytest.fail("nobody comes"))
+    other = cluster.network.host("10.0.0.1").listen("10.0.0.1", 9092, lambda: pytest.fail("connected"))
     with pytest.raises(OSError, match="used by another process"):
         cluster.start_node(1)
-    assert not cluster.disks[1].exists(f"{FOLDER}/boot-timestamp"), "nothing is written before it may run"
-    squatter.close()
+    assert not cluster.disks[1].exists(f"{FOLDER}/boot-timestamp"), "written before the bind"
+    other.close()
     cluster.start(1).leader()
 
 
-def test_a_node_that_would_know_nobody_is_refused() -> None:
+def test_node_without_peers_is_rejected() -> None:
     cluster = Cluster(founds=False)
-    nobody: dict[str, Any] = {"voter_addresses": (), "bootstrap_voters": ()}
+    no_peers: dict[str, Any] = {"voter_addresses": (), "bootstrap_voters": ()}
     with pytest.raises(ConfigError, match=r"node 1 has no peers.*set quorum\.voters"):
-        cluster.start_node(1, **nobody)
+        cluster.start_node(1, **no_peers)
     cluster.format(1, founds=True)
     cluster.start().leader()
     cluster.kill(1)
-    cluster.start_node(1, **nobody)
-    assert cluster.leader().engine.voters.current.ids == (1,), "its log knows"
+    cluster.start_node(1, **no_peers)
+    assert cluster.leader().engine.voters.current.ids == (1,), "the log holds the voters"
 
 
-def test_a_start_that_fails_late_leaves_neither_address_nor_folder_taken() -> None:
+def test_failed_start_releases_address_and_folder() -> None:
     cluster = Cluster()
     cluster.disks[1].make_directory(f"{FOLDER}/boot-timestamp.tmp")
     with pytest.raises(StorageError):
@@ -118,7 +124,7 @@ def test_a_start_that_fails_late_leaves_neither_address_nor_folder_taken() -> No
     cluster.disks[1].lock(f"{FOLDER}/.lock")
 
 
-def test_a_node_starts_and_serves_on_a_full_disk() -> None:
+def test_node_starts_and_serves_on_a_full_disk() -> None:
     cluster = Cluster().start()
     assert set_config(cluster.client(), "a", "1") == 0
     cluster.leader().shut_down()
@@ -137,7 +143,7 @@ def test_a_node_starts_and_serves_on_a_full_disk() -> None:
 # The first leader
 
 
-def test_the_first_leader_makes_the_cluster_and_every_node_joins_it() -> None:
+def test_first_leader_founds_the_cluster_and_every_node_joins() -> None:
     cluster = Cluster(3).start()
     leader = cluster.leader()
     cluster.run(3000)
@@ -149,13 +155,13 @@ def test_the_first_leader_makes_the_cluster_and_every_node_joins_it() -> None:
         assert meta.cluster_id == leader.cluster_id
 
 
-def test_the_cluster_id_of_format_is_the_one_of_the_cluster() -> None:
+def test_formatted_cluster_id_becomes_the_cluster_id() -> None:
     cluster = Cluster(3, cluster_id="f" * 22).start()
     assert cluster.leader().cluster_id == "f" * 22
 
 
-def test_bootstrap_records_come_once() -> None:
-    """A stock reader publishes nothing before it knows the metadata version."""
+def test_bootstrap_records_are_written_once() -> None:
+    """Stock readers publish no image before they know the metadata version."""
     cluster = Cluster().start()
     features = default_levels(LATEST_VERSION.level)
     del features[KRAFT_VERSION]
@@ -168,7 +174,7 @@ def test_bootstrap_records_come_once() -> None:
     assert cluster.nodes[1].log.end_offset == end + 1, "only the LeaderChange of the new epoch"
 
 
-def test_hole_24_nodes_with_different_voters_elect_nobody() -> None:
+def test_hole_24_nodes_with_different_voters_elect_no_leader() -> None:
     cluster = Cluster(2, founds=False)
     cluster.start_node(1, bootstrap_voters=(1, 2, 3))
     cluster.start_node(2, bootstrap_voters=(2, 4, 5))
@@ -177,10 +183,10 @@ def test_hole_24_nodes_with_different_voters_elect_nobody() -> None:
     assert [node.log.end_offset for node in cluster.nodes.values()] == [0, 0]
 
 
-def test_a_cluster_id_that_a_full_disk_kept_out_of_the_log_is_forgotten(
+def test_cluster_id_that_was_not_written_on_a_full_disk_is_discarded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The node that was elected first could not write; the cluster is the one of the next leader."""
+    """The first leader could not write; the next leader founds the cluster."""
     cluster = Cluster(3)
     for node_id in (2, 3):
         cluster.start_node(node_id)
@@ -206,10 +212,10 @@ def refuse_once(append: Any) -> Any:
     return refusing
 
 
-def test_a_log_of_another_cluster_ends_the_node() -> None:
-    """quorum-state knows no cluster in this folder, or it would not even start."""
+def test_log_of_another_cluster_stops_the_node() -> None:
+    """quorum-state holds no cluster id in this folder; otherwise the start would fail."""
     cluster = Cluster().start()
-    made = cluster.leader().cluster_id
+    original = cluster.leader().cluster_id
     cluster.run(1000)
     cluster.kill(1)
     disk = cluster.disks[1]
@@ -221,13 +227,13 @@ def test_a_log_of_another_cluster_ends_the_node() -> None:
     cluster.run_until(lambda: cluster.exits)
     ((_, exit_code, reason),) = cluster.exits
     assert exit_code == ExitCode.DATA_FOLDER
-    assert f"the log is of cluster {made}" in reason
+    assert f"the log is of cluster {original}" in reason
 
 
 # Serving
 
 
-def test_any_node_takes_writes_and_reads() -> None:
+def test_every_node_serves_writes_and_reads() -> None:
     cluster = Cluster(3).start()
     cluster.leader()
     clients = [cluster.client(node_id) for node_id in cluster.voters]
@@ -237,7 +243,7 @@ def test_any_node_takes_writes_and_reads() -> None:
         assert get_configs(client) == {"k0": "v", "k1": "v", "k2": "v"}
 
 
-def test_a_write_in_flight_when_the_leader_dies_is_never_carried_out_twice() -> None:
+def test_write_in_flight_when_the_leader_dies_is_not_retried() -> None:
     cluster = Cluster(3).start()
     leader, follower = cluster.leader(), cluster.follower()
     client = cluster.client(follower.settings.node_id)
@@ -262,7 +268,7 @@ def values_of(node: Any) -> list[str]:
     return [record.value or "" for record in found if isinstance(record, ConfigRecord)]
 
 
-def test_a_forwarded_read_survives_the_end_of_its_leader() -> None:
+def test_forwarded_read_survives_the_death_of_the_leader() -> None:
     cluster = Cluster(3).start()
     leader, follower = cluster.leader(), cluster.follower()
     client = cluster.client(follower.settings.node_id)
@@ -272,12 +278,12 @@ def test_a_forwarded_read_survives_the_end_of_its_leader() -> None:
     cluster.run(0.3)
     cluster.kill(leader.settings.node_id)
     cluster.run_until(lambda: len(client.answers) == 2)
-    answer: Any = client.answers[1]
-    assert answer.results[0].error_code == 0
-    assert [entry.value for entry in answer.results[0].configs] == ["1"]
+    response: Any = client.answers[1]
+    assert response.results[0].error_code == 0
+    assert [entry.value for entry in response.results[0].configs] == ["1"]
 
 
-def test_clients_of_controllers_are_sent_to_the_leader() -> None:
+def test_controller_clients_are_redirected_to_the_leader() -> None:
     cluster = Cluster(3).start()
     leader, follower = cluster.leader(), cluster.follower()
     client = cluster.client(follower.settings.node_id)
@@ -285,20 +291,17 @@ def test_clients_of_controllers_are_sent_to_the_leader() -> None:
     assert described.controller_id == leader.settings.node_id
     assert described.controller_id in [broker.broker_id for broker in described.brokers]
     assert set_config(client, "a", "1") == ErrorCode.NOT_CONTROLLER
-    asked = describe_quorum_request
-    request = asked.DescribeQuorumRequest([asked.TopicData("__cluster_metadata", [asked.PartitionData(0)])])
-    answer = client.ask(request, 2)
-    assert answer.topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    response = client.ask(describe_quorum(), 2)
+    assert response.topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_a_voter_that_was_never_there_has_no_times(version: int) -> None:
+def test_voter_that_never_fetched_has_no_timestamps(version: int) -> None:
     cluster = Cluster(3)
     cluster.start(1, 2)
     leader = cluster.leader()
-    asked = describe_quorum_request
-    request = asked.DescribeQuorumRequest([asked.TopicData("__cluster_metadata", [asked.PartitionData(0)])])
-    partition = cluster.client(leader.settings.node_id).ask(request, version).topics[0].partitions[0]
+    client = cluster.client(leader.settings.node_id)
+    (partition,) = client.ask(describe_quorum(), version).topics[0].partitions
     (third,) = [state for state in partition.current_voters if state.replica_id == 3]
     assert third.log_end_offset == -1
     assert (third.last_fetch_timestamp, third.last_caught_up_timestamp) == (-1, -1)
@@ -316,7 +319,7 @@ GARBAGE = [
 
 
 @pytest.mark.parametrize("garbage", GARBAGE, ids=repr)
-def test_a_malformed_frame_closes_its_connection_with_one_line(
+def test_malformed_frame_closes_its_connection_with_one_log_line(
     garbage: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster = Cluster().start()
@@ -332,7 +335,7 @@ def test_a_malformed_frame_closes_its_connection_with_one_line(
     assert cluster.exits == []
 
 
-def test_an_answer_that_cannot_be_encoded_closes_its_connection_only(
+def test_unencodable_response_closes_only_its_connection(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     cluster = Cluster().start()
@@ -345,7 +348,7 @@ def test_an_answer_that_cannot_be_encoded_closes_its_connection_only(
     assert set_config(good, "a", "1") == 0
 
 
-def test_damage_in_a_sealed_segment_is_refused_as_soon_as_all_of_it_is_committed() -> None:
+def test_damage_in_a_committed_sealed_segment_prevents_the_start() -> None:
     cluster = Cluster(voters=1, log=LogSettings(segment_bytes=1024)).start()
     node = cluster.leader()
     client = cluster.client()
@@ -354,7 +357,7 @@ def test_damage_in_a_sealed_segment_is_refused_as_soon_as_all_of_it_is_committed
         set_config(client, "a", "x" * 200)
     set_config(client, "a", "committed and flushed behind the sealed segment")
     cluster.run(100.0)
-    assert cluster.heap.now_ms - began < 5000.0  # the checkpoint of every 5 seconds is still to come
+    assert cluster.heap.now_ms - began < 5000.0  # before the first checkpoint, which is due after 5 seconds
     cluster.kill(1)
     path = f"{partition_folder(FOLDER)}/{0:020d}.log"
     cluster.disks[1].corrupt(path, 300, 1)
@@ -364,7 +367,7 @@ def test_damage_in_a_sealed_segment_is_refused_as_soon_as_all_of_it_is_committed
     cluster.start_node(1)
 
 
-def test_a_leader_that_reads_damaged_batches_ends_and_sends_nothing_of_them() -> None:
+def test_leader_stops_and_sends_nothing_when_it_reads_damaged_batches() -> None:
     cluster = Cluster(voters=3, log=LogSettings(segment_bytes=1024))
     cluster.start(1, 2)
     leader = cluster.leader()
@@ -373,7 +376,7 @@ def test_a_leader_that_reads_damaged_batches_ends_and_sends_nothing_of_them() ->
         set_config(client, "a", "x" * 200)
     cluster.run(1000.0)
     node_id = leader.settings.node_id
-    leader.log._tail.clear()  # as after a restart: what is asked for comes from the disk
+    leader.log._tail.clear()  # as after a restart: reads come from the disk
     cluster.disks[node_id].corrupt(f"{partition_folder(FOLDER)}/{0:020d}.log", 300, 1)
     cluster.start(3)
     cluster.run_until(lambda: cluster.exits)
@@ -383,10 +386,10 @@ def test_a_leader_that_reads_damaged_batches_ends_and_sends_nothing_of_them() ->
     assert cluster.nodes[3].log.end_offset == 0
 
 
-# The end
+# Shutdown
 
 
-def test_an_orderly_stop_answers_what_is_waiting_and_hands_over() -> None:
+def test_graceful_shutdown_completes_requests_and_hands_over_leadership() -> None:
     cluster = Cluster(3).start()
     leader = cluster.leader()
     client = cluster.client(leader.settings.node_id)
@@ -398,20 +401,19 @@ def test_an_orderly_stop_answers_what_is_waiting_and_hands_over() -> None:
     assert cluster.exits == [(leader.settings.node_id, ExitCode.DONE, "")]
     cluster.run(100)
     assert client.is_closed
-    answered: Any = client.answers[0]
-    assert answered.responses[0].error_code == 0
+    response: Any = client.answers[0]
+    assert response.responses[0].error_code == 0
     cluster.run(2000)
     assert get_configs(cluster.client(cluster.follower().settings.node_id)) == {"a": "1"}
 
 
-def test_a_stop_does_not_wait_for_room_on_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shutdown_does_not_wait_for_free_disk_space(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(3).start()
     cluster.leader()
     cluster.run(1000)
     node = cluster.follower()
     disk = cluster.disks[node.settings.node_id]
     refused: list[Any] = []
-
     save = QuorumStateFile.save
 
     def full(file: QuorumStateFile, state: SavedState) -> None:
@@ -430,7 +432,7 @@ def test_a_stop_does_not_wait_for_room_on_the_disk(monkeypatch: pytest.MonkeyPat
     assert disk.syncs_failed == 0
 
 
-def test_a_failed_flush_ends_the_node_at_once() -> None:
+def test_failed_flush_stops_the_node_immediately() -> None:
     cluster = Cluster().start()
     cluster.leader()
     client = cluster.client()
@@ -440,18 +442,18 @@ def test_a_failed_flush_ends_the_node_at_once() -> None:
     assert cluster.exits[0][:2] == (1, ExitCode.FLUSH_FAILED)
     cluster.run(100)
     assert client.is_closed
-    answers: list[Any] = client.answers
-    assert all(answer.responses[0].error_code != 0 for answer in answers)
+    responses: list[Any] = client.answers
+    assert all(response.responses[0].error_code != 0 for response in responses)
 
 
-def test_a_broken_promise_ends_the_node_with_its_own_code() -> None:
+def test_violated_invariant_stops_the_node_with_its_exit_code() -> None:
     cluster = Cluster().start()
     cluster.leader().lifecycle.fail("two leaders in epoch 3")
     assert cluster.exits == [(1, ExitCode.INVARIANT_VIOLATED, "two leaders in epoch 3")]
 
 
-def test_a_committed_record_that_is_not_understood_ends_the_node_in_order() -> None:
-    """Not with a traceback: a newer version wrote it."""
+def test_unknown_committed_record_shuts_the_node_down() -> None:
+    """Without a traceback: a newer version wrote it."""
     cluster = Cluster(3).start()
     leader = cluster.leader()
     log = leader.log
@@ -463,7 +465,7 @@ def test_a_committed_record_that_is_not_understood_ends_the_node_in_order() -> N
     assert "cannot be applied at offset" in reason
 
 
-def test_sessions_are_forgotten_with_their_connections() -> None:
+def test_sessions_are_removed_with_their_connections() -> None:
     cluster = Cluster(3).start()
     node = cluster.leader()
     cluster.run(2000)
@@ -477,7 +479,7 @@ def test_sessions_are_forgotten_with_their_connections() -> None:
     assert node.statistics.connections_open == before
 
 
-def test_connections_to_addresses_that_nobody_has_any_more_are_forgotten() -> None:
+def test_connections_to_unreachable_addresses_are_removed() -> None:
     cluster = Cluster().start()
     node = cluster.leader()
     for port in range(1, 50):
@@ -492,7 +494,7 @@ def discovery_call(cluster: Cluster) -> Any:
     return Call(
         ApiKey.DISCOVER_BROKERS,
         lambda version: DiscoverBrokersRequest(),
-        lambda answer: None,
+        lambda response: None,
         lambda failure: None,
         now + 1000,
     )

@@ -1,4 +1,4 @@
-"""The readiness decision, in every combination of what it depends on."""
+"""Readiness for every combination of its conditions."""
 
 from dataclasses import replace
 from itertools import product
@@ -28,7 +28,7 @@ STATES = ((-1, 0), (50_000, 50_000), (50_000, 50_000 - MAX_LAG), (50_000, 50_000
 VOTES = tuple(product((True, False), (True, False)))
 
 
-def test_a_node_is_ready_in_just_the_combinations_that_have_everything() -> None:
+def test_node_is_ready_only_if_every_condition_holds() -> None:
     ready = 0
     obstacles = (None, "no quorum is found")
     for role, leader_id, contact_ms, state, votes, obstacle, stopping in product(
@@ -52,9 +52,10 @@ def test_a_node_is_ready_in_just_the_combinations_that_have_everything() -> None
         has_state = state[0] >= 0 and state[0] - state[1] <= MAX_LAG
         expected = has_contact and belongs and has_state and not stopping
         assert readiness(node_status).is_ready == expected, node_status
-        says_no_contact = not has_contact and (obstacle is None or role == "leader" or leader_id >= 0)
+        reports_no_contact = not has_contact and (obstacle is None or role == "leader" or leader_id >= 0)
         assert (
-            len(readiness(node_status).lacks) == says_no_contact + (not belongs) + (not has_state) + stopping
+            len(readiness(node_status).lacks)
+            == reports_no_contact + (not belongs) + (not has_state) + stopping
         )
         assert report(node_status).startswith("ready: " if expected else "not ready: ")
         ready += expected
@@ -68,7 +69,10 @@ def test_a_node_is_ready_in_just_the_combinations_that_have_everything() -> None
         ({"contact_ms": inf}, "node 2, the leader known last, has not served a fetch"),
         ({"contact_ms": inf, "leader_id": -1}, "no leader is known"),
         ({"role": "leader", "contact_ms": 2600.0}, "no majority of the voters has fetched for 2.6 s"),
-        ({"contact_ms": inf, "leader_id": -1, "founding_obstacle": "nobody founds"}, "nobody founds"),
+        (
+            {"contact_ms": inf, "leader_id": -1, "founding_obstacle": "no node founds the cluster"},
+            "no node founds the cluster",
+        ),
         ({"high_watermark": -1}, "it is not known how far the log is committed"),
         ({"applied_offset": 39_999}, "10,001 of 50,000 committed records are not applied yet"),
         (
@@ -83,18 +87,18 @@ def test_a_node_is_ready_in_just_the_combinations_that_have_everything() -> None
         ),
     ],
 )
-def test_what_is_lacking_is_named(changes: dict[str, object], text: str) -> None:
+def test_missing_conditions_are_named(changes: dict[str, object], text: str) -> None:
     assert readiness(replace(READY, **changes)).lacks == (text,)  # type: ignore[arg-type]  # fields by name
 
 
-def test_a_node_whose_vote_is_lost_is_told_the_way_back() -> None:
+def test_configured_voter_without_vote_is_reported_with_the_remedy() -> None:
     (text,) = readiness(replace(READY, is_voter=False)).lacks
     assert text.startswith(
         "quorum.voters names node 1, which has no vote; give it one with `quorumd quorum alter"
     )
 
 
-def test_the_report_names_role_and_silent_peers() -> None:
+def test_report_names_role_and_silent_peers() -> None:
     peers = (SilentPeer(3, 34_000.0, "10.0.0.3:9192: connection refused"),)
     assert report(replace(READY, silent_peers=peers)) == (
         "ready: follower in epoch 5, leader is node 2\n"
@@ -109,7 +113,7 @@ def test_the_report_names_role_and_silent_peers() -> None:
     assert replace(READY, role="leader").summary == "leader of epoch 5"
 
 
-def test_durations_are_for_people() -> None:
+def test_durations_are_human_readable() -> None:
     assert [seconds(ms) for ms in (0.0, 2345.0, 9_949.0, 75_400.0, 3_600_000.0)] == [
         "0 ms",
         "2.3 s",

@@ -28,12 +28,12 @@ from tests.support.node.recording_session import RecordingSession
 from tests.support.node.sample_requests import full_request
 
 GROUP = 32
-ANSWER = CreatePartitionsResponse(7)
+RESPONSE = CreatePartitionsResponse(7)
 
 
 @dataclass
 class Api:
-    """An API of the test's own, on the keys of two real ones: one of clients, one that may go in parts."""
+    """Test APIs on the keys of two real ones: a client API and one whose records may be split."""
 
     records: list[ConfigRecord] = field(default_factory=list)
     is_allowed: bool = True
@@ -56,7 +56,7 @@ class Api:
 
     def plan(self, controller: Controller, message: Any, version: int) -> ControllerResult:
         self.planned += 1
-        return ControllerResult(self.records, ANSWER)
+        return ControllerResult(self.records, RESPONSE)
 
     def plan_other(self, controller: Controller, message: Any, version: int) -> ControllerResult:
         return ControllerResult(self.records, UnregisterBrokerResponse(0, 0, None))
@@ -74,80 +74,80 @@ def api() -> Api:
 
 
 @pytest.fixture
-def world(api: Api) -> ControllerHarness:
+def harness(api: Api) -> ControllerHarness:
     return ControllerHarness(api.table())
 
 
 CLIENT_REQUEST = CreatePartitionsRequest([CreatePartitionsTopic("t", 3)])
 
 
-def test_the_answer_leaves_when_the_records_are_committed_and_not_before(world: ControllerHarness) -> None:
-    session = world.ask(CLIENT_REQUEST)
-    assert [[record.name for record in batch] for batch in world.batches] == [["a", "b"]]
+def test_response_is_sent_on_commit(harness: ControllerHarness) -> None:
+    session = harness.ask(CLIENT_REQUEST)
+    assert [[record.name for record in batch] for batch in harness.batches] == [["a", "b"]]
     assert session.answers == []
-    world.commit()
-    assert session.answers == [ANSWER]
+    harness.commit()
+    assert session.answers == [RESPONSE]
 
 
-def test_what_was_not_committed_is_taken_back_and_told_so(world: ControllerHarness) -> None:
-    session = world.ask(CLIENT_REQUEST)
-    assert world.controller.image.config((GROUP, "g")) == {"a": "1", "b": "2"}
-    world.lose_leadership()
-    assert world.controller.image.config((GROUP, "g")) == {}
-    (answer,) = session.answers
-    assert answer.results[0].error_code == ErrorCode.NOT_CONTROLLER
-    assert world.forwarded == [], "it may have had its effect: nobody may ask again for the client"
+def test_uncommitted_records_are_rolled_back_and_reported(harness: ControllerHarness) -> None:
+    session = harness.ask(CLIENT_REQUEST)
+    assert harness.controller.image.config((GROUP, "g")) == {"a": "1", "b": "2"}
+    harness.lose_leadership()
+    assert harness.controller.image.config((GROUP, "g")) == {}
+    (response,) = session.answers
+    assert response.results[0].error_code == ErrorCode.NOT_CONTROLLER
+    assert harness.forwarded == [], "the records may be committed: a retry could apply them twice"
 
 
-def test_an_answer_without_records_is_a_read(world: ControllerHarness, api: Api) -> None:
-    session = world.ask(CLIENT_REQUEST)
+def test_result_without_records_is_confirmed_like_a_read(harness: ControllerHarness, api: Api) -> None:
+    session = harness.ask(CLIENT_REQUEST)
     api.records = []
-    other = world.ask(CLIENT_REQUEST)
-    world.confirm()
-    assert other.answers == [], "what it has seen is not committed"
-    world.commit()
-    assert session.answers == other.answers == [ANSWER]
+    other = harness.ask(CLIENT_REQUEST)
+    harness.confirm()
+    assert other.answers == [], "the image that it read is not committed"
+    harness.commit()
+    assert session.answers == other.answers == [RESPONSE]
 
 
-def test_a_leader_that_cannot_confirm_that_it_is_has_the_client_asked_elsewhere(
-    world: ControllerHarness, api: Api
+def test_unconfirmed_read_is_forwarded_to_the_next_leader(harness: ControllerHarness, api: Api) -> None:
+    api.records = []
+    session = harness.ask(CLIENT_REQUEST)
+    harness.lose_leadership()
+    assert session.answers == []
+    assert [request.api_key for request in harness.forwarded] == [ApiKey.CREATE_PARTITIONS]
+
+
+def test_next_offset_includes_pending_records(harness: ControllerHarness) -> None:
+    assert harness.controller.next_offset() == harness.log_end
+    harness.may_append = False
+    before = harness.controller.next_offset()
+    harness.ask(CLIENT_REQUEST)
+    assert harness.controller.next_offset() == before + 2
+    assert harness.log_end == before
+
+
+# Followers
+
+
+def test_follower_forwards_broker_clients_and_rejects_controller_clients(
+    harness: ControllerHarness, api: Api
 ) -> None:
-    api.records = []
-    session = world.ask(CLIENT_REQUEST)
-    world.lose_leadership()
-    assert session.answers == []
-    assert [request.api_key for request in world.forwarded] == [ApiKey.CREATE_PARTITIONS]
-
-
-def test_the_image_is_planned_against_what_is_proposed(world: ControllerHarness) -> None:
-    assert world.controller.next_offset() == world.log_end
-    world.may_append = False
-    before = world.controller.next_offset()
-    world.ask(CLIENT_REQUEST)
-    assert world.controller.next_offset() == before + 2
-    assert world.log_end == before
-
-
-# Whoever does not lead
-
-
-def test_clients_are_forwarded_and_controller_clients_told(world: ControllerHarness, api: Api) -> None:
-    world.is_leader = False
-    assert world.ask(CLIENT_REQUEST).answers == []
-    assert len(world.forwarded) == 1
-    session = world.ask(CLIENT_REQUEST, RecordingSession(is_controller_client=True))
+    harness.is_leader = False
+    assert harness.ask(CLIENT_REQUEST).answers == []
+    assert len(harness.forwarded) == 1
+    session = harness.ask(CLIENT_REQUEST, RecordingSession(is_controller_client=True))
     assert session.answers[0].results[0].error_code == ErrorCode.NOT_CONTROLLER
     assert session.refusals == 1
     assert (api.planned, api.noted) == (0, [])
 
 
 @pytest.mark.parametrize("key", sorted(CONTROLLER_APIS))
-def test_brokers_are_told_at_once_in_every_api(key: int) -> None:
-    world = ControllerHarness()
-    world.is_leader = False
-    session = world.ask(full_request(key, APIS[key].max_version))
+def test_follower_rejects_every_api_that_is_not_forwardable(key: int) -> None:
+    harness = ControllerHarness()
+    harness.is_leader = False
+    session = harness.ask(full_request(key, APIS[key].max_version))
     if key in FORWARDABLE:
-        assert len(world.forwarded) == 1
+        assert len(harness.forwarded) == 1
     else:
         assert session.answers[0].error_code == ErrorCode.NOT_CONTROLLER
         assert session.refusals == 1
@@ -156,63 +156,63 @@ def test_brokers_are_told_at_once_in_every_api(key: int) -> None:
 # Rejected requests
 
 
-def test_only_who_may_is_heard(world: ControllerHarness, api: Api) -> None:
+def test_unauthorized_request_is_rejected(harness: ControllerHarness, api: Api) -> None:
     api.is_allowed = False
-    (answer,) = world.ask(CLIENT_REQUEST).answers
-    assert answer.results[0].error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    (response,) = harness.ask(CLIENT_REQUEST).answers
+    assert response.results[0].error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert (api.planned, api.noted) == (0, [])
 
 
-def test_more_than_a_batch_holds_is_refused_whole(
-    world: ControllerHarness, monkeypatch: pytest.MonkeyPatch
+def test_request_larger_than_a_batch_is_rejected(
+    harness: ControllerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metadata_writer, "MAX_BATCH_BYTES", 20)
-    (answer,) = world.ask(CLIENT_REQUEST).answers
-    assert answer.results[0].error_code == ErrorCode.POLICY_VIOLATION
-    assert world.batches == []
-    assert world.controller.image.config((GROUP, "g")) == {}
+    (response,) = harness.ask(CLIENT_REQUEST).answers
+    assert response.results[0].error_code == ErrorCode.POLICY_VIOLATION
+    assert harness.batches == []
+    assert harness.controller.image.config((GROUP, "g")) == {}
 
 
-def test_what_may_go_in_parts_is_answered_with_the_last(
-    world: ControllerHarness, api: Api, monkeypatch: pytest.MonkeyPatch
+def test_split_request_is_acknowledged_with_its_last_batch(
+    harness: ControllerHarness, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metadata_writer, "MAX_BATCH_BYTES", 20)
     api.records.append(ConfigRecord(GROUP, "g", "c", "3"))
-    session = world.ask(UnregisterBrokerRequest(1))
-    assert [[record.name for record in batch] for batch in world.batches] == [["a"], ["b"], ["c"]]
-    world.proposals.committed(world.log_end - 1)
+    session = harness.ask(UnregisterBrokerRequest(1))
+    assert [[record.name for record in batch] for batch in harness.batches] == [["a"], ["b"], ["c"]]
+    harness.proposals.committed(harness.log_end - 1)
     assert session.answers == []
-    world.commit()
+    harness.commit()
     assert len(session.answers) == 1
-    assert world.controller.image.config((GROUP, "g")) == {"a": "1", "b": "2", "c": "3"}
+    assert harness.controller.image.config((GROUP, "g")) == {"a": "1", "b": "2", "c": "3"}
 
 
-def test_parts_are_taken_back_together(
-    world: ControllerHarness, api: Api, monkeypatch: pytest.MonkeyPatch
+def test_batches_of_a_split_request_are_rolled_back_together(
+    harness: ControllerHarness, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metadata_writer, "MAX_BATCH_BYTES", 20)
-    before = world.controller.image.hash
-    session = world.ask(UnregisterBrokerRequest(1))
-    world.lose_leadership()
-    assert world.controller.image.hash == before
+    before = harness.controller.image.hash
+    session = harness.ask(UnregisterBrokerRequest(1))
+    harness.lose_leadership()
+    assert harness.controller.image.hash == before
     assert session.answers[0].error_code == ErrorCode.NOT_CONTROLLER
 
 
-def test_a_full_disk_refuses_what_needs_records_and_nothing_else(world: ControllerHarness, api: Api) -> None:
-    world.has_room = False
-    (answer,) = world.ask(CLIENT_REQUEST).answers
-    assert answer.results[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert world.controller.image.config((GROUP, "g")) == {}
+def test_full_disk_rejects_only_requests_that_write_records(harness: ControllerHarness, api: Api) -> None:
+    harness.has_room = False
+    (response,) = harness.ask(CLIENT_REQUEST).answers
+    assert response.results[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert harness.controller.image.config((GROUP, "g")) == {}
     assert len(api.noted) == 1
     api.records = []
-    assert world.answer(CLIENT_REQUEST) == ANSWER
+    assert harness.answer(CLIENT_REQUEST) == RESPONSE
 
 
-def test_errors_are_counted_each_of_many() -> None:
-    world = ControllerHarness()
-    world.answer(UnregisterBrokerRequest(7))
-    world.answer(full_request(ApiKey.ELECT_LEADERS, 2))
-    assert world.statistics.error_responses == {
+def test_every_error_of_a_response_is_counted() -> None:
+    harness = ControllerHarness()
+    harness.answer(UnregisterBrokerRequest(7))
+    harness.answer(full_request(ApiKey.ELECT_LEADERS, 2))
+    assert harness.statistics.error_responses == {
         (ApiKey.UNREGISTER_BROKER, ErrorCode.BROKER_ID_NOT_REGISTERED): 1,
         (ApiKey.ELECT_LEADERS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION): 3,
     }
@@ -223,25 +223,25 @@ def test_errors_are_counted_each_of_many() -> None:
 
 @pytest.fixture
 def brokers() -> ControllerHarness:
-    """Broker 1 is registered, fenced and leads nothing."""
-    world = ControllerHarness()
-    world.begin_with(Partition((1,), (), NO_LEADER, elr=(1,)))
-    world.answer(registration(1, previous_broker_epoch=5))
-    return world
+    """Broker 1 is registered, fenced and leads no partition."""
+    harness = ControllerHarness()
+    harness.begin_with(Partition((1,), (), NO_LEADER, elr=(1,)))
+    harness.answer(registration(1, previous_broker_epoch=5))
+    return harness
 
 
-def heartbeat(world: ControllerHarness, **fields: Any) -> BrokerHeartbeatRequest:
-    return BrokerHeartbeatRequest(1, world.controller.image.brokers[1].epoch, world.log_end, **fields)
+def heartbeat(harness: ControllerHarness, **fields: Any) -> BrokerHeartbeatRequest:
+    return BrokerHeartbeatRequest(1, harness.controller.image.brokers[1].epoch, harness.log_end, **fields)
 
 
-def test_a_heartbeat_that_changes_nothing_is_answered_at_once(brokers: ControllerHarness) -> None:
+def test_heartbeat_without_changes_is_acknowledged_immediately(brokers: ControllerHarness) -> None:
     before = brokers.log_end
-    (answer,) = brokers.ask(heartbeat(brokers, want_fence=True)).answers
-    assert (answer.error_code, answer.is_fenced) == (0, True)
+    (response,) = brokers.ask(heartbeat(brokers, want_fence=True)).answers
+    assert (response.error_code, response.is_fenced) == (0, True)
     assert (brokers.log_end, brokers.reads) == (before, [])
 
 
-def test_nobody_is_told_that_it_is_unfenced_before_that_is_committed(brokers: ControllerHarness) -> None:
+def test_unfencing_is_acknowledged_on_commit(brokers: ControllerHarness) -> None:
     first = brokers.ask(heartbeat(brokers, want_fence=False))
     second = brokers.ask(heartbeat(brokers, want_fence=False))
     assert first.answers == second.answers == []
@@ -250,7 +250,7 @@ def test_nobody_is_told_that_it_is_unfenced_before_that_is_committed(brokers: Co
     assert len(brokers.batches[-1]) >= 1
 
 
-def test_a_heartbeat_does_not_hurry_what_gathers(brokers: ControllerHarness) -> None:
+def test_heartbeat_does_not_flush_pending_records(brokers: ControllerHarness) -> None:
     brokers.may_append = False
     first = brokers.ask(heartbeat(brokers, want_fence=False))
     before = len(brokers.batches)
@@ -263,8 +263,8 @@ def test_a_heartbeat_does_not_hurry_what_gathers(brokers: ControllerHarness) -> 
     assert len(first.answers) == len(second.answers) == 1
 
 
-def test_the_epoch_of_a_broker_is_the_offset_of_its_registration(brokers: ControllerHarness) -> None:
-    """Whatever waits before it, and though the quorum appends records of its own when it likes."""
+def test_broker_epoch_is_the_offset_of_the_registration(brokers: ControllerHarness) -> None:
+    """Pending records and records of the quorum may precede it in the log."""
     brokers.may_append = False
     brokers.ask(heartbeat(brokers, want_fence=False))
     session = brokers.ask(registration(2))
@@ -280,7 +280,7 @@ def test_the_epoch_of_a_broker_is_the_offset_of_its_registration(brokers: Contro
     assert session.answers[0].broker_epoch == brokers.controller.image.brokers[2].epoch == offset
 
 
-def test_a_heartbeat_whose_ground_is_lost_is_told_so(brokers: ControllerHarness) -> None:
+def test_pending_heartbeats_fail_when_leadership_is_lost(brokers: ControllerHarness) -> None:
     first = brokers.ask(heartbeat(brokers, want_fence=False))
     second = brokers.ask(heartbeat(brokers, want_fence=False))
     brokers.lose_leadership()
@@ -289,11 +289,11 @@ def test_a_heartbeat_whose_ground_is_lost_is_told_so(brokers: ControllerHarness)
     assert brokers.controller.image.brokers[1].is_fenced
 
 
-def test_a_heartbeat_counts_on_a_full_disk(brokers: ControllerHarness) -> None:
+def test_heartbeat_renews_the_session_on_a_full_disk(brokers: ControllerHarness) -> None:
     brokers.has_room = False
     brokers.now_ms = 50_000.0
-    (answer,) = brokers.ask(heartbeat(brokers, want_fence=False)).answers
-    assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    (response,) = brokers.ask(heartbeat(brokers, want_fence=False)).answers
+    assert response.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert brokers.controller.sessions.is_alive(1, 50_001.0)
-    (answer,) = brokers.ask(heartbeat(brokers, want_fence=True)).answers
-    assert answer.error_code == 0
+    (response,) = brokers.ask(heartbeat(brokers, want_fence=True)).answers
+    assert response.error_code == 0

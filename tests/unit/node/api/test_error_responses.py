@@ -18,7 +18,7 @@ VERSIONS = [
 ]
 
 
-WITHOUT_TEXT = frozenset(
+WITHOUT_MESSAGE = frozenset(
     {
         ApiKey.DESCRIBE_QUORUM,
         ApiKey.ALTER_PARTITION,
@@ -28,7 +28,7 @@ WITHOUT_TEXT = frozenset(
         ApiKey.ASSIGN_REPLICAS_TO_DIRS,
     }
 )
-"""APIs that have no place for words."""
+"""APIs without a field for an error message."""
 ERRORS_IN_ITEMS = {
     ApiKey.DESCRIBE_QUORUM: 1,
     ApiKey.DESCRIBE_CONFIGS: 6,
@@ -42,41 +42,41 @@ ERRORS_IN_ITEMS = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: 3,
     ApiKey.UPDATE_FEATURES: 1,
 }
-"""How many items the full request of an API names, each of which has an error of its own in the answer."""
+"""Number of items in the full request of an API that have their own error code in the response."""
 
 
-def places(answer: Any) -> list[tuple[str, Any]]:
-    """Every error code and message in an answer and all that it holds, with the name of its field."""
+def error_fields(response: Any) -> list[tuple[str, Any]]:
+    """Return (field name, value) of every error code and message in a response and its nested structures."""
     found: list[tuple[str, Any]] = []
-    for name in answer.__slots__:
-        value = getattr(answer, name)
+    for name in response.__slots__:
+        value = getattr(response, name)
         if name in ("error_code", "error_message"):
             found.append((name, value))
         elif isinstance(value, list):
-            found += [place for item in value if hasattr(item, "__slots__") for place in places(item)]
+            found += [field for item in value if hasattr(item, "__slots__") for field in error_fields(item)]
     return found
 
 
 @pytest.mark.parametrize("error", [ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT])
 @pytest.mark.parametrize(("key", "version"), VERSIONS, ids=str)
-def test_the_error_stands_where_clients_of_that_api_look(key: int, version: int, error: ErrorCode) -> None:
+def test_error_is_in_every_error_field_of_the_api(key: int, version: int, error: ErrorCode) -> None:
     request = request_of(full_request(key, version), version)
-    answer: Any = error_response(request, error)
-    assert encode_response(request, answer)
-    told = places(answer)
-    codes = [value for name, value in told if name == "error_code"]
+    response: Any = error_response(request, error)
+    assert encode_response(request, response)
+    fields = error_fields(response)
+    codes = [value for name, value in fields if name == "error_code"]
     items = ERRORS_IN_ITEMS.get(ApiKey(key), 0)
-    at_the_top = int(hasattr(answer, "error_code"))
-    assert len(codes) == items + at_the_top
+    top_level = int(hasattr(response, "error_code"))
+    assert len(codes) == items + top_level
     if (key, version) == (ApiKey.ELECT_LEADERS, 0):
-        assert answer.error_code == 0, "version 0 has no such field"
+        assert response.error_code == 0, "version 0 has no top-level error code"
         codes.remove(0)
     assert set(codes) == {error}
-    if key not in WITHOUT_TEXT:
-        assert all(value for name, value in told if name == "error_message")
+    if key not in WITHOUT_MESSAGE:
+        assert all(value for name, value in fields if name == "error_message")
 
 
-def test_what_brokers_ask_of_the_controller_is_not_forwarded() -> None:
+def test_controller_apis_of_brokers_are_not_forwardable() -> None:
     for_brokers = {
         ApiKey.ALTER_PARTITION,
         ApiKey.BROKER_REGISTRATION,
@@ -89,5 +89,5 @@ def test_what_brokers_ask_of_the_controller_is_not_forwarded() -> None:
 
 
 @pytest.mark.parametrize("error", list(ErrorCode))
-def test_every_error_has_words(error: ErrorCode) -> None:
+def test_every_error_has_a_message(error: ErrorCode) -> None:
     assert message_of(error)

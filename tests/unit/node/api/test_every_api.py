@@ -1,4 +1,4 @@
-"""Every API in every version that a node says it speaks gets an answer, from the leader and from a follower."""
+"""Leader and follower respond to every supported version of every API."""
 
 from __future__ import annotations
 
@@ -25,46 +25,44 @@ def cluster() -> Cluster:
     return cluster
 
 
-@pytest.mark.parametrize("asked", ["leader", "follower"])
+@pytest.mark.parametrize("role", ["leader", "follower"])
 @pytest.mark.parametrize(("key", "version"), VERSIONS, ids=lambda value: str(value))
-def test_every_version_is_answered(cluster: Cluster, asked: str, key: int, version: int) -> None:
-    node = cluster.leader() if asked == "leader" else cluster.follower()
+def test_every_version_gets_a_response(cluster: Cluster, role: str, key: int, version: int) -> None:
+    node = cluster.leader() if role == "leader" else cluster.follower()
     client = cluster.client(node.settings.node_id)
-    answer = client.ask(full_request(key, version), version)
-    assert key == answer.API_KEY
+    response = client.ask(full_request(key, version), version)
+    assert key == response.API_KEY
     assert not client.is_closed
 
 
-@pytest.mark.parametrize(
-    ("software", "is_told_of_private_apis"), [("quorumd", True), ("kafka-python", False)]
-)
-def test_what_is_told_in_api_versions_is_what_is_answered(
-    cluster: Cluster, software: str, is_told_of_private_apis: bool
+@pytest.mark.parametrize(("software", "lists_private_apis"), [("quorumd", True), ("kafka-python", False)])
+def test_api_versions_lists_every_supported_version(
+    cluster: Cluster, software: str, lists_private_apis: bool
 ) -> None:
-    answer = cluster.client().ask(ApiVersionsRequest(software, "1"), 4)
-    told = {
+    response = cluster.client().ask(ApiVersionsRequest(software, "1"), 4)
+    reported = {
         (entry.api_key, version)
-        for entry in answer.api_keys
+        for entry in response.api_keys
         for version in range(entry.min_version, entry.max_version + 1)
     }
-    assert told == {
-        (key, version) for key, version in VERSIONS if is_told_of_private_apis or not APIS[key].private
+    assert reported == {
+        (key, version) for key, version in VERSIONS if lists_private_apis or not APIS[key].private
     }
 
 
 @pytest.mark.parametrize("version", range(1, 5))
 @pytest.mark.parametrize("kind", [2, 4, 16, 32, 99])
 @pytest.mark.parametrize("name", ["\x00" * 32_767, "€" * 10_922])
-def test_the_longest_names_are_answered(cluster: Cluster, version: int, kind: int, name: str) -> None:
-    """The name comes back, and an error text that quotes it must fit beside it."""
+def test_longest_resource_names_get_a_response(cluster: Cluster, version: int, kind: int, name: str) -> None:
+    """The response holds the name and an error message that quotes it."""
     wire = describe_configs_request
     message = wire.DescribeConfigsRequest([wire.DescribeConfigsResource(kind, name, None)])
-    answer = cluster.client().ask(message, version)
-    assert answer.results[0].resource_name == name
+    response = cluster.client().ask(message, version)
+    assert response.results[0].resource_name == name
 
 
-def test_an_address_that_is_none_reaches_no_answer(cluster: Cluster) -> None:
-    """It would come back to every client that asks who is there."""
+def test_invalid_broker_address_is_not_published(cluster: Cluster) -> None:
+    """It would be in every Metadata response."""
     stranger = cluster.client()
     stranger.ask(DiscoverBrokersRequest(900, 1, "h" * 32_767, 9092), 0)
     assert 900 not in [broker.node_id for broker in stranger.ask(MetadataRequest([]), 1).brokers]

@@ -49,15 +49,15 @@ def read(version: int = 4) -> Request:
 
 
 def as_received(message: Message, version: int) -> Request:
-    """The request as it comes over a connection, with the bytes that forwarding needs."""
+    """Return the request as read from a connection, including its frame."""
     connection = ClientConnection("client")
     for _ in range(3):
         _, data = connection.request(message, version)
     return read_request(data[4:], SPOKEN)
 
 
-def done(request: Request) -> Message:
-    """What a leader answers."""
+def success(request: Request) -> Message:
+    """Return a response of the leader."""
     wire = incremental_alter_configs_response
     if request.api_key == ApiKey.INCREMENTAL_ALTER_CONFIGS:
         return wire.IncrementalAlterConfigsResponse(0, [wire.AlterConfigsResourceResponse(0, None, 32, "g")])
@@ -67,7 +67,7 @@ def done(request: Request) -> Message:
 
 
 class FollowerHarness:
-    """A node that does not lead."""
+    """A forwarder on a node that is not the leader unless `leads`."""
 
     def __init__(self) -> None:
         self.time = VirtualTime()
@@ -91,110 +91,110 @@ class FollowerHarness:
         return self.has_leader
 
     def error(self) -> int:
-        """The error of the only answer, in its API's own field."""
-        (answer,) = self.session.answers
+        """Return the error code of the only response."""
+        (response,) = self.session.answers
         code: int
-        if isinstance(answer, describe_configs_response.DescribeConfigsResponse):
-            code = answer.results[0].error_code
+        if isinstance(response, describe_configs_response.DescribeConfigsResponse):
+            code = response.results[0].error_code
         else:
-            code = answer.responses[0].error_code
+            code = response.responses[0].error_code
         return code
 
 
 @pytest.fixture
-def world() -> FollowerHarness:
+def follower() -> FollowerHarness:
     return FollowerHarness()
 
 
-@pytest.mark.parametrize("request_made", [write(0), write(1), read(1), read(4)], ids=repr)
-def test_the_answer_inside_the_envelope_goes_back_byte_for_byte(
-    world: FollowerHarness, request_made: Request
-) -> None:
-    world.forwarder.forward(world.session, request_made)
-    (call,) = world.calls
+@pytest.mark.parametrize("original", [write(0), write(1), read(1), read(4)], ids=repr)
+def test_response_in_the_envelope_is_returned_unchanged(follower: FollowerHarness, original: Request) -> None:
+    follower.forwarder.forward(follower.session, original)
+    (call,) = follower.calls
     assert call.api_key == ApiKey.ENVELOPE
     envelope: EnvelopeRequest = call.build(0)
-    assert envelope.request_data == request_made.frame
+    assert envelope.request_data == original.frame
     assert envelope.client_host_address == bytes([192, 0, 2, 7])
-    answer = encode_response(request_made, done(request_made))
-    call.on_response(EnvelopeResponse(answer))
-    assert world.session.answers == [answer]
+    response = encode_response(original, success(original))
+    call.on_response(EnvelopeResponse(response))
+    assert follower.session.answers == [response]
 
 
 @pytest.mark.parametrize(
     ("peer", "address"),
     [("[2001:db8::7]:80", bytes.fromhex("20010db8000000000000000000000007")), ("unknown:0", bytes(4))],
 )
-def test_the_clients_address_travels(world: FollowerHarness, peer: str, address: bytes) -> None:
-    world.session.peer = peer
-    world.forwarder.forward(world.session, write())
-    assert world.calls[0].build(0).client_host_address == address
+def test_envelope_holds_the_address_of_the_client(
+    follower: FollowerHarness, peer: str, address: bytes
+) -> None:
+    follower.session.peer = peer
+    follower.forwarder.forward(follower.session, write())
+    assert follower.calls[0].build(0).client_host_address == address
 
 
-def test_waits_for_a_leader_and_no_longer_than_its_patience(world: FollowerHarness) -> None:
-    world.has_leader = False
-    world.forwarder.forward(world.session, write())
-    world.time.pass_ms(LEADER_WAIT_MS - 1)
-    assert world.session.answers == []
-    world.time.pass_ms(RETRY_MS + 1)
-    assert world.error() == ErrorCode.NOT_CONTROLLER
+def test_wait_for_a_leader_times_out(follower: FollowerHarness) -> None:
+    follower.has_leader = False
+    follower.forwarder.forward(follower.session, write())
+    follower.time.pass_ms(LEADER_WAIT_MS - 1)
+    assert follower.session.answers == []
+    follower.time.pass_ms(RETRY_MS + 1)
+    assert follower.error() == ErrorCode.NOT_CONTROLLER
 
 
-def test_a_leader_that_shows_up_gets_the_request_once(world: FollowerHarness) -> None:
-    world.has_leader = False
-    world.forwarder.forward(world.session, write())
-    world.time.pass_ms(1000)
-    world.has_leader = True
-    world.time.pass_ms(1000)
-    assert len(world.calls) == 1
+def test_request_is_sent_once_to_a_new_leader(follower: FollowerHarness) -> None:
+    follower.has_leader = False
+    follower.forwarder.forward(follower.session, write())
+    follower.time.pass_ms(1000)
+    follower.has_leader = True
+    follower.time.pass_ms(1000)
+    assert len(follower.calls) == 1
 
 
-def test_what_never_left_is_sent_again(world: FollowerHarness) -> None:
-    world.forwarder.forward(world.session, write())
-    world.calls[0].on_failure(Failure("refused", refused=True, unsent=True))
-    world.time.pass_ms(RETRY_MS)
-    assert len(world.calls) == 2
+def test_unsent_request_is_retried(follower: FollowerHarness) -> None:
+    follower.forwarder.forward(follower.session, write())
+    follower.calls[0].on_failure(Failure("refused", refused=True, unsent=True))
+    follower.time.pass_ms(RETRY_MS)
+    assert len(follower.calls) == 2
 
 
-def test_an_envelope_that_reached_no_leader_is_sent_again(world: FollowerHarness) -> None:
-    world.forwarder.forward(world.session, write())
-    world.calls[0].on_response(EnvelopeResponse(None, int(ErrorCode.NOT_CONTROLLER)))
-    world.time.pass_ms(RETRY_MS)
-    assert len(world.calls) == 2
+def test_envelope_rejected_by_a_follower_is_retried(follower: FollowerHarness) -> None:
+    follower.forwarder.forward(follower.session, write())
+    follower.calls[0].on_response(EnvelopeResponse(None, int(ErrorCode.NOT_CONTROLLER)))
+    follower.time.pass_ms(RETRY_MS)
+    assert len(follower.calls) == 2
 
 
-def test_a_write_that_may_have_had_an_effect_is_never_sent_again(world: FollowerHarness) -> None:
-    world.forwarder.forward(world.session, write())
-    world.calls[0].on_failure(Failure("the connection was closed"))
-    world.time.pass_ms(2 * LEADER_WAIT_MS)
-    assert len(world.calls) == 1
-    assert world.error() == ErrorCode.REQUEST_TIMED_OUT
+def test_write_without_response_is_not_retried(follower: FollowerHarness) -> None:
+    follower.forwarder.forward(follower.session, write())
+    follower.calls[0].on_failure(Failure("the connection was closed"))
+    follower.time.pass_ms(2 * LEADER_WAIT_MS)
+    assert len(follower.calls) == 1
+    assert follower.error() == ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_a_write_whose_leader_lost_its_office_on_the_way_is_never_sent_again(world: FollowerHarness) -> None:
-    """The leader took it in and says so inside the envelope."""
+def test_write_is_not_retried_when_the_leader_loses_its_leadership(follower: FollowerHarness) -> None:
+    """The leader handled the request: the error is inside the envelope."""
     request = write()
-    world.forwarder.forward(world.session, request)
-    lost = encode_response(request, error_response(request, ErrorCode.NOT_CONTROLLER))
-    world.calls[0].on_response(EnvelopeResponse(lost))
-    world.time.pass_ms(2 * LEADER_WAIT_MS)
-    assert len(world.calls) == 1
-    assert world.session.answers == [lost]
+    follower.forwarder.forward(follower.session, request)
+    not_controller = encode_response(request, error_response(request, ErrorCode.NOT_CONTROLLER))
+    follower.calls[0].on_response(EnvelopeResponse(not_controller))
+    follower.time.pass_ms(2 * LEADER_WAIT_MS)
+    assert len(follower.calls) == 1
+    assert follower.session.answers == [not_controller]
 
 
-def test_a_read_is_sent_again_whatever_happened_to_it(world: FollowerHarness) -> None:
-    world.forwarder.forward(world.session, read())
-    world.calls[0].on_failure(Failure("the leader was killed"))
-    world.time.pass_ms(RETRY_MS)
-    assert len(world.calls) == 2
-    world.has_leader = False
-    world.calls[1].on_failure(Failure("the leader was killed"))
-    world.time.pass_ms(LEADER_WAIT_MS + RETRY_MS)
-    assert world.error() == ErrorCode.NOT_CONTROLLER
+def test_read_is_retried_after_any_failure(follower: FollowerHarness) -> None:
+    follower.forwarder.forward(follower.session, read())
+    follower.calls[0].on_failure(Failure("the leader was killed"))
+    follower.time.pass_ms(RETRY_MS)
+    assert len(follower.calls) == 2
+    follower.has_leader = False
+    follower.calls[1].on_failure(Failure("the leader was killed"))
+    follower.time.pass_ms(LEADER_WAIT_MS + RETRY_MS)
+    assert follower.error() == ErrorCode.NOT_CONTROLLER
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
         EnvelopeResponse(None, int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)),
         EnvelopeResponse(None),
@@ -203,76 +203,78 @@ def test_a_read_is_sent_again_whatever_happened_to_it(world: FollowerHarness) ->
     ],
     ids=["error", "null", "empty", "another correlation id"],
 )
-def test_an_answer_that_is_none_is_an_unknown_error_for_the_client(
-    world: FollowerHarness, answer: EnvelopeResponse
+def test_invalid_envelope_response_is_an_unknown_server_error(
+    follower: FollowerHarness, response: EnvelopeResponse
 ) -> None:
-    world.forwarder.forward(world.session, write())
-    world.calls[0].on_response(answer)
-    assert world.error() == ErrorCode.UNKNOWN_SERVER_ERROR
+    follower.forwarder.forward(follower.session, write())
+    follower.calls[0].on_response(response)
+    assert follower.error() == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 @pytest.mark.parametrize("refusal", [ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION])
-def test_a_read_that_a_stock_leader_takes_out_of_no_envelope_is_asked_of_it_directly(
-    world: FollowerHarness, refusal: ErrorCode
+def test_read_is_sent_directly_when_a_stock_leader_rejects_the_envelope(
+    follower: FollowerHarness, refusal: ErrorCode
 ) -> None:
     request = read(4)
-    world.forwarder.forward(world.session, request, lambda answer: answer.results.append(answer.results[0]))
-    world.calls[0].on_response(EnvelopeResponse(None, int(refusal)))
-    direct = world.calls[1]
+    follower.forwarder.forward(
+        follower.session, request, lambda response: response.results.append(response.results[0])
+    )
+    follower.calls[0].on_response(EnvelopeResponse(None, int(refusal)))
+    direct = follower.calls[1]
     assert (direct.api_key, direct.build(4)) == (ApiKey.DESCRIBE_CONFIGS, request.message)
-    answer: Any = done(request)
-    direct.on_response(answer)
-    assert world.session.answers == [answer]
-    assert len(answer.results) == 2
+    response: Any = success(request)
+    direct.on_response(response)
+    assert follower.session.answers == [response]
+    assert len(response.results) == 2
 
 
-def test_a_direct_read_is_tried_again_when_it_fails(world: FollowerHarness) -> None:
-    world.forwarder.forward(world.session, read(4))
-    world.calls[0].on_response(EnvelopeResponse(None, int(ErrorCode.INVALID_REQUEST)))
-    world.calls[1].on_failure(Failure("connection lost"))
-    world.time.pass_ms(2 * RETRY_MS)
-    assert [call.api_key for call in world.calls[2:]] == [ApiKey.ENVELOPE]
+def test_failed_direct_read_is_retried_in_an_envelope(follower: FollowerHarness) -> None:
+    follower.forwarder.forward(follower.session, read(4))
+    follower.calls[0].on_response(EnvelopeResponse(None, int(ErrorCode.INVALID_REQUEST)))
+    follower.calls[1].on_failure(Failure("connection lost"))
+    follower.time.pass_ms(2 * RETRY_MS)
+    assert [call.api_key for call in follower.calls[2:]] == [ApiKey.ENVELOPE]
 
 
-def test_a_write_that_a_stock_leader_takes_out_of_no_envelope_says_where_to_send_it(
-    world: FollowerHarness,
+def test_write_that_a_stock_leader_rejects_names_the_leader_in_its_error(
+    follower: FollowerHarness,
 ) -> None:
-    world.forwarder.forward(world.session, write())
-    world.calls[0].on_response(EnvelopeResponse(None, int(ErrorCode.INVALID_REQUEST)))
-    assert world.error() == ErrorCode.UNSUPPORTED_VERSION
-    answer: Any = world.session.answers[0]
-    assert "Send the request to the leader" in answer.responses[0].error_message
+    follower.forwarder.forward(follower.session, write())
+    follower.calls[0].on_response(EnvelopeResponse(None, int(ErrorCode.INVALID_REQUEST)))
+    assert follower.error() == ErrorCode.UNSUPPORTED_VERSION
+    response: Any = follower.session.answers[0]
+    assert "Send the request to the leader" in response.responses[0].error_message
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-def test_a_hook_may_add_to_the_answer(world: FollowerHarness, version: int) -> None:
+def test_hook_can_extend_the_response(follower: FollowerHarness, version: int) -> None:
     request = read(version)
 
-    def hook(answer: Any) -> None:
-        answer.results[0].configs.append(
+    def hook(response: Any) -> None:
+        response.results[0].configs.append(
             describe_configs_response.DescribeConfigsResourceResult("added", "1")
         )
 
-    world.forwarder.forward(world.session, request, hook)
-    world.calls[0].on_response(EnvelopeResponse(encode_response(request, done(request))))
-    (answer,) = world.session.answers
-    assert [entry.name for entry in answer.results[0].configs] == ["added"]
+    follower.forwarder.forward(follower.session, request, hook)
+    follower.calls[0].on_response(EnvelopeResponse(encode_response(request, success(request))))
+    (response,) = follower.session.answers
+    assert [entry.name for entry in response.results[0].configs] == ["added"]
 
 
 @pytest.mark.parametrize("cut", [4, 5, 9, -1])
-def test_an_answer_for_a_hook_that_cannot_be_read_is_an_unknown_error(
-    world: FollowerHarness, cut: int
+def test_undecodable_response_with_a_hook_is_an_unknown_server_error(
+    follower: FollowerHarness, cut: int
 ) -> None:
     request = read()
-    world.forwarder.forward(world.session, request, lambda answer: None)
-    world.calls[0].on_response(EnvelopeResponse(encode_response(request, done(request))[:cut]))
-    assert world.error() == ErrorCode.UNKNOWN_SERVER_ERROR
+    follower.forwarder.forward(follower.session, request, lambda response: None)
+    follower.calls[0].on_response(EnvelopeResponse(encode_response(request, success(request))[:cut]))
+    assert follower.error() == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-# The leader's side
+# Leader
 
 
-class Leader(ApiHarness):
+class LeaderHarness(ApiHarness):
     def __init__(self, is_leader: bool = True) -> None:
         super().__init__(slice_partitions=10)
         self.is_leader = is_leader
@@ -289,48 +291,50 @@ class Leader(ApiHarness):
         self.envelopes.envelope(self.session, request_of(envelope, 0, 99, client_id))
 
     def outcome(self) -> tuple[int, bytes | None]:
-        (answer,) = self.session.answers
-        return answer.error_code, answer.response_data
+        (response,) = self.session.answers
+        return response.error_code, response.response_data
 
 
-def test_a_request_is_taken_out_and_its_answer_put_into_an_envelope() -> None:
-    leader, request = Leader(), write()
+def test_envelope_is_unwrapped_and_its_response_wrapped() -> None:
+    leader, request = LeaderHarness(), write()
     leader.receive(request.frame)
     ((session, inner),) = leader.routed
     assert (inner.api_key, inner.api_version, inner.correlation_id) == (44, 1, 2)
-    assert session.is_controller_client, "it must not be forwarded a second time"
-    session.respond(inner, done(inner))
-    assert leader.outcome() == (0, encode_response(request, done(request)))
+    assert session.is_controller_client, "it must not be forwarded again"
+    session.respond(inner, success(inner))
+    assert leader.outcome() == (0, encode_response(request, success(request)))
 
 
 @pytest.mark.parametrize(
     ("client_id", "is_broker"), [("101", True), (None, True), ("quorumd-2", False), ("quorumd-101", False)]
 )
-def test_only_what_a_broker_passes_on_counts_as_checked_by_it(client_id: str | None, is_broker: bool) -> None:
-    """Other nodes of the quorum pass on what their clients ask."""
-    leader = Leader()
+def test_only_envelopes_of_brokers_count_as_authorized_by_a_broker(
+    client_id: str | None, is_broker: bool
+) -> None:
+    """Nodes of the quorum forward requests of any client."""
+    leader = LeaderHarness()
     leader.receive(write().frame, client_id)
     assert leader.routed[0][0].comes_from_broker is is_broker
 
 
-def test_who_does_not_lead_says_so_in_the_envelopes_own_field() -> None:
-    """A stock broker looks for the error there, and for no data beside it."""
-    leader = Leader(is_leader=False)
+def test_follower_reports_not_controller_in_the_envelope() -> None:
+    """Stock brokers read the error code of the envelope and expect no data with it."""
+    leader = LeaderHarness(is_leader=False)
     leader.receive(write().frame)
     assert leader.outcome() == (ErrorCode.NOT_CONTROLLER, None)
     assert leader.routed == []
 
 
-def test_who_finds_out_later_that_it_does_not_lead_says_so_there_too() -> None:
-    leader = Leader()
+def test_deposed_leader_reports_not_controller_in_the_envelope() -> None:
+    leader = LeaderHarness()
     leader.receive(read().frame)
     ((session, inner),) = leader.routed
     session.respond_not_leader(inner, error_response(inner, ErrorCode.NOT_CONTROLLER))
     assert leader.outcome() == (ErrorCode.NOT_CONTROLLER, None)
 
 
-def test_an_answer_that_cannot_be_encoded_is_an_error_of_the_envelope() -> None:
-    leader = Leader()
+def test_unencodable_response_is_an_error_of_the_envelope() -> None:
+    leader = LeaderHarness()
     leader.receive(read(1).frame)
     ((session, inner),) = leader.routed
     wire = describe_configs_response
@@ -341,45 +345,44 @@ def test_an_answer_that_cannot_be_encoded_is_an_error_of_the_envelope() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00", write().frame[:-1], b"\x27\x0f" + write().frame[2:]])
-def test_what_is_no_request_is_an_unsupported_version(data: bytes) -> None:
-    leader = Leader()
+def test_malformed_request_is_an_unsupported_version(data: bytes) -> None:
+    leader = LeaderHarness()
     leader.receive(data)
     assert leader.outcome() == (ErrorCode.UNSUPPORTED_VERSION, None)
     assert leader.routed == []
 
 
-def test_only_some_apis_may_come_in_an_envelope() -> None:
-    leader = Leader()
+def test_envelope_of_an_api_that_is_not_forwardable_is_rejected() -> None:
+    leader = LeaderHarness()
     inner = as_received(EnvelopeRequest(b"", b"", bytes(4)), 0)
     leader.receive(inner.frame)
     assert leader.outcome() == (ErrorCode.INVALID_REQUEST, None)
 
 
 @pytest.mark.parametrize("api_key", sorted(FORWARDABLE))
-def test_every_api_that_may_be_forwarded_can_tell_its_client_an_error(api_key: int) -> None:
-    """In every version, in that API's own place."""
+def test_every_forwardable_api_can_encode_an_error_response(api_key: int) -> None:
     for version in range(SPOKEN[api_key][0], SPOKEN[api_key][1] + 1):
         for error in (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.UNKNOWN_SERVER_ERROR):
             request = as_received(full_request(api_key, version), version)
             assert encode_response(request, error_response(request, error))
 
 
-def test_a_request_that_waits_while_this_node_becomes_the_leader_is_handled_here(
-    world: FollowerHarness,
+def test_waiting_request_is_handled_locally_when_this_node_becomes_leader(
+    follower: FollowerHarness,
 ) -> None:
-    world.has_leader = False
-    asked = write(1)
-    world.forwarder.forward(world.session, asked)
-    world.leads = True
-    world.time.pass_ms(RETRY_MS)
-    assert world.handled == [asked]
-    assert world.calls == []
-    assert world.session.answers == []
+    follower.has_leader = False
+    request = write(1)
+    follower.forwarder.forward(follower.session, request)
+    follower.leads = True
+    follower.time.pass_ms(RETRY_MS)
+    assert follower.handled == [request]
+    assert follower.calls == []
+    assert follower.session.answers == []
 
 
 @pytest.mark.parametrize("is_cut", [False, True])
-def test_a_large_request_in_an_envelope_is_decoded_in_slices(is_cut: bool) -> None:
-    leader = Leader()
+def test_large_request_in_an_envelope_is_decoded_in_slices(is_cut: bool) -> None:
+    leader = LeaderHarness()
     resources = [AlterConfigsResource(2, f"topic-{number}") for number in range(2000)]
     message = IncrementalAlterConfigsRequest(resources)
     _, data = ClientConnection("client").request(message, 1)
@@ -389,8 +392,8 @@ def test_a_large_request_in_an_envelope_is_decoded_in_slices(is_cut: bool) -> No
     while leader.turns:
         leader.turns.pop(0)()
     if is_cut:
-        (answer,) = leader.session.answers
-        assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+        (response,) = leader.session.answers
+        assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
     else:
         ((_, inner),) = leader.routed
         assert inner.message == message

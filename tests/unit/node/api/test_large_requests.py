@@ -1,4 +1,4 @@
-"""What large requests do to topics, configs and elections, and what others see of them meanwhile."""
+"""Large requests for topics, elections and reassignments, and their interaction with concurrent requests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LARGE = 3 * MAX_PARTITIONS_PER_PART + 1
 
 
 class LargeRequestHarness(ControllerHarness):
-    """Three brokers; every topic has an id of its own."""
+    """Three brokers; every topic gets a distinct id."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,21 +47,21 @@ class LargeRequestHarness(ControllerHarness):
     def set_broker(self, broker: Broker) -> None:
         self.controller.image.brokers[broker.id] = broker
 
-    def turn(self) -> bool:
-        """One turn of the loop. Whether there was one to take."""
+    def run_slice(self) -> bool:
+        """Run one scheduled slice; return whether there was one."""
         if not self.turns:
             return False
         self.turns.pop(0)()
         return True
 
     def finish(self, session: RecordingSession) -> Any:
-        """The answer, with all that it takes to get one."""
+        """Run slices, commits and confirmations until the response is sent, and return it."""
         while not session.answers:
-            while self.turn():
+            while self.run_slice():
                 pass
             self.commit()
             self.confirm()
-            assert session.answers or self.turns, "the request gets no answer"
+            assert session.answers or self.turns, "no response is sent"
         assert len(session.answers) == 1
         return session.answers[0]
 
@@ -70,7 +70,7 @@ class LargeRequestHarness(ControllerHarness):
 
 
 @pytest.fixture
-def world() -> LargeRequestHarness:
+def harness() -> LargeRequestHarness:
     return LargeRequestHarness()
 
 
@@ -78,7 +78,7 @@ def topics(*names: str, partitions: int = 1) -> CreateTopicsRequest:
     return CreateTopicsRequest([CreatableTopic(name, partitions, 2) for name in names])
 
 
-def many(count: int, prefix: str = "t") -> list[str]:
+def topic_names(count: int, prefix: str = "t") -> list[str]:
     return [f"{prefix}{number}" for number in range(count)]
 
 
@@ -86,236 +86,240 @@ def errors(results: Sequence[Any]) -> dict[str, int]:
     return {result.name: result.error_code for result in results}
 
 
-def test_a_topic_of_many_partitions_comes_in_one_batch_after_several_turns(
-    world: LargeRequestHarness,
+def test_large_topic_is_prepared_in_slices_and_created_in_one_batch(
+    harness: LargeRequestHarness,
 ) -> None:
-    session = world.ask(topics("large", partitions=LARGE))
-    turns = 0
-    while not world.batches:
-        assert world.image.topics == {}
-        assert world.image.index.partition_count == 0
-        assert world.turn()
-        turns += 1
-    assert turns >= LARGE // MAX_PARTITIONS_PER_PART
-    (batch,) = world.batches
+    session = harness.ask(topics("large", partitions=LARGE))
+    slices = 0
+    while not harness.batches:
+        assert harness.image.topics == {}
+        assert harness.image.index.partition_count == 0
+        assert harness.run_slice()
+        slices += 1
+    assert slices >= LARGE // MAX_PARTITIONS_PER_PART
+    (batch,) = harness.batches
     assert len(batch) == 1 + LARGE
-    (result,) = world.finish(session).topics
+    (result,) = harness.finish(session).topics
     assert (result.error_code, result.num_partitions) == (0, LARGE)
-    assert result.topic_id == world.image.topic_ids["large"]
+    assert result.topic_id == harness.image.topic_ids["large"]
 
 
-def test_partitions_made_ready_are_those_of_their_records(world: LargeRequestHarness) -> None:
-    """Of a new topic, and of one that grows."""
-    world.do(topics("large", partitions=LARGE))
+def test_prepared_partitions_equal_their_records(harness: LargeRequestHarness) -> None:
+    """For a new topic and for added partitions."""
+    harness.do(topics("large", partitions=LARGE))
     wire = create_partitions_request
-    answer = world.do(wire.CreatePartitionsRequest([wire.CreatePartitionsTopic("large", 2 * LARGE, None)]))
-    assert [result.error_code for result in answer.results] == [0]
-    assert [len(batch) for batch in world.batches] == [1 + LARGE, LARGE]
-    reader = LargeRequestHarness().image
-    for batch in world.batches:
+    response = harness.do(
+        wire.CreatePartitionsRequest([wire.CreatePartitionsTopic("large", 2 * LARGE, None)])
+    )
+    assert [result.error_code for result in response.results] == [0]
+    assert [len(batch) for batch in harness.batches] == [1 + LARGE, LARGE]
+    replayed = LargeRequestHarness().image
+    for batch in harness.batches:
         for record in batch:
-            reader.apply(record, [])
-    image = world.image
+            replayed.apply(record, [])
+    image = harness.image
     assert sorted(image.topics[image.topic_ids["large"]].partitions) == list(range(2 * LARGE))
-    assert reader.fingerprint() == image.fingerprint()
-    assert reader.hash == image.hash
-    assert reader.index.partition_count == image.index.partition_count == 2 * LARGE
+    assert replayed.fingerprint() == image.fingerprint()
+    assert replayed.hash == image.hash
+    assert replayed.index.partition_count == image.index.partition_count == 2 * LARGE
     for broker_id in (1, 2, 3):
-        assert set(reader.index.partitions_with_broker(broker_id)) == set(
+        assert set(replayed.index.partitions_with_broker(broker_id)) == set(
             image.index.partitions_with_broker(broker_id)
         )
-        assert reader.index.leader_count(broker_id) == image.index.leader_count(broker_id)
+        assert replayed.index.leader_count(broker_id) == image.index.leader_count(broker_id)
 
 
-def test_what_a_large_topic_changed_is_taken_back_with_the_leadership(world: LargeRequestHarness) -> None:
-    world.do(topics("small"))
-    before = world.image.fingerprint(), world.image.hash, dict(world.image.index.leader_counts)
-    session = world.ask(topics("large", partitions=LARGE))
-    while len(world.batches) == 1:
-        world.turn()
-    world.lose_leadership()
-    image = world.image
+def test_large_topic_is_rolled_back_when_leadership_is_lost(harness: LargeRequestHarness) -> None:
+    harness.do(topics("small"))
+    before = harness.image.fingerprint(), harness.image.hash, dict(harness.image.index.leader_counts)
+    session = harness.ask(topics("large", partitions=LARGE))
+    while len(harness.batches) == 1:
+        harness.run_slice()
+    harness.lose_leadership()
+    image = harness.image
     assert (image.fingerprint(), image.hash, image.index.leader_counts) == before
     assert (image.index.partition_count, image.index.count_with_broker(1) <= 1) == (1, True)
-    while world.turn():
+    while harness.run_slice():
         pass
     assert errors(session.answers[0].topics) == {"large": ErrorCode.NOT_CONTROLLER}
 
 
-def test_a_topic_that_is_removed_leaves_nothing_and_may_be_taken_back(world: LargeRequestHarness) -> None:
-    world.do(topics("large", partitions=LARGE))
-    before = world.image.fingerprint(), world.image.hash
+def test_deletion_of_a_large_topic_can_be_rolled_back(harness: LargeRequestHarness) -> None:
+    harness.do(topics("large", partitions=LARGE))
+    before = harness.image.fingerprint(), harness.image.hash
     wire = delete_topics_request
-    session = world.ask(wire.DeleteTopicsRequest([wire.DeleteTopicState("large")]))
-    assert world.image.topics == {}
-    assert world.image.hash == LargeRequestHarness().image.hash
-    assert [world.image.index.count_with_broker(number) for number in (1, 2, 3)] == [0, 0, 0]
-    assert world.image.index.partition_count == 0
-    world.lose_leadership()
+    session = harness.ask(wire.DeleteTopicsRequest([wire.DeleteTopicState("large")]))
+    assert harness.image.topics == {}
+    assert harness.image.hash == LargeRequestHarness().image.hash
+    assert [harness.image.index.count_with_broker(number) for number in (1, 2, 3)] == [0, 0, 0]
+    assert harness.image.index.partition_count == 0
+    harness.lose_leadership()
     assert session.answers
-    assert (world.image.fingerprint(), world.image.hash) == before
-    assert world.image.index.partition_count == LARGE
+    assert (harness.image.fingerprint(), harness.image.hash) == before
+    assert harness.image.index.partition_count == LARGE
 
 
-def test_brokers_that_fall_while_a_topic_is_made_ready_are_in_no_isr(world: LargeRequestHarness) -> None:
-    session = world.ask(topics("large", partitions=LARGE))
-    world.turn()
-    world.turn()
-    world.set_broker(a_broker(3, fenced=True))
-    assert errors(world.finish(session).topics) == {"large": 0}
-    partitions = world.image.topics[world.image.topic_ids["large"]].partitions
+def test_brokers_fenced_during_preparation_are_not_in_the_isr(harness: LargeRequestHarness) -> None:
+    session = harness.ask(topics("large", partitions=LARGE))
+    harness.run_slice()
+    harness.run_slice()
+    harness.set_broker(a_broker(3, fenced=True))
+    assert errors(harness.finish(session).topics) == {"large": 0}
+    partitions = harness.image.topics[harness.image.topic_ids["large"]].partitions
     assert len(partitions) == LARGE
     assert all(3 not in partition.isr for partition in partitions.values())
-    assert len(world.batches) == 1
+    assert len(harness.batches) == 1
 
 
-def test_a_topic_is_made_in_one_piece_where_brokers_change_all_the_time(world: LargeRequestHarness) -> None:
-    session = world.ask(topics("large", partitions=LARGE))
+def test_topic_is_prepared_in_one_slice_after_repeated_broker_changes(harness: LargeRequestHarness) -> None:
+    session = harness.ask(topics("large", partitions=LARGE))
     for number in range(2 * ATTEMPTS + 2):
-        world.set_broker(a_broker(3, fenced=number % 2 == 0))
-        world.turn()
-    assert errors(world.finish(session).topics) == {"large": 0}
-    assert [len(batch) for batch in world.batches] == [1 + LARGE]
+        harness.set_broker(a_broker(3, fenced=number % 2 == 0))
+        harness.run_slice()
+    assert errors(harness.finish(session).topics) == {"large": 0}
+    assert [len(batch) for batch in harness.batches] == [1 + LARGE]
 
 
-def test_a_topic_that_another_made_meanwhile_is_there_already(world: LargeRequestHarness) -> None:
-    session = world.ask(topics("large", partitions=LARGE))
-    world.turn()
-    world.ask(topics("large"))
-    assert errors(world.finish(session).topics) == {"large": ErrorCode.TOPIC_ALREADY_EXISTS}
-    assert [len(batch) for batch in world.batches] == [2]
+def test_topic_created_during_preparation_already_exists(harness: LargeRequestHarness) -> None:
+    session = harness.ask(topics("large", partitions=LARGE))
+    harness.run_slice()
+    harness.ask(topics("large"))
+    assert errors(harness.finish(session).topics) == {"large": ErrorCode.TOPIC_ALREADY_EXISTS}
+    assert [len(batch) for batch in harness.batches] == [2]
 
 
-def test_partitions_that_a_topic_got_meanwhile_are_not_made_twice(world: LargeRequestHarness) -> None:
-    world.do(topics("grows"))
+def test_partitions_added_during_preparation_are_not_duplicated(harness: LargeRequestHarness) -> None:
+    harness.do(topics("grows"))
     wire = create_partitions_request
-    session = world.ask(wire.CreatePartitionsRequest([wire.CreatePartitionsTopic("grows", LARGE, None)]))
-    world.turn()
-    world.ask(wire.CreatePartitionsRequest([wire.CreatePartitionsTopic("grows", 3, None)]))
-    assert errors(world.finish(session).results) == {"grows": 0}
-    assert [len(batch) for batch in world.batches] == [2, 2, LARGE - 3]
+    session = harness.ask(wire.CreatePartitionsRequest([wire.CreatePartitionsTopic("grows", LARGE, None)]))
+    harness.run_slice()
+    harness.ask(wire.CreatePartitionsRequest([wire.CreatePartitionsTopic("grows", 3, None)]))
+    assert errors(harness.finish(session).results) == {"grows": 0}
+    assert [len(batch) for batch in harness.batches] == [2, 2, LARGE - 3]
 
 
-def test_the_limit_of_new_partitions_is_that_of_the_whole_request(world: LargeRequestHarness) -> None:
-    names = many(11)
-    answer = world.do(topics(*names, partitions=MAX_PARTITIONS_PER_REQUEST // 10))
-    assert errors(answer.topics) == dict.fromkeys(names, int(ErrorCode.POLICY_VIOLATION))
-    assert "11000 partitions" in answer.topics[0].error_message
-    assert world.batches == []
+def test_partition_limit_applies_to_the_whole_request(harness: LargeRequestHarness) -> None:
+    names = topic_names(11)
+    response = harness.do(topics(*names, partitions=MAX_PARTITIONS_PER_REQUEST // 10))
+    assert errors(response.topics) == dict.fromkeys(names, int(ErrorCode.POLICY_VIOLATION))
+    assert "11000 partitions" in response.topics[0].error_message
+    assert harness.batches == []
     assert set(
-        errors(world.do(topics(*names[:10], partitions=MAX_PARTITIONS_PER_REQUEST // 10)).topics).values()
+        errors(harness.do(topics(*names[:10], partitions=MAX_PARTITIONS_PER_REQUEST // 10)).topics).values()
     ) == {0}
     wire = create_partitions_request
     grown = [
         wire.CreatePartitionsTopic(name, 2 * MAX_PARTITIONS_PER_REQUEST // 10 + 1, None)
         for name in names[:10]
     ]
-    assert set(errors(world.do(wire.CreatePartitionsRequest(grown)).results).values()) == {
+    assert set(errors(harness.do(wire.CreatePartitionsRequest(grown)).results).values()) == {
         ErrorCode.POLICY_VIOLATION
     }
 
 
-def test_topics_that_a_large_request_names_twice_are_refused_and_the_others_made(
-    world: LargeRequestHarness,
+def test_duplicate_topics_of_a_large_request_are_rejected(
+    harness: LargeRequestHarness,
 ) -> None:
-    names = many(LARGE)
-    answer = world.do(topics(*names, names[0]))
-    assert errors(answer.topics) == dict.fromkeys(names, 0) | {names[0]: ErrorCode.INVALID_REQUEST}
-    assert len(answer.topics) == LARGE
+    names = topic_names(LARGE)
+    response = harness.do(topics(*names, names[0]))
+    assert errors(response.topics) == dict.fromkeys(names, 0) | {names[0]: ErrorCode.INVALID_REQUEST}
+    assert len(response.topics) == LARGE
     wire = create_partitions_request
     wanted = [wire.CreatePartitionsTopic(name, 2, None) for name in [*names[1:], names[1]]]
-    found = errors(world.do(wire.CreatePartitionsRequest(wanted)).results)
+    found = errors(harness.do(wire.CreatePartitionsRequest(wanted)).results)
     assert found == dict.fromkeys(names[1:], 0) | {names[1]: ErrorCode.INVALID_REQUEST}
 
 
 @pytest.mark.parametrize("version", [5, 6])
-def test_topics_are_deleted_once_however_they_are_named(world: LargeRequestHarness, version: int) -> None:
-    names = many(LARGE)
-    world.do(topics(*names))
+def test_topics_named_twice_in_a_deletion_are_rejected(harness: LargeRequestHarness, version: int) -> None:
+    names = topic_names(LARGE)
+    harness.do(topics(*names))
     wire = delete_topics_request
     if version == 5:
         request = wire.DeleteTopicsRequest(topic_names=[*names, names[0]])
     else:
-        by_id = wire.DeleteTopicState(None, world.image.topic_ids[names[0]])
+        by_id = wire.DeleteTopicState(None, harness.image.topic_ids[names[0]])
         request = wire.DeleteTopicsRequest([*(wire.DeleteTopicState(name) for name in names), by_id])
-    batches = len(world.batches)
-    answer = world.do(request, version)
-    assert len(world.batches) - batches > 1
-    refused = [result.name for result in answer.responses if result.error_code == ErrorCode.INVALID_REQUEST]
+    batches = len(harness.batches)
+    response = harness.do(request, version)
+    assert len(harness.batches) - batches > 1
+    refused = [result.name for result in response.responses if result.error_code == ErrorCode.INVALID_REQUEST]
     assert refused in ([names[0]], [names[0], None])
-    assert sum(1 for result in answer.responses if not result.error_code) == LARGE - 1
-    assert list(world.image.topic_ids) == [names[0]]
+    assert sum(1 for result in response.responses if not result.error_code) == LARGE - 1
+    assert list(harness.image.topic_ids) == [names[0]]
 
 
-def test_a_large_answer_is_that_of_many_small_requests(world: LargeRequestHarness) -> None:
-    names = many(LARGE)
-    large = world.do(topics(*names))
+def test_large_request_has_the_results_of_many_small_ones(harness: LargeRequestHarness) -> None:
+    names = topic_names(LARGE)
+    large = harness.do(topics(*names))
     small = LargeRequestHarness()
     for result, name in zip(large.topics, names, strict=True):
         (alone,) = small.do(topics(name)).topics
         assert result == alone
 
 
-def leaders(world: LargeRequestHarness) -> list[int]:
-    partitions = world.image.topics[TOPIC_ID].partitions
+def leaders(harness: LargeRequestHarness) -> list[int]:
+    partitions = harness.image.topics[TOPIC_ID].partitions
     return [partitions[number].leader for number in sorted(partitions)]
 
 
-def test_an_election_of_all_tells_only_those_that_needed_one(world: LargeRequestHarness) -> None:
-    """Every third one needs it, of these one in two can have it."""
+def test_election_of_all_partitions_reports_only_those_that_needed_one(harness: LargeRequestHarness) -> None:
+    """Every third partition needs an election; half of these have an eligible preferred leader."""
     led = Partition((1, 2), (1, 2), 1)
     misled, without = Partition((2, 1), (1, 2), 1), Partition((3, 1), (1,), 1)
-    world.image.apply(TopicRecord("another", KafkaUuid(bytes(16))), [])
-    world.begin_with(*[led, led, misled, led, led, without] * MAX_PARTITIONS_PER_PART)
-    answer = world.do(elect_leaders_request.ElectLeadersRequest(0, None))
-    (result,) = answer.replica_election_results
+    harness.image.apply(TopicRecord("another", KafkaUuid(bytes(16))), [])
+    harness.begin_with(*[led, led, misled, led, led, without] * MAX_PARTITIONS_PER_PART)
+    response = harness.do(elect_leaders_request.ElectLeadersRequest(0, None))
+    (result,) = response.replica_election_results
     numbers = range(6 * MAX_PARTITIONS_PER_PART)
     assert [each.partition_id for each in result.partition_result] == [n for n in numbers if n % 3 == 2]
     assert [each.error_code for each in result.partition_result] == [
         0,
         ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
     ] * MAX_PARTITIONS_PER_PART
-    assert leaders(world) == [1, 1, 2, 1, 1, 1] * MAX_PARTITIONS_PER_PART
-    assert len(world.batches) == 2
-    assert world.do(elect_leaders_request.ElectLeadersRequest(1, None)).replica_election_results == []
+    assert leaders(harness) == [1, 1, 2, 1, 1, 1] * MAX_PARTITIONS_PER_PART
+    assert len(harness.batches) == 2
+    assert harness.do(elect_leaders_request.ElectLeadersRequest(1, None)).replica_election_results == []
 
 
-def test_an_unclean_election_of_all_elects_where_nobody_leads(world: LargeRequestHarness) -> None:
+def test_unclean_election_of_all_partitions_elects_only_without_a_leader(
+    harness: LargeRequestHarness,
+) -> None:
     led, without = Partition((1, 2), (1, 2), 1), Partition((3, 1), (3,), -1)
-    world.begin_with(*[led, without] * LARGE)
-    answer = world.do(elect_leaders_request.ElectLeadersRequest(1, None))
-    (result,) = answer.replica_election_results
+    harness.begin_with(*[led, without] * LARGE)
+    response = harness.do(elect_leaders_request.ElectLeadersRequest(1, None))
+    (result,) = response.replica_election_results
     assert [each.partition_id for each in result.partition_result] == list(range(1, 2 * LARGE, 2))
-    assert leaders(world) == [1, 3] * LARGE
+    assert leaders(harness) == [1, 3] * LARGE
 
 
-def test_all_reassignments_are_listed_in_order_whatever_ends_meanwhile(world: LargeRequestHarness) -> None:
+def test_reassignments_are_listed_in_order_while_one_completes(harness: LargeRequestHarness) -> None:
     moving = Partition((1, 2, 3), (1, 2), 1, adding=(3,), removing=(2,), original=(1, 2))
     settled = Partition((1, 2), (1, 2), 1)
-    world.begin_with(*[moving, settled] * LARGE)
+    harness.begin_with(*[moving, settled] * LARGE)
     wire = list_partition_reassignments_request
     request = wire.ListPartitionReassignmentsRequest(topics=None)
-    (topic,) = world.do(request).topics
+    (topic,) = harness.do(request).topics
     assert [each.partition_index for each in topic.partitions] == list(range(0, 2 * LARGE, 2))
-    session = world.ask(request)
-    world.image.topics[TOPIC_ID].partitions[2 * LARGE - 2] = settled
-    (topic,) = world.finish(session).topics
+    session = harness.ask(request)
+    harness.image.topics[TOPIC_ID].partitions[2 * LARGE - 2] = settled
+    (topic,) = harness.finish(session).topics
     assert [each.partition_index for each in topic.partitions] == list(range(0, 2 * LARGE - 2, 2))
     named = wire.ListPartitionReassignmentsTopics("topic", list(range(2 * LARGE)))
-    (topic,) = world.do(wire.ListPartitionReassignmentsRequest(topics=[named])).topics
+    (topic,) = harness.do(wire.ListPartitionReassignmentsRequest(topics=[named])).topics
     assert [each.partition_index for each in topic.partitions] == list(range(0, 2 * LARGE - 2, 2))
 
 
-def test_a_leader_that_is_replaced_before_the_first_part_passes_a_large_read_on_whole(
-    world: LargeRequestHarness,
+def test_large_read_is_forwarded_whole_when_leadership_is_lost_before_its_first_part(
+    harness: LargeRequestHarness,
 ) -> None:
     moving = Partition((1, 2, 3), (1, 2), 1, adding=(3,), removing=(2,), original=(1, 2))
-    world.begin_with(*[moving] * LARGE)
+    harness.begin_with(*[moving] * LARGE)
     request = list_partition_reassignments_request.ListPartitionReassignmentsRequest(topics=None)
-    session = world.ask(request)
-    world.turn()
-    world.lose_leadership()
-    while world.turn():
+    session = harness.ask(request)
+    harness.run_slice()
+    harness.lose_leadership()
+    while harness.run_slice():
         pass
-    assert [each.message for each in world.forwarded] == [request]
+    assert [each.message for each in harness.forwarded] == [request]
     assert session.answers == []

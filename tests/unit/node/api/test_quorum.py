@@ -1,4 +1,4 @@
-"""Checks before the engine is asked, and its answers on the wire; the wire forms themselves are tested elsewhere."""
+"""Checks before the raft engine handles a request, and the encoding of its responses."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class DescribedEngine(ScriptedEngine):
 
 
 class Log:
-    """Says what it was asked for."""
+    """Returns the arguments of a read."""
 
     end_offset = 12
 
@@ -77,7 +77,7 @@ class Log:
 
 
 class QuorumApiHarness(ApiHarness):
-    """Requests that pass the checks are in `events`."""
+    """Collects requests that pass the checks in `events`."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -96,13 +96,13 @@ class QuorumApiHarness(ApiHarness):
         self.events.append(event)
         self.learned_when_stepped.append(len(self.discovery.learned))
 
-    def ask(self, message: Any, version: int) -> Any:
-        """The answer, None while the engine has it."""
-        answered = len(self.session.answers)
+    def send(self, message: Any, version: int) -> Any:
+        """Return the response, None while the engine handles the request."""
+        count = len(self.session.answers)
         self.handlers[message.API_KEY](self.session, request_of(message, version))
-        return self.session.answers[-1] if len(self.session.answers) > answered else None
+        return self.session.answers[-1] if len(self.session.answers) > count else None
 
-    def engine_answers(self, response: Any) -> Any:
+    def respond_from_engine(self, response: Any) -> Any:
         event = self.events[-1]
         assert isinstance(event, RequestReceived)
         self.responses.respond(Respond(event.reply, response))
@@ -110,7 +110,7 @@ class QuorumApiHarness(ApiHarness):
 
 
 @pytest.fixture
-def world() -> QuorumApiHarness:
+def harness() -> QuorumApiHarness:
     return QuorumApiHarness()
 
 
@@ -148,7 +148,7 @@ def request_for(
     return end.EndQuorumEpochRequest(cluster_id, [end.TopicData(topic, [end.PartitionData()])])
 
 
-ASKED_OF_THE_ENGINE = [
+ENGINE_REQUESTS = [
     (key, version)
     for key in (
         ApiKey.VOTE,
@@ -162,49 +162,49 @@ ASKED_OF_THE_ENGINE = [
 ]
 
 
-@pytest.mark.parametrize(("api_key", "version"), ASKED_OF_THE_ENGINE, ids=str)
-def test_hole_23_another_cluster_is_refused_at_the_top_and_nobody_is_not(
-    world: QuorumApiHarness, api_key: int, version: int
+@pytest.mark.parametrize(("api_key", "version"), ENGINE_REQUESTS, ids=str)
+def test_hole_23_wrong_cluster_id_is_a_top_level_error_and_null_is_accepted(
+    harness: QuorumApiHarness, api_key: int, version: int
 ) -> None:
-    answer = world.ask(request_for(api_key, version, OTHER_CLUSTER_ID), version)
-    assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
-    assert world.statistics.error_responses == {(api_key, ErrorCode.INCONSISTENT_CLUSTER_ID): 1}
-    assert world.events == []
+    reply = harness.send(request_for(api_key, version, OTHER_CLUSTER_ID), version)
+    assert reply.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+    assert harness.statistics.error_responses == {(api_key, ErrorCode.INCONSISTENT_CLUSTER_ID): 1}
+    assert harness.events == []
     for cluster_id in (CLUSTER_ID, None):
-        assert world.ask(request_for(api_key, version, cluster_id), version) is None
-    assert len(world.events) == 2
+        assert harness.send(request_for(api_key, version, cluster_id), version) is None
+    assert len(harness.events) == 2
 
 
-NESTED = [(key, version) for key, version in ASKED_OF_THE_ENGINE if key != ApiKey.FETCH_QUORUM_RECORDS]
-"""Those that name topics and partitions; FetchQuorumRecords is flat."""
+NESTED = [(key, version) for key, version in ENGINE_REQUESTS if key != ApiKey.FETCH_QUORUM_RECORDS]
+"""Requests with topics and partitions; FetchQuorumRecords is flat."""
 
 
-def partition_of(api_key: int, answer: Any) -> Any:
-    """What an answer says of the metadata log."""
+def partition_of(api_key: int, reply: Any) -> Any:
+    """Return the part of a response for the metadata log."""
     if api_key == ApiKey.FETCH_QUORUM_RECORDS:
-        return answer
-    topics = answer.responses if api_key == ApiKey.FETCH else answer.topics
+        return reply
+    topics = reply.responses if api_key == ApiKey.FETCH else reply.topics
     return topics[0].partitions[0]
 
 
 @pytest.mark.parametrize(("api_key", "version"), NESTED, ids=str)
-def test_hole_42_another_topic_is_refused_in_its_slot(
-    world: QuorumApiHarness, api_key: int, version: int
+def test_hole_42_unknown_topic_is_an_error_of_the_partition(
+    harness: QuorumApiHarness, api_key: int, version: int
 ) -> None:
-    answer = world.ask(request_for(api_key, version, topic="another"), version)
-    assert answer.error_code == 0
-    assert partition_of(api_key, answer).error_code in (
+    reply = harness.send(request_for(api_key, version, topic="another"), version)
+    assert reply.error_code == 0
+    assert partition_of(api_key, reply).error_code in (
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_ID,
     )
-    assert world.events == []
+    assert harness.events == []
 
 
-@pytest.mark.parametrize(("api_key", "version"), ASKED_OF_THE_ENGINE, ids=str)
-def test_every_answer_of_the_engine_says_who_leads(
-    world: QuorumApiHarness, api_key: int, version: int
+@pytest.mark.parametrize(("api_key", "version"), ENGINE_REQUESTS, ids=str)
+def test_every_response_of_the_engine_names_the_leader(
+    harness: QuorumApiHarness, api_key: int, version: int
 ) -> None:
-    world.ask(request_for(api_key, version), version)
+    harness.send(request_for(api_key, version), version)
     response: Any
     if api_key == ApiKey.VOTE:
         response = VoteResponse(ErrorCode.NONE, 2, 5, False)
@@ -214,23 +214,23 @@ def test_every_answer_of_the_engine_says_who_leads(
         response = SnapshotResponse(ErrorCode.FENCED_LEADER_EPOCH, 2, 5, OffsetAndEpoch(0, 0))
     else:
         response = LeaderResponse(ErrorCode.FENCED_LEADER_EPOCH, 2, 5)
-    answer = world.engine_answers(response)
-    partition = partition_of(api_key, answer)
+    reply = harness.respond_from_engine(response)
+    partition = partition_of(api_key, reply)
     if api_key in (ApiKey.FETCH, ApiKey.FETCH_SNAPSHOT):
-        told = (partition.current_leader.leader_id, partition.current_leader.leader_epoch)
+        leader = (partition.current_leader.leader_id, partition.current_leader.leader_epoch)
     else:
-        told = (partition.leader_id, partition.leader_epoch)
-    assert told == (2, 5)
+        leader = (partition.leader_id, partition.leader_epoch)
+    assert leader == (2, 5)
     assert partition.error_code == response.error
     expected = {} if response.error is ErrorCode.NONE else {(api_key, response.error): 1}
-    assert world.statistics.error_responses == expected
+    assert harness.statistics.error_responses == expected
     has_endpoints = version >= {ApiKey.FETCH: 16, ApiKey.FETCH_QUORUM_RECORDS: 0}.get(ApiKey(api_key), 1)
-    assert [(e.host, e.port) for e in answer.node_endpoints] == ([("host-2", 9092)] if has_endpoints else [])
+    assert [(e.host, e.port) for e in reply.node_endpoints] == ([("host-2", 9092)] if has_endpoints else [])
 
 
 @pytest.mark.parametrize(("epoch", "learned"), [(4, 0), (5, 1)])
 def test_address_of_an_accepted_leader_is_learned_before_the_engine_fetches(
-    world: QuorumApiHarness, epoch: int, learned: int
+    harness: QuorumApiHarness, epoch: int, learned: int
 ) -> None:
     wire = begin_quorum_epoch_request
     message = wire.BeginQuorumEpochRequest(
@@ -239,24 +239,24 @@ def test_address_of_an_accepted_leader_is_learned_before_the_engine_fetches(
         leader_endpoints=[wire.LeaderEndpoint(*LEADER)],
         boot_timestamp=77,
     )
-    world.ask(message, 1)
-    assert (len(world.discovery.learned), world.learned_when_stepped) == (learned, [learned])
-    for announced, end_offset in world.discovery.learned:
+    harness.send(message, 1)
+    assert (len(harness.discovery.learned), harness.learned_when_stepped) == (learned, [learned])
+    for announced, end_offset in harness.discovery.learned:
         assert (announced.endpoints, announced.boot_timestamp, end_offset) == ((LEADER,), 77, 12)
 
 
 @pytest.mark.parametrize("api_key", [ApiKey.FETCH, ApiKey.FETCH_QUORUM_RECORDS])
-def test_records_are_read_just_before_they_leave(world: QuorumApiHarness, api_key: int) -> None:
+def test_records_are_read_when_the_response_is_sent(harness: QuorumApiHarness, api_key: int) -> None:
     version = APIS[api_key].max_version
-    world.ask(request_for(api_key, version), version)
+    harness.send(request_for(api_key, version), version)
     response = FetchResponse(ErrorCode.NONE, 2, 5, 9)
     response.read_start_offset, response.read_limit, response.read_max_offset = 3, 100, 9
-    answer = world.engine_answers(response)
-    assert partition_of(api_key, answer).records == b"3 100 9"
-    world.ask(request_for(api_key, version), version)
+    reply = harness.respond_from_engine(response)
+    assert partition_of(api_key, reply).records == b"3 100 9"
+    harness.send(request_for(api_key, version), version)
     response.read_max_offset = -1
-    answer = world.engine_answers(response)
-    assert partition_of(api_key, answer).records == b"3 100 None"
+    reply = harness.respond_from_engine(response)
+    assert partition_of(api_key, reply).records == b"3 100 None"
 
 
 # DescribeQuorum
@@ -268,12 +268,12 @@ def describe(topic: str = METADATA_TOPIC, partition: int = 0) -> Any:
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_the_leader_describes_the_quorum(world: QuorumApiHarness, version: int) -> None:
-    answer = world.ask(describe(), version)
-    (partition,) = answer.topics[0].partitions
-    assert (answer.error_code, partition.error_code) == (0, 0)
+def test_the_leader_describes_the_quorum(harness: QuorumApiHarness, version: int) -> None:
+    reply = harness.send(describe(), version)
+    (partition,) = reply.topics[0].partitions
+    assert (reply.error_code, partition.error_code) == (0, 0)
     assert (partition.leader_id, partition.leader_epoch, partition.high_watermark) == (2, 5, 9)
-    now = world.time.clock.wall_ms()
+    now = harness.time.clock.wall_ms()
     states = [*partition.current_voters, *partition.observers]
     assert [
         (s.replica_id, s.log_end_offset, s.last_fetch_timestamp, s.last_caught_up_timestamp) for s in states
@@ -282,42 +282,42 @@ def test_the_leader_describes_the_quorum(world: QuorumApiHarness, version: int) 
     assert [target.voter_id for target in partition.target_voters] == [2, 3]
     if version >= 2:
         assert states[0].replica_directory_id == DIRECTORY
-        (node,) = answer.nodes
+        (node,) = reply.nodes
         assert (node.node_id, [(e.name, e.host, e.port) for e in node.listeners]) == (2, [tuple(LEADER)])
     else:
-        assert answer.nodes == []
+        assert reply.nodes == []
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_who_does_not_lead_tells_clients_of_controllers_who_does(
-    world: QuorumApiHarness, version: int
-) -> None:
-    world.engine.is_leader = False
-    world.session.is_controller_client = True
-    (partition,) = world.ask(describe(), version).topics[0].partitions
+def test_follower_names_the_leader_to_controller_clients(harness: QuorumApiHarness, version: int) -> None:
+    harness.engine.is_leader = False
+    harness.session.is_controller_client = True
+    (partition,) = harness.send(describe(), version).topics[0].partitions
     assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert (partition.leader_id, partition.leader_epoch) == (2, 5)
     assert bool(partition.error_message) == (version >= 2)
-    assert world.forwarded == []
+    assert harness.forwarded == []
 
 
-def test_a_leader_on_its_way_out_describes_nothing(world: QuorumApiHarness) -> None:
-    """Stock tools fail where the leader is none of the voters."""
-    world.is_leader, world.session.is_controller_client = False, True
-    (partition,) = world.ask(describe(), 2).topics[0].partitions
+def test_resigning_leader_does_not_describe_the_quorum(harness: QuorumApiHarness) -> None:
+    """Stock tools fail if the leader is not among the voters."""
+    harness.is_leader, harness.session.is_controller_client = False, True
+    (partition,) = harness.send(describe(), 2).topics[0].partitions
     assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    world.session.is_controller_client = False
-    world.ask(describe(), 2)
-    assert len(world.forwarded) == 1
+    harness.session.is_controller_client = False
+    harness.send(describe(), 2)
+    assert len(harness.forwarded) == 1
 
 
-def test_clients_of_brokers_get_it_from_the_leader(world: QuorumApiHarness) -> None:
-    world.engine.is_leader = False
-    assert world.ask(describe(), 2) is None
-    assert len(world.forwarded) == 1
+def test_follower_forwards_describe_quorum_of_broker_clients(harness: QuorumApiHarness) -> None:
+    harness.engine.is_leader = False
+    assert harness.send(describe(), 2) is None
+    assert len(harness.forwarded) == 1
 
 
 @pytest.mark.parametrize("engine_request", [describe("another"), describe(partition=1)])
-def test_another_partition_is_not_here(world: QuorumApiHarness, engine_request: Any) -> None:
-    (partition,) = world.ask(engine_request, 2).topics[0].partitions
+def test_describe_quorum_of_an_unknown_partition_is_an_error(
+    harness: QuorumApiHarness, engine_request: Any
+) -> None:
+    (partition,) = harness.send(engine_request, 2).topics[0].partitions
     assert partition.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -29,7 +29,7 @@ SLICE_PARTITIONS = 10
 
 
 class TopicApiHarness(ApiHarness):
-    """Brokers 1 and 2 are registered, 3 is fenced, 4 is not registered. Nothing is committed before `commit`."""
+    """Brokers 1 and 2 are registered, 3 is fenced, 4 is not registered. Nothing is committed before `finish`."""
 
     def __init__(self) -> None:
         self.commits = ScriptedCommits(is_behind=True)
@@ -51,7 +51,7 @@ class TopicApiHarness(ApiHarness):
         where = PartitionId(self.machine.image.topic_ids[name], number)
         self.machine.image.apply(partition_record(where, partition), [])
 
-    def ask(self, *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None) -> Any:
+    def describe(self, *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None) -> Any:
         message = DescribeTopicPartitionsRequest(
             [TopicRequest(name) for name in names], limit, Cursor(*cursor) if cursor is not None else None
         )
@@ -60,7 +60,7 @@ class TopicApiHarness(ApiHarness):
         return self.session.answers[-1]
 
     def finish(self, is_committed: bool = True) -> None:
-        """What was proposed so far is committed, or lost; turns pass."""
+        """Commit, or roll back, the proposed records and run all slices."""
         while self.turns or self.commits.waiting:
             outcomes, self.commits.waiting[:] = list(self.commits.waiting), []
             for outcome in outcomes:
@@ -68,7 +68,7 @@ class TopicApiHarness(ApiHarness):
             for turn in [self.turns.pop() for _ in range(len(self.turns))]:
                 turn()
 
-    def ask_metadata(self, version: int = 12) -> Request:
+    def request_metadata(self, version: int = 12) -> Request:
         request = request_of(MetadataRequest(None), version)
         self.listings.respond_with_topics(
             self.session,
@@ -78,36 +78,36 @@ class TopicApiHarness(ApiHarness):
         )
         return request
 
-    def told(self, *names: str, **how: Any) -> tuple[list[tuple[str, list[int]]], tuple[str, int] | None]:
-        """Partitions by topic, and the cursor."""
-        answer = self.ask(*names, **how)
-        topics = [(t.name, [p.partition_index for p in t.partitions]) for t in answer.topics]
-        cursor = answer.next_cursor
+    def page(self, *names: str, **options: Any) -> tuple[list[tuple[str, list[int]]], tuple[str, int] | None]:
+        """Return the partitions of each topic, and the cursor."""
+        response = self.describe(*names, **options)
+        topics = [(t.name, [p.partition_index for p in t.partitions]) for t in response.topics]
+        cursor = response.next_cursor
         return topics, (cursor.topic_name, cursor.partition_index) if cursor is not None else None
 
 
 @pytest.fixture
-def world() -> TopicApiHarness:
-    world = TopicApiHarness()
+def harness() -> TopicApiHarness:
+    harness = TopicApiHarness()
     for name, partitions in (("c", 1), ("a", 3), ("b", 2)):
-        world.add(name, partitions)
-    return world
+        harness.add(name, partitions)
+    return harness
 
 
-def test_all_topics_in_the_order_of_their_names(world: TopicApiHarness) -> None:
-    assert world.told() == ([("a", [0, 1, 2]), ("b", [0, 1]), ("c", [0])], None)
+def test_all_topics_are_sorted_by_name(harness: TopicApiHarness) -> None:
+    assert harness.page() == ([("a", [0, 1, 2]), ("b", [0, 1]), ("c", [0])], None)
 
 
-def test_topics_that_are_named_each_once(world: TopicApiHarness) -> None:
-    assert world.told("b", "a", "b") == ([("a", [0, 1, 2]), ("b", [0, 1])], None)
+def test_requested_topics_are_sorted_without_duplicates(harness: TopicApiHarness) -> None:
+    assert harness.page("b", "a", "b") == ([("a", [0, 1, 2]), ("b", [0, 1])], None)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 6])
-def test_pages_together_are_all_and_none_is_larger_than_the_limit(world: TopicApiHarness, limit: int) -> None:
+def test_pages_within_the_limit_cover_all_partitions(harness: TopicApiHarness, limit: int) -> None:
     seen: list[tuple[str, int]] = []
     cursor: tuple[str, int] | None = None
     for _ in range(10):
-        topics, cursor = world.told(limit=limit, cursor=cursor)
+        topics, cursor = harness.page(limit=limit, cursor=cursor)
         page = [(name, number) for name, numbers in topics for number in numbers]
         assert len(page) <= limit
         seen += page
@@ -116,29 +116,29 @@ def test_pages_together_are_all_and_none_is_larger_than_the_limit(world: TopicAp
     assert seen == [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1), ("c", 0)]
 
 
-def test_a_page_that_ends_with_a_topic_goes_on_with_the_next(world: TopicApiHarness) -> None:
-    assert world.told(limit=3) == ([("a", [0, 1, 2])], ("b", 0))
-    assert world.told(limit=4) == ([("a", [0, 1, 2]), ("b", [0])], ("b", 1))
+def test_cursor_after_the_last_partition_is_the_next_topic(harness: TopicApiHarness) -> None:
+    assert harness.page(limit=3) == ([("a", [0, 1, 2])], ("b", 0))
+    assert harness.page(limit=4) == ([("a", [0, 1, 2]), ("b", [0])], ("b", 1))
 
 
 @pytest.mark.parametrize("limit", [0, -5])
-def test_a_limit_is_at_least_one(world: TopicApiHarness, limit: int) -> None:
-    assert world.told(limit=limit) == ([("a", [0])], ("a", 1))
+def test_limit_is_at_least_one(harness: TopicApiHarness, limit: int) -> None:
+    assert harness.page(limit=limit) == ([("a", [0])], ("a", 1))
 
 
-def test_nobody_is_told_more_than_the_node_allows(world: TopicApiHarness) -> None:
-    world.add("d", MAX_PARTITIONS + 5)
-    _, cursor = world.told("d", limit=2**31 - 1)
+def test_limit_is_capped_by_the_node(harness: TopicApiHarness) -> None:
+    harness.add("d", MAX_PARTITIONS + 5)
+    _, cursor = harness.page("d", limit=2**31 - 1)
     assert cursor == ("d", MAX_PARTITIONS)
 
 
-def test_a_topic_that_went_since_is_where_the_next_one_begins(world: TopicApiHarness) -> None:
-    assert world.told(cursor=("aa", 2)) == ([("b", [0, 1]), ("c", [0])], None)
+def test_cursor_of_a_deleted_topic_continues_with_the_next(harness: TopicApiHarness) -> None:
+    assert harness.page(cursor=("aa", 2)) == ([("b", [0, 1]), ("c", [0])], None)
 
 
-def test_topics_that_are_not_there_are_told_so(world: TopicApiHarness) -> None:
-    answer = world.ask("x", "a b", "a")
-    assert [(t.name, t.error_code) for t in answer.topics] == [
+def test_unknown_and_invalid_topics_have_an_error(harness: TopicApiHarness) -> None:
+    response = harness.describe("x", "a b", "a")
+    assert [(t.name, t.error_code) for t in response.topics] == [
         ("a", 0),
         ("a b", ErrorCode.INVALID_TOPIC),
         ("x", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
@@ -146,21 +146,21 @@ def test_topics_that_are_not_there_are_told_so(world: TopicApiHarness) -> None:
 
 
 @pytest.mark.parametrize("cursor", [("a", -1), ("x", 0)])
-def test_a_cursor_that_is_nowhere_in_what_is_asked_for(
-    world: TopicApiHarness, cursor: tuple[str, int]
+def test_cursor_outside_the_requested_topics_is_rejected(
+    harness: TopicApiHarness, cursor: tuple[str, int]
 ) -> None:
-    answer = world.ask("a", "b", cursor=cursor)
-    assert [(t.name, t.error_code) for t in answer.topics] == [
+    response = harness.describe("a", "b", cursor=cursor)
+    assert [(t.name, t.error_code) for t in response.topics] == [
         ("a", ErrorCode.INVALID_REQUEST),
         ("b", ErrorCode.INVALID_REQUEST),
     ]
 
 
-def test_a_partition_is_told_with_its_elr_and_who_cannot_be_reached(world: TopicApiHarness) -> None:
+def test_partition_is_described_with_elr_and_offline_replicas(harness: TopicApiHarness) -> None:
     lost = KafkaUuid(b"a folder that went")
     directories = (lost, directory_of(2), directory_of(3), directory_of(4))
-    world.put("c", 0, Partition((1, 2, 3, 4), (), NO_LEADER, 5, 6, elr=(3,), directories=directories))
-    (topic,) = world.ask("c").topics
+    harness.put("c", 0, Partition((1, 2, 3, 4), (), NO_LEADER, 5, 6, elr=(3,), directories=directories))
+    (topic,) = harness.describe("c").topics
     (partition,) = topic.partitions
     assert (partition.leader_id, partition.leader_epoch) == (NO_LEADER, 5)
     assert (partition.replica_nodes, partition.isr_nodes) == ([1, 2, 3, 4], [])
@@ -169,66 +169,64 @@ def test_a_partition_is_told_with_its_elr_and_who_cannot_be_reached(world: Topic
 
 
 @pytest.mark.parametrize("leader", [NO_LEADER, 4])
-def test_a_partition_whose_leader_cannot_be_reached_has_none_available(
-    world: TopicApiHarness, leader: int
-) -> None:
-    world.put("c", 0, Partition((1, 4), (4,), leader))
-    image = world.machine.image
+def test_partition_with_an_unreachable_leader_has_no_leader(harness: TopicApiHarness, leader: int) -> None:
+    harness.put("c", 0, Partition((1, 4), (4,), leader))
+    image = harness.machine.image
     (partition,) = metadata_partitions(image, image.topics[image.topic_ids["c"]].partitions, [0], {})
     assert (partition.leader_id, partition.error_code) == (NO_LEADER, ErrorCode.LEADER_NOT_AVAILABLE)
 
 
-def test_a_topic_of_kafkas_own_is_told_so(world: TopicApiHarness) -> None:
-    world.add("__consumer_offsets", 1)
-    (topic,) = world.ask("__consumer_offsets").topics
+def test_internal_topic_is_marked_as_internal(harness: TopicApiHarness) -> None:
+    harness.add("__consumer_offsets", 1)
+    (topic,) = harness.describe("__consumer_offsets").topics
     assert topic.is_internal
 
 
-def test_topics_are_told_when_the_image_is_readable(world: TopicApiHarness) -> None:
-    """A follower applies a large batch in slices: half of a new topic is nobody's business."""
-    world.machine.is_readable = False
+def test_topics_wait_for_a_readable_image(harness: TopicApiHarness) -> None:
+    """A follower applies a large batch in slices; a half-applied topic must not be visible."""
+    harness.machine.is_readable = False
     page = request_of(DescribeTopicPartitionsRequest([TopicRequest("d")]), 0)
-    world.apis.describe_topic_partitions(world.session, page)
-    world.ask_metadata()
-    world.finish()
-    assert world.session.answers == []
-    world.add("d", 5)
-    world.machine.is_readable = True
-    for callback in world.machine.readers:
+    harness.apis.describe_topic_partitions(harness.session, page)
+    harness.request_metadata()
+    harness.finish()
+    assert harness.session.answers == []
+    harness.add("d", 5)
+    harness.machine.is_readable = True
+    for callback in harness.machine.readers:
         callback()
-    world.finish()
-    described, _ = world.session.answers
+    harness.finish()
+    described, _ = harness.session.answers
     assert [len(topic.partitions) for topic in described.topics] == [5]
 
 
-def test_what_is_told_waits_until_it_is_committed(world: TopicApiHarness) -> None:
+def test_response_waits_for_the_commit(harness: TopicApiHarness) -> None:
     message = DescribeTopicPartitionsRequest([TopicRequest("new")])
-    world.apis.describe_topic_partitions(world.session, request_of(message, 0))
-    assert world.session.answers == []
-    world.add("new", 1)
-    world.commits.waiting.pop()(False)
-    assert world.session.answers == [], "what is told instead must be committed, too"
-    world.finish()
-    assert [topic.error_code for topic in world.session.answers[0].topics] == [0]
+    harness.apis.describe_topic_partitions(harness.session, request_of(message, 0))
+    assert harness.session.answers == []
+    harness.add("new", 1)
+    harness.commits.waiting.pop()(False)
+    assert harness.session.answers == [], "the new response must be committed, too"
+    harness.finish()
+    assert [topic.error_code for topic in harness.session.answers[0].topics] == [0]
 
 
-def test_many_partitions_are_told_of_in_slices_one_a_turn(world: TopicApiHarness) -> None:
+def test_many_partitions_are_listed_in_slices(harness: TopicApiHarness) -> None:
     for number in range(5):
-        world.add(f"large {number}", SLICE_PARTITIONS // 2)
-    request = world.ask_metadata()
-    assert world.session.held == [request], "what else is asked there waits"
+        harness.add(f"large {number}", SLICE_PARTITIONS // 2)
+    request = harness.request_metadata()
+    assert harness.session.held == [request], "later requests of the connection wait"
     turns = 0
-    while world.turns:
-        assert len(world.turns) == 1
+    while harness.turns:
+        assert len(harness.turns) == 1
         if turns == 0:
-            world.machine.image.apply(RemoveTopicRecord(world.machine.image.topic_ids["large 4"]), [])
-        world.turns.pop()()
+            harness.machine.image.apply(RemoveTopicRecord(harness.machine.image.topic_ids["large 4"]), [])
+        harness.turns.pop()()
         turns += 1
     assert turns >= 3
-    assert world.session.answers == []
-    world.finish()
-    told: Any = decode_response(request, world.session.answers[0])
-    assert [topic.name for topic in told.topics] == [
+    assert harness.session.answers == []
+    harness.finish()
+    reported: Any = decode_response(request, harness.session.answers[0])
+    assert [topic.name for topic in reported.topics] == [
         *"abc",
         *(f"large {number}" for number in range(4)),
     ]
@@ -236,56 +234,56 @@ def test_many_partitions_are_told_of_in_slices_one_a_turn(world: TopicApiHarness
 
 @pytest.mark.parametrize("version", range(14))
 @pytest.mark.parametrize("size", [SLICE_PARTITIONS - 1, SLICE_PARTITIONS, 3 * SLICE_PARTITIONS + 1])
-def test_slices_of_one_topic_are_the_bytes_of_the_whole(
-    world: TopicApiHarness, version: int, size: int
+def test_slices_of_one_topic_have_the_bytes_of_the_whole_response(
+    harness: TopicApiHarness, version: int, size: int
 ) -> None:
-    world.add("large", size)
-    world.put("large", 3, Partition((1, 3, 2), (2,), 2, 9))
-    request = world.ask_metadata(version)
+    harness.add("large", size)
+    harness.put("large", 3, Partition((1, 3, 2), (2,), 2, 9))
+    request = harness.request_metadata(version)
     turns = 0
-    while world.turns:
-        world.turns.pop()()
+    while harness.turns:
+        harness.turns.pop()()
         turns += 1
-    world.finish()
-    image = world.machine.image
+    harness.finish()
+    image = harness.machine.image
     whole = MetadataResponse()
     for name in "a", "b", "c", "large":
         topic = image.topics[image.topic_ids[name]]
         head = metadata_head(topic)
         head.partitions = metadata_partitions(image, topic.partitions, range(len(topic.partitions)), {})
         whole.topics.append(head)
-    assert world.session.answers[0] == encode_response(request, whole)
+    assert harness.session.answers[0] == encode_response(request, whole)
     assert turns >= size // SLICE_PARTITIONS
 
 
-def test_a_topic_is_told_as_it_was_when_its_turn_came(world: TopicApiHarness) -> None:
-    world.add("large", 4 * SLICE_PARTITIONS)
-    request = world.ask_metadata()
-    world.turns.pop()()
-    world.put("large", 4 * SLICE_PARTITIONS, Partition((1, 2), (1, 2), 1))
-    world.put("large", 4 * SLICE_PARTITIONS - 1, Partition((2, 1), (2,), 2, 99))
-    world.finish()
-    told: Any = decode_response(request, world.session.answers[0])
-    assert [p.partition_index for p in told.topics[-1].partitions] == list(range(4 * SLICE_PARTITIONS))
-    assert told.topics[-1].partitions[-1].leader_epoch == 0
+def test_topic_is_listed_as_of_its_first_slice(harness: TopicApiHarness) -> None:
+    harness.add("large", 4 * SLICE_PARTITIONS)
+    request = harness.request_metadata()
+    harness.turns.pop()()
+    harness.put("large", 4 * SLICE_PARTITIONS, Partition((1, 2), (1, 2), 1))
+    harness.put("large", 4 * SLICE_PARTITIONS - 1, Partition((2, 1), (2,), 2, 99))
+    harness.finish()
+    reported: Any = decode_response(request, harness.session.answers[0])
+    assert [p.partition_index for p in reported.topics[-1].partitions] == list(range(4 * SLICE_PARTITIONS))
+    assert reported.topics[-1].partitions[-1].leader_epoch == 0
 
 
-def test_what_an_earlier_slice_told_must_be_committed_too(world: TopicApiHarness) -> None:
-    """A leader that is replaced between two slices has told of what may never be."""
-    world.add("large", 3 * SLICE_PARTITIONS)
-    request = world.ask_metadata()
-    world.commits.waiting.pop()(False)
-    world.put("large", 0, Partition((2, 1), (2,), 2, 99))
-    world.finish()
-    told: Any = decode_response(request, world.session.answers[0])
-    assert told.topics[-1].partitions[0].leader_epoch == 99
+def test_response_waits_for_the_commit_of_every_slice(harness: TopicApiHarness) -> None:
+    """A leader that is deposed between two slices has listed uncommitted partitions."""
+    harness.add("large", 3 * SLICE_PARTITIONS)
+    request = harness.request_metadata()
+    harness.commits.waiting.pop()(False)
+    harness.put("large", 0, Partition((2, 1), (2,), 2, 99))
+    harness.finish()
+    reported: Any = decode_response(request, harness.session.answers[0])
+    assert reported.topics[-1].partitions[0].leader_epoch == 99
 
 
-def test_pages_that_are_asked_for_together_take_turns(world: TopicApiHarness) -> None:
-    world.add("large", SLICE_PARTITIONS)
+def test_concurrent_requests_are_served_in_separate_slices(harness: TopicApiHarness) -> None:
+    harness.add("large", SLICE_PARTITIONS)
     for _ in range(3):
         message = DescribeTopicPartitionsRequest([TopicRequest("large")])
-        world.apis.describe_topic_partitions(world.session, request_of(message, 0))
-    assert len(world.commits.waiting) == 1, "the others wait for later turns"
-    world.finish()
-    assert len(world.session.answers) == 3
+        harness.apis.describe_topic_partitions(harness.session, request_of(message, 0))
+    assert len(harness.commits.waiting) == 1, "the other requests wait for later slices"
+    harness.finish()
+    assert len(harness.session.answers) == 3

@@ -1,4 +1,4 @@
-"""Whole nodes change their voters: the requests from the wire to the log and back, in virtual time."""
+"""Voter changes through all layers of whole nodes, in virtual time."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from quorumd.protocol.messages.remove_raft_voter_request import RemoveRaftVoterR
 from tests.support.node.nodes import PORT, Client, Cluster, host_of
 
 
-def grown(cluster: Cluster, *newcomers: int) -> None:
-    """Nodes that know the first one and nothing else, once they fetch from the leader."""
-    for node_id in newcomers:
+def start_observers(cluster: Cluster, *node_ids: int) -> None:
+    """Start nodes that know only node 1, and wait until they fetch from the leader."""
+    for node_id in node_ids:
         cluster.format(node_id)
         cluster.start_node(
             node_id,
@@ -29,7 +29,7 @@ def grown(cluster: Cluster, *newcomers: int) -> None:
         )
     cluster.leader()
     client = cluster.client()
-    while not set(newcomers) <= {observer.replica_id for observer in describe(client).observers}:
+    while not set(node_ids) <= {observer.replica_id for observer in describe(client).observers}:
         cluster.run(50)
 
 
@@ -48,8 +48,8 @@ def set_target(*ids: int) -> Any:
     return alter.AlterQuorumRequest("", [alter.TopicData(METADATA_TOPIC, [alter.PartitionData(0, targets)])])
 
 
-def error_of(answer: Any) -> int:
-    error: int = answer.topics[0].partitions[0].error_code
+def error_of(response: Any) -> int:
+    error: int = response.topics[0].partitions[0].error_code
     return error
 
 
@@ -58,45 +58,45 @@ def voters_of(node: Node) -> tuple[int, ...]:
 
 
 def key_of(node_id: int) -> tuple[int, KafkaUuid]:
-    """As the folders of the simulated machines are formatted."""
+    """Return the id and the directory id with which the simulated disks are formatted."""
     return node_id, KafkaUuid(bytes(15) + bytes([64 + node_id]))
 
 
-def added(node_id: int, host: str = "") -> Any:
+def add_voter(node_id: int, host: str = "") -> Any:
     listeners = [add.Listener("CONTROLLER", host or host_of(node_id), PORT)]
     return add.AddRaftVoterRequest(None, 3000, *key_of(node_id), listeners)
 
 
-@pytest.mark.parametrize("asked", [1, 2])
-def test_a_quorum_grows_to_its_target_whoever_is_asked(asked: int) -> None:
+@pytest.mark.parametrize("node_id", [1, 2])
+def test_quorum_grows_to_its_target(node_id: int) -> None:
     cluster = Cluster(1).start()
-    grown(cluster, 2, 3)
-    client = cluster.client(asked)
+    start_observers(cluster, 2, 3)
+    client = cluster.client(node_id)
     assert error_of(client.ask(set_target(1, 2, 3), 0)) == 0
     cluster.run_until(lambda: {voters_of(node) for node in cluster.nodes.values()} == {(1, 2, 3)})
-    told = describe(client)
-    assert [voter.replica_id for voter in told.current_voters] == [1, 2, 3]
-    assert (told.target_voters, told.observers) == (None, [])
-    assert all(voter.replica_directory_id != ZERO_UUID for voter in told.current_voters)
+    described = describe(client)
+    assert [voter.replica_id for voter in described.current_voters] == [1, 2, 3]
+    assert (described.target_voters, described.observers) == (None, [])
+    assert all(voter.replica_directory_id != ZERO_UUID for voter in described.current_voters)
 
 
-def test_a_target_that_is_not_there_yet_is_described_and_cancelled() -> None:
+def test_pending_target_is_described_and_can_be_cancelled() -> None:
     cluster = Cluster(1).start()
-    grown(cluster, 2, 3)
+    start_observers(cluster, 2, 3)
     cluster.kill(3)
     cluster.run(5000)
     client = cluster.client()
     assert error_of(client.ask(set_target(1, 2, 3), 0)) == 0
     cluster.run_until(lambda: voters_of(cluster.leader()) == (1, 2))
-    told = describe(client)
-    assert [target.voter_id for target in told.target_voters] == [1, 2, 3]
-    assert [observer.replica_id for observer in told.observers] == [3]
+    described = describe(client)
+    assert [target.voter_id for target in described.target_voters] == [1, 2, 3]
+    assert [observer.replica_id for observer in described.observers] == [3]
     assert error_of(client.ask(set_target(), 0)) == 0
     assert describe(client).target_voters is None
     assert voters_of(cluster.leader()) == (1, 2)
 
 
-def test_a_target_that_cannot_be_is_told_why() -> None:
+def test_invalid_target_is_rejected_with_a_message() -> None:
     cluster = Cluster(1).start()
     cluster.leader()
     (partition,) = cluster.client().ask(set_target(1, 7), 0).topics[0].partitions
@@ -104,29 +104,29 @@ def test_a_target_that_cannot_be_is_told_why() -> None:
     assert "[7]" in partition.error_message
 
 
-@pytest.mark.parametrize("asked", [1, 2])
-def test_a_voter_is_added_and_removed_by_name(asked: int) -> None:
+@pytest.mark.parametrize("node_id", [1, 2])
+def test_voter_is_added_and_removed(node_id: int) -> None:
     cluster = Cluster(1).start()
-    grown(cluster, 2)
-    client = cluster.client(asked)
-    assert client.ask(added(2), 1).error_code == 0
+    start_observers(cluster, 2)
+    client = cluster.client(node_id)
+    assert client.ask(add_voter(2), 1).error_code == 0
     assert voters_of(cluster.leader()) == (1, 2)
-    assert client.ask(added(2), 1).error_code == ErrorCode.DUPLICATE_VOTER
+    assert client.ask(add_voter(2), 1).error_code == ErrorCode.DUPLICATE_VOTER
     remove = RemoveRaftVoterRequest(None, *key_of(2))
     assert client.ask(remove, 0).error_code == 0
     assert voters_of(cluster.leader()) == (1,)
     assert client.ask(remove, 0).error_code == ErrorCode.VOTER_NOT_FOUND
 
 
-def test_a_voter_that_is_not_where_it_is_said_to_be_is_not_added() -> None:
+def test_voter_at_a_wrong_address_is_not_added() -> None:
     cluster = Cluster(1).start()
-    grown(cluster, 2)
-    answer = cluster.client().ask(added(2, host="10.0.0.99"), 1)
-    assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
+    start_observers(cluster, 2)
+    response = cluster.client().ask(add_voter(2, host="10.0.0.99"), 1)
+    assert response.error_code == ErrorCode.REQUEST_TIMED_OUT
     assert voters_of(cluster.leader()) == (1,)
 
 
-def test_a_voter_says_where_it_is_now() -> None:
+def test_voter_updates_its_address() -> None:
     cluster = Cluster(3).start()
     leader, follower = cluster.leader(), cluster.follower()
     moved = update.UpdateRaftVoterRequest(
@@ -137,14 +137,14 @@ def test_a_voter_says_where_it_is_now() -> None:
         update.KRaftVersionFeature(0, 1),
     )
     client = cluster.client(leader.settings.node_id)
-    answer = client.ask(moved, 0)
-    assert (answer.error_code, answer.current_leader.leader_id) == (0, leader.settings.node_id)
+    response = client.ask(moved, 0)
+    assert (response.error_code, response.current_leader.leader_id) == (0, leader.settings.node_id)
     moved.current_leader_epoch -= 1
     assert client.ask(moved, 0).error_code == ErrorCode.FENCED_LEADER_EPOCH
 
 
-def test_a_leader_that_is_removed_leaves_clients_to_its_successor() -> None:
-    """Also those that ask before the removal is committed: stock tools look for the leader among the voters."""
+def test_requests_to_a_removed_leader_are_served_by_its_successor() -> None:
+    """Including requests before the commit of the removal: stock tools expect the leader among the voters."""
     cluster = Cluster(3).start()
     leader_id = cluster.leader().settings.node_id
     client = cluster.client(leader_id)

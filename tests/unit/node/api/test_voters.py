@@ -1,4 +1,4 @@
-"""Who may change voters, which node answers, and what clients are told; what the engine decides is tested there."""
+"""Authorization, forwarding and responses of voter changes; the engine has its own tests."""
 
 from __future__ import annotations
 
@@ -50,20 +50,20 @@ LEADER = Endpoint("CONTROLLER", "host-2", 9092)
 
 
 class VoterApiHarness(ApiHarness):
-    """Node 2 leads epoch 5 and is the only one with a known address."""
+    """Node 2 leads epoch 5 and is the only node with a known address."""
 
     def __init__(self) -> None:
         discovery = ScriptedDiscovery({2: Address("host-2", 9092)})
         super().__init__(engine=ScriptedEngine(leader_id=2, epoch=5), discovery=discovery)
         self.handlers = {route.api_key: route.handler for route in VoterApis(self.context).routes()}
 
-    def ask(self, message: Any, version: int = 0) -> Any:
-        """The answer, None while there is none."""
+    def send(self, message: Any, version: int = 0) -> Any:
+        """Return the response, None while the request is pending."""
         self.handlers[message.API_KEY](self.session, request_of(message, version))
-        return self.answer
+        return self.response
 
     @property
-    def answer(self) -> Any:
+    def response(self) -> Any:
         return self.session.answers[-1] if self.session.answers else None
 
     @property
@@ -72,18 +72,18 @@ class VoterApiHarness(ApiHarness):
         assert isinstance(event, VoterChangeRequested)
         return event
 
-    def engine_answers(self, error: ErrorCode, text: str = "") -> Any:
+    def respond_from_engine(self, error: ErrorCode, text: str = "") -> Any:
         self.pending.token(VoterChangeResult(self.pending.token, error, text))
-        return self.answer
+        return self.response
 
-    def new_voter_answers(self, *features: SupportedFeatureKey, error: int = 0, fetch: int = 17) -> None:
+    def respond_from_new_voter(self, *features: SupportedFeatureKey, error: int = 0, fetch: int = 17) -> None:
         spoken = [ApiVersion(ApiKey.FETCH, 4, fetch)]
-        answer = ApiVersionsResponse(error, spoken, supported_features=list(features))
-        self.connections.calls[0][2].on_response(answer)
+        response = ApiVersionsResponse(error, spoken, supported_features=list(features))
+        self.connections.calls[0][2].on_response(response)
 
 
 @pytest.fixture
-def world() -> VoterApiHarness:
+def harness() -> VoterApiHarness:
     return VoterApiHarness()
 
 
@@ -128,80 +128,84 @@ ADMINISTRATORS: list[Callable[..., Any]] = [alter_quorum, add_voter, remove_vote
 ALL: list[Callable[..., Any]] = [*ADMINISTRATORS, update_voter]
 
 
-def error_of(answer: Any) -> int:
-    slot = answer.topics[0].partitions[0] if hasattr(answer, "topics") else answer
+def error_of(response: Any) -> int:
+    slot = response.topics[0].partitions[0] if hasattr(response, "topics") else response
     found: int = slot.error_code
     return found
 
 
-def message_of(answer: Any) -> str | None:
-    slot = answer.topics[0].partitions[0] if hasattr(answer, "topics") else answer
+def message_of(response: Any) -> str | None:
+    slot = response.topics[0].partitions[0] if hasattr(response, "topics") else response
     found: str | None = slot.error_message
     return found
 
 
 class TestAlterQuorum:
-    def test_hands_the_target_to_the_engine_and_answers_when_it_is_committed(
-        self, world: VoterApiHarness
+    def test_target_is_passed_to_the_engine_and_acknowledged_on_commit(
+        self, harness: VoterApiHarness
     ) -> None:
-        assert world.ask(alter_quorum(4, 5, 6)) is None
-        assert world.pending.change == SetTargetVoters((4, 5, 6))
-        answer = world.engine_answers(ErrorCode.NONE)
-        slot = answer.topics[0].partitions[0]
-        assert answer.topics[0].topic_name == METADATA_TOPIC
+        assert harness.send(alter_quorum(4, 5, 6)) is None
+        assert harness.pending.change == SetTargetVoters((4, 5, 6))
+        response = harness.respond_from_engine(ErrorCode.NONE)
+        slot = response.topics[0].partitions[0]
+        assert response.topics[0].topic_name == METADATA_TOPIC
         assert (slot.partition_index, slot.error_code, slot.error_message) == (0, 0, None)
         assert (slot.leader_id, slot.leader_epoch) == (-1, -1)
-        assert world.statistics.error_responses == {}
+        assert harness.statistics.error_responses == {}
 
-    def test_null_cancels(self, world: VoterApiHarness) -> None:
-        world.ask(alter_quorum())
-        assert world.pending.change == SetTargetVoters(None)
+    def test_null_cancels_the_target(self, harness: VoterApiHarness) -> None:
+        harness.send(alter_quorum())
+        assert harness.pending.change == SetTargetVoters(None)
 
-    def test_no_voters_at_all_is_not_the_same_as_null(self, world: VoterApiHarness) -> None:
+    def test_empty_target_differs_from_null(self, harness: VoterApiHarness) -> None:
         message = alter_quorum()
         message.topics[0].partitions[0].target_voters = []
-        world.ask(message)
-        assert world.pending.change == SetTargetVoters(())
+        harness.send(message)
+        assert harness.pending.change == SetTargetVoters(())
 
-    def test_what_the_engine_refuses_is_told_with_its_words(self, world: VoterApiHarness) -> None:
-        world.ask(alter_quorum(4))
-        answer = world.engine_answers(ErrorCode.INVALID_REQUEST, "nobody knows where node 4 is")
-        assert (error_of(answer), message_of(answer)) == (42, "nobody knows where node 4 is")
-        assert world.statistics.error_responses == {(ApiKey.ALTER_QUORUM, 42): 1}
+    def test_error_message_of_the_engine_is_returned(self, harness: VoterApiHarness) -> None:
+        harness.send(alter_quorum(4))
+        response = harness.respond_from_engine(
+            ErrorCode.INVALID_REQUEST, "the address of node 4 is not known"
+        )
+        assert (error_of(response), message_of(response)) == (42, "the address of node 4 is not known")
+        assert harness.statistics.error_responses == {(ApiKey.ALTER_QUORUM, 42): 1}
 
-    def test_hole_4_an_error_tells_who_leads(self, world: VoterApiHarness) -> None:
-        world.ask(alter_quorum(4))
-        slot = world.engine_answers(ErrorCode.NOT_LEADER_OR_FOLLOWER).topics[0].partitions[0]
+    def test_hole_4_error_names_the_leader(self, harness: VoterApiHarness) -> None:
+        harness.send(alter_quorum(4))
+        slot = harness.respond_from_engine(ErrorCode.NOT_LEADER_OR_FOLLOWER).topics[0].partitions[0]
         assert (slot.leader_id, slot.leader_epoch) == (2, 5)
 
     @pytest.mark.parametrize(("topic", "partition"), [("another", 0), (METADATA_TOPIC, 1)])
-    def test_only_the_metadata_log_is_served(
-        self, world: VoterApiHarness, topic: str, partition: int
+    def test_other_partitions_are_rejected(
+        self, harness: VoterApiHarness, topic: str, partition: int
     ) -> None:
-        answer = world.ask(alter_quorum(4, topic=topic, partition=partition))
-        assert answer.topics[0].topic_name == topic
-        assert answer.topics[0].partitions[0].partition_index == partition
-        assert error_of(answer) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert world.events == []
+        response = harness.send(alter_quorum(4, topic=topic, partition=partition))
+        assert response.topics[0].topic_name == topic
+        assert response.topics[0].partitions[0].partition_index == partition
+        assert error_of(response) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert harness.events == []
 
 
 class TestAddRaftVoter:
-    def test_asks_the_new_voter_first_then_the_engine(self, world: VoterApiHarness) -> None:
-        assert world.ask(add_voter()) is None
-        assert world.events == []
-        host, port, call = world.connections.calls[0]
+    def test_api_versions_of_the_new_voter_are_requested_before_the_change(
+        self, harness: VoterApiHarness
+    ) -> None:
+        assert harness.send(add_voter()) is None
+        assert harness.events == []
+        host, port, call = harness.connections.calls[0]
         assert (host, port, call.api_key) == ("host-4", 9092, ApiKey.API_VERSIONS)
         assert call.build(4).NAME == "ApiVersionsRequest"
-        world.new_voter_answers(SupportedFeatureKey("metadata.version", 7, 25), KRAFT_VERSION)
-        assert world.pending.change == AddVoter(Voter(KEY, (HERE,)), True)
-        assert world.answer is None
-        assert error_of(world.engine_answers(ErrorCode.NONE)) == 0
-        assert message_of(world.answer) is None
+        harness.respond_from_new_voter(SupportedFeatureKey("metadata.version", 7, 25), KRAFT_VERSION)
+        assert harness.pending.change == AddVoter(Voter(KEY, (HERE,)), True)
+        assert harness.response is None
+        assert error_of(harness.respond_from_engine(ErrorCode.NONE)) == 0
+        assert message_of(harness.response) is None
 
-    def test_need_not_wait_for_the_commit(self, world: VoterApiHarness) -> None:
-        world.ask(add_voter(ack_when_committed=False), 1)
-        world.new_voter_answers(KRAFT_VERSION)
-        assert world.pending.change == AddVoter(Voter(KEY, (HERE,)), False)
+    def test_request_can_skip_the_wait_for_the_commit(self, harness: VoterApiHarness) -> None:
+        harness.send(add_voter(ack_when_committed=False), 1)
+        harness.respond_from_new_voter(KRAFT_VERSION)
+        assert harness.pending.change == AddVoter(Voter(KEY, (HERE,)), False)
 
     @pytest.mark.parametrize(
         "features",
@@ -212,41 +216,39 @@ class TestAddRaftVoter:
             [SupportedFeatureKey("kraft.version", 2, 3)],
         ],
     )
-    def test_a_voter_that_knows_no_changing_voters_is_refused(
-        self, world: VoterApiHarness, features: Any
-    ) -> None:
-        world.ask(add_voter())
-        world.new_voter_answers(*features)
-        assert error_of(world.answer) == ErrorCode.INVALID_REQUEST
-        assert message_of(world.answer) == "Node 4 at host-4:9092 does not support kraft.version 1."
-        assert world.events == []
+    def test_voter_without_kraft_version_1_is_rejected(self, harness: VoterApiHarness, features: Any) -> None:
+        harness.send(add_voter())
+        harness.respond_from_new_voter(*features)
+        assert error_of(harness.response) == ErrorCode.INVALID_REQUEST
+        assert message_of(harness.response) == "Node 4 at host-4:9092 does not support kraft.version 1."
+        assert harness.events == []
 
-    def test_a_voter_that_others_could_not_follow_is_refused(self, world: VoterApiHarness) -> None:
-        """Kafka before 3.9 does not tell which replica fetches."""
-        world.ask(add_voter())
-        world.new_voter_answers(KRAFT_VERSION, fetch=16)
-        assert error_of(world.answer) == ErrorCode.UNSUPPORTED_VERSION
-        assert "neither FetchQuorumRecords nor Fetch v17" in str(message_of(world.answer))
-        assert world.events == []
+    def test_voter_without_fetch_v17_is_rejected(self, harness: VoterApiHarness) -> None:
+        """Fetch requests of Kafka before 3.9 do not hold the directory id of the replica."""
+        harness.send(add_voter())
+        harness.respond_from_new_voter(KRAFT_VERSION, fetch=16)
+        assert error_of(harness.response) == ErrorCode.UNSUPPORTED_VERSION
+        assert "neither FetchQuorumRecords nor Fetch v17" in str(message_of(harness.response))
+        assert harness.events == []
 
-    def test_an_error_for_an_answer_is_no_support(self, world: VoterApiHarness) -> None:
-        world.ask(add_voter())
-        world.new_voter_answers(KRAFT_VERSION, error=35)
-        assert error_of(world.answer) == ErrorCode.INVALID_REQUEST
+    def test_voter_whose_api_versions_fail_is_rejected(self, harness: VoterApiHarness) -> None:
+        harness.send(add_voter())
+        harness.respond_from_new_voter(KRAFT_VERSION, error=35)
+        assert error_of(harness.response) == ErrorCode.INVALID_REQUEST
 
-    def test_a_voter_that_cannot_be_reached_is_not_added(self, world: VoterApiHarness) -> None:
-        world.ask(add_voter())
-        world.connections.calls[0][2].on_failure(Failure("connection refused", refused=True))
-        assert error_of(world.answer) == ErrorCode.REQUEST_TIMED_OUT
-        assert message_of(world.answer) == "Node 4 at host-4:9092 cannot be reached: connection refused."
-        assert world.events == []
+    def test_unreachable_voter_is_not_added(self, harness: VoterApiHarness) -> None:
+        harness.send(add_voter())
+        harness.connections.calls[0][2].on_failure(Failure("connection refused", refused=True))
+        assert error_of(harness.response) == ErrorCode.REQUEST_TIMED_OUT
+        assert message_of(harness.response) == "Node 4 at host-4:9092 cannot be reached: connection refused."
+        assert harness.events == []
 
-    def test_the_listener_of_the_quorum_is_the_one_that_is_asked(self, world: VoterApiHarness) -> None:
-        world.ask(add_voter(listeners=[("BROKER", "host-4", 1), ("controller", "host-4", 2)]))
-        assert world.connections.calls[0][:2] == ("host-4", 2)
-        world.new_voter_answers(KRAFT_VERSION)
+    def test_api_versions_are_requested_at_the_controller_listener(self, harness: VoterApiHarness) -> None:
+        harness.send(add_voter(listeners=[("BROKER", "host-4", 1), ("controller", "host-4", 2)]))
+        assert harness.connections.calls[0][:2] == ("host-4", 2)
+        harness.respond_from_new_voter(KRAFT_VERSION)
         both = (Endpoint("BROKER", "host-4", 1), Endpoint("CONTROLLER", "host-4", 2))
-        assert world.pending.change == AddVoter(Voter(KEY, both), True)
+        assert harness.pending.change == AddVoter(Voter(KEY, both), True)
 
     @pytest.mark.parametrize(
         "fields",
@@ -263,55 +265,57 @@ class TestAddRaftVoter:
             {"listeners": [(f"L{n}", "h", 1) for n in range(16)] + [("CONTROLLER", "host-4", 9092)]},
         ],
     )
-    def test_a_voter_that_cannot_be_is_refused(self, world: VoterApiHarness, fields: dict[str, Any]) -> None:
-        assert error_of(world.ask(add_voter(**fields))) == ErrorCode.INVALID_REQUEST
-        assert message_of(world.answer)
-        assert world.connections.calls == []
-        assert world.events == []
+    def test_invalid_voter_is_rejected(self, harness: VoterApiHarness, fields: dict[str, Any]) -> None:
+        assert error_of(harness.send(add_voter(**fields))) == ErrorCode.INVALID_REQUEST
+        assert message_of(harness.response)
+        assert harness.connections.calls == []
+        assert harness.events == []
 
-    @pytest.mark.parametrize(("asked_ms", "timeout_ms"), [(300, 300), (5000, 5000), (0, TIMEOUT_MS)])
-    def test_the_answer_comes_within_the_time_that_the_client_has(
-        self, world: VoterApiHarness, asked_ms: int, timeout_ms: int
+    @pytest.mark.parametrize(("requested_ms", "timeout_ms"), [(300, 300), (5000, 5000), (0, TIMEOUT_MS)])
+    def test_request_times_out_after_the_timeout_of_the_client(
+        self, harness: VoterApiHarness, requested_ms: int, timeout_ms: int
     ) -> None:
-        world.ask(add_voter(timeout_ms=asked_ms))
-        now = world.time.clock.now_ms()
-        assert world.connections.calls[0][2].deadline_ms == now + min(timeout_ms, TIMEOUT_MS)
-        world.new_voter_answers(KRAFT_VERSION)
-        world.time.pass_ms(timeout_ms - 1)
-        assert world.answer is None
-        world.time.pass_ms(1)
-        assert error_of(world.answer) == ErrorCode.REQUEST_TIMED_OUT
-        world.engine_answers(ErrorCode.NONE)
-        assert len(world.session.answers) == 1
+        harness.send(add_voter(timeout_ms=requested_ms))
+        now = harness.time.clock.now_ms()
+        assert harness.connections.calls[0][2].deadline_ms == now + min(timeout_ms, TIMEOUT_MS)
+        harness.respond_from_new_voter(KRAFT_VERSION)
+        harness.time.pass_ms(timeout_ms - 1)
+        assert harness.response is None
+        harness.time.pass_ms(1)
+        assert error_of(harness.response) == ErrorCode.REQUEST_TIMED_OUT
+        harness.respond_from_engine(ErrorCode.NONE)
+        assert len(harness.session.answers) == 1
 
-    def test_a_client_that_has_given_up_changes_nothing_any_more(self, world: VoterApiHarness) -> None:
-        world.ask(add_voter(timeout_ms=300))
-        world.time.pass_ms(300)
-        assert error_of(world.answer) == ErrorCode.REQUEST_TIMED_OUT
-        world.new_voter_answers(KRAFT_VERSION)
-        assert world.events == []
+    def test_timed_out_request_does_not_change_voters(self, harness: VoterApiHarness) -> None:
+        harness.send(add_voter(timeout_ms=300))
+        harness.time.pass_ms(300)
+        assert error_of(harness.response) == ErrorCode.REQUEST_TIMED_OUT
+        harness.respond_from_new_voter(KRAFT_VERSION)
+        assert harness.events == []
 
 
 class TestRemoveRaftVoter:
-    def test_hands_the_voter_to_the_engine(self, world: VoterApiHarness) -> None:
-        assert world.ask(remove_voter()) is None
-        assert world.pending.change == RemoveVoter(KEY)
-        answer = world.engine_answers(ErrorCode.VOTER_NOT_FOUND, "no such voter")
-        assert (error_of(answer), message_of(answer)) == (127, "no such voter")
+    def test_voter_is_passed_to_the_engine(self, harness: VoterApiHarness) -> None:
+        assert harness.send(remove_voter()) is None
+        assert harness.pending.change == RemoveVoter(KEY)
+        response = harness.respond_from_engine(ErrorCode.VOTER_NOT_FOUND, "no such voter")
+        assert (error_of(response), message_of(response)) == (127, "no such voter")
 
     @pytest.mark.parametrize("fields", [{"directory_id": ZERO_UUID}, {"node_id": -1}])
-    def test_half_a_name_is_none(self, world: VoterApiHarness, fields: dict[str, Any]) -> None:
-        assert error_of(world.ask(remove_voter(**fields))) == ErrorCode.INVALID_REQUEST
-        assert world.events == []
+    def test_incomplete_replica_key_is_rejected(
+        self, harness: VoterApiHarness, fields: dict[str, Any]
+    ) -> None:
+        assert error_of(harness.send(remove_voter(**fields))) == ErrorCode.INVALID_REQUEST
+        assert harness.events == []
 
 
 class TestUpdateRaftVoter:
-    def test_hands_endpoints_and_epoch_to_the_engine(self, world: VoterApiHarness) -> None:
-        assert world.ask(update_voter()) is None
-        assert world.pending.change == UpdateVoter(Voter(KEY, (HERE,)), 5)
-        answer = world.engine_answers(ErrorCode.FENCED_LEADER_EPOCH)
-        assert answer.error_code == 74
-        leader = answer.current_leader
+    def test_endpoints_and_epoch_are_passed_to_the_engine(self, harness: VoterApiHarness) -> None:
+        assert harness.send(update_voter()) is None
+        assert harness.pending.change == UpdateVoter(Voter(KEY, (HERE,)), 5)
+        response = harness.respond_from_engine(ErrorCode.FENCED_LEADER_EPOCH)
+        assert response.error_code == 74
+        leader = response.current_leader
         assert (leader.leader_id, leader.leader_epoch, leader.host, leader.port) == (2, 5, "host-2", 9092)
 
     @pytest.mark.parametrize(
@@ -325,104 +329,98 @@ class TestUpdateRaftVoter:
             {"kraft_version_feature": update.KRaftVersionFeature(2, 1)},
         ],
     )
-    def test_a_voter_that_cannot_be_is_refused(self, world: VoterApiHarness, fields: dict[str, Any]) -> None:
-        assert error_of(world.ask(update_voter(**fields))) == ErrorCode.INVALID_REQUEST
-        assert world.events == []
+    def test_invalid_voter_is_rejected(self, harness: VoterApiHarness, fields: dict[str, Any]) -> None:
+        assert error_of(harness.send(update_voter(**fields))) == ErrorCode.INVALID_REQUEST
+        assert harness.events == []
 
-    def test_the_engine_compares_epochs_also_where_this_node_does_not_lead(
-        self, world: VoterApiHarness
-    ) -> None:
-        world.is_leader = False
-        world.ask(update_voter())
-        assert world.forwarded == []
-        assert error_of(world.engine_answers(ErrorCode.NOT_LEADER_OR_FOLLOWER)) == 6
+    def test_follower_passes_the_update_to_the_engine(self, harness: VoterApiHarness) -> None:
+        harness.is_leader = False
+        harness.send(update_voter())
+        assert harness.forwarded == []
+        assert error_of(harness.respond_from_engine(ErrorCode.NOT_LEADER_OR_FOLLOWER)) == 6
 
 
 @pytest.mark.parametrize("make", ALL)
-def test_another_cluster_is_refused(world: VoterApiHarness, make: Callable[..., Any]) -> None:
-    assert error_of(world.ask(make(cluster_id=OTHER_CLUSTER_ID))) == ErrorCode.INCONSISTENT_CLUSTER_ID
-    assert world.events == []
-    assert world.connections.calls == []
+def test_wrong_cluster_id_is_rejected(harness: VoterApiHarness, make: Callable[..., Any]) -> None:
+    assert error_of(harness.send(make(cluster_id=OTHER_CLUSTER_ID))) == ErrorCode.INCONSISTENT_CLUSTER_ID
+    assert harness.events == []
+    assert harness.connections.calls == []
 
 
 @pytest.mark.parametrize("make", [add_voter, remove_voter, update_voter])
-def test_whoever_names_no_cluster_means_this_one(world: VoterApiHarness, make: Callable[..., Any]) -> None:
-    assert world.ask(make(cluster_id=None)) is None
+def test_null_cluster_id_is_accepted(harness: VoterApiHarness, make: Callable[..., Any]) -> None:
+    assert harness.send(make(cluster_id=None)) is None
 
 
 @pytest.mark.parametrize("make", ADMINISTRATORS)
 @pytest.mark.parametrize("leads", [True, False])
-def test_whoever_may_not_alter_the_cluster_changes_no_voters(
-    world: VoterApiHarness, make: Callable[..., Any], leads: bool, monkeypatch: pytest.MonkeyPatch
+def test_unauthorized_client_cannot_change_voters(
+    harness: VoterApiHarness, make: Callable[..., Any], leads: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("quorumd.node.api.voters.may_alter_cluster", lambda session: False)
-    world.is_leader = leads
-    assert error_of(world.ask(make())) == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    assert world.events == []
-    assert world.forwarded == []
-    assert world.connections.calls == []
+    harness.is_leader = leads
+    assert error_of(harness.send(make())) == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert harness.events == []
+    assert harness.forwarded == []
+    assert harness.connections.calls == []
 
 
-def test_there_are_no_acls(world: VoterApiHarness) -> None:
-    assert may_alter_cluster(world.session)
-
-
-@pytest.mark.parametrize("make", ADMINISTRATORS)
-def test_clients_of_brokers_are_forwarded_to_the_leader(
-    world: VoterApiHarness, make: Callable[..., Any]
-) -> None:
-    world.is_leader = False
-    assert world.ask(make()) is None
-    assert [request.message.NAME for request in world.forwarded] == [make().NAME]
-    world.time.pass_ms(TIMEOUT_MS)
-    assert world.answer is None, "the forwarder has a patience of its own"
+def test_every_client_may_alter_the_cluster(harness: VoterApiHarness) -> None:
+    assert may_alter_cluster(harness.session)
 
 
 @pytest.mark.parametrize("make", ADMINISTRATORS)
-def test_clients_of_controllers_look_for_the_leader_themselves(
-    world: VoterApiHarness, make: Callable[..., Any]
-) -> None:
-    world.is_leader, world.session.is_controller_client = False, True
-    assert error_of(world.ask(make())) == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert message_of(world.answer)
-    assert world.session.refusals == 1, "nothing was done: a forwarding node may try another"
-    assert world.events == []
-    assert world.forwarded == []
+def test_follower_forwards_broker_clients(harness: VoterApiHarness, make: Callable[..., Any]) -> None:
+    harness.is_leader = False
+    assert harness.send(make()) is None
+    assert [request.message.NAME for request in harness.forwarded] == [make().NAME]
+    harness.time.pass_ms(TIMEOUT_MS)
+    assert harness.response is None, "the forwarder has its own timeout"
+
+
+@pytest.mark.parametrize("make", ADMINISTRATORS)
+def test_follower_rejects_controller_clients(harness: VoterApiHarness, make: Callable[..., Any]) -> None:
+    harness.is_leader, harness.session.is_controller_client = False, True
+    assert error_of(harness.send(make())) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert message_of(harness.response)
+    assert harness.session.refusals == 1, "nothing was changed: a forwarding node may retry elsewhere"
+    assert harness.events == []
+    assert harness.forwarded == []
 
 
 @pytest.mark.parametrize("make", [alter_quorum, remove_voter])
-def test_a_leadership_lost_on_the_way_is_told_to_the_client_and_not_tried_again(
-    world: VoterApiHarness, make: Callable[..., Any]
+def test_change_is_not_retried_after_leadership_is_lost(
+    harness: VoterApiHarness, make: Callable[..., Any]
 ) -> None:
-    """The record may be committed by the next leader."""
-    world.ask(make())
-    assert error_of(world.engine_answers(ErrorCode.NOT_LEADER_OR_FOLLOWER)) == 6
-    assert world.session.refusals == 0
+    """The next leader may commit the record."""
+    harness.send(make())
+    assert error_of(harness.respond_from_engine(ErrorCode.NOT_LEADER_OR_FOLLOWER)) == 6
+    assert harness.session.refusals == 0
 
 
 @pytest.mark.parametrize("make", [alter_quorum, remove_voter, update_voter])
-def test_what_is_not_committed_in_time_times_out(world: VoterApiHarness, make: Callable[..., Any]) -> None:
-    world.ask(make())
-    world.time.pass_ms(TIMEOUT_MS)
-    assert error_of(world.answer) == ErrorCode.REQUEST_TIMED_OUT
+def test_uncommitted_change_times_out(harness: VoterApiHarness, make: Callable[..., Any]) -> None:
+    harness.send(make())
+    harness.time.pass_ms(TIMEOUT_MS)
+    assert error_of(harness.response) == ErrorCode.REQUEST_TIMED_OUT
 
 
 @pytest.mark.parametrize("make", ALL)
-def test_the_private_code_stays_private(world: VoterApiHarness, make: Callable[..., Any]) -> None:
-    world.ask(make())
-    if world.connections.calls:
-        world.new_voter_answers(KRAFT_VERSION)
-    assert error_of(world.engine_answers(ErrorCode.NOT_FOLLOWER)) == ErrorCode.INVALID_REQUEST
+def test_internal_error_code_is_not_sent(harness: VoterApiHarness, make: Callable[..., Any]) -> None:
+    harness.send(make())
+    if harness.connections.calls:
+        harness.respond_from_new_voter(KRAFT_VERSION)
+    assert error_of(harness.respond_from_engine(ErrorCode.NOT_FOLLOWER)) == ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize("make", ALL)
-def test_an_answer_comes_once(world: VoterApiHarness, make: Callable[..., Any]) -> None:
-    world.ask(make())
-    if world.connections.calls:
-        world.new_voter_answers(KRAFT_VERSION)
-    world.engine_answers(ErrorCode.NONE)
-    world.engine_answers(ErrorCode.NONE)
-    world.time.pass_ms(TIMEOUT_MS)
-    assert len(world.session.answers) == 1
-    message: Message = world.answer
+def test_response_is_sent_once(harness: VoterApiHarness, make: Callable[..., Any]) -> None:
+    harness.send(make())
+    if harness.connections.calls:
+        harness.respond_from_new_voter(KRAFT_VERSION)
+    harness.respond_from_engine(ErrorCode.NONE)
+    harness.respond_from_engine(ErrorCode.NONE)
+    harness.time.pass_ms(TIMEOUT_MS)
+    assert len(harness.session.answers) == 1
+    message: Message = harness.response
     assert message.NAME.endswith("Response")
