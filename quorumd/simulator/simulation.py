@@ -289,6 +289,9 @@ class Simulation:
         if interval_ms:
             if self._brokers is not None:
                 self._brokers.stop_background_requests()
+            deadline = self._heap.now_ms + self._options.liveness_ms
+            while not all(client.is_idle for client in self._clients):
+                self._wait(deadline, "not all operations of clients ended")
             committed = self._inspector.committed
             require_idle_records(interval_ms, self._cluster, self._run_until, lambda: committed.end_offset)
         if self._cluster.voters_changed and not self._options.auto_join:

@@ -55,6 +55,8 @@ class SimulatedClient:
         self._timer: Scheduled | None = None
         self._host = ""
         self.running = True
+        self.is_idle = True
+        """No operation is under way."""
         self.waits_for: tuple[str, float] | None = None
         """The host whose response is pending, and since when."""
 
@@ -62,6 +64,7 @@ class SimulatedClient:
         self._next()
 
     def _next(self) -> None:
+        self.is_idle = True
         if self.running:
             self._heap.call_later(self._pause(), self._begin, b"client", self._process)
 
@@ -70,6 +73,9 @@ class SimulatedClient:
         return low + self._random.random() * (high - low)
 
     def _begin(self) -> None:
+        if not self.running:
+            return
+        self.is_idle = False
         operation = self._draw()
         self._history.called(operation)
         self._attempt(operation, 1)

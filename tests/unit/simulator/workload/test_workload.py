@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
+from quorumd.ports import Connection
 from quorumd.simulator.checkers import InvariantViolation
 from quorumd.simulator.checkers.linearizability import Operation
+from quorumd.simulator.environment.event_heap import EventHeap, Process
 from quorumd.simulator.options import SimulationOptions
 from quorumd.simulator.report import Report
 from quorumd.simulator.simulation import Simulation
 from quorumd.simulator.workload import History, WorkloadOptions
+from quorumd.simulator.workload.client import SimulatedClient
 
 
 def history_of(*operations: Operation) -> History:
@@ -58,3 +63,43 @@ def test_registers_and_lists_can_be_mixed() -> None:
     counters = run_with(list_share=0.5).counters
     assert 0 < counters["acknowledged appends"] < counters["acknowledged writes"]
     assert run_with().counters["acknowledged appends"] == 0
+
+
+class SilentNetwork:
+    """Connections that are never made."""
+
+    def __init__(self) -> None:
+        self.connections = 0
+
+    def connect(self, host: str, port: int, connection: Connection) -> None:
+        self.connections += 1
+
+
+def test_stopped_client_is_idle_once_its_operation_ended_and_begins_no_other() -> None:
+    heap, network, process = EventHeap(), SilentNetwork(), Process("client")
+    options = WorkloadOptions(timeout_ms=400.0, list_share=1.0, read_share=0.0, append_attempts=2)
+    history = History(lambda value: None, lambda value: None)
+    client = SimulatedClient(1, heap, network, process, Random(1), options, history, [("10.0.0.1", 9092)])
+    client.start()
+    while network.connections == 0:
+        heap.step(1000.0)
+    client.running = False
+    assert not client.is_idle, "its append waits for a response"
+    while heap.step(5000.0):
+        assert client.is_idle == (heap.now_ms >= 800.0)
+    assert client.is_idle
+    assert network.connections == options.append_attempts
+
+
+def test_client_that_is_stopped_between_operations_stays_idle() -> None:
+    heap, network, process = EventHeap(), SilentNetwork(), Process("client")
+    history = History(lambda value: None, lambda value: None)
+    client = SimulatedClient(
+        1, heap, network, process, Random(1), WorkloadOptions(), history, [("10.0.0.1", 9092)]
+    )
+    client.start()
+    client.running = False
+    while heap.step(5000.0):
+        pass
+    assert client.is_idle
+    assert network.connections == 0
