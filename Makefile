@@ -5,8 +5,12 @@ READY := .venv/.ready
 # Processes of the tests that run side by side; the clusters in them are real processes too.
 TEST_PROCESSES ?= 2
 TESTS ?= tests
-# Fresh seeds that every run of the tests simulates; a broken one prints the line that repeats it.
+# Seeds that `make test` simulates: always the same, so that a commit passes everywhere or nowhere.
 SEEDS ?= 200
+FIRST_SEED ?= 1
+
+# Fresh seeds of `make soak`; a broken one prints the line that reproduces it.
+SOAK_SEEDS ?= 2000
 
 # How long `make chaos` starts rounds, and how long it does so at the end of `make test`.
 CHAOS_SECONDS ?= 1200
@@ -39,7 +43,7 @@ WHY_INTERPRETED := $(PYTHON_BIN)/python -c 'from scripts.build_backend import *;
 # More for the benchmark: --interpreted measures the sources, --seconds 3 --rounds 1 is a quick look.
 BENCH ?=
 
-.PHONY: audit-histories bench chaos chaos-reassign check clean compile fuzz help messages mutants quick run setup standalone stock-tools stream-kills test test-compiled
+.PHONY: audit-histories bench chaos chaos-reassign check clean compile fuzz help messages mutants quick run setup soak standalone stock-tools stream-kills test test-compiled
 
 help:
 	@echo "make run       set up, start a three-node cluster on this machine, show it at work; Ctrl-C stops it"
@@ -49,6 +53,7 @@ help:
 	@echo "make check     ruff, mypy, import contracts, house rules, generated code is fresh"
 	@echo "make compile   the package as pip installs it, hot parts compiled, to build/compiled; make bench measures that"
 	@echo "make messages  generate quorumd/protocol/messages from schemas/"
+	@echo "make soak      fresh seeds of the simulator, SOAK_SEEDS of them (2000), and fresh examples for the property tests"
 	@echo "make fuzz      hostile input for every parser, FUZZ_INPUTS of them (1000000); findings in build/fuzz/"
 	@echo "make bench     measure, write the figures to build/bench/"
 	@echo "make chaos     hurt a cluster of real processes for 20 minutes, report to build/chaos/"
@@ -74,7 +79,7 @@ test: check
 	rm -rf build/coverage; \
 	set -x; $(PYTHON_BIN)/python -m pytest -p tests.support.branch_coverage -n $(TEST_PROCESSES) --dist loadfile $$without $(TESTS)
 	test "$(TESTS)" != tests || $(PYTHON_BIN)/python scripts/check_coverage.py
-	$(PYTHON_BIN)/quorumd simulate --seeds $(SEEDS)
+	$(PYTHON_BIN)/quorumd simulate --seed $(FIRST_SEED) --seeds $(SEEDS)
 	@reason="$$($(WHY_INTERPRETED))" || exit 1; \
 	if [ -n "$$reason" ]; then echo "left out: the tests of the compiled package; $$reason"; \
 	else $(MAKE) test-compiled; fi
@@ -96,7 +101,11 @@ COMPILED_TESTS := $(addprefix tests/,property scenarios paper shell unit/raft un
 test-compiled: $(COMPILED_READY)
 	$(COMPILED) $(PYTHON_BIN)/python -m quorumd --version
 	$(COMPILED) $(PYTHON_BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile -o pythonpath= $(COMPILED_TESTS)
-	$(COMPILED) $(PYTHON_BIN)/python -m quorumd simulate --seeds 50
+	$(COMPILED) $(PYTHON_BIN)/python -m quorumd simulate --seed $(FIRST_SEED) --seeds 50
+
+soak: $(COMPILED_READY)
+	$(COMPILED) $(PYTHON_BIN)/python -m quorumd simulate --seeds $(SOAK_SEEDS)
+	$(PYTHON_BIN)/python -m pytest -n $(TEST_PROCESSES) --hypothesis-profile=fresh tests/property
 
 check: $(READY)
 	$(PYTHON_BIN)/ruff check .
