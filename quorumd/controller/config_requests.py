@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol, TypeVar
 
 from quorumd.controller.cluster_image import Resource
 from quorumd.controller.config_effects import plan_effects
@@ -13,14 +13,29 @@ from quorumd.controller.controller import Controller
 from quorumd.controller.controller_result import ControllerResult
 from quorumd.controller.request_error import RequestError
 from quorumd.errors import ErrorCode
-from quorumd.protocol.messages import alter_configs_response, incremental_alter_configs_response
+from quorumd.protocol.messages import (
+    alter_configs_request,
+    alter_configs_response,
+    incremental_alter_configs_request,
+    incremental_alter_configs_response,
+)
 from quorumd.protocol.messages.alter_configs_request import AlterConfigsRequest
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
 from quorumd.protocol.resource_type import ResourceType
 from quorumd.protocol.wire import Message
 
-C = TypeVar("C")
+
+class NamedResource(Protocol):
+    """A resource in a request of either API."""
+
+    resource_type: int
+    resource_name: str
+
+
+C = TypeVar("C", bound=NamedResource)
+R = TypeVar("R")
+_Planned = list[ConfigRecord] | RequestError
 _SUPPORTED = frozenset(
     {ResourceType.TOPIC, ResourceType.BROKER, ResourceType.CLIENT_METRICS, ResourceType.GROUP}
 )
@@ -28,8 +43,6 @@ _DUPLICATE = RequestError(
     ErrorCode.INVALID_REQUEST, "The request names this resource more than once; none of its changes was made."
 )
 """The one response for all changes of that resource, as Kafka's controllers give it."""
-
-_Outcome = tuple[Resource, RequestError | None]
 
 
 def plan_incremental_alter_configs(
@@ -41,24 +54,14 @@ def plan_incremental_alter_configs(
     """Plan each resource by itself; one that is refused does not affect the others."""
     del version
     image, has_remote_storage = controller.image, controller.settings.remote_storage
-    changes = [
-        (
-            (resource.resource_type, resource.resource_name),
-            [(config.name, config.config_operation, config.value) for config in resource.configs],
-        )
-        for resource in message.resources
-    ]
-    outcomes, records = _plan_resources(
-        changes,
-        lambda resource, operations: plan_incremental(
-            image, resource, operations, has_remote_storage, comes_from_broker
-        ),
-    )
+
+    def plan(named: Resource, resource: incremental_alter_configs_request.AlterConfigsResource) -> _Planned:
+        operations = [(each.name, each.config_operation, each.value) for each in resource.configs]
+        return plan_incremental(image, named, operations, has_remote_storage, comes_from_broker)
+
     wire = incremental_alter_configs_response
-    responses = [
-        wire.AlterConfigsResourceResponse(*_error(refusal), *resource) for resource, refusal in outcomes
-    ]
-    response = wire.IncrementalAlterConfigsResponse(0, responses)
+    results, records = _plan_resources(message.resources, plan, wire.AlterConfigsResourceResponse)
+    response = wire.IncrementalAlterConfigsResponse(0, results)
     return ControllerResult(_with_effects(controller, records, message.validate_only), response)
 
 
@@ -68,48 +71,46 @@ def plan_alter_configs(
     """As `plan_incremental_alter_configs`; configs that a resource has and the request does not name are deleted."""
     del version
     image, has_remote_storage = controller.image, controller.settings.remote_storage
-    changes = [
-        (
-            (resource.resource_type, resource.resource_name),
-            [(config.name, config.value) for config in resource.configs],
-        )
-        for resource in message.resources
-    ]
-    outcomes, records = _plan_resources(
-        changes,
-        lambda resource, values: plan_replacement(
-            image, resource, values, has_remote_storage, comes_from_broker
-        ),
-    )
+
+    def plan(named: Resource, resource: alter_configs_request.AlterConfigsResource) -> _Planned:
+        values = [(each.name, each.value) for each in resource.configs]
+        return plan_replacement(image, named, values, has_remote_storage, comes_from_broker)
+
     wire = alter_configs_response
-    responses = [
-        wire.AlterConfigsResourceResponse(*_error(refusal), *resource) for resource, refusal in outcomes
-    ]
-    response = wire.AlterConfigsResponse(0, responses)
+    results, records = _plan_resources(message.resources, plan, wire.AlterConfigsResourceResponse)
+    response = wire.AlterConfigsResponse(0, results)
     return ControllerResult(_with_effects(controller, records, message.validate_only), response)
 
 
 def _plan_resources(
-    changes: Sequence[tuple[Resource, C]], plan: Callable[[Resource, C], list[ConfigRecord] | RequestError]
-) -> tuple[list[_Outcome], list[ConfigRecord]]:
-    """Why each resource was refused, if it was, and the records of the others."""
-    times = Counter(resource for resource, _ in changes)
-    outcomes: list[_Outcome] = []
+    requested: Sequence[C],
+    plan: Callable[[Resource, C], _Planned],
+    result: Callable[[int, str | None, int, str], R],
+) -> tuple[list[R], list[ConfigRecord]]:
+    """The result of each resource, and the records of those that were not refused."""
+    results: list[R] = []
     records: list[ConfigRecord] = []
-    repeated: set[Resource] = set()
-    for resource, change in changes:
-        if times[resource] > 1 and resource[0] in _SUPPORTED:
-            if resource not in repeated:
-                repeated.add(resource)
-                outcomes.append((resource, _DUPLICATE))
+    repeated = _repeated(requested) if len(requested) > 1 else ()
+    refused: set[Resource] = set()
+    for each in requested:
+        resource = (each.resource_type, each.resource_name)
+        if resource in repeated:
+            if resource not in refused:
+                refused.add(resource)
+                results.append(result(*_error(_DUPLICATE), *resource))
             continue
-        planned = plan(resource, change)
+        planned = plan(resource, each)
         if isinstance(planned, RequestError):
-            outcomes.append((resource, planned))
+            results.append(result(*_error(planned), *resource))
         else:
-            outcomes.append((resource, None))
+            results.append(result(0, None, *resource))
             records += planned
-    return outcomes, records
+    return results, records
+
+
+def _repeated(requested: Sequence[NamedResource]) -> Collection[Resource]:
+    times = Counter((each.resource_type, each.resource_name) for each in requested)
+    return {resource for resource, count in times.items() if count > 1 and resource[0] in _SUPPORTED}
 
 
 def _with_effects(
@@ -118,5 +119,5 @@ def _with_effects(
     return [] if validate_only else [*records, *plan_effects(controller, records)]
 
 
-def _error(refusal: RequestError | None) -> tuple[int, str | None]:
-    return (0, None) if refusal is None else (int(refusal.error), refusal.message)
+def _error(refusal: RequestError) -> tuple[int, str]:
+    return int(refusal.error), refusal.message

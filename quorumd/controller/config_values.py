@@ -58,7 +58,9 @@ def default_value(definition: ConfigDefinition) -> Value:
 def split_list(text: str) -> list[str]:
     """Split a comma separated list into its items."""
     stripped = text.strip(_STRIPPED)
-    return _COMMA.split(stripped) if stripped else []
+    if "," not in stripped:
+        return [stripped] if stripped else []
+    return _COMMA.split(stripped)
 
 
 def split_like_java(text: str, separator: str) -> list[str]:

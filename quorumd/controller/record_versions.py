@@ -22,6 +22,10 @@ CORDONED_SINCE: Final = 30
 """The metadata version (4.3-IV0) from which directories can be cordoned (KIP-1066)."""
 _DEFAULT_LEVEL: Final = 21
 """A log without a metadata version is written for the lowest that `features` allows."""
+_VERSIONED_CLASSES: Final = frozenset(
+    {PartitionChangeRecord, PartitionRecord, RegisterBrokerRecord, BrokerRegistrationChangeRecord}
+)
+"""The records that are written in other versions than 0."""
 
 
 def encode_for_version(record: Message, metadata_version: int) -> bytes:
@@ -29,6 +33,8 @@ def encode_for_version(record: Message, metadata_version: int) -> bytes:
 
     Fields unknown to them are first cleared in `record`, so that it equals what readers decode.
     """
+    if type(record) not in _VERSIONED_CLASSES:
+        return encode_record(record, 0)
     version = record_version(record, metadata_version)
     _clear_unsupported_fields(record, version)
     return encode_record(record, version)

@@ -7,9 +7,7 @@ from typing import Any
 
 from quorumd.controller.cluster_image import ALL_BROKERS, Resource
 from quorumd.controller.config_table import BROKER_CONFIGS, CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
-from quorumd.controller.configs import (
-    check_resource,
-)
+from quorumd.controller.configs import check_resource
 from quorumd.controller.effective_configs import (
     ConfigSource,
     EffectiveConfig,
@@ -23,9 +21,7 @@ from quorumd.node.api.purgatory import ResponseHook
 from quorumd.node.sessions.router import Route
 from quorumd.node.sessions.server_session import Session
 from quorumd.protocol.connection import Request
-from quorumd.protocol.messages import (
-    describe_configs_response,
-)
+from quorumd.protocol.messages import describe_configs_response
 from quorumd.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from quorumd.protocol.resource_type import ResourceType
 

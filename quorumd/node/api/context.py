@@ -93,7 +93,7 @@ def create_api_context(
     )
     scheduler = SliceScheduler(state_machine.when_readable, settings.slice_partitions)
     large_requests = LargeRequests(
-        controller.controller, purgatory, scheduler, settings.max_partitions_per_part
+        controller.controller, role, purgatory, scheduler, settings.max_partitions_per_part
     )
     return ApiContext(
         *(settings, clock, engine, log, identity, statistics, state_machine),

@@ -49,9 +49,6 @@ class ControllerApis:
 
     def _execute(self, session: Session, request: Request[Message], options: dict[str, Any]) -> None:
         api, writer, purgatory = self._apis[request.api_key], self._writer, self._purgatory
-        if not self._role.is_active_controller:
-            purgatory.not_leader(session, request)
-            return
         if not api.is_authorized(session):
             purgatory.refuse(session, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
             return
@@ -59,8 +56,8 @@ class ControllerApis:
             return
         if api.on_request is not None:
             api.on_request(self._controller, request.message)
-        if api.passes_origin:
-            options = {**options, "comes_from_broker": session.comes_from_broker}
+        if api.passes_origin and session.comes_from_broker:
+            options = {**options, "comes_from_broker": True}
         plan = api.plan(self._controller, request.message, request.api_version, **options)
         response = plan.response
         for error, _ in errors_in(response):

@@ -10,6 +10,7 @@ from quorumd.controller.preparation import Preparation
 from quorumd.errors import ErrorCode
 from quorumd.node.api.forwarding import READ_ONLY_APIS
 from quorumd.node.api.purgatory import ResponseHook, ResponsePurgatory
+from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.sessions.encoding_task import EncodingTask
 from quorumd.node.sessions.request_splitting import (
     DIVISIONS,
@@ -34,6 +35,7 @@ class LargeRequests:
     def __init__(
         self,
         controller: Controller,
+        role: LeaderRole,
         purgatory: ResponsePurgatory,
         scheduler: SliceScheduler,
         max_partitions: int = MAX_PARTITIONS_PER_PART,
@@ -41,6 +43,7 @@ class LargeRequests:
         self.scheduler = scheduler
         self.max_partitions = max_partitions
         self._controller = controller
+        self._role = role
         self._purgatory = purgatory
 
     def handle(
@@ -50,8 +53,8 @@ class LargeRequests:
         execute: ExecutePart[M],
         hook: ResponseHook | None = None,
     ) -> None:
-        """Execute the request at once, or a large one in parts while later requests of the session wait. `hook`
-        extends the response to a read that is forwarded."""
+        """Execute a request to the leader at once, or a large one in parts while later requests of the session wait.
+        `hook` extends the response to a read that is forwarded."""
         parts = parts_of(self._controller, request, self.max_partitions)
         if parts is None:
             execute(session, request, {})
@@ -64,9 +67,14 @@ class LargeRequests:
             else:
                 purgatory.refuse(session, request, ErrorCode.NOT_CONTROLLER)
 
+        def execute_part(session: Session, part: Request[Message], options: dict[str, Any]) -> None:
+            if self._role.is_active_controller:
+                # The parts are messages of the same class.
+                execute(session, cast("Request[M]", part), options)
+            else:
+                purgatory.not_leader(session, part)
+
         session.block(request)
-        # The parts are messages of the same class.
-        execute_part = cast("ExecutePart[Message]", execute)
         self.scheduler.begin(
             SplitRequestTask(session, request, parts, self, self._controller, execute_part, not_leader)
         )

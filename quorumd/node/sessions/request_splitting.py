@@ -47,15 +47,16 @@ class Division(NamedTuple):
     """How requests of an API are split.
 
     `request_path`, `response_path`: the fields of request and response that lead to the items to split, each a list
-    in the items of the previous field. `cost`: the cost of an item in partitions, 1 if not given. `name`: items with
-    the same name stay in one part. `total`: a figure of the whole request for the planner of each part. `prepare`:
-    the preparation of a part that is large by itself. `everything`: the partition numbers by topic that a request
-    without names means, with None where another task should have a turn; `topic` builds the item of such a topic.
+    in the items of the previous field. `cost`: the cost of an item in partitions; a number if all cost the same.
+    `name`: items with the same name stay in one part. `total`: a figure of the whole request for the planner of each
+    part. `prepare`: the preparation of a part that is large by itself. `everything`: the partition numbers by topic
+    that a request without names means, with None where another task should have a turn; `topic` builds the item of
+    such a topic.
     """
 
     request_path: tuple[str, ...]
     response_path: tuple[str, ...]
-    cost: Callable[[Controller, Any], int] | None = None
+    cost: int | Callable[[Controller, Any], int] = 1
     name: Callable[[Controller, Any], Hashable] | None = None
     total: Callable[[Controller, Any], int] | None = None
     prepare: Callable[[Controller, Any], Preparation] | None = None
@@ -98,7 +99,12 @@ def parts_of(
             return None
         return _nested(message, division.request_path, items, max_partitions)
     cost = division.cost
-    costs = [1] * len(items) if cost is None else [cost(controller, item) for item in items]
+    if isinstance(cost, int):
+        if cost * len(items) <= max_partitions:
+            return None
+        costs = [cost] * len(items)
+    else:
+        costs = [cost(controller, item) for item in items]
     if sum(costs) <= max_partitions:
         return None
     return _listed(controller, message, division, name, list(zip(items, costs, strict=True)), max_partitions)
@@ -272,7 +278,7 @@ def _topic_name(controller: Controller, requested: Any) -> Hashable:
     return name
 
 
-_ALTERED: Final = Division(("resources",), ("responses",), lambda _, requested: 2, _resource)
+_ALTERED: Final = Division(("resources",), ("responses",), 2, _resource)
 
 DIVISIONS: Final[dict[int, Division]] = {
     ApiKey.CREATE_TOPICS: Division(
@@ -299,7 +305,7 @@ DIVISIONS: Final[dict[int, Division]] = {
     ),
     ApiKey.ALTER_CONFIGS: _ALTERED,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _ALTERED,
-    ApiKey.DESCRIBE_CONFIGS: Division(("resources",), ("results",), lambda _, requested: _DESCRIPTION),
+    ApiKey.DESCRIBE_CONFIGS: Division(("resources",), ("results",), _DESCRIPTION),
     ApiKey.ALTER_PARTITION: Division(("topics", "partitions"), ("topics", "partitions")),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: Division(("topics", "partitions"), ("responses", "partitions")),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: Division(

@@ -202,6 +202,7 @@ class ApiHarness:
         writer = MetadataWriter(
             lambda: self.has_room, self.machine, self.proposals, self.unclean_elections.extend
         )
+        role = ScriptedRole(lambda: self.is_leader and self.engine.is_leader)
         return {
             "settings": settings,
             "clock": self.time.clock,
@@ -215,7 +216,7 @@ class ApiHarness:
             "discovery": self.discovery,
             "connections": self.connections,
             "monitor": None,
-            "role": ScriptedRole(lambda: self.is_leader and self.engine.is_leader),
+            "role": role,
             "router": RequestRouter(),
             "step": self.events.append,
             "call_leader": None,
@@ -223,7 +224,7 @@ class ApiHarness:
             "scheduler": scheduler,
             "forwarder": self.forwarder,
             "purgatory": purgatory,
-            "large_requests": LargeRequests(self.controller, purgatory, scheduler),
+            "large_requests": LargeRequests(self.controller, role, purgatory, scheduler),
         }
 
     @staticmethod
