@@ -23,7 +23,7 @@ def _collect(struct: MessageStruct, errors: list[Error]) -> None:
         fields = _FIELDS[type(struct)] = _error_fields(type(struct))
     has_error_code, lists = fields
     if has_error_code:
-        code = struct.error_code  # type: ignore[attr-defined]
+        code = struct.error_code  # type: ignore[attr-defined]  # the class has it
         if code:
             errors.append((code, getattr(struct, "error_message", None)))
     for name in lists:
