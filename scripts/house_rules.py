@@ -17,8 +17,7 @@ tests/unit/test_house_rules.py.
     reference         a number of a hole, property or race is explained in docs/decisions.md, and its tests exist
     commit            subjects of commits are imperative and at most 72 characters long
 
-Usage: house_rules.py [ROOT | --prune]. Prints `path:line: rule: problem`, one per line; exit code 1 if any.
-`--prune` removes files that follow the language rules from house/unfinished.txt.
+Usage: house_rules.py [ROOT]. Prints `path:line: rule: problem`, one per line; exit code 1 if any.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from house.commits import badly_named_commits
-from house.language import UNFINISHED, all_findings, is_unfinished, language_findings, wording
+from house.language import language_findings, wording
 from house.references import unresolved_references
 
 MAX_FILE_LINES = 500
@@ -134,29 +133,9 @@ def check_pages(root: Path) -> list[Finding]:
     found = []
     for page in sorted((*root.glob("*.md"), *root.glob("docs/*.md"))):
         path = page.relative_to(root).as_posix()
-        if not is_unfinished("wording", path):
-            for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
-                found += [Finding(path, *finding) for finding in wording(number, line)]
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+            found += [Finding(path, *finding) for finding in wording(number, line)]
     return found
-
-
-def prune(root: Path) -> None:
-    """Rewrite the list: files that still violate a language rule and were listed before, directly or by folder."""
-    left = set()
-    pages = [*root.glob("*.md"), *root.glob("docs/*.md")]
-    for file in (
-        *pages,
-        *(file for top in ("quorumd", "scripts", "tests") for file in (root / top).rglob("*.py")),
-    ):
-        path, source = file.relative_to(root).as_posix(), file.read_text(encoding="utf-8")
-        if path.startswith(GENERATED):
-            continue
-        if file.suffix == ".py":
-            findings = all_findings(source, ast.parse(source))
-        else:
-            findings = (found for line in source.splitlines() for found in wording(1, line))
-        left |= {f"{rule} {path}\n" for _, rule, _ in findings if is_unfinished(rule, path)}
-    UNFINISHED.write_text("".join(sorted(left)), encoding="utf-8")
 
 
 _Findings = Iterator[tuple[int, str, str]]
@@ -166,7 +145,7 @@ def _findings(path: str, source: str, tree: ast.Module) -> _Findings:
     yield from _lengths(source, tree)
     yield from _leftovers(source, tree)
     yield from _unexplained(source)
-    yield from language_findings(path, source, tree)
+    yield from language_findings(source, tree)
     if path.startswith("quorumd/"):
         yield from _docstrings(tree)
         if not path.startswith("quorumd/cli/"):
@@ -276,11 +255,7 @@ def _called_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
 
 def main(arguments: list[str]) -> int:
     """Check the given tree (default: that of this script) and print the findings."""
-    here = Path(__file__).resolve().parent.parent
-    if arguments == ["--prune"]:
-        prune(here)
-        return 0
-    found = check_tree(Path(arguments[0]) if arguments else here)
+    found = check_tree(Path(arguments[0]) if arguments else Path(__file__).resolve().parent.parent)
     for finding in found:
         print(finding)
     return 1 if found else 0

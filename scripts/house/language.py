@@ -1,8 +1,4 @@
-"""Language rules: names, docstring openings and wording that differ from the vocabulary of Kafka and Raft.
-
-Exceptions are listed in `unfinished.txt` in this folder, one `rule path` per line; a path that ends with a slash is a
-whole folder. The list only gets shorter: `house_rules.py --prune` removes finished files.
-"""
+"""Language rules: names, docstring openings and wording that differ from the vocabulary of Kafka and Raft."""
 
 from __future__ import annotations
 
@@ -10,12 +6,7 @@ import ast
 import io
 import re
 import tokenize
-from collections import defaultdict
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
-
-UNFINISHED = Path(__file__).with_name("unfinished.txt")
 
 NAMES = {
     **dict.fromkeys(("ask", "asked", "asking", "asks"), "request"),
@@ -46,15 +37,8 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _Findings = Iterator[tuple[int, str, str]]
 
 
-def language_findings(path: str, source: str, tree: ast.Module) -> _Findings:
-    """Yield (line, rule, text) for one Python file, without rules for which it is listed as unfinished."""
-    for line, rule, text in all_findings(source, tree):
-        if not is_unfinished(rule, path):
-            yield line, rule, text
-
-
-def all_findings(source: str, tree: ast.Module) -> _Findings:
-    """Yield (line, rule, text) for one Python file, finished or not."""
+def language_findings(source: str, tree: ast.Module) -> _Findings:
+    """Yield (line, rule, text) for one Python file."""
     yield from _names(tree)
     yield from _openings(tree)
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
@@ -68,24 +52,6 @@ def wording(number: int, line: str) -> _Findings:
     """Yield the banned words of one line of prose."""
     for word in WORDING.findall(line):
         yield number, "wording", f"{word!r}: name the role, the number or the condition"
-
-
-def is_unfinished(rule: str, path: str) -> bool:
-    """Whether a file, or a folder above it, is listed as unfinished."""
-    return any(
-        path == each or (each.endswith("/") and path.startswith(each))
-        for each in unfinished(UNFINISHED)[rule]
-    )
-
-
-@cache
-def unfinished(file: Path) -> dict[str, list[str]]:
-    """Return the unfinished paths, by rule."""
-    found: dict[str, list[str]] = defaultdict(list)
-    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else []:
-        rule, _, path = line.partition(" ")
-        found[rule].append(path)
-    return found
 
 
 def _names(tree: ast.Module) -> _Findings:

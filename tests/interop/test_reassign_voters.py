@@ -60,11 +60,11 @@ def add(wire: Wire, daemon: Daemon, **fields: Any) -> Any:
         "voter_directory_id": directory_of(daemon),
         "listeners": (listener,),
     }
-    return wire.ask(add_raft_voter.AddRaftVoterRequest(**(values | fields)))
+    return wire.request(add_raft_voter.AddRaftVoterRequest(**(values | fields)))
 
 
 def remove(wire: Wire, daemon: Daemon, directory_id: uuid.UUID | None = None) -> Any:
-    return wire.ask(
+    return wire.request(
         remove_raft_voter.RemoveRaftVoterRequest(
             cluster_id=None,
             voter_id=i32(daemon.node_id),
@@ -133,7 +133,7 @@ def test_other_cluster_id_is_rejected(quorum: Cluster) -> None:
 def test_client_that_finds_the_controller_itself_gets_not_controller(quorum: Cluster) -> None:
     follower = quorum.others(quorum.leader())[0]
     with follower.connect() as wire:
-        wire.ask(
+        wire.request(
             describe_cluster.DescribeClusterRequest(
                 include_cluster_authorized_operations=False, endpoint_type=2
             )

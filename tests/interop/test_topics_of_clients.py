@@ -187,7 +187,7 @@ def test_client_that_rejects_unknown_tags_gets_the_brokers_too(cluster: Cluster)
     expected = {**dict.fromkeys(cluster.daemons), 101: "a", 102: "a", 103: "b"}
 
     def listed_brokers(wire: Wire) -> dict[int, str | None]:
-        return {broker.broker_id: broker.rack for broker in wire.ask(request).brokers}
+        return {broker.broker_id: broker.rack for broker in wire.request(request).brokers}
 
     for daemon in cluster:
         with daemon.connect() as wire:

@@ -74,5 +74,5 @@ def test_any_bytes(cluster: Cluster, data: bytes, node_id: int) -> None:
 
 def test_quorum_still_works_afterwards(cluster: Cluster) -> None:
     node = cluster.leader()
-    response = cluster.client(node.settings.node_id).ask(full_request(ApiKey.DESCRIBE_CONFIGS, 4), 4)
+    response = cluster.client(node.settings.node_id).request(full_request(ApiKey.DESCRIBE_CONFIGS, 4), 4)
     assert [result.error_code for result in response.results][:3] == [0, 0, 0]

@@ -96,23 +96,6 @@ def test_wording_of_pages_is_checked(tmp_path: Path) -> None:
     ]
 
 
-def test_prune_lists_only_files_that_break_the_rule_they_were_listed_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    unfinished = tmp_path / "unfinished.txt"
-    unfinished.write_text("name quorumd/\nopening quorumd/a.py\nwording a.md\nwording gone.py\n")
-    (tmp_path / "quorumd").mkdir()
-    (tmp_path / "quorumd/a.py").write_text("def ask(): ...\n")
-    (tmp_path / "quorumd/b.py").write_text("def request(): ...\n")
-    (tmp_path / "scripts").mkdir()
-    (tmp_path / "scripts/c.py").write_text("def ask(): ...\n")
-    (tmp_path / "a.md").write_text("No" + "body.\n")
-    monkeypatch.setattr(house_rules, "UNFINISHED", unfinished)
-    monkeypatch.setattr(sys.modules["house.language"], "UNFINISHED", unfinished)
-    house_rules.prune(tmp_path)
-    assert unfinished.read_text() == "name quorumd/a.py\nwording a.md\n"
-
-
 def test_the_command_prints_path_and_line_and_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -93,7 +93,7 @@ def _connected(port: int, cluster_id: str) -> Wire | None:
 def _registered(wire: Wire, cluster_id: str) -> bool:
     """Whether the broker is registered and active now."""
     try:
-        made = wire.ask(
+        made = wire.request(
             registration.BrokerRegistrationRequest(
                 broker_id=BROKER_ID,
                 cluster_id=cluster_id,
@@ -106,7 +106,7 @@ def _registered(wire: Wire, cluster_id: str) -> bool:
         )
         if made.error_code != 0:
             return False
-        alive = wire.ask(
+        alive = wire.request(
             heartbeat.BrokerHeartbeatRequest(
                 broker_id=BROKER_ID,
                 broker_epoch=made.broker_epoch,
@@ -139,7 +139,9 @@ class StockVerdicts:
             resource = replace.AlterConfigsResource(
                 resource_type=case.kind, resource_name=name, configs=configs
             )
-            response = self._wire.ask(replace.AlterConfigsRequest(resources=(resource,), validate_only=True))
+            response = self._wire.request(
+                replace.AlterConfigsRequest(resources=(resource,), validate_only=True)
+            )
             return int(response.responses[0].error_code)
         return self._alter(case, name, is_kept=False)
 
@@ -165,7 +167,7 @@ class StockVerdicts:
         )
         resource = alter.AlterConfigsResource(resource_type=case.kind, resource_name=name, configs=configs)
         request = alter.IncrementalAlterConfigsRequest(resources=(resource,), validate_only=not is_kept)
-        return int(self._wire.ask(request).responses[0].error_code)
+        return int(self._wire.request(request).responses[0].error_code)
 
     def _create(self, name: str, configs: list[tuple[str, str | None]], *, is_kept: bool) -> int:
         topic = create.CreatableTopic(
@@ -176,7 +178,7 @@ class StockVerdicts:
             configs=tuple(create.CreatableTopicConfig(name=key, value=value) for key, value in configs),
         )
         request = create.CreateTopicsRequest(topics=(topic,), validate_only=not is_kept)
-        return int(self._wire.ask(request).topics[0].error_code)
+        return int(self._wire.request(request).topics[0].error_code)
 
 
 def stock_verdicts(tools: StockTools, folder: Path, wanted: list[Case]) -> list[tuple[Case, int]]:

@@ -238,7 +238,7 @@ def set_broker_default(wire: Wire, name: str, value: str) -> int:
     """Set a broker default and return the error code."""
     change = alter_configs.AlterableConfig(name=name, config_operation=0, value=value)
     resource = alter_configs.AlterConfigsResource(resource_type=BROKER, resource_name="", configs=(change,))
-    response = wire.ask(
+    response = wire.request(
         alter_configs.IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
     )
     return int(response.responses[0].error_code)

@@ -22,7 +22,7 @@ SERVER = ("--bootstrap-server", "127.0.0.1:1")
 def partition(
     number: int, replicas: Sequence[int], isr: Sequence[int] | None = None, leader: int | None = None
 ) -> DescribeTopicPartitionsResponsePartition:
-    """In sync as a whole, and led by the first, unless it is said."""
+    """A partition whose replicas are all in sync and whose leader is the first, if not given."""
     isr = replicas if isr is None else isr
     leader = replicas[0] if leader is None else leader
     return DescribeTopicPartitionsResponsePartition(
@@ -31,8 +31,8 @@ def partition(
 
 
 class FakeAdmin:
-    """`topics` by name; `moving` by partition as (adding, removing). `errors`: what a call of that name fails
-    with. `calls`: what was asked to change."""
+    """`topics` by name; `moving` by partition as (adding, removing); `errors` that calls raise, by name of the call.
+    `calls` are the changes that were requested."""
 
     def __init__(self) -> None:
         self.topics: dict[str, list[DescribeTopicPartitionsResponsePartition]] = {}
@@ -80,14 +80,14 @@ class FakeAdmin:
     def run(
         self,
         servers: object,
-        question: Callable[[Any], Awaitable[Any]],
+        call: Callable[[Any], Awaitable[Any]],
         patience_ms: float = 0,
         *,
         silent: bool = False,
     ) -> Any:
         """Stands in for `quorumd.cli.admin_runner.run_admin`."""
 
-        async def answered() -> Any:
-            return await question(self)
+        async def result() -> Any:
+            return await call(self)
 
-        return asyncio.run(answered())
+        return asyncio.run(result())

@@ -1,4 +1,4 @@
-"""A scripted node on loopback: answers as it is told, over the server side of the real protocol."""
+"""A scripted node on loopback, over the server side of the real protocol."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from quorumd.protocol.wire import Message
 ALL_APIS = {key: (api.min_version, api.max_version) for key, api in APIS.items()}
 
 Script = Callable[[Request], Message | None]
-"""The answer to one request; None leaves it unanswered, ConnectionError closes the connection."""
+"""The response to one request. None sends no response, ConnectionError closes the connection."""
 
 
 class ByteServer:
-    """Listens on loopback and talks to every connection by `talk`; leaves nothing behind when it is left."""
+    """Listens on loopback and serves every connection with `talk`. Closes all of them on exit."""
 
     def __init__(self, talk: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]) -> None:
         self.address = ("127.0.0.1", 0)
@@ -39,7 +39,7 @@ class ByteServer:
         await self.stop()
 
     async def stop(self) -> None:
-        """Accept no more and cut what is connected. Harmless twice."""
+        """Stop listening and close all connections. Idempotent."""
         self._server.close()
         self.cut()
         await asyncio.gather(*self._writers)
@@ -64,27 +64,27 @@ class ByteServer:
 
 
 class FakeNode(ByteServer):
-    """Answers ApiVersions by itself and everything else by `script`, which a test may exchange."""
+    """Responds to ApiVersions by itself and to other requests with `script`, which a test may replace."""
 
     def __init__(self, script: Script, spoken: VersionRanges | None = None) -> None:
-        super().__init__(self._answer_requests)
+        super().__init__(self._respond_to_all)
         self.script = script
         self.spoken = ALL_APIS if spoken is None else spoken
         self.requests: list[Request] = []
         self.pieces = 0
-        """How often bytes arrived."""
+        """Number of reads that returned bytes."""
 
-    async def _answer_requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _respond_to_all(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = ServerConnection(1 << 20, self.spoken)
         while data := await reader.read(65536):
             self.pieces += 1
             for request in connection.receive(data):
-                answer = self._answer(request)
-                if answer is not None:
-                    connection.respond(request, answer)
+                response = self._response_to(request)
+                if response is not None:
+                    connection.respond(request, response)
             writer.write(connection.take_output())
 
-    def _answer(self, request: Request) -> Message | None:
+    def _response_to(self, request: Request) -> Message | None:
         if request.api_key == ApiKey.API_VERSIONS:
             ranges = [ApiVersion(key, low, high) for key, (low, high) in self.spoken.items()]
             return ApiVersionsResponse(0, ranges)

@@ -26,22 +26,22 @@ class ControllerHarness(ApiHarness):
         self.finalize("metadata.version", 25)
         self.finalize("eligible.leader.replicas.version", 1)
 
-    def ask(
+    def request(
         self, message: Message, session: RecordingSession | None = None, version: int | None = None
     ) -> RecordingSession:
-        """The session, which keeps the answer."""
+        """Handle a request and return the session, which keeps its response."""
         assert message.API_KEY is not None
         session = session or DecodingSession()
         version = APIS[message.API_KEY].max_version if version is None else version
         self.apis.handle(session, request_of(message, version))
         return session
 
-    def answer(self, message: Message, session: RecordingSession | None = None) -> Any:
-        """The answer, with all that it takes to get one."""
-        session = self.ask(message, session)
+    def response_to(self, message: Message, session: RecordingSession | None = None) -> Any:
+        """Handle a request, commit its records and return the response."""
+        session = self.request(message, session)
         self.commit()
         self.confirm()
-        return session.answers[-1]
+        return session.responses[-1]
 
     def partition(self) -> Partition:
         partition = self.controller.image.partition(PartitionId(TOPIC_ID, 0))
@@ -49,7 +49,7 @@ class ControllerHarness(ApiHarness):
         return partition
 
     def begin_with(self, *partitions: Partition) -> None:
-        """One topic with these partitions."""
+        """Create one topic with these partitions in the image."""
         image = self.controller.image
         image.apply(TopicRecord("topic", TOPIC_ID), [])
         for number, partition in enumerate(partitions):

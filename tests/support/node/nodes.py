@@ -151,25 +151,25 @@ class Cluster:
 
 
 class Client:
-    """One connection to a node. `ask` waits for the response; `send` and `answers` do so in two steps."""
+    """One connection to a node. `request` waits for the response; `send` does not, `responses` has all."""
 
     def __init__(self, cluster: Cluster, node_id: int, host: str) -> None:
         self._cluster = cluster
         self._connection = ClientConnection("test")
         self._transport: Transport | None = None
-        self.answers: list[Message] = []
+        self.responses: list[Message] = []
         self.is_closed = False
         cluster.network.host(host).connect(host_of(node_id), PORT, self)
         cluster.run_until(lambda: self._transport or self.is_closed)
 
-    def ask(self, message: Message, version: int, limit_ms: float = 20_000) -> Any:
-        """The decoded response. Raises Closed if the node closes the connection first."""
-        before = len(self.answers)
+    def request(self, message: Message, version: int, limit_ms: float = 20_000) -> Any:
+        """Send a request and return the decoded response. Raises Closed if the node closes the connection first."""
+        before = len(self.responses)
         self.send(message, version)
-        self._cluster.run_until(lambda: len(self.answers) > before or self.is_closed, limit_ms)
-        if len(self.answers) == before:
+        self._cluster.run_until(lambda: len(self.responses) > before or self.is_closed, limit_ms)
+        if len(self.responses) == before:
             raise Closed
-        return self.answers[before]
+        return self.responses[before]
 
     def send(self, message: Message, version: int) -> None:
         self.send_bytes(self._connection.request(message, version)[1])
@@ -186,7 +186,7 @@ class Client:
         self._transport = transport
 
     def received(self, data: bytes) -> None:
-        self.answers += [response for _, response in self._connection.receive(data)]
+        self.responses += [response for _, response in self._connection.receive(data)]
 
     def closed(self, reason: str, refused: bool) -> None:
         self.is_closed = True

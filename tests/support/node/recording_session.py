@@ -20,14 +20,14 @@ class RecordingSession:
         self.is_closed = False
         self.comes_from_broker = False
         self.is_controller_client = is_controller_client
-        self.answers: list[Any] = []
+        self.responses: list[Any] = []
         self.held: list[Request] = []
         self.refusals = 0
         """Number of responses with a not-leader error, without any effect."""
 
     def respond(self, request: Request, message: Message) -> None:
         encode_response(request, message)
-        self.answers.append(message)
+        self.responses.append(message)
 
     def respond_not_leader(self, request: Request, message: Message) -> None:
         self.respond(request, message)
@@ -43,14 +43,14 @@ class RecordingSession:
         self.respond(request, message)
 
     def respond_encoded(self, request: Request, response: bytes) -> None:
-        self.answers.append(response)
+        self.responses.append(response)
 
 
 class DecodingSession(RecordingSession):
     """Decodes responses that arrive encoded."""
 
     def respond_encoded(self, request: Request, response: bytes) -> None:
-        self.answers.append(decode_response(request, response))
+        self.responses.append(decode_response(request, response))
 
 
 def request_of(

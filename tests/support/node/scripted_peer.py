@@ -13,7 +13,7 @@ ALL_APIS = {key: (api.min_version, api.max_version) for key, api in APIS.items()
 
 
 class ScriptedPeer:
-    """Listens at `host:port`. Responds to ApiVersions with `spoken`, to other requests when `answer` is called."""
+    """Listens at `host:port`. Responds to ApiVersions with `spoken`, to other requests when `respond` is called."""
 
     def __init__(
         self,
@@ -24,15 +24,15 @@ class ScriptedPeer:
     ) -> None:
         self.spoken = spoken
         self.links: list[Link] = []
-        self.asked: list[Request] = []
+        self.pending: list[Request] = []
         """Pending requests in order."""
         self.greets = True
         """False: it accepts connections and sends nothing."""
         self.listener = network.host(host).listen(host, port, self._accept)
 
-    def answer(self, message: Message, number: int = 0) -> None:
+    def respond(self, message: Message, number: int = 0) -> None:
         """Respond to one of the pending requests."""
-        request = self.asked.pop(number)
+        request = self.pending.pop(number)
         link = next(link for link in self.links if link.connection is request.connection)
         link.connection.respond(request, message)
         link.write(link.connection.take_output())
@@ -63,7 +63,7 @@ class Link:
     def received(self, data: bytes) -> None:
         for request in self.connection.receive(data):
             if request.api_key != ApiKey.API_VERSIONS:
-                self._peer.asked.append(request)
+                self._peer.pending.append(request)
             elif self._peer.greets:
                 self.connection.respond(request, self._greeting())
         self.write(self.connection.take_output())

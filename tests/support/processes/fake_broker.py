@@ -1,6 +1,6 @@
-"""Something that the controller takes for a broker: it registers and sends heartbeats, and has no data.
+"""A broker stand-in that registers and sends heartbeats, and has no data.
 
-Clients are told the address of a node of the quorum for it, so that they find somebody there who answers.
+It advertises the address of a node of the quorum, so that clients of that broker reach a server.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from tests.support.processes.wire import Wire
 Address = tuple[str, int]
 
 HEARTBEAT_S = 0.2
-ANSWER_TIMEOUT_S = 5.0
+RESPONSE_TIMEOUT_S = 5.0
 STALE_BROKER_EPOCH = 77
 FEATURES = SUPPORTED_FEATURES
 
 
 class BrokerStandIn:
-    """One broker, from `start` to `stop`. It follows the leader of the quorum by itself, in a thread."""
+    """One broker, from `start` to `stop`. A thread follows the leader of the quorum."""
 
     def __init__(
         self, broker_id: int, cluster: Cluster, advertised: Address, rack: str | None = None
@@ -48,52 +48,51 @@ class BrokerStandIn:
         self._thread = threading.Thread(target=self._live, name=f"broker-{broker_id}", daemon=True)
 
     def start(self) -> None:
-        """Returns once the controller takes the broker for one that may lead."""
+        """Register, and return once the broker is unfenced."""
         self._thread.start()
         try:
             wait_for(f"broker {self.broker_id} to be unfenced", lambda: self.is_unfenced)
         except AssertionError as failure:
-            raise AssertionError(f"{failure}; it was told {self.refusal} last") from None
+            raise AssertionError(f"{failure}; the last registration was rejected: {self.refusal}") from None
 
     def stop(self, unregister: bool = True) -> None:
-        """Fall silent, and have the controller forget the broker."""
+        """Stop heartbeats and unregister the broker."""
         self._is_over.set()
         self._thread.join()
         if unregister:
             request = unregister_broker.UnregisterBrokerRequest(broker_id=BrokerId(self.broker_id))
             with self._cluster.leader().connect() as wire:
-                answer = wire.ask(request)
-            assert answer.error_code == 0, answer
+                response = wire.request(request)
+            assert response.error_code == 0, response
 
     def _live(self) -> None:
         addresses = self._cluster.addresses
         turn = 0
         while not self._is_over.is_set():
             try:
-                with Wire(addresses[turn % len(addresses)], ANSWER_TIMEOUT_S) as wire:
+                with Wire(addresses[turn % len(addresses)], RESPONSE_TIMEOUT_S) as wire:
                     self._talk(wire)
             except (OSError, ValueError):
-                # Not there, or the cluster has no id yet.
+                # The node is down, or the cluster has no id yet.
                 pass
-            # Whoever that was does not lead, or is gone.
             turn += 1
             self._is_over.wait(HEARTBEAT_S / 4)
 
     def _talk(self, wire: Wire) -> None:
-        """Until the node says that it is not the one to talk to."""
+        """Register and send heartbeats until the node responds with an error."""
         if self.epoch < 0:
-            registered = wire.ask(self._registration())
+            registered = wire.request(self._registration())
             if registered.error_code != 0:
                 self.refusal = registered
                 return
             self.epoch = int(registered.broker_epoch)
         while not self._is_over.is_set():
-            answer = wire.ask(self._heartbeat())
-            if answer.error_code == STALE_BROKER_EPOCH:
+            response = wire.request(self._heartbeat())
+            if response.error_code == STALE_BROKER_EPOCH:
                 self.epoch = -1
-            if answer.error_code != 0:
+            if response.error_code != 0:
                 return
-            self.is_unfenced = not answer.is_fenced
+            self.is_unfenced = not response.is_fenced
             self._is_over.wait(HEARTBEAT_S)
 
     def _registration(self) -> broker_registration.BrokerRegistrationRequest:
@@ -118,7 +117,7 @@ class BrokerStandIn:
         )
 
     def _heartbeat(self) -> broker_heartbeat.BrokerHeartbeatRequest:
-        """It claims to have all of the metadata log, of which it needs nothing."""
+        """A heartbeat of a broker that has replicated the whole metadata log."""
         return broker_heartbeat.BrokerHeartbeatRequest(
             broker_id=BrokerId(self.broker_id),
             broker_epoch=i64(self.epoch),
@@ -128,14 +127,14 @@ class BrokerStandIn:
         )
 
 
-def told_of(cluster: Cluster, ids: Sequence[int]) -> bool:
-    """Whether any node names one of these brokers to clients."""
+def is_known(cluster: Cluster, ids: Sequence[int]) -> bool:
+    """Whether Metadata of any node lists one of these brokers."""
     request = metadata.MetadataRequest(
         topics=(), allow_auto_topic_creation=False, include_topic_authorized_operations=False
     )
     for daemon in cluster:
         with daemon.connect() as wire:
-            if any(broker.node_id in ids for broker in wire.ask(request).brokers):
+            if any(broker.node_id in ids for broker in wire.request(request).brokers):
                 return True
     return False
 
@@ -144,7 +143,7 @@ def told_of(cluster: Cluster, ids: Sequence[int]) -> bool:
 def brokers(
     cluster: Cluster, ids: Sequence[int], racks: Sequence[str | None] = ()
 ) -> Iterator[list[BrokerStandIn]]:
-    """Brokers of these ids, unfenced; each is told to be at the address of another node."""
+    """Unfenced brokers with these ids; each advertises the address of a node."""
     addresses = cluster.addresses
     stand_ins = [
         BrokerStandIn(
@@ -157,7 +156,7 @@ def brokers(
     ]
     with ExitStack() as stack:
         stack.callback(
-            wait_for, "every node to have forgotten the brokers", lambda: not told_of(cluster, ids)
+            wait_for, "every node to apply the unregistrations", lambda: not is_known(cluster, ids)
         )
         for stand_in in stand_ins:
             stand_in.start()

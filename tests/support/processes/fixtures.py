@@ -1,4 +1,4 @@
-"""What the tests with real processes share."""
+"""Clusters of real processes for tests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def running_cluster(
 
 @contextmanager
 def without_traceback(cluster: Cluster) -> Iterator[None]:
-    """Fails if a daemon prints a traceback meanwhile."""
+    """Fail if a daemon has printed a traceback by the end."""
     yield
     for daemon in cluster:
         assert "Traceback" not in daemon.log_text(), daemon.log_text()[-3000:]

@@ -1,4 +1,4 @@
-"""What unmodified clients see of a quorum."""
+"""DescribeQuorum through an unmodified kafka-python."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ import socket
 from kafka.admin import KafkaAdminClient
 
 PATIENT = {"bootstrap_timeout_ms": 300_000, "reconnect_backoff_max_ms": 500}
-"""For kafka-python, which waits for half a minute before it tries an address again that has refused it often."""
+"""kafka-python backs off for up to 30 s from an address that refuses connections, unless limited."""
 
 
 def describe_by_kafka_python(bootstrap: str) -> tuple[int, set[int], set[int]]:
-    """Leader, voters and observers."""
+    """Return leader, voters and observers."""
     before = open_sockets()
     client = KafkaAdminClient(bootstrap_servers=bootstrap, client_id="interop", **PATIENT)
     try:
-        told = client.describe_metadata_quorum()
+        described = client.describe_metadata_quorum()
     finally:
         client.close()
-        close_what_kafka_python_forgot(before)
-    (partition,) = told["topics"][0]["partitions"]
+        close_leaked_sockets(before)
+    (partition,) = described["topics"][0]["partitions"]
     assert partition["error"] is None
     voters, observers = (
         {replica["replica_id"] for replica in partition[kind]} for kind in ("current_voters", "observers")
     )
-    assert {node["node_id"] for node in told["nodes"]} == voters
+    assert {node["node_id"] for node in described["nodes"]} == voters
     return partition["leader_id"], voters, observers
 
 
 def open_sockets() -> list[socket.socket]:
-    return [thing for thing in gc.get_objects() if type(thing) is socket.socket and thing.fileno() != -1]
+    return [each for each in gc.get_objects() if type(each) is socket.socket and each.fileno() != -1]
 
 
-def close_what_kafka_python_forgot(before: list[socket.socket]) -> None:
-    """It leaves sockets open whose connection was refused; a warning about them is an error here."""
+def close_leaked_sockets(before: list[socket.socket]) -> None:
+    """Close sockets that kafka-python leaks after a refused connection: a ResourceWarning fails the test."""
     for left in open_sockets():
         if not any(left is known for known in before):
             left.close()

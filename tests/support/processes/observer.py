@@ -1,4 +1,4 @@
-"""Fetch as a stock broker of any age sends it for the metadata log: it replicates, and votes never."""
+"""Fetch of the metadata log as stock brokers of versions 12 to 18 send it."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def fetch(
     cluster_id: str | None = None,
     topic: dict[str, Any] | None = None,
 ) -> Any:
-    """The answer to one Fetch. `high_watermark` is what the observer knows, sent from v18 on.
+    """Send one Fetch and return the response. `high_watermark` is that of the observer, sent from v18 on.
 
-    `topic` instead of the metadata topic: {"topic": name} up to v12, {"topic_id": id} after.
+    `topic` replaces the metadata topic: {"topic": name} up to v12, {"topic_id": id} from v13 on.
     """
     schema = import_module(f"kio.schema.fetch.v{version}.request")
     partition: dict[str, Any] = {
@@ -51,7 +51,7 @@ def fetch(
         replica = {"replica_state": schema.ReplicaState(replica_id=BROKER)}
     else:
         replica = {"replica_id": BROKER}
-    return wire.ask(
+    return wire.request(
         schema.FetchRequest(
             cluster_id=cluster_id,
             max_wait=datetime.timedelta(milliseconds=max_wait_ms),
@@ -65,24 +65,24 @@ def fetch(
     )
 
 
-def partition_of(answer: Any) -> Any:
-    """The one partition of an answer without an error at its top."""
-    assert answer.error_code == 0, answer
-    ((partition,),) = [topic.partitions for topic in answer.responses]
+def partition_of(response: Any) -> Any:
+    """Return the only partition of a response without a top-level error."""
+    assert response.error_code == 0, response
+    ((partition,),) = [topic.partitions for topic in response.responses]
     return partition
 
 
 def epoch_of(wire: Wire) -> int:
-    """The epoch that a node is in, as it tells a stranger whose epoch is too low."""
+    """Return the epoch of a node, from its response to a Fetch with a lower epoch."""
     return int(partition_of(fetch(wire, 17, 0, 0, 0)).current_leader.leader_epoch)
 
 
 def end_of(records: bytes) -> tuple[int, int]:
-    """End offset and epoch of the last of some whole batches."""
+    """Return the end offset and the epoch of the last of these batches."""
     position = end = epoch = 0
     while position < len(records):
         base, length, epoch = struct.unpack_from(">qii", records, position)
         end = base + struct.unpack_from(">i", records, position + 23)[0] + 1
         position += 12 + length
-    assert position == len(records), "the answer ends inside a batch"
+    assert position == len(records), "the response ends inside a batch"
     return end, epoch

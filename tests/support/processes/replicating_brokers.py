@@ -70,10 +70,10 @@ async def _propose(
     proposal: tuple[int, PartitionData],
     epochs: dict[tuple[str, int], int],
 ) -> None:
-    """One partition; what clients cannot see, its epoch, is found by trying."""
+    """Propose one ISR. The partition epoch, which no client API returns, is found by trying."""
     leader, data = proposal
     where = (topic.name or "", data.partition_index)
     request = AlterPartitionRequest(leader, brokers[leader].epoch, [TopicData("", topic.topic_id, [data])])
-    answer = await admin.request(request, AlterPartitionResponse, "leader")
-    (told,) = answer.topics[0].partitions
-    epochs[where] = told.partition_epoch if told.error_code == 0 else data.partition_epoch + 1
+    response = await admin.request(request, AlterPartitionResponse, "leader")
+    (result,) = response.topics[0].partitions
+    epochs[where] = result.partition_epoch if result.error_code == 0 else data.partition_epoch + 1

@@ -1,4 +1,4 @@
-"""The requests that tests send by hand, and what they need of the answers."""
+"""Requests that tests send by hand, and the fields that they read from the responses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REGISTER = "metrics"
 
 @dataclass(frozen=True)
 class Quorum:
-    """What DescribeQuorum says of the metadata partition."""
+    """DescribeQuorum of the metadata partition."""
 
     error: int
     leader: int
@@ -36,40 +36,40 @@ class Quorum:
 
 
 class Refused(Exception):
-    """An answer with an error code in it."""
+    """A response with an error code."""
 
 
 def set_register(wire: Wire, name: str, value: str) -> None:
-    """Commit one ConfigRecord. Raises Refused on an error code, OSError without an answer."""
+    """Commit one ConfigRecord. Raises Refused on an error code, OSError without a response."""
     change = alter_configs.AlterableConfig(name=REGISTER, config_operation=0, value=value)
     resource = alter_configs.AlterConfigsResource(
         resource_type=CLIENT_METRICS, resource_name=name, configs=(change,)
     )
-    answer = wire.ask(
+    response = wire.request(
         alter_configs.IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
     )
-    (response,) = answer.responses
-    if response.error_code != 0:
-        raise Refused(f"{response.error_code!r}: {response.error_message}")
+    (result,) = response.responses
+    if result.error_code != 0:
+        raise Refused(f"{result.error_code!r}: {result.error_message}")
 
 
 def get_registers(wire: Wire, *names: str) -> dict[str, str]:
-    """The values of those that are set, read linearizably."""
+    """Return the values of registers that are set, read linearizably."""
     resources = tuple(
         describe_configs.DescribeConfigsResource(
             resource_type=CLIENT_METRICS, resource_name=name, configuration_keys=(REGISTER,)
         )
         for name in names
     )
-    answer = wire.ask(
+    response = wire.request(
         describe_configs.DescribeConfigsRequest(
             resources=resources, include_synonyms=False, include_documentation=False
         )
     )
-    for result in answer.results:
+    for result in response.results:
         if result.error_code != 0:
             raise Refused(f"{result.error_code!r}: {result.error_message}")
-    return {result.resource_name: config.value for result in answer.results for config in result.configs}
+    return {result.resource_name: config.value for result in response.results for config in result.configs}
 
 
 NO_TOPICS = metadata.MetadataRequest(
@@ -78,28 +78,28 @@ NO_TOPICS = metadata.MetadataRequest(
 
 
 def leader_known(wire: Wire) -> int:
-    """The node that this one takes for the leader, -1 for none."""
-    return int(wire.ask(NO_TOPICS).controller_id)
+    """Return the controller id in Metadata, -1 if the node knows no leader."""
+    return int(wire.request(NO_TOPICS).controller_id)
 
 
 def nodes_known(wire: Wire) -> set[int]:
-    """The nodes to which this one sends clients."""
-    return {int(node.node_id) for node in wire.ask(NO_TOPICS).brokers}
+    """Return the ids of the brokers in Metadata."""
+    return {int(node.node_id) for node in wire.request(NO_TOPICS).brokers}
 
 
 def quorum(wire: Wire) -> Quorum:
-    """DescribeQuorum as this node answers it; a follower's answer has the error and no numbers."""
+    """Return DescribeQuorum of this node; a follower's response has the error only."""
     partition = describe_quorum.PartitionData(partition_index=0)
     topic = describe_quorum.TopicData(topic_name="__cluster_metadata", partitions=(partition,))
-    answer: Any = wire.ask(describe_quorum.DescribeQuorumRequest(topics=(topic,)))
-    if answer.error_code != 0:
-        return Quorum(int(answer.error_code), -1, -1, -1, {}, {})
-    (told,) = answer.topics[0].partitions
+    response: Any = wire.request(describe_quorum.DescribeQuorumRequest(topics=(topic,)))
+    if response.error_code != 0:
+        return Quorum(int(response.error_code), -1, -1, -1, {}, {})
+    (partition_data,) = response.topics[0].partitions
     return Quorum(
-        error=int(told.error_code),
-        leader=told.leader_id,
-        epoch=told.leader_epoch,
-        high_watermark=told.high_watermark,
-        voters={replica.replica_id: replica.log_end_offset for replica in told.current_voters},
-        observers={replica.replica_id: replica.log_end_offset for replica in told.observers},
+        error=int(partition_data.error_code),
+        leader=partition_data.leader_id,
+        epoch=partition_data.leader_epoch,
+        high_watermark=partition_data.high_watermark,
+        voters={replica.replica_id: replica.log_end_offset for replica in partition_data.current_voters},
+        observers={replica.replica_id: replica.log_end_offset for replica in partition_data.observers},
     )

@@ -21,8 +21,8 @@ ALLOW, FAIL = 0x7FFF0000, 0x00050000
 
 
 def allowed_calls(unit: str) -> dict[str, int]:
-    """What the `SystemCallFilter` lines of a unit allow, by name: the first line begins an allow list, the others add
-    to it, or take away from it (`~`)."""
+    """Return the calls that the `SystemCallFilter` lines of a unit allow, by name: the first line begins the list,
+    others add to it or remove from it (`~`)."""
     allowed: dict[str, int] = {}
     for line in unit.splitlines():
         key, _, value = line.partition("=")
@@ -37,8 +37,8 @@ def allowed_calls(unit: str) -> dict[str, int]:
 
 
 def filter_of(unit: str) -> Callable[[], None]:
-    """What a child calls before its program begins: every call that the unit does not allow fails with EPERM then,
-    in the child and in all that it starts."""
+    """Return a function for a child process before exec: calls that the unit does not allow then fail with EPERM, in
+    the child and in its descendants."""
     code = struct.pack("=HBBI", LOAD_WORD, 0, 0, 0)
     for number in sorted(allowed_calls(unit).values()):
         code += struct.pack("=HBBI", JUMP_IF_EQUAL, 0, 1, number) + struct.pack("=HBBI", RETURN, 0, 0, ALLOW)

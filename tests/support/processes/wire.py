@@ -13,7 +13,7 @@ from kio.serial import entity_reader, entity_writer
 
 
 class Wire:
-    """Sends requests and reads their answers one by one. Every method may raise OSError."""
+    """Sends requests and reads their responses one by one. Every method may raise OSError."""
 
     def __init__(self, address: tuple[str, int], timeout: float = 120) -> None:
         self._socket = socket.create_connection(address, timeout=timeout)
@@ -31,8 +31,8 @@ class Wire:
     def close(self) -> None:
         self._socket.close()
 
-    def ask(self, request: Any) -> Any:
-        """The answer to a kio request entity, decoded whole: a byte too many fails."""
+    def request(self, request: Any) -> Any:
+        """Send a kio request entity and return the decoded response. Trailing bytes fail."""
         self._correlation_id += 1
         kind = type(request)
         header = kind.__header_schema__(
@@ -42,13 +42,13 @@ class Wire:
             client_id="test",
         )
         self.send_frame(encode(header) + encode(request))
-        answer = self.read_frame()
+        frame = self.read_frame()
         response = load_response_schema(kind.__api_key__, kind.__version__)
-        header, read = entity_reader(response.__header_schema__)(answer, 0)
+        header, read = entity_reader(response.__header_schema__)(frame, 0)
         assert header.correlation_id == self._correlation_id
-        decoded, size = entity_reader(response)(answer, read)
-        assert read + size == len(answer), (
-            f"{len(answer) - read - size} bytes follow the {kind.__name__} answer"
+        decoded, size = entity_reader(response)(frame, read)
+        assert read + size == len(frame), (
+            f"{len(frame) - read - size} bytes follow the {kind.__name__} response"
         )
         return decoded
 
@@ -74,7 +74,7 @@ class Wire:
         while length:
             chunk = self._socket.recv(length)
             if not chunk:
-                raise ConnectionResetError("closed in the middle of an answer")
+                raise ConnectionResetError("closed in the middle of a response")
             chunks.append(chunk)
             length -= len(chunk)
         return b"".join(chunks)

@@ -19,7 +19,7 @@ _numbers = count(1)
 
 @dataclass
 class Writer:
-    """One client: unique values into its own config, one after another, to whichever node answers."""
+    """One client: unique values into its own config, one after another, to any node that responds."""
 
     name: str
     addresses: list[tuple[str, int]]
@@ -91,7 +91,7 @@ def lost_writes(workload: Workload, log_folder: Path, high_watermark: int) -> di
     """By writer: acknowledged values that are not among the committed records of a log. Empty is right.
 
     Also fails when a value is there twice, or when acknowledged values of a writer stand in another order than it
-    wrote them: it waits for each answer. What was never acknowledged may be committed at any later time.
+    wrote them: it waits for each response. What was never acknowledged may be committed at any later time.
     """
     stored: dict[str, list[int]] = defaultdict(list)
     for group, _, value in config_changes(log_folder, high_watermark):

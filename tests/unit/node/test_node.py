@@ -41,14 +41,14 @@ def setting(name: str, value: str, broker: str = "7") -> Any:
 
 
 def set_config(client: Client, name: str, value: str) -> int:
-    error: int = client.ask(setting(name, value), 1).responses[0].error_code
+    error: int = client.request(setting(name, value), 1).responses[0].error_code
     return error
 
 
 def get_configs(client: Client, broker: str = "7") -> dict[str, str]:
     wire = describe_configs_request
     request = wire.DescribeConfigsRequest([wire.DescribeConfigsResource(BROKER, broker, None)])
-    (result,) = client.ask(request, 4).results
+    (result,) = client.request(request, 4).results
     assert result.error_code == 0
     return {entry.name: entry.value for entry in result.configs if entry.config_source == BROKER_CONFIG}
 
@@ -255,8 +255,8 @@ def test_write_in_flight_when_the_leader_dies_is_not_retried() -> None:
     cluster.run(50)
     cluster.kill(leader.settings.node_id)
     cluster.network.heal()
-    cluster.run_until(lambda: len(client.answers) == 2)
-    last: Any = client.answers[1]
+    cluster.run_until(lambda: len(client.responses) == 2)
+    last: Any = client.responses[1]
     assert last.responses[0].error_code in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER)
     written = [record for node in cluster.nodes.values() for record in values_of(node)]
     assert written.count("2") == 0
@@ -277,8 +277,8 @@ def test_forwarded_read_survives_the_death_of_the_leader() -> None:
     client.send(wire.DescribeConfigsRequest([wire.DescribeConfigsResource(BROKER, "7", ["a"])]), 4)
     cluster.run(0.3)
     cluster.kill(leader.settings.node_id)
-    cluster.run_until(lambda: len(client.answers) == 2)
-    response: Any = client.answers[1]
+    cluster.run_until(lambda: len(client.responses) == 2)
+    response: Any = client.responses[1]
     assert response.results[0].error_code == 0
     assert [entry.value for entry in response.results[0].configs] == ["1"]
 
@@ -287,11 +287,11 @@ def test_controller_clients_are_redirected_to_the_leader() -> None:
     cluster = Cluster(3).start()
     leader, follower = cluster.leader(), cluster.follower()
     client = cluster.client(follower.settings.node_id)
-    described = client.ask(DescribeClusterRequest(endpoint_type=2), 1)
+    described = client.request(DescribeClusterRequest(endpoint_type=2), 1)
     assert described.controller_id == leader.settings.node_id
     assert described.controller_id in [broker.broker_id for broker in described.brokers]
     assert set_config(client, "a", "1") == ErrorCode.NOT_CONTROLLER
-    response = client.ask(describe_quorum(), 2)
+    response = client.request(describe_quorum(), 2)
     assert response.topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
@@ -301,7 +301,7 @@ def test_voter_that_never_fetched_has_no_timestamps(version: int) -> None:
     cluster.start(1, 2)
     leader = cluster.leader()
     client = cluster.client(leader.settings.node_id)
-    (partition,) = client.ask(describe_quorum(), version).topics[0].partitions
+    (partition,) = client.request(describe_quorum(), version).topics[0].partitions
     (third,) = [state for state in partition.current_voters if state.replica_id == 3]
     assert third.log_end_offset == -1
     assert (third.last_fetch_timestamp, third.last_caught_up_timestamp) == (-1, -1)
@@ -343,7 +343,7 @@ def test_unencodable_response_closes_only_its_connection(
     node.identity.cluster_id = "c" * 40_000
     good, bad = cluster.client(), cluster.client()
     with pytest.raises(Closed):
-        bad.ask(MetadataRequest([]), 2)
+        bad.request(MetadataRequest([]), 2)
     assert "cannot be encoded" in caplog.text
     assert set_config(good, "a", "1") == 0
 
@@ -401,7 +401,7 @@ def test_graceful_shutdown_completes_requests_and_hands_over_leadership() -> Non
     assert cluster.exits == [(leader.settings.node_id, ExitCode.DONE, "")]
     cluster.run(100)
     assert client.is_closed
-    response: Any = client.answers[0]
+    response: Any = client.responses[0]
     assert response.responses[0].error_code == 0
     cluster.run(2000)
     assert get_configs(cluster.client(cluster.follower().settings.node_id)) == {"a": "1"}
@@ -442,7 +442,7 @@ def test_failed_flush_stops_the_node_immediately() -> None:
     assert cluster.exits[0][:2] == (1, ExitCode.FLUSH_FAILED)
     cluster.run(100)
     assert client.is_closed
-    responses: list[Any] = client.answers
+    responses: list[Any] = client.responses
     assert all(response.responses[0].error_code != 0 for response in responses)
 
 

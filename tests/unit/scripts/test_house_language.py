@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scripts.house.commits import badly_named_commits, problems_of
-from scripts.house.language import all_findings
+from scripts.house.language import language_findings
 from scripts.house.references import explained, numbers_in, unresolved_references
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[3]
     ],
 )
 def test_language_of_a_file(source: str, rules: list[str]) -> None:
-    assert [rule for _, rule, _ in all_findings(source, ast.parse(source))] == rules
+    assert [rule for _, rule, _ in language_findings(source, ast.parse(source))] == rules
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
-"""Python imports this at start when its folder is on PYTHONPATH: a disk that is full while a file says so.
+"""A full disk for a process that has this folder on PYTHONPATH: Python imports this module at start.
 
-As on a full ext4: blocks that a file has may be written, a file that would grow fails with ENOSPC, and
-statvfs counts no free block. The file is named by the environment variable FULL_DISK_WHILE_EXISTS.
+The disk is full while the file named by FULL_DISK_WHILE_EXISTS exists. It behaves like a full ext4: allocated blocks
+can be overwritten, a file that would grow fails with ENOSPC, and statvfs reports no free block.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def _full_truncate(descriptor: int, length: int) -> None:
 
 
 def _full_statvfs(path: str) -> Any:
-    told = _statvfs(path)
+    actual = _statvfs(path)
     if not os.path.exists(_flag):
-        return told
-    fields = list(told)
+        return actual
+    fields = list(actual)
     fields[3] = fields[4] = 0
     return os.statvfs_result(fields)
 

@@ -52,21 +52,21 @@ class ClusterApiHarness(ApiHarness):
     def all_topics(self, version: int = 12) -> list[Any]:
         request = MetadataRequest(None if version else [])
         self.apis.metadata(self.session, request_of(request, version))
-        topics: list[Any] = self.session.answers[-1].topics
+        topics: list[Any] = self.session.responses[-1].topics
         return topics
 
     def metadata(self, *topics: MetadataRequestTopic, version: int = 13) -> Any:
         self.apis.metadata(self.session, request_of(MetadataRequest(list(topics)), version))
-        return self.session.answers[-1]
+        return self.session.responses[-1]
 
     def describe(self, endpoint_type: int, version: int = 1, include_registrations: bool = False) -> Any:
         message = DescribeClusterRequest(False, endpoint_type, True, include_registrations)
         self.apis.describe_cluster(self.session, request_of(message, version))
-        return self.session.answers[-1]
+        return self.session.responses[-1]
 
     def api_versions(self, version: int) -> Any:
         self.apis.api_versions(self.session, request_of(ApiVersionsRequest(), version))
-        return self.session.answers[-1]
+        return self.session.responses[-1]
 
 
 @pytest.fixture
@@ -272,10 +272,10 @@ def test_metadata_waits_for_the_commit(harness: ClusterApiHarness) -> None:
     harness.commits.is_behind = True
     for names in (None, [MetadataRequestTopic(name="a")]):
         harness.apis.metadata(harness.session, request_of(MetadataRequest(names), 13))
-    assert harness.session.answers == []
+    assert harness.session.responses == []
     for outcome in harness.commits.waiting:
         outcome(True)
-    assert [len(response.topics) for response in harness.session.answers] == [2, 1]
+    assert [len(response.topics) for response in harness.session.responses] == [2, 1]
 
 
 @pytest.mark.parametrize("version", range(14))
@@ -292,7 +292,7 @@ def test_response_built_in_slices_equals_the_whole_response(version: int, slice_
                 where = PartitionId(topic_id, partition)
                 harness.state.image.apply(partition_record(where, Partition((11, 10), (10,), 10, 7, 9)), [])
         harness.apis.metadata(harness.session, request)
-    ((whole,), (in_slices,)) = (harness.session.answers for harness in harnesses)
+    ((whole,), (in_slices,)) = (harness.session.responses for harness in harnesses)
     assert len(whole.topics) == 302
     assert in_slices == encode_response(request, whole)
 
@@ -307,7 +307,7 @@ def test_sliced_response_is_rebuilt_after_a_rollback() -> None:
     harness.commits.is_behind = False
     for outcome in harness.commits.waiting:
         outcome(False)
-    reported: Any = decode_response(request, harness.session.answers[0])
+    reported: Any = decode_response(request, harness.session.responses[0])
     assert [topic.name for topic in reported.topics] == ["b"]
 
 
@@ -318,7 +318,7 @@ def test_rolled_back_topics_are_not_reported(harness: ClusterApiHarness) -> None
     harness.state.image.apply(RemoveTopicRecord(ID_OF_A), [])
     harness.commits.is_behind = False
     harness.commits.waiting[0](False)
-    assert harness.session.answers[0].topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert harness.session.responses[0].topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_leader_lookup_does_not_wait_for_commits(harness: ClusterApiHarness) -> None:
@@ -395,8 +395,8 @@ def test_api_versions_checks_cluster_id_and_node_id_of_the_request(
     """Both or neither must be set; only brokers compare their values (KIP-1242)."""
     message = ApiVersionsRequest("a", "1", cluster_id, node_id)
     harness.apis.api_versions(harness.session, request_of(message, 5))
-    assert harness.session.answers[-1].error_code == error
-    assert bool(harness.session.answers[-1].api_keys) == (error is ErrorCode.NONE)
+    assert harness.session.responses[-1].error_code == error
+    assert bool(harness.session.responses[-1].api_keys) == (error is ErrorCode.NONE)
 
 
 def test_registered_brokers_are_not_listed_as_controllers(harness: ClusterApiHarness) -> None:
@@ -413,12 +413,12 @@ def test_brokers_wait_for_the_commit_and_the_leader_does_not(harness: ClusterApi
     harness.commits.is_behind = True
     harness.state.image.brokers[10] = broker
     harness.apis.describe_cluster(harness.session, request_of(DescribeClusterRequest(), 1))
-    assert harness.session.answers == []
+    assert harness.session.responses == []
     assert harness.describe(2).controller_id == 1
     del harness.state.image.brokers[10]
     harness.commits.is_behind = False
     harness.commits.waiting.pop()(False)
-    reported = harness.session.answers[-1]
+    reported = harness.session.responses[-1]
     assert [node.broker_id for node in reported.brokers] == [1, 2, 3, 4], (
         "a rolled-back broker is not reported"
     )
@@ -434,7 +434,7 @@ def test_brokers_registered_after_the_last_slice_are_not_reported(slice_partitio
     harness.state.image.brokers[99] = a_broker(99)._replace(endpoints=(BrokerEndpoint("CLIENTS", "x", 1, 0),))
     for outcome in harness.commits.waiting:
         outcome(True)
-    (response,) = harness.session.answers
+    (response,) = harness.session.responses
     reported: Any = decode_response(request, response) if isinstance(response, bytes) else response
     assert 99 not in [broker.node_id for broker in reported.brokers]
 
@@ -445,4 +445,4 @@ def test_response_holds_the_brokers_at_the_time_of_the_request(harness: ClusterA
     broker = Broker(10, 7, ZERO_UUID, (BrokerEndpoint("B", "ten", 9092, 0),), (), None, False, False, ())
     harness.state.image.brokers[10] = broker
     harness.commits.waiting.pop()(True)
-    assert [node.broker_id for node in harness.session.answers[-1].brokers] == [1, 2, 3, 4]
+    assert [node.broker_id for node in harness.session.responses[-1].brokers] == [1, 2, 3, 4]

@@ -66,7 +66,7 @@ class ConfigApiHarness(ApiHarness):
         """(name, value, source) of the configs of a resource."""
         session = self.describe((kind, name), **fields)
         self.confirm()
-        (result,) = session.answers[0].results
+        (result,) = session.responses[0].results
         assert result.error_code == 0
         return [(entry.name, entry.value, entry.config_source) for entry in result.configs]
 
@@ -77,7 +77,7 @@ def harness() -> ConfigApiHarness:
 
 
 def errors(session: RecordingSession) -> list[int]:
-    (response,) = session.answers
+    (response,) = session.responses
     return [result.error_code for result in response.responses]
 
 
@@ -90,7 +90,7 @@ def test_change_is_acknowledged_on_commit(harness: ConfigApiHarness) -> None:
     assert isinstance(first, ConfigRecord)
     assert (first.resource_type, first.resource_name, first.name, first.value) == (BROKER, "7", "a", "1")
     assert second.name == "b"
-    assert session.answers == []
+    assert session.responses == []
     harness.commit()
     assert errors(session) == [0]
 
@@ -196,7 +196,7 @@ def test_change_without_records_is_confirmed_like_a_read(harness: ConfigApiHarne
     harness.alter((BROKER, "7", [("early.start.listeners", SET, "a")]))
     harness.commit()
     session = harness.alter((BROKER, "7", [("early.start.listeners", APPEND, "a")]))
-    assert session.answers == []
+    assert session.responses == []
     harness.confirm()
     assert errors(session) == [0]
     assert len(harness.batches) == 1
@@ -216,7 +216,7 @@ def test_change_without_records_waits_for_the_records_before_it(harness: ConfigA
     harness.alter((BROKER, "7", [("early.start.listeners", SET, "a")]))
     session = harness.alter((BROKER, "7", [("early.start.listeners", APPEND, "a")]))
     harness.confirm()
-    assert session.answers == []
+    assert session.responses == []
     harness.commit()
     assert errors(session) == [0]
 
@@ -233,18 +233,18 @@ def test_validate_only_changes_nothing(harness: ConfigApiHarness) -> None:
 
 def test_read_waits_for_its_confirmation(harness: ConfigApiHarness) -> None:
     session = harness.describe((BROKER, "7"))
-    assert session.answers == []
+    assert session.responses == []
     harness.confirm()
-    assert len(session.answers) == 1
+    assert len(session.responses) == 1
 
 
 def test_read_waits_for_the_commit_of_earlier_records(harness: ConfigApiHarness) -> None:
     harness.alter((BROKER, "7", [("a", SET, "1")]))
     session = harness.describe((BROKER, "7"))
     harness.confirm()
-    assert session.answers == [], "uncommitted records may be rolled back"
+    assert session.responses == [], "uncommitted records may be rolled back"
     harness.commit()
-    assert session.answers[0].results[0].configs[0].value == "1"
+    assert session.responses[0].results[0].configs[0].value == "1"
 
 
 @pytest.mark.parametrize("confirmed_before", [True, False])
@@ -256,7 +256,7 @@ def test_read_is_forwarded_to_the_next_leader_after_leadership_is_lost(
     if confirmed_before:
         harness.confirm()
     harness.lose_leadership()
-    assert session.answers == []
+    assert session.responses == []
     ((_, hook),) = harness.forwarder.forwarded
     assert hook is not None
 
@@ -282,18 +282,18 @@ def test_synonyms_list_every_source_of_a_config(harness: ConfigApiHarness) -> No
     harness.commit()
     session = harness.describe((BROKER, "1"), keys=["a"], include_synonyms=True)
     harness.confirm()
-    (entry,) = session.answers[0].results[0].configs
+    (entry,) = session.responses[0].results[0].configs
     assert [(s.value, s.source) for s in entry.synonyms] == [("own", 2), ("all", 3)]
 
 
 def test_undescribable_resources_have_an_error_message(harness: ConfigApiHarness) -> None:
     session = harness.describe((TOPIC, "t"), (99, "x"))
     harness.confirm()
-    assert [result.error_code for result in session.answers[0].results] == [
+    assert [result.error_code for result in session.responses[0].results] == [
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.INVALID_REQUEST,
     ]
-    assert all(result.error_message for result in session.answers[0].results)
+    assert all(result.error_message for result in session.responses[0].results)
 
 
 # Another node leads
@@ -329,7 +329,7 @@ def test_follower_adds_its_static_configs_to_the_response_of_the_leader(harness:
     leader.commit()
     session = leader.describe((BROKER, "1"), (BROKER, "2"))
     leader.confirm()
-    (response,) = session.answers
+    (response,) = session.responses
     hook(response)
     assert [(e.name, e.value) for e in response.results[0].configs] == [
         ("log.dirs", "dynamic"),
@@ -389,7 +389,7 @@ def test_invalid_topic_configs_are_rejected(
     session = with_topic.alter((*resource, [(name, operation, value)]))
     with_topic.confirm()
     assert errors(session) == [ErrorCode.INVALID_CONFIG]
-    assert name in session.answers[0].responses[0].error_message
+    assert name in session.responses[0].responses[0].error_message
     assert with_topic.batches == []
 
 
@@ -402,7 +402,7 @@ def test_topic_is_described_with_all_effective_configs(with_topic: ConfigApiHarn
     with_topic.machine.image.set_config((BROKER, ""), "log.retention.ms", "7", [])
     session = with_topic.describe((TOPIC, "t"), include_synonyms=True)
     with_topic.confirm()
-    (result,) = session.answers[0].results
+    (result,) = session.responses[0].results
     entries = {entry.name: entry for entry in result.configs}
     assert len(entries) > 30
     own, cluster_default, built_in = (
@@ -432,7 +432,7 @@ def run_to_response(harness: ConfigApiHarness, session: RecordingSession) -> Any
             harness.turns.pop(0)()
         harness.commit()
         harness.confirm()
-    return session.answers[0]
+    return session.responses[0]
 
 
 def test_many_resources_are_altered_and_described_in_parts(harness: ConfigApiHarness) -> None:
@@ -453,5 +453,5 @@ def test_configs_are_described_to_authorized_clients_only(
 ) -> None:
     monkeypatch.setattr("quorumd.node.api.configs.may_describe_configs", lambda session: False)
     session = harness.describe((BROKER, "7"))
-    assert session.answers[0].results[0].error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert session.responses[0].results[0].error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert harness.reads == []

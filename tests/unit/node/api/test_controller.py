@@ -82,38 +82,38 @@ CLIENT_REQUEST = CreatePartitionsRequest([CreatePartitionsTopic("t", 3)])
 
 
 def test_response_is_sent_on_commit(harness: ControllerHarness) -> None:
-    session = harness.ask(CLIENT_REQUEST)
+    session = harness.request(CLIENT_REQUEST)
     assert [[record.name for record in batch] for batch in harness.batches] == [["a", "b"]]
-    assert session.answers == []
+    assert session.responses == []
     harness.commit()
-    assert session.answers == [RESPONSE]
+    assert session.responses == [RESPONSE]
 
 
 def test_uncommitted_records_are_rolled_back_and_reported(harness: ControllerHarness) -> None:
-    session = harness.ask(CLIENT_REQUEST)
+    session = harness.request(CLIENT_REQUEST)
     assert harness.controller.image.config((GROUP, "g")) == {"a": "1", "b": "2"}
     harness.lose_leadership()
     assert harness.controller.image.config((GROUP, "g")) == {}
-    (response,) = session.answers
+    (response,) = session.responses
     assert response.results[0].error_code == ErrorCode.NOT_CONTROLLER
     assert harness.forwarded == [], "the records may be committed: a retry could apply them twice"
 
 
 def test_result_without_records_is_confirmed_like_a_read(harness: ControllerHarness, api: Api) -> None:
-    session = harness.ask(CLIENT_REQUEST)
+    session = harness.request(CLIENT_REQUEST)
     api.records = []
-    other = harness.ask(CLIENT_REQUEST)
+    other = harness.request(CLIENT_REQUEST)
     harness.confirm()
-    assert other.answers == [], "the image that it read is not committed"
+    assert other.responses == [], "the image that it read is not committed"
     harness.commit()
-    assert session.answers == other.answers == [RESPONSE]
+    assert session.responses == other.responses == [RESPONSE]
 
 
 def test_unconfirmed_read_is_forwarded_to_the_next_leader(harness: ControllerHarness, api: Api) -> None:
     api.records = []
-    session = harness.ask(CLIENT_REQUEST)
+    session = harness.request(CLIENT_REQUEST)
     harness.lose_leadership()
-    assert session.answers == []
+    assert session.responses == []
     assert [request.api_key for request in harness.forwarded] == [ApiKey.CREATE_PARTITIONS]
 
 
@@ -121,7 +121,7 @@ def test_next_offset_includes_pending_records(harness: ControllerHarness) -> Non
     assert harness.controller.next_offset() == harness.log_end
     harness.may_append = False
     before = harness.controller.next_offset()
-    harness.ask(CLIENT_REQUEST)
+    harness.request(CLIENT_REQUEST)
     assert harness.controller.next_offset() == before + 2
     assert harness.log_end == before
 
@@ -133,10 +133,10 @@ def test_follower_forwards_broker_clients_and_rejects_controller_clients(
     harness: ControllerHarness, api: Api
 ) -> None:
     harness.is_leader = False
-    assert harness.ask(CLIENT_REQUEST).answers == []
+    assert harness.request(CLIENT_REQUEST).responses == []
     assert len(harness.forwarded) == 1
-    session = harness.ask(CLIENT_REQUEST, RecordingSession(is_controller_client=True))
-    assert session.answers[0].results[0].error_code == ErrorCode.NOT_CONTROLLER
+    session = harness.request(CLIENT_REQUEST, RecordingSession(is_controller_client=True))
+    assert session.responses[0].results[0].error_code == ErrorCode.NOT_CONTROLLER
     assert session.refusals == 1
     assert (api.planned, api.noted) == (0, [])
 
@@ -145,11 +145,11 @@ def test_follower_forwards_broker_clients_and_rejects_controller_clients(
 def test_follower_rejects_every_api_that_is_not_forwardable(key: int) -> None:
     harness = ControllerHarness()
     harness.is_leader = False
-    session = harness.ask(full_request(key, APIS[key].max_version))
+    session = harness.request(full_request(key, APIS[key].max_version))
     if key in FORWARDABLE:
         assert len(harness.forwarded) == 1
     else:
-        assert session.answers[0].error_code == ErrorCode.NOT_CONTROLLER
+        assert session.responses[0].error_code == ErrorCode.NOT_CONTROLLER
         assert session.refusals == 1
 
 
@@ -158,7 +158,7 @@ def test_follower_rejects_every_api_that_is_not_forwardable(key: int) -> None:
 
 def test_unauthorized_request_is_rejected(harness: ControllerHarness, api: Api) -> None:
     api.is_allowed = False
-    (response,) = harness.ask(CLIENT_REQUEST).answers
+    (response,) = harness.request(CLIENT_REQUEST).responses
     assert response.results[0].error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert (api.planned, api.noted) == (0, [])
 
@@ -167,7 +167,7 @@ def test_request_larger_than_a_batch_is_rejected(
     harness: ControllerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metadata_writer, "MAX_BATCH_BYTES", 20)
-    (response,) = harness.ask(CLIENT_REQUEST).answers
+    (response,) = harness.request(CLIENT_REQUEST).responses
     assert response.results[0].error_code == ErrorCode.POLICY_VIOLATION
     assert harness.batches == []
     assert harness.controller.image.config((GROUP, "g")) == {}
@@ -178,12 +178,12 @@ def test_split_request_is_acknowledged_with_its_last_batch(
 ) -> None:
     monkeypatch.setattr(metadata_writer, "MAX_BATCH_BYTES", 20)
     api.records.append(ConfigRecord(GROUP, "g", "c", "3"))
-    session = harness.ask(UnregisterBrokerRequest(1))
+    session = harness.request(UnregisterBrokerRequest(1))
     assert [[record.name for record in batch] for batch in harness.batches] == [["a"], ["b"], ["c"]]
     harness.proposals.committed(harness.log_end - 1)
-    assert session.answers == []
+    assert session.responses == []
     harness.commit()
-    assert len(session.answers) == 1
+    assert len(session.responses) == 1
     assert harness.controller.image.config((GROUP, "g")) == {"a": "1", "b": "2", "c": "3"}
 
 
@@ -192,26 +192,26 @@ def test_batches_of_a_split_request_are_rolled_back_together(
 ) -> None:
     monkeypatch.setattr(metadata_writer, "MAX_BATCH_BYTES", 20)
     before = harness.controller.image.hash
-    session = harness.ask(UnregisterBrokerRequest(1))
+    session = harness.request(UnregisterBrokerRequest(1))
     harness.lose_leadership()
     assert harness.controller.image.hash == before
-    assert session.answers[0].error_code == ErrorCode.NOT_CONTROLLER
+    assert session.responses[0].error_code == ErrorCode.NOT_CONTROLLER
 
 
 def test_full_disk_rejects_only_requests_that_write_records(harness: ControllerHarness, api: Api) -> None:
     harness.has_room = False
-    (response,) = harness.ask(CLIENT_REQUEST).answers
+    (response,) = harness.request(CLIENT_REQUEST).responses
     assert response.results[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert harness.controller.image.config((GROUP, "g")) == {}
     assert len(api.noted) == 1
     api.records = []
-    assert harness.answer(CLIENT_REQUEST) == RESPONSE
+    assert harness.response_to(CLIENT_REQUEST) == RESPONSE
 
 
 def test_every_error_of_a_response_is_counted() -> None:
     harness = ControllerHarness()
-    harness.answer(UnregisterBrokerRequest(7))
-    harness.answer(full_request(ApiKey.ELECT_LEADERS, 2))
+    harness.response_to(UnregisterBrokerRequest(7))
+    harness.response_to(full_request(ApiKey.ELECT_LEADERS, 2))
     assert harness.statistics.error_responses == {
         (ApiKey.UNREGISTER_BROKER, ErrorCode.BROKER_ID_NOT_REGISTERED): 1,
         (ApiKey.ELECT_LEADERS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION): 3,
@@ -226,7 +226,7 @@ def brokers() -> ControllerHarness:
     """Broker 1 is registered, fenced and leads no partition."""
     harness = ControllerHarness()
     harness.begin_with(Partition((1,), (), NO_LEADER, elr=(1,)))
-    harness.answer(registration(1, previous_broker_epoch=5))
+    harness.response_to(registration(1, previous_broker_epoch=5))
     return harness
 
 
@@ -236,38 +236,38 @@ def heartbeat(harness: ControllerHarness, **fields: Any) -> BrokerHeartbeatReque
 
 def test_heartbeat_without_changes_is_acknowledged_immediately(brokers: ControllerHarness) -> None:
     before = brokers.log_end
-    (response,) = brokers.ask(heartbeat(brokers, want_fence=True)).answers
+    (response,) = brokers.request(heartbeat(brokers, want_fence=True)).responses
     assert (response.error_code, response.is_fenced) == (0, True)
     assert (brokers.log_end, brokers.reads) == (before, [])
 
 
 def test_unfencing_is_acknowledged_on_commit(brokers: ControllerHarness) -> None:
-    first = brokers.ask(heartbeat(brokers, want_fence=False))
-    second = brokers.ask(heartbeat(brokers, want_fence=False))
-    assert first.answers == second.answers == []
+    first = brokers.request(heartbeat(brokers, want_fence=False))
+    second = brokers.request(heartbeat(brokers, want_fence=False))
+    assert first.responses == second.responses == []
     brokers.commit()
-    assert [session.answers[0].is_fenced for session in (first, second)] == [False, False]
+    assert [session.responses[0].is_fenced for session in (first, second)] == [False, False]
     assert len(brokers.batches[-1]) >= 1
 
 
 def test_heartbeat_does_not_flush_pending_records(brokers: ControllerHarness) -> None:
     brokers.may_append = False
-    first = brokers.ask(heartbeat(brokers, want_fence=False))
+    first = brokers.request(heartbeat(brokers, want_fence=False))
     before = len(brokers.batches)
-    second = brokers.ask(heartbeat(brokers, want_fence=False))
+    second = brokers.request(heartbeat(brokers, want_fence=False))
     assert len(brokers.batches) == before
-    assert first.answers == second.answers == []
+    assert first.responses == second.responses == []
     brokers.proposals.append_pending()
     assert len(brokers.batches) == before + 1
     brokers.commit()
-    assert len(first.answers) == len(second.answers) == 1
+    assert len(first.responses) == len(second.responses) == 1
 
 
 def test_broker_epoch_is_the_offset_of_the_registration(brokers: ControllerHarness) -> None:
     """Pending records and records of the quorum may precede it in the log."""
     brokers.may_append = False
-    brokers.ask(heartbeat(brokers, want_fence=False))
-    session = brokers.ask(registration(2))
+    brokers.request(heartbeat(brokers, want_fence=False))
+    session = brokers.request(registration(2))
     brokers.batches.append(["a record of the voters"])
     brokers.proposals.append_pending()
     brokers.commit()
@@ -277,23 +277,23 @@ def test_broker_epoch_is_the_offset_of_the_registration(brokers: ControllerHarne
         for position, record in enumerate(log)
         if isinstance(record, RegisterBrokerRecord) and record.broker_id == 2
     )
-    assert session.answers[0].broker_epoch == brokers.controller.image.brokers[2].epoch == offset
+    assert session.responses[0].broker_epoch == brokers.controller.image.brokers[2].epoch == offset
 
 
 def test_pending_heartbeats_fail_when_leadership_is_lost(brokers: ControllerHarness) -> None:
-    first = brokers.ask(heartbeat(brokers, want_fence=False))
-    second = brokers.ask(heartbeat(brokers, want_fence=False))
+    first = brokers.request(heartbeat(brokers, want_fence=False))
+    second = brokers.request(heartbeat(brokers, want_fence=False))
     brokers.lose_leadership()
     for session in (first, second):
-        assert session.answers[0].error_code == ErrorCode.NOT_CONTROLLER
+        assert session.responses[0].error_code == ErrorCode.NOT_CONTROLLER
     assert brokers.controller.image.brokers[1].is_fenced
 
 
 def test_heartbeat_renews_the_session_on_a_full_disk(brokers: ControllerHarness) -> None:
     brokers.has_room = False
     brokers.now_ms = 50_000.0
-    (response,) = brokers.ask(heartbeat(brokers, want_fence=False)).answers
+    (response,) = brokers.request(heartbeat(brokers, want_fence=False)).responses
     assert response.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert brokers.controller.sessions.is_alive(1, 50_001.0)
-    (response,) = brokers.ask(heartbeat(brokers, want_fence=True)).answers
+    (response,) = brokers.request(heartbeat(brokers, want_fence=True)).responses
     assert response.error_code == 0

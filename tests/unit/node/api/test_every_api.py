@@ -30,7 +30,7 @@ def cluster() -> Cluster:
 def test_every_version_gets_a_response(cluster: Cluster, role: str, key: int, version: int) -> None:
     node = cluster.leader() if role == "leader" else cluster.follower()
     client = cluster.client(node.settings.node_id)
-    response = client.ask(full_request(key, version), version)
+    response = client.request(full_request(key, version), version)
     assert key == response.API_KEY
     assert not client.is_closed
 
@@ -39,7 +39,7 @@ def test_every_version_gets_a_response(cluster: Cluster, role: str, key: int, ve
 def test_api_versions_lists_every_supported_version(
     cluster: Cluster, software: str, lists_private_apis: bool
 ) -> None:
-    response = cluster.client().ask(ApiVersionsRequest(software, "1"), 4)
+    response = cluster.client().request(ApiVersionsRequest(software, "1"), 4)
     reported = {
         (entry.api_key, version)
         for entry in response.api_keys
@@ -57,12 +57,12 @@ def test_longest_resource_names_get_a_response(cluster: Cluster, version: int, k
     """The response holds the name and an error message that quotes it."""
     wire = describe_configs_request
     message = wire.DescribeConfigsRequest([wire.DescribeConfigsResource(kind, name, None)])
-    response = cluster.client().ask(message, version)
+    response = cluster.client().request(message, version)
     assert response.results[0].resource_name == name
 
 
 def test_invalid_broker_address_is_not_published(cluster: Cluster) -> None:
     """It would be in every Metadata response."""
     stranger = cluster.client()
-    stranger.ask(DiscoverBrokersRequest(900, 1, "h" * 32_767, 9092), 0)
-    assert 900 not in [broker.node_id for broker in stranger.ask(MetadataRequest([]), 1).brokers]
+    stranger.request(DiscoverBrokersRequest(900, 1, "h" * 32_767, 9092), 0)
+    assert 900 not in [broker.node_id for broker in stranger.request(MetadataRequest([]), 1).brokers]

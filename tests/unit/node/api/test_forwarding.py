@@ -92,7 +92,7 @@ class FollowerHarness:
 
     def error(self) -> int:
         """Return the error code of the only response."""
-        (response,) = self.session.answers
+        (response,) = self.session.responses
         code: int
         if isinstance(response, describe_configs_response.DescribeConfigsResponse):
             code = response.results[0].error_code
@@ -116,7 +116,7 @@ def test_response_in_the_envelope_is_returned_unchanged(follower: FollowerHarnes
     assert envelope.client_host_address == bytes([192, 0, 2, 7])
     response = encode_response(original, success(original))
     call.on_response(EnvelopeResponse(response))
-    assert follower.session.answers == [response]
+    assert follower.session.responses == [response]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_wait_for_a_leader_times_out(follower: FollowerHarness) -> None:
     follower.has_leader = False
     follower.forwarder.forward(follower.session, write())
     follower.time.pass_ms(LEADER_WAIT_MS - 1)
-    assert follower.session.answers == []
+    assert follower.session.responses == []
     follower.time.pass_ms(RETRY_MS + 1)
     assert follower.error() == ErrorCode.NOT_CONTROLLER
 
@@ -179,7 +179,7 @@ def test_write_is_not_retried_when_the_leader_loses_its_leadership(follower: Fol
     follower.calls[0].on_response(EnvelopeResponse(not_controller))
     follower.time.pass_ms(2 * LEADER_WAIT_MS)
     assert len(follower.calls) == 1
-    assert follower.session.answers == [not_controller]
+    assert follower.session.responses == [not_controller]
 
 
 def test_read_is_retried_after_any_failure(follower: FollowerHarness) -> None:
@@ -224,7 +224,7 @@ def test_read_is_sent_directly_when_a_stock_leader_rejects_the_envelope(
     assert (direct.api_key, direct.build(4)) == (ApiKey.DESCRIBE_CONFIGS, request.message)
     response: Any = success(request)
     direct.on_response(response)
-    assert follower.session.answers == [response]
+    assert follower.session.responses == [response]
     assert len(response.results) == 2
 
 
@@ -242,7 +242,7 @@ def test_write_that_a_stock_leader_rejects_names_the_leader_in_its_error(
     follower.forwarder.forward(follower.session, write())
     follower.calls[0].on_response(EnvelopeResponse(None, int(ErrorCode.INVALID_REQUEST)))
     assert follower.error() == ErrorCode.UNSUPPORTED_VERSION
-    response: Any = follower.session.answers[0]
+    response: Any = follower.session.responses[0]
     assert "Send the request to the leader" in response.responses[0].error_message
 
 
@@ -257,7 +257,7 @@ def test_hook_can_extend_the_response(follower: FollowerHarness, version: int) -
 
     follower.forwarder.forward(follower.session, request, hook)
     follower.calls[0].on_response(EnvelopeResponse(encode_response(request, success(request))))
-    (response,) = follower.session.answers
+    (response,) = follower.session.responses
     assert [entry.name for entry in response.results[0].configs] == ["added"]
 
 
@@ -291,7 +291,7 @@ class LeaderHarness(ApiHarness):
         self.envelopes.envelope(self.session, request_of(envelope, 0, 99, client_id))
 
     def outcome(self) -> tuple[int, bytes | None]:
-        (response,) = self.session.answers
+        (response,) = self.session.responses
         return response.error_code, response.response_data
 
 
@@ -377,7 +377,7 @@ def test_waiting_request_is_handled_locally_when_this_node_becomes_leader(
     follower.time.pass_ms(RETRY_MS)
     assert follower.handled == [request]
     assert follower.calls == []
-    assert follower.session.answers == []
+    assert follower.session.responses == []
 
 
 @pytest.mark.parametrize("is_cut", [False, True])
@@ -392,7 +392,7 @@ def test_large_request_in_an_envelope_is_decoded_in_slices(is_cut: bool) -> None
     while leader.turns:
         leader.turns.pop(0)()
     if is_cut:
-        (response,) = leader.session.answers
+        (response,) = leader.session.responses
         assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
     else:
         ((_, inner),) = leader.routed

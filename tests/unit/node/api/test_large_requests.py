@@ -56,17 +56,17 @@ class LargeRequestHarness(ControllerHarness):
 
     def finish(self, session: RecordingSession) -> Any:
         """Run slices, commits and confirmations until the response is sent, and return it."""
-        while not session.answers:
+        while not session.responses:
             while self.run_slice():
                 pass
             self.commit()
             self.confirm()
-            assert session.answers or self.turns, "no response is sent"
-        assert len(session.answers) == 1
-        return session.answers[0]
+            assert session.responses or self.turns, "no response is sent"
+        assert len(session.responses) == 1
+        return session.responses[0]
 
     def do(self, message: Any, version: int | None = None) -> Any:
-        return self.finish(self.ask(message, version=version))
+        return self.finish(self.request(message, version=version))
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def errors(results: Sequence[Any]) -> dict[str, int]:
 def test_large_topic_is_prepared_in_slices_and_created_in_one_batch(
     harness: LargeRequestHarness,
 ) -> None:
-    session = harness.ask(topics("large", partitions=LARGE))
+    session = harness.request(topics("large", partitions=LARGE))
     slices = 0
     while not harness.batches:
         assert harness.image.topics == {}
@@ -132,7 +132,7 @@ def test_prepared_partitions_equal_their_records(harness: LargeRequestHarness) -
 def test_large_topic_is_rolled_back_when_leadership_is_lost(harness: LargeRequestHarness) -> None:
     harness.do(topics("small"))
     before = harness.image.fingerprint(), harness.image.hash, dict(harness.image.index.leader_counts)
-    session = harness.ask(topics("large", partitions=LARGE))
+    session = harness.request(topics("large", partitions=LARGE))
     while len(harness.batches) == 1:
         harness.run_slice()
     harness.lose_leadership()
@@ -141,26 +141,26 @@ def test_large_topic_is_rolled_back_when_leadership_is_lost(harness: LargeReques
     assert (image.index.partition_count, image.index.count_with_broker(1) <= 1) == (1, True)
     while harness.run_slice():
         pass
-    assert errors(session.answers[0].topics) == {"large": ErrorCode.NOT_CONTROLLER}
+    assert errors(session.responses[0].topics) == {"large": ErrorCode.NOT_CONTROLLER}
 
 
 def test_deletion_of_a_large_topic_can_be_rolled_back(harness: LargeRequestHarness) -> None:
     harness.do(topics("large", partitions=LARGE))
     before = harness.image.fingerprint(), harness.image.hash
     wire = delete_topics_request
-    session = harness.ask(wire.DeleteTopicsRequest([wire.DeleteTopicState("large")]))
+    session = harness.request(wire.DeleteTopicsRequest([wire.DeleteTopicState("large")]))
     assert harness.image.topics == {}
     assert harness.image.hash == LargeRequestHarness().image.hash
     assert [harness.image.index.count_with_broker(number) for number in (1, 2, 3)] == [0, 0, 0]
     assert harness.image.index.partition_count == 0
     harness.lose_leadership()
-    assert session.answers
+    assert session.responses
     assert (harness.image.fingerprint(), harness.image.hash) == before
     assert harness.image.index.partition_count == LARGE
 
 
 def test_brokers_fenced_during_preparation_are_not_in_the_isr(harness: LargeRequestHarness) -> None:
-    session = harness.ask(topics("large", partitions=LARGE))
+    session = harness.request(topics("large", partitions=LARGE))
     harness.run_slice()
     harness.run_slice()
     harness.set_broker(a_broker(3, fenced=True))
@@ -172,7 +172,7 @@ def test_brokers_fenced_during_preparation_are_not_in_the_isr(harness: LargeRequ
 
 
 def test_topic_is_prepared_in_one_slice_after_repeated_broker_changes(harness: LargeRequestHarness) -> None:
-    session = harness.ask(topics("large", partitions=LARGE))
+    session = harness.request(topics("large", partitions=LARGE))
     for number in range(2 * ATTEMPTS + 2):
         harness.set_broker(a_broker(3, fenced=number % 2 == 0))
         harness.run_slice()
@@ -181,9 +181,9 @@ def test_topic_is_prepared_in_one_slice_after_repeated_broker_changes(harness: L
 
 
 def test_topic_created_during_preparation_already_exists(harness: LargeRequestHarness) -> None:
-    session = harness.ask(topics("large", partitions=LARGE))
+    session = harness.request(topics("large", partitions=LARGE))
     harness.run_slice()
-    harness.ask(topics("large"))
+    harness.request(topics("large"))
     assert errors(harness.finish(session).topics) == {"large": ErrorCode.TOPIC_ALREADY_EXISTS}
     assert [len(batch) for batch in harness.batches] == [2]
 
@@ -191,9 +191,11 @@ def test_topic_created_during_preparation_already_exists(harness: LargeRequestHa
 def test_partitions_added_during_preparation_are_not_duplicated(harness: LargeRequestHarness) -> None:
     harness.do(topics("grows"))
     wire = create_partitions_request
-    session = harness.ask(wire.CreatePartitionsRequest([wire.CreatePartitionsTopic("grows", LARGE, None)]))
+    session = harness.request(
+        wire.CreatePartitionsRequest([wire.CreatePartitionsTopic("grows", LARGE, None)])
+    )
     harness.run_slice()
-    harness.ask(wire.CreatePartitionsRequest([wire.CreatePartitionsTopic("grows", 3, None)]))
+    harness.request(wire.CreatePartitionsRequest([wire.CreatePartitionsTopic("grows", 3, None)]))
     assert errors(harness.finish(session).results) == {"grows": 0}
     assert [len(batch) for batch in harness.batches] == [2, 2, LARGE - 3]
 
@@ -301,7 +303,7 @@ def test_reassignments_are_listed_in_order_while_one_completes(harness: LargeReq
     request = wire.ListPartitionReassignmentsRequest(topics=None)
     (topic,) = harness.do(request).topics
     assert [each.partition_index for each in topic.partitions] == list(range(0, 2 * LARGE, 2))
-    session = harness.ask(request)
+    session = harness.request(request)
     harness.image.topics[TOPIC_ID].partitions[2 * LARGE - 2] = settled
     (topic,) = harness.finish(session).topics
     assert [each.partition_index for each in topic.partitions] == list(range(0, 2 * LARGE - 2, 2))
@@ -316,10 +318,10 @@ def test_large_read_is_forwarded_whole_when_leadership_is_lost_before_its_first_
     moving = Partition((1, 2, 3), (1, 2), 1, adding=(3,), removing=(2,), original=(1, 2))
     harness.begin_with(*[moving] * LARGE)
     request = list_partition_reassignments_request.ListPartitionReassignmentsRequest(topics=None)
-    session = harness.ask(request)
+    session = harness.request(request)
     harness.run_slice()
     harness.lose_leadership()
     while harness.run_slice():
         pass
     assert [each.message for each in harness.forwarded] == [request]
-    assert session.answers == []
+    assert session.responses == []

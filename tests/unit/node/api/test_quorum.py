@@ -98,15 +98,15 @@ class QuorumApiHarness(ApiHarness):
 
     def send(self, message: Any, version: int) -> Any:
         """Return the response, None while the engine handles the request."""
-        count = len(self.session.answers)
+        count = len(self.session.responses)
         self.handlers[message.API_KEY](self.session, request_of(message, version))
-        return self.session.answers[-1] if len(self.session.answers) > count else None
+        return self.session.responses[-1] if len(self.session.responses) > count else None
 
     def respond_from_engine(self, response: Any) -> Any:
         event = self.events[-1]
         assert isinstance(event, RequestReceived)
         self.responses.respond(Respond(event.reply, response))
-        return self.session.answers[-1]
+        return self.session.responses[-1]
 
 
 @pytest.fixture

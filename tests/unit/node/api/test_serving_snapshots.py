@@ -60,7 +60,7 @@ class SnapshotHarness(ApiHarness):
         assert event.request == request
         response = SnapshotResponse(error, 2, 5, snapshot, position, limit)
         self.responses.respond(Respond(event.reply, response))
-        (partition,) = self.session.answers[-1].topics[0].partitions
+        (partition,) = self.session.responses[-1].topics[0].partitions
         leader = partition.current_leader
         assert (leader.leader_id, leader.leader_epoch) == (2, 5)
         assert (partition.snapshot_id.end_offset, partition.snapshot_id.epoch) == tuple(snapshot)
@@ -125,4 +125,4 @@ def test_read_error_of_the_log_is_fatal_and_sends_no_response(harness: SnapshotH
     reply = PendingResponse(harness.session, request, unreadable)
     harness.responses.respond(Respond(reply, LeaderResponse(ErrorCode.NONE, 2, 5)))
     assert [str(error) for error in harness.fatal_errors] == ["input/output error"]
-    assert harness.session.answers == []
+    assert harness.session.responses == []

@@ -57,7 +57,7 @@ class TopicApiHarness(ApiHarness):
         )
         self.apis.describe_topic_partitions(self.session, request_of(message, 0))
         self.finish()
-        return self.session.answers[-1]
+        return self.session.responses[-1]
 
     def finish(self, is_committed: bool = True) -> None:
         """Commit, or roll back, the proposed records and run all slices."""
@@ -189,25 +189,25 @@ def test_topics_wait_for_a_readable_image(harness: TopicApiHarness) -> None:
     harness.apis.describe_topic_partitions(harness.session, page)
     harness.request_metadata()
     harness.finish()
-    assert harness.session.answers == []
+    assert harness.session.responses == []
     harness.add("d", 5)
     harness.machine.is_readable = True
     for callback in harness.machine.readers:
         callback()
     harness.finish()
-    described, _ = harness.session.answers
+    described, _ = harness.session.responses
     assert [len(topic.partitions) for topic in described.topics] == [5]
 
 
 def test_response_waits_for_the_commit(harness: TopicApiHarness) -> None:
     message = DescribeTopicPartitionsRequest([TopicRequest("new")])
     harness.apis.describe_topic_partitions(harness.session, request_of(message, 0))
-    assert harness.session.answers == []
+    assert harness.session.responses == []
     harness.add("new", 1)
     harness.commits.waiting.pop()(False)
-    assert harness.session.answers == [], "the new response must be committed, too"
+    assert harness.session.responses == [], "the new response must be committed, too"
     harness.finish()
-    assert [topic.error_code for topic in harness.session.answers[0].topics] == [0]
+    assert [topic.error_code for topic in harness.session.responses[0].topics] == [0]
 
 
 def test_many_partitions_are_listed_in_slices(harness: TopicApiHarness) -> None:
@@ -223,9 +223,9 @@ def test_many_partitions_are_listed_in_slices(harness: TopicApiHarness) -> None:
         harness.turns.pop()()
         turns += 1
     assert turns >= 3
-    assert harness.session.answers == []
+    assert harness.session.responses == []
     harness.finish()
-    reported: Any = decode_response(request, harness.session.answers[0])
+    reported: Any = decode_response(request, harness.session.responses[0])
     assert [topic.name for topic in reported.topics] == [
         *"abc",
         *(f"large {number}" for number in range(4)),
@@ -252,7 +252,7 @@ def test_slices_of_one_topic_have_the_bytes_of_the_whole_response(
         head = metadata_head(topic)
         head.partitions = metadata_partitions(image, topic.partitions, range(len(topic.partitions)), {})
         whole.topics.append(head)
-    assert harness.session.answers[0] == encode_response(request, whole)
+    assert harness.session.responses[0] == encode_response(request, whole)
     assert turns >= size // SLICE_PARTITIONS
 
 
@@ -263,7 +263,7 @@ def test_topic_is_listed_as_of_its_first_slice(harness: TopicApiHarness) -> None
     harness.put("large", 4 * SLICE_PARTITIONS, Partition((1, 2), (1, 2), 1))
     harness.put("large", 4 * SLICE_PARTITIONS - 1, Partition((2, 1), (2,), 2, 99))
     harness.finish()
-    reported: Any = decode_response(request, harness.session.answers[0])
+    reported: Any = decode_response(request, harness.session.responses[0])
     assert [p.partition_index for p in reported.topics[-1].partitions] == list(range(4 * SLICE_PARTITIONS))
     assert reported.topics[-1].partitions[-1].leader_epoch == 0
 
@@ -275,7 +275,7 @@ def test_response_waits_for_the_commit_of_every_slice(harness: TopicApiHarness) 
     harness.commits.waiting.pop()(False)
     harness.put("large", 0, Partition((2, 1), (2,), 2, 99))
     harness.finish()
-    reported: Any = decode_response(request, harness.session.answers[0])
+    reported: Any = decode_response(request, harness.session.responses[0])
     assert reported.topics[-1].partitions[0].leader_epoch == 99
 
 
@@ -286,4 +286,4 @@ def test_concurrent_requests_are_served_in_separate_slices(harness: TopicApiHarn
         harness.apis.describe_topic_partitions(harness.session, request_of(message, 0))
     assert len(harness.commits.waiting) == 1, "the other requests wait for later slices"
     harness.finish()
-    assert len(harness.session.answers) == 3
+    assert len(harness.session.responses) == 3

@@ -39,7 +39,7 @@ def description() -> Any:
 
 
 def describe(client: Client) -> Any:
-    (partition,) = client.ask(description(), 2).topics[0].partitions
+    (partition,) = client.request(description(), 2).topics[0].partitions
     return partition
 
 
@@ -72,7 +72,7 @@ def test_quorum_grows_to_its_target(node_id: int) -> None:
     cluster = Cluster(1).start()
     start_observers(cluster, 2, 3)
     client = cluster.client(node_id)
-    assert error_of(client.ask(set_target(1, 2, 3), 0)) == 0
+    assert error_of(client.request(set_target(1, 2, 3), 0)) == 0
     cluster.run_until(lambda: {voters_of(node) for node in cluster.nodes.values()} == {(1, 2, 3)})
     described = describe(client)
     assert [voter.replica_id for voter in described.current_voters] == [1, 2, 3]
@@ -86,12 +86,12 @@ def test_pending_target_is_described_and_can_be_cancelled() -> None:
     cluster.kill(3)
     cluster.run(5000)
     client = cluster.client()
-    assert error_of(client.ask(set_target(1, 2, 3), 0)) == 0
+    assert error_of(client.request(set_target(1, 2, 3), 0)) == 0
     cluster.run_until(lambda: voters_of(cluster.leader()) == (1, 2))
     described = describe(client)
     assert [target.voter_id for target in described.target_voters] == [1, 2, 3]
     assert [observer.replica_id for observer in described.observers] == [3]
-    assert error_of(client.ask(set_target(), 0)) == 0
+    assert error_of(client.request(set_target(), 0)) == 0
     assert describe(client).target_voters is None
     assert voters_of(cluster.leader()) == (1, 2)
 
@@ -99,7 +99,7 @@ def test_pending_target_is_described_and_can_be_cancelled() -> None:
 def test_invalid_target_is_rejected_with_a_message() -> None:
     cluster = Cluster(1).start()
     cluster.leader()
-    (partition,) = cluster.client().ask(set_target(1, 7), 0).topics[0].partitions
+    (partition,) = cluster.client().request(set_target(1, 7), 0).topics[0].partitions
     assert partition.error_code == ErrorCode.INVALID_REQUEST
     assert "[7]" in partition.error_message
 
@@ -109,19 +109,19 @@ def test_voter_is_added_and_removed(node_id: int) -> None:
     cluster = Cluster(1).start()
     start_observers(cluster, 2)
     client = cluster.client(node_id)
-    assert client.ask(add_voter(2), 1).error_code == 0
+    assert client.request(add_voter(2), 1).error_code == 0
     assert voters_of(cluster.leader()) == (1, 2)
-    assert client.ask(add_voter(2), 1).error_code == ErrorCode.DUPLICATE_VOTER
+    assert client.request(add_voter(2), 1).error_code == ErrorCode.DUPLICATE_VOTER
     remove = RemoveRaftVoterRequest(None, *key_of(2))
-    assert client.ask(remove, 0).error_code == 0
+    assert client.request(remove, 0).error_code == 0
     assert voters_of(cluster.leader()) == (1,)
-    assert client.ask(remove, 0).error_code == ErrorCode.VOTER_NOT_FOUND
+    assert client.request(remove, 0).error_code == ErrorCode.VOTER_NOT_FOUND
 
 
 def test_voter_at_a_wrong_address_is_not_added() -> None:
     cluster = Cluster(1).start()
     start_observers(cluster, 2)
-    response = cluster.client().ask(add_voter(2, host="10.0.0.99"), 1)
+    response = cluster.client().request(add_voter(2, host="10.0.0.99"), 1)
     assert response.error_code == ErrorCode.REQUEST_TIMED_OUT
     assert voters_of(cluster.leader()) == (1,)
 
@@ -137,10 +137,10 @@ def test_voter_updates_its_address() -> None:
         update.KRaftVersionFeature(0, 1),
     )
     client = cluster.client(leader.settings.node_id)
-    response = client.ask(moved, 0)
+    response = client.request(moved, 0)
     assert (response.error_code, response.current_leader.leader_id) == (0, leader.settings.node_id)
     moved.current_leader_epoch -= 1
-    assert client.ask(moved, 0).error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert client.request(moved, 0).error_code == ErrorCode.FENCED_LEADER_EPOCH
 
 
 def test_requests_to_a_removed_leader_are_served_by_its_successor() -> None:
@@ -150,9 +150,9 @@ def test_requests_to_a_removed_leader_are_served_by_its_successor() -> None:
     client = cluster.client(leader_id)
     client.send(RemoveRaftVoterRequest(None, *key_of(leader_id)), 0)
     client.send(description(), 2)
-    cluster.run_until(lambda: len(client.answers) == 2)
-    assert client.answers[0].error_code == 0
-    partition = client.answers[1].topics[0].partitions[0]
+    cluster.run_until(lambda: len(client.responses) == 2)
+    assert client.responses[0].error_code == 0
+    partition = client.responses[1].topics[0].partitions[0]
     assert partition.error_code == 0
     assert partition.leader_id != leader_id
     assert partition.leader_id in [voter.replica_id for voter in partition.current_voters]

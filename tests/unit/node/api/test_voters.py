@@ -64,7 +64,7 @@ class VoterApiHarness(ApiHarness):
 
     @property
     def response(self) -> Any:
-        return self.session.answers[-1] if self.session.answers else None
+        return self.session.responses[-1] if self.session.responses else None
 
     @property
     def pending(self) -> VoterChangeRequested:
@@ -284,7 +284,7 @@ class TestAddRaftVoter:
         harness.time.pass_ms(1)
         assert error_of(harness.response) == ErrorCode.REQUEST_TIMED_OUT
         harness.respond_from_engine(ErrorCode.NONE)
-        assert len(harness.session.answers) == 1
+        assert len(harness.session.responses) == 1
 
     def test_timed_out_request_does_not_change_voters(self, harness: VoterApiHarness) -> None:
         harness.send(add_voter(timeout_ms=300))
@@ -421,6 +421,6 @@ def test_response_is_sent_once(harness: VoterApiHarness, make: Callable[..., Any
     harness.respond_from_engine(ErrorCode.NONE)
     harness.respond_from_engine(ErrorCode.NONE)
     harness.time.pass_ms(TIMEOUT_MS)
-    assert len(harness.session.answers) == 1
+    assert len(harness.session.responses) == 1
     message: Message = harness.response
     assert message.NAME.endswith("Response")

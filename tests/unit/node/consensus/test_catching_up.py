@@ -25,7 +25,7 @@ def write(cluster: Cluster, count: int, value: str) -> None:
     client = cluster.client(cluster.leader().settings.node_id)
     for n in range(count):
         changes = [wire.AlterableConfig(f"c{n % 30}", 0, f"{value}{n}")]
-        response: Any = client.ask(
+        response: Any = client.request(
             wire.IncrementalAlterConfigsRequest([wire.AlterConfigsResource(BROKER, "7", changes)]), 1
         )
         assert response.responses[0].error_code == 0

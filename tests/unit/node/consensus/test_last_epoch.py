@@ -46,7 +46,7 @@ def test_requests_at_the_largest_epoch_do_not_stop_a_node(name: str, epoch: int,
     make, version = MESSAGES[name]
     cluster = Cluster(voters).start()
     leader = cluster.leader()
-    cluster.client(leader.settings.node_id).ask(make(epoch), version)
+    cluster.client(leader.settings.node_id).request(make(epoch), version)
     cluster.run(30_000)
     assert not cluster.exits
     assert len(cluster.nodes) == voters

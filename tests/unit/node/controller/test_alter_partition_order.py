@@ -32,12 +32,12 @@ class RejoiningBrokers(ControllerHarness):
         self.begin_with(Partition((1, 3, 2), (1, 2), 1, 1, 5))
 
     def start(self, broker_id: int, start: int = 0) -> None:
-        self.epochs[broker_id] = self.answer(registration(broker_id, start)).broker_epoch
+        self.epochs[broker_id] = self.response_to(registration(broker_id, start)).broker_epoch
         self.heartbeat(broker_id, want_fence=False)
 
     def heartbeat(self, broker_id: int, *, want_fence: bool) -> None:
         epoch = self.epochs[broker_id]
-        response = self.answer(BrokerHeartbeatRequest(broker_id, epoch, self.log_end, want_fence))
+        response = self.response_to(BrokerHeartbeatRequest(broker_id, epoch, self.log_end, want_fence))
         assert (response.error_code, response.is_fenced) == (0, want_fence)
 
     def proposal(self, *isr: int) -> AlterPartitionRequest:
@@ -62,13 +62,13 @@ def test_late_copy_of_a_withdrawn_proposal_is_never_applied(brokers: RejoiningBr
     # The first copy is in flight; the partition leader abandons the connection and reconnects.
     brokers.heartbeat(3, want_fence=True)
     assert brokers.partition().partition_epoch == 5, "3 was not in the ISR"
-    assert error_of(brokers.answer(first, newer)) == ErrorCode.INELIGIBLE_REPLICA
+    assert error_of(brokers.response_to(first, newer)) == ErrorCode.INELIGIBLE_REPLICA
     # The partition leader withdraws it and acknowledges records that 3 lacks. Then 3 is unfenced.
     brokers.heartbeat(3, want_fence=False)
     before = brokers.log_end
-    brokers.ask(first, abandoned)
+    brokers.request(first, abandoned)
     assert abandoned.is_closed
-    assert abandoned.answers == []
+    assert abandoned.responses == []
     assert brokers.log_end == before
     assert brokers.partition().isr == (1, 2)
 
@@ -77,16 +77,16 @@ def test_same_request_is_accepted_on_the_newer_connection(brokers: RejoiningBrok
     """Only the connection makes the difference to the test above."""
     newer = RecordingSession(number=11)
     brokers.heartbeat(3, want_fence=True)
-    brokers.answer(brokers.proposal(1, 2, 3), newer)
+    brokers.response_to(brokers.proposal(1, 2, 3), newer)
     brokers.heartbeat(3, want_fence=False)
-    assert error_of(brokers.answer(brokers.proposal(1, 2, 3), newer)) == 0
+    assert error_of(brokers.response_to(brokers.proposal(1, 2, 3), newer)) == 0
     assert brokers.partition().isr == (1, 2, 3)
 
 
 def test_requests_in_connection_order_are_current(brokers: RejoiningBrokers) -> None:
     """A first copy that arrives first is applied; the second has an old partition epoch."""
-    assert error_of(brokers.answer(brokers.proposal(1, 2, 3), RecordingSession(number=10))) == 0
-    retried = brokers.answer(brokers.proposal(1, 2, 3), RecordingSession(number=11))
+    assert error_of(brokers.response_to(brokers.proposal(1, 2, 3), RecordingSession(number=10))) == 0
+    retried = brokers.response_to(brokers.proposal(1, 2, 3), RecordingSession(number=11))
     assert error_of(retried) == ErrorCode.INVALID_UPDATE_VERSION
 
 
@@ -94,18 +94,18 @@ def test_connection_from_before_the_leadership_must_be_replaced(brokers: Rejoini
     """The partition leader may have been refused by another controller since."""
     old = RecordingSession(number=10)
     brokers.order.begin(12)
-    assert brokers.answer(brokers.proposal(1, 2, 3), old).error_code == ErrorCode.NOT_CONTROLLER
+    assert brokers.response_to(brokers.proposal(1, 2, 3), old).error_code == ErrorCode.NOT_CONTROLLER
     assert old.refusals == 1
     assert brokers.partition().isr == (1, 2)
-    assert error_of(brokers.answer(brokers.proposal(1, 2, 3), RecordingSession(number=12))) == 0
+    assert error_of(brokers.response_to(brokers.proposal(1, 2, 3), RecordingSession(number=12))) == 0
 
 
 def test_previous_incarnation_does_not_block_the_next(brokers: RejoiningBrokers) -> None:
     """Connection numbers of another process are not compared."""
-    brokers.answer(brokers.proposal(1, 2), RecordingSession(number=20))
+    brokers.response_to(brokers.proposal(1, 2), RecordingSession(number=20))
     brokers.now_ms = 9000.0
     brokers.start(1, start=1)
-    response = brokers.answer(brokers.proposal(1, 2), RecordingSession(number=15))
+    response = brokers.response_to(brokers.proposal(1, 2), RecordingSession(number=15))
     assert error_of(response) not in (ErrorCode.NOT_CONTROLLER, ErrorCode.STALE_BROKER_EPOCH)
 
 
@@ -113,9 +113,9 @@ def test_unregistered_incarnation_does_not_supersede_a_connection(brokers: Rejoi
     """A request with another broker epoch does not supersede the broker's connections."""
     stranger = brokers.proposal(1, 2, 3)
     stranger.broker_epoch += 1
-    response = brokers.answer(stranger, RecordingSession(number=99))
+    response = brokers.response_to(stranger, RecordingSession(number=99))
     assert response.error_code == ErrorCode.STALE_BROKER_EPOCH
-    assert error_of(brokers.answer(brokers.proposal(1, 2, 3), RecordingSession(number=10))) == 0
+    assert error_of(brokers.response_to(brokers.proposal(1, 2, 3), RecordingSession(number=10))) == 0
 
 
 def test_brokers_are_ordered_independently() -> None:

@@ -29,8 +29,8 @@ def make_cluster(interval_ms: float = INTERVAL_MS) -> Cluster:
     client = cluster.client(leader.settings.node_id)
     for broker_id in (101, 102):
         message = registration(broker_id, cluster_id=leader.cluster_id)
-        epoch = client.ask(message, 4).broker_epoch
-        client.ask(BrokerHeartbeatRequest(broker_id, epoch, leader.log.end_offset), 1)
+        epoch = client.request(message, 4).broker_epoch
+        client.request(BrokerHeartbeatRequest(broker_id, epoch, leader.log.end_offset), 1)
     return cluster
 
 

@@ -35,7 +35,7 @@ class Broker:
         self.id = broker_id
         self.connect()
         fields = {"cluster_id": cluster.leader().cluster_id}
-        response = self.client.ask(registration(broker_id, start, **fields), 4)
+        response = self.client.request(registration(broker_id, start, **fields), 4)
         assert response.error_code == 0
         self.epoch = response.broker_epoch
 
@@ -46,7 +46,7 @@ class Broker:
 
     def heartbeat(self, **fields: Any) -> Any:
         offset = self.cluster.leader().log.end_offset
-        return self.client.ask(BrokerHeartbeatRequest(self.id, self.epoch, offset, **fields), 1)
+        return self.client.request(BrokerHeartbeatRequest(self.id, self.epoch, offset, **fields), 1)
 
 
 @pytest.fixture
@@ -191,15 +191,15 @@ def test_broker_can_be_unregistered_through_any_node(cluster: Cluster) -> None:
     Broker(cluster, 101)
     follower = cluster.follower()
     client = cluster.client(follower.settings.node_id)
-    assert client.ask(UnregisterBrokerRequest(101), 0).error_code == 0
-    assert client.ask(UnregisterBrokerRequest(101), 0).error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+    assert client.request(UnregisterBrokerRequest(101), 0).error_code == 0
+    assert client.request(UnregisterBrokerRequest(101), 0).error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
     cluster.run(100)
     assert all(101 not in node.state_machine.image.brokers for node in cluster.nodes.values())
 
 
 def test_follower_rejects_broker_requests_at_once(cluster: Cluster) -> None:
     client = cluster.client(cluster.follower().settings.node_id)
-    response = client.ask(BrokerHeartbeatRequest(101, 1, 1), 1, limit_ms=50)
+    response = client.request(BrokerHeartbeatRequest(101, 1, 1), 1, limit_ms=50)
     assert response.error_code == ErrorCode.NOT_CONTROLLER
 
 
@@ -210,9 +210,9 @@ def test_alter_partition_on_a_connection_from_before_the_leadership_is_rejected(
     leader = cluster.leader()
     broker.connect()
     request = AlterPartitionRequest(101, broker.epoch, [])
-    response = early[leader.settings.node_id].ask(request, 3)
+    response = early[leader.settings.node_id].request(request, 3)
     assert response.error_code == ErrorCode.NOT_CONTROLLER
-    assert broker.client.ask(request, 3).error_code == 0
+    assert broker.client.request(request, 3).error_code == 0
 
 
 def test_abandoned_connection_is_closed_on_its_next_alter_partition(cluster: Cluster) -> None:
@@ -220,11 +220,11 @@ def test_abandoned_connection_is_closed_on_its_next_alter_partition(cluster: Clu
     given_up = broker.client
     broker.connect()
     request = AlterPartitionRequest(101, broker.epoch, [])
-    assert given_up.ask(request, 3).error_code == 0
-    assert broker.client.ask(request, 3).error_code == 0
+    assert given_up.request(request, 3).error_code == 0
+    assert broker.client.request(request, 3).error_code == 0
     with pytest.raises(Closed):
-        given_up.ask(request, 3)
-    assert broker.client.ask(request, 3).error_code == 0
+        given_up.request(request, 3)
+    assert broker.client.request(request, 3).error_code == 0
 
 
 def test_sessions_are_extended_by_a_stall_of_the_leader(cluster: Cluster) -> None:

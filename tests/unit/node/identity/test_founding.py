@@ -148,7 +148,7 @@ def test_alter_quorum_gives_the_vote_of_a_replaced_disk_to_the_new_one() -> None
     cluster.run(4000)
     leader = cluster.leader()
     client = cluster.client(leader.settings.node_id)
-    client.ask(alter_quorum(1, 2, 3), 0)
+    client.request(alter_quorum(1, 2, 3), 0)
     cluster.run_until(lambda: leader.engine.voters.target is None)
     voter = leader.engine.voters.current.by_id(3)
     assert voter is not None

@@ -74,7 +74,7 @@ def test_restarted_node_registers_its_new_incarnation(cluster: Cluster) -> None:
 
 def test_node_registers_again_after_a_late_request_of_a_previous_incarnation(cluster: Cluster) -> None:
     client = cluster.client(cluster.leader().settings.node_id)
-    assert client.ask(ControllerRegistrationRequest(2, DEAD), 0).error_code == 0
+    assert client.request(ControllerRegistrationRequest(2, DEAD), 0).error_code == 0
     assert known(cluster.leader())[2] == DEAD
     cluster.run_until(lambda: all_are_registered(cluster))
 
@@ -84,7 +84,7 @@ def test_two_processes_with_the_same_id_replace_each_other_slowly(cluster: Clust
     client = cluster.client(cluster.leader().settings.node_id)
     before = len(registrations_in(cluster.leader()))
     for _ in range(60):
-        client.ask(ControllerRegistrationRequest(2, DEAD), 0)
+        client.request(ControllerRegistrationRequest(2, DEAD), 0)
         cluster.run(1000)
     own = [r for r in registrations_in(cluster.leader())[before:] if r == (2, incarnation(cluster.nodes[2]))]
     assert 3 <= len(own) <= 12
@@ -94,14 +94,14 @@ def test_unregistered_running_controller_registers_again(cluster: Cluster) -> No
     """Including the leader; any node forwards the request."""
     client = cluster.client(cluster.follower().settings.node_id)
     for node_id in (1, 2, 3):
-        assert client.ask(UnregisterControllerRequest(node_id), 0).error_code == 0
+        assert client.request(UnregisterControllerRequest(node_id), 0).error_code == 0
     assert known(cluster.leader()).keys() < {1, 2, 3}
     cluster.run_until(lambda: all_are_registered(cluster))
 
 
 def test_single_leader_registers_itself_locally(cluster: Cluster) -> None:
     client = cluster.client(cluster.follower().settings.node_id)
-    response = client.ask(ControllerRegistrationRequest(9, DEAD), 0)
+    response = client.request(ControllerRegistrationRequest(9, DEAD), 0)
     assert response.error_code == ErrorCode.NOT_CONTROLLER
 
 

@@ -107,7 +107,7 @@ class ClientHarness(NodeParts):
         self.time.pass_ms(10)
 
     def respond(self, message: Any) -> None:
-        self.peer.answer(message)
+        self.peer.respond(message)
         self.time.pass_ms(10)
 
     def _step(self, event: Event) -> None:
@@ -132,7 +132,7 @@ def test_snapshot_request_and_its_response(harness: ClientHarness) -> None:
     request = SnapshotRequest(ReplicaKey(1), 5, snapshot, 17, 1000)
     harness.send(vote())
     harness.send(request)
-    ours, received = harness.peer.asked
+    ours, received = harness.peer.pending
     assert ours.connection is not received.connection
     message: Any = received.message
     assert (received.api_key, received.api_version, message.cluster_id) == (
@@ -141,7 +141,7 @@ def test_snapshot_request_and_its_response(harness: ClientHarness) -> None:
         CLUSTER_ID,
     )
     response = SnapshotResponse(ErrorCode.NONE, 2, 5, snapshot, 17)
-    harness.peer.answer(
+    harness.peer.respond(
         snapshot_messages.snapshot_response_to_wire(response, ErrorCode.NONE, 1000, b"bytes", None, 1), 1
     )
     harness.time.pass_ms(10)
@@ -155,7 +155,7 @@ def test_snapshot_request_and_its_response(harness: ClientHarness) -> None:
 def test_vote_request_and_its_response(harness: ClientHarness, pre_vote: bool) -> None:
     request = vote(pre_vote)
     harness.send(request)
-    (received,) = harness.peer.asked
+    (received,) = harness.peer.pending
     message: Any = received.message
     assert (received.api_key, received.api_version, message.cluster_id) == (ApiKey.VOTE, 2, CLUSTER_ID)
     response = VoteResponse(ErrorCode.NONE, 2, 5, True)
@@ -170,7 +170,7 @@ def test_hole_11_pre_vote_to_a_peer_without_pre_votes_fails_as_unsupported() -> 
     request = vote(pre_vote=True)
     harness.send(request)
     assert harness.events == [PeerRequestFailed(2, request, unsupported=True)]
-    assert harness.peer.asked == []
+    assert harness.peer.pending == []
 
 
 @pytest.mark.parametrize("kind", [BeginEpochRequest, EndEpochRequest])
@@ -179,7 +179,7 @@ def test_begin_quorum_epoch_carries_the_own_endpoint(harness: ClientHarness, kin
         BeginEpochRequest(1, 5, ReplicaKey(2)) if kind is BeginEpochRequest else EndEpochRequest(1, 5, 1, ())
     )
     harness.send(request)
-    message: Any = harness.peer.asked[0].message
+    message: Any = harness.peer.pending[0].message
     assert [(e.name, e.host, e.port) for e in message.leader_endpoints] == [tuple(OWN)]
     assert kind is EndEpochRequest or message.boot_timestamp == 77
     module: Any = begin_quorum_epoch_response if kind is BeginEpochRequest else end_quorum_epoch_response
@@ -305,7 +305,7 @@ def test_leader_without_the_private_fetch_gets_stock_fetch() -> None:
         harness.requests.prepare(send)
         harness.requests.send(send)
         harness.time.pass_ms(10)
-        (received,) = harness.peer.asked
+        (received,) = harness.peer.pending
         assert (received.api_key, received.api_version) == (ApiKey.FETCH, 18)
         batch = encode_batch(request.offset, 5, 1000, [b"a", b"b", b"c"])
         response = FetchResponse(ErrorCode.NONE, 2, 5, 3)
@@ -340,7 +340,7 @@ def test_leader_that_cannot_be_followed_is_logged_once(caplog: pytest.LogCapture
 def test_node_without_private_apis_sends_no_private_request() -> None:
     harness = ClientHarness(private_apis=False)
     harness.send(fetch())
-    assert harness.peer.asked[0].api_key == ApiKey.FETCH
+    assert harness.peer.pending[0].api_key == ApiKey.FETCH
 
 
 def test_close_ends_all_connections(harness: ClientHarness) -> None:
@@ -374,5 +374,5 @@ def discovery(harness: ClientHarness) -> Call:
 
 def test_fetch_names_the_metadata_log(harness: ClientHarness) -> None:
     harness.send(vote())
-    message: Any = harness.peer.asked[0].message
+    message: Any = harness.peer.pending[0].message
     assert [topic.topic_name for topic in message.topics] == [METADATA_TOPIC]

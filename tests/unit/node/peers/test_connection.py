@@ -56,8 +56,8 @@ def test_versions_are_negotiated_before_the_first_call(harness: ConnectionHarnes
     harness.call("a")
     harness.time.pass_ms(10)
     assert harness.versions == [5]
-    assert [request.client_id for request in peer.asked] == ["quorumd-test"]
-    peer.answer(MetadataResponse())
+    assert [request.client_id for request in peer.pending] == ["quorumd-test"]
+    peer.respond(MetadataResponse())
     harness.time.pass_ms(10)
     assert [name for name, _ in harness.responses] == ["a"]
 
@@ -71,7 +71,7 @@ def test_calls_share_a_connection_and_get_responses_in_order(harness: Connection
     harness.time.pass_ms(10)
     assert len(peer.links) == 1
     for controller_id in range(4):
-        peer.answer(MetadataResponse(controller_id=controller_id))
+        peer.respond(MetadataResponse(controller_id=controller_id))
     harness.time.pass_ms(10)
     assert [(name, response.controller_id) for name, response in harness.responses] == [
         ("a", 0),
@@ -121,11 +121,11 @@ def test_one_overdue_call_fails_all_calls_of_its_connection(harness: ConnectionH
     harness.call("b", after_ms=10 * TIMEOUT_MS)
     harness.time.pass_ms(TIMEOUT_MS)
     assert [(name, failure.unsent) for name, failure in harness.failures] == [("a", False), ("b", False)]
-    peer.asked.clear()
+    peer.pending.clear()
     harness.call("c")
     harness.time.pass_ms(10)
     assert len(peer.links) == 2
-    peer.answer(MetadataResponse())
+    peer.respond(MetadataResponse())
     harness.time.pass_ms(10)
     assert [name for name, _ in harness.responses] == ["c"]
 
@@ -136,7 +136,7 @@ def test_late_responses_of_an_abandoned_connection_are_ignored(harness: Connecti
     harness.time.pass_ms(10)
     harness.network.block("me", "peer")
     harness.time.pass_ms(TIMEOUT_MS)
-    peer.answer(MetadataResponse())
+    peer.respond(MetadataResponse())
     harness.network.heal()
     harness.time.pass_ms(1000)
     assert harness.on_ended() == ["a"]
@@ -166,7 +166,7 @@ def test_lost_connection_fails_calls_in_flight_and_the_next_call_reconnects(
     assert harness.connection.is_idle
     harness.call("b")
     harness.time.pass_ms(10)
-    peer.answer(MetadataResponse(), number=1)
+    peer.respond(MetadataResponse(), number=1)
     harness.time.pass_ms(10)
     assert [name for name, _ in harness.responses] == ["b"]
 
@@ -191,7 +191,7 @@ def test_call_made_in_a_failure_callback_gets_a_new_connection(harness: Connecti
     harness.time.pass_ms(10)
     peer.links[0].close()
     harness.time.pass_ms(10)
-    peer.answer(MetadataResponse(), number=1)
+    peer.respond(MetadataResponse(), number=1)
     harness.time.pass_ms(10)
     assert [name for name, _ in harness.responses] == ["again"]
 
@@ -211,7 +211,7 @@ def test_unsupported_call_fails_later_and_keeps_the_connection(
     harness.time.end_turn()
     ((_, failure),) = harness.failures
     assert (failure.unsupported, failure.unsent) == (True, True)
-    peer.answer(DescribeClusterResponse())
+    peer.respond(DescribeClusterResponse())
     harness.time.pass_ms(10)
     assert [name for name, _ in harness.responses] == ["first"]
 
@@ -233,10 +233,10 @@ def test_malformed_response_closes_only_its_connection(harness: ConnectionHarnes
     harness.time.pass_ms(10)
     assert [name for name, _ in harness.failures] == ["a"]
     assert peer.links[0].is_closed
-    peer.asked.clear()
+    peer.pending.clear()
     harness.call("b")
     harness.time.pass_ms(10)
-    peer.answer(MetadataResponse())
+    peer.respond(MetadataResponse())
     harness.time.pass_ms(10)
     assert [name for name, _ in harness.responses] == ["b"]
 

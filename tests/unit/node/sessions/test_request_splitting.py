@@ -162,24 +162,24 @@ def take_turns(cluster: ControllerHarness) -> int:
 def test_large_request_changes_few_partitions_per_turn_and_gets_one_response(
     cluster: ControllerHarness,
 ) -> None:
-    session = cluster.ask(shrink(), version=2)
+    session = cluster.request(shrink(), version=2)
     assert session.held, "later requests wait"
     assert len(cluster.batches[0]) == MAX_PARTITIONS_PER_PART
     take_turns(cluster)
     assert [len(batch) for batch in cluster.batches] == [MAX_PARTITIONS_PER_PART] * 3 + [1]
-    assert session.answers == []
+    assert session.responses == []
     cluster.commit()
     take_turns(cluster)
-    (response,) = session.answers
+    (response,) = session.responses
     (topic,) = response.topics
     assert [each.partition_index for each in topic.partitions] == list(range(COUNT))
     assert {(each.error_code, each.partition_epoch) for each in topic.partitions} == {(0, 1)}
 
 
 def test_other_requests_are_planned_between_two_parts(cluster: ControllerHarness) -> None:
-    session = cluster.ask(shrink(), version=2)
+    session = cluster.request(shrink(), version=2)
     last = wire.ReassignablePartition(COUNT - 1, [BROKER])
-    cluster.ask(wire.AlterPartitionReassignmentsRequest(topics=[wire.ReassignableTopic("topic", [last])]))
+    cluster.request(wire.AlterPartitionReassignmentsRequest(topics=[wire.ReassignableTopic("topic", [last])]))
     take_turns(cluster)
     assert [len(batch) for batch in cluster.batches] == [
         MAX_PARTITIONS_PER_PART,
@@ -190,16 +190,16 @@ def test_other_requests_are_planned_between_two_parts(cluster: ControllerHarness
     cluster.commit()
     cluster.confirm()
     take_turns(cluster)
-    (topic,) = session.answers[0].topics
+    (topic,) = session.responses[0].topics
     assert topic.partitions[-1].error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert {each.error_code for each in topic.partitions[:-1]} == {0}
 
 
 def test_request_that_loses_its_leader_between_parts_is_rejected_once(cluster: ControllerHarness) -> None:
-    session = cluster.ask(shrink(), version=2)
+    session = cluster.request(shrink(), version=2)
     cluster.lose_leadership()
     take_turns(cluster)
-    (response,) = session.answers
+    (response,) = session.responses
     assert response.error_code == ErrorCode.NOT_CONTROLLER
     assert len(cluster.batches) == 1
 
@@ -209,8 +209,8 @@ def test_large_request_is_forwarded_to_the_leader_unsplit(
 ) -> None:
     cluster.is_leader = False
     message = reassignment(("topic", COUNT))
-    session = cluster.ask(message, RecordingSession())
+    session = cluster.request(message, RecordingSession())
     take_turns(cluster)
     (forwarded,) = cluster.forwarded
     assert forwarded.message is message
-    assert session.answers == []
+    assert session.responses == []

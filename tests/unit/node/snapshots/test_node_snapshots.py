@@ -38,7 +38,7 @@ def write(cluster: Cluster, count: int, first: int = 0) -> None:
     client = cluster.client(cluster.leader().settings.node_id)
     for number in range(first, first + count):
         change = wire.AlterableConfig(f"c{number}", 0, "x" * 100)
-        response = client.ask(
+        response = client.request(
             wire.IncrementalAlterConfigsRequest([wire.AlterConfigsResource(4, "7", [change])]), 1
         )
         assert response.responses[0].error_code == 0
@@ -104,12 +104,12 @@ def test_node_serves_requests_while_it_loads_its_snapshot_and_campaigns_afterwar
     cluster.record_ms = 5.0
     node = cluster.start_node(1)
     client = cluster.client(1)
-    assert client.ask(ApiVersionsRequest(), 0).error_code == 0
+    assert client.request(ApiVersionsRequest(), 0).error_code == 0
     assert node.state_machine.loading is not None
     assert not node.engine.is_leader
     (_, lacking) = readiness(node.watch.node_status()).lacks
     assert lacking.startswith("a snapshot is being loaded, ")
-    assert client.ask(MetadataRequest(None), 12).cluster_id == node.cluster_id
+    assert client.request(MetadataRequest(None), 12).cluster_id == node.cluster_id
     assert node.state_machine.is_readable, "metadata responses wait until the image is loaded"
     cluster.leader()
     assert configs_of(node) == 150
