@@ -30,6 +30,11 @@ STOCK ?=
 # Within so many seeds the simulator must catch each planted bug.
 MUTANT_SEEDS ?= 2000
 
+# More for the mutation run: --package raft is a part of it, --again judges survivors once more.
+MUTATION ?= --sample 1000 --seed 1
+# Seeds whose branches `make reached` counts.
+REACHED_SEEDS ?= 192
+
 # Inputs of the fuzzer, a few minutes of them; the same seed gives the same inputs.
 FUZZ_INPUTS ?= 1000000
 FUZZ_SEED ?= 1
@@ -43,7 +48,7 @@ WHY_INTERPRETED := $(PYTHON_BIN)/python -c 'from scripts.build_backend import *;
 # More for the benchmark: --interpreted measures the sources, --seconds 3 --rounds 1 is a quick look.
 BENCH ?=
 
-.PHONY: audit-histories bench chaos chaos-reassign check clean compile fuzz help messages mutants quick run setup soak standalone stock-tools stream-kills test test-compiled
+.PHONY: audit-histories bench chaos chaos-reassign check clean compile fuzz help messages mutants mutation quick reached run setup soak standalone stock-tools stream-kills test test-compiled
 
 help:
 	@echo "make run       set up, start a three-node cluster on this machine, show it at work; Ctrl-C stops it"
@@ -63,6 +68,8 @@ help:
 	@echo "make stock-tools  Kafka's own tools and brokers (from Maven) on quorumd's plans, logs and nodes; the speed of its log dump"
 	@echo "make stream-kills  kill -9 streams into Parquet KILLS times (100), count that every record is there once"
 	@echo "make mutants   plant bugs into the code, each must be caught by the simulator; table in tests/README.md"
+	@echo "make mutation  change code by machine, 1000 places; each change must fail a test or a simulated seed"
+	@echo "make reached   measure the branches that 192 simulated seeds reach, and list what they do not"
 	@echo "make clean     remove what was built (not .venv)"
 
 setup: $(READY)
@@ -152,6 +159,12 @@ stream-kills: $(READY)
 
 mutants: $(READY)
 	$(PYTHON_BIN)/python -m tests.mutants --seeds $(MUTANT_SEEDS)
+
+mutation: $(READY)
+	$(PYTHON_BIN)/python -m tests.mutation $(MUTATION)
+
+reached: $(READY)
+	$(PYTHON_BIN)/python -m tests.simulation.reached_branches --seeds $(REACHED_SEEDS)
 
 clean:
 	rm -rf build run .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -69,7 +69,7 @@ TOP_LEVEL = {
 }
 TEST_FOLDERS = {
     *("unit", "property", "scenarios", "paper", "simulation", "fuzz"),
-    *("interop", "shell", "chaos", "mutants", "pipeline", "support", "conftest.py", "README.md"),
+    *("interop", "shell", "chaos", "mutants", "mutation", "pipeline", "support", "conftest.py", "README.md"),
 }
 NOT_OURS = re.compile(r"^(\.git|\.venv|build|run|dist|__pycache__|\..*_cache|\.hypothesis|.*\.egg-info)$")
 

@@ -1,0 +1,41 @@
+"""The simulated seeds that reach a line, from the last `python -m tests.simulation.reached_branches`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.mutation.covered_lines import ROOT, digest, name_of
+
+FILE = ROOT / "build" / "reached" / "seeds.json"
+
+
+@dataclass(frozen=True, slots=True)
+class ReachedSeeds:
+    """CPU seconds by seed, and the seeds that reach each line by path below the root."""
+
+    count: int
+    seconds: Mapping[int, float] = field(default_factory=dict)
+    lines: Mapping[str, Mapping[str, list[int]]] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, count: int, path: Path = FILE) -> ReachedSeeds:
+        """At most `count` seeds per mutation. Raises FileNotFoundError if nothing was measured."""
+        document = json.loads(path.read_text())
+        seconds = {int(seed): value for seed, value in document["seconds"].items()}
+        return cls(count, seconds, document["lines"], document["digests"])
+
+    def cheapest(self, path: Path, lines: tuple[int, int], root: Path = ROOT) -> list[tuple[int, float]]:
+        """The seeds with their seconds; any seeds if the file has changed since it was measured."""
+        name = name_of(root, path)
+        first, last = lines
+        if self.digests.get(name) != digest(path):
+            seeds = set(self.seconds)
+        else:
+            by_line = self.lines.get(name, {})
+            seeds = {seed for line in range(first, last + 1) for seed in by_line.get(str(line), ())}
+        ordered = sorted((self.seconds[seed], seed) for seed in seeds)
+        return [(seed, seconds) for seconds, seed in ordered[: self.count]]
