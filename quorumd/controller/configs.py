@@ -186,7 +186,7 @@ def _plan_operation(
     """Plan the record of one operation, None if nothing changes. Raises RequestError."""
     if _is_too_long(name):
         raise invalid_config(f"A config name must have at most {MAX_TEXT_BYTES} bytes.")
-    if operation == ConfigOperation.DELETE or (operation == ConfigOperation.SET and value is None):
+    if _is_deletion(operation, value):
         return ConfigRecord(*resource, name, None)
     if value is None:
         raise invalid_config(f"Null cannot be appended to {quoted(name)} or subtracted from it.")
@@ -264,8 +264,8 @@ def _check_one_broker(operations: Sequence[tuple[str, int, str | None]]) -> Requ
 def _check_all_brokers(operations: Sequence[tuple[str, int, str | None]]) -> RequestError | None:
     """Return the error if the cluster-wide value is deleted: each broker would fall back to its properties file."""
     if all(
-        name != MIN_INSYNC_REPLICAS or operation != ConfigOperation.DELETE
-        for name, operation, _ in operations
+        name != MIN_INSYNC_REPLICAS or not _is_deletion(operation, value)
+        for name, operation, value in operations
     ):
         return None
     return RequestError(
@@ -273,6 +273,11 @@ def _check_all_brokers(operations: Sequence[tuple[str, int, str | None]]) -> Req
         f"The cluster-wide {MIN_INSYNC_REPLICAS} cannot be removed while {ELR_VERSION} is enabled, since brokers and "
         "controllers must agree on it; set it to 1, the built-in default.",
     )
+
+
+def _is_deletion(operation: int, value: str | None) -> bool:
+    """Whether an operation deletes the config: in Kafka, SET with null does, too."""
+    return operation == ConfigOperation.DELETE or (operation == ConfigOperation.SET and value is None)
 
 
 def _apply_list_operation(current: str, operation: int, value: str) -> str:

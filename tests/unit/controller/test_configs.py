@@ -166,6 +166,8 @@ def test_with_elr_the_cluster_min_isr_cannot_be_deleted(image: ClusterImage, elr
     image.set_config(ALL_BROKERS, "min.insync.replicas", "2", [])
     for planned in (
         plan_incremental(image, ALL_BROKERS, [("min.insync.replicas", DELETE, None)]),
+        plan_incremental(image, ALL_BROKERS, [("min.insync.replicas", SET, None)]),
+        plan_replacement(image, ALL_BROKERS, [("min.insync.replicas", None)]),
         plan_replacement(image, ALL_BROKERS, [("log.cleaner.threads", "3")]),
     ):
         assert isinstance(planned, RequestError) is bool(elr)
