@@ -91,6 +91,7 @@ class Simulation:
             streams.stream("feature operator"),
             self._options.features.changes_ms,
             self._inspector.features,
+            self._options.features.changed,
         )
         self._history = History(self._inspector.acknowledged, self._inspector.read)
         # Separate streams: fewer machines or less time change neither the times nor the kinds of faults.

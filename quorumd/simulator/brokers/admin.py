@@ -103,6 +103,7 @@ class Administrator:
             self._next()
             return
         request, version = wanted
+        self._observation.admin_request_sent(request)
         on_response = partial(self._on_response, request)
         self._timer = self._heap.call_later(TIMEOUT_MS, partial(on_response, None), b"timeout", self._process)
         self._link = RequestConnection("administrator", request, version, on_response)

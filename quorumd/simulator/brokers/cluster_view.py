@@ -10,6 +10,7 @@ from quorumd.controller.broker import Broker
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.partition import NO_LEADER, Partition, PartitionId
 from quorumd.ids import KafkaUuid
+from quorumd.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from quorumd.simulator.brokers.data_log import DataLog
 from quorumd.simulator.brokers.partition_history import PartitionHistory
 from quorumd.simulator.brokers.replica import Replica
@@ -75,6 +76,8 @@ class ClusterView:
     unclean: dict[int, None] = field(default_factory=dict)
     requested_targets: dict[PartitionId, dict[tuple[int, ...], None]] = field(default_factory=dict)
     """The targets that administrators requested, by partition."""
+    unclean_requests: list[ElectLeadersRequest] = field(default_factory=list)
+    """Requests for unclean elections that may still be carried out."""
     incarnations: dict[KafkaUuid, int] = field(default_factory=dict)
     """The number of each incarnation of a broker."""
     leads_since: dict[int, float] = field(default_factory=dict)
@@ -124,6 +127,14 @@ class ClusterView:
         topic = self.image.topics.get(where.topic_id)
         return self.image.min_isr(topic.name) if topic is not None else 1
 
+    def allows_unclean_election(self, where: PartitionId) -> bool:
+        """Whether the topic allows unclean election, or a pending request is for one of this partition."""
+        topic = self.image.topics.get(where.topic_id)
+        return topic is not None and (
+            self.image.unclean_election(topic.name)
+            or any(_names(request, topic.name, where.number) for request in self.unclean_requests)
+        )
+
     def is_draining(self, broker: Broker) -> bool:
         """Whether a broker in controlled shutdown may still be in ISRs and lead."""
         return self.drains_in_batches and broker.in_controlled_shutdown and not broker.is_fenced
@@ -150,3 +161,9 @@ class ClusterView:
                 and replica.leader_epoch == row.leader_epoch
             ):
                 yield seen, replica
+
+
+def _names(request: ElectLeadersRequest, topic: str, number: int) -> bool:
+    """Whether the request is for all partitions or names this one."""
+    named = request.topic_partitions
+    return named is None or any(each.topic == topic and number in each.partitions for each in named)

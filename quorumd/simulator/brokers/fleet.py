@@ -17,7 +17,9 @@ from quorumd.simulator.brokers.checkers.liveness import missing
 from quorumd.simulator.brokers.cluster_view import BrokerView
 from quorumd.simulator.brokers.metadata_reader import MetadataReader
 from quorumd.simulator.brokers.observation import Observation
-from quorumd.simulator.brokers.options import BrokerOptions
+from quorumd.simulator.brokers.operators import SOURCES
+from quorumd.simulator.brokers.operators.operator import Operator
+from quorumd.simulator.brokers.options import OPERATOR_NAMES, BrokerOptions
 from quorumd.simulator.brokers.traffic import Traffic
 from quorumd.simulator.cluster import Cluster
 from quorumd.simulator.environment.entropy import SimulatedEntropy
@@ -87,6 +89,16 @@ class BrokerFleet:
             cluster.heap, cluster.network, cluster.streams.stream("metadata reader"), self.observation,
             cluster.addresses(), not cluster.options.faults,
         )  # fmt: skip
+        self._operators = [self._operator(name) for name in OPERATOR_NAMES if name in options.operators]
+
+    def _operator(self, name: str) -> Operator:
+        cluster, number = self.cluster, OPERATOR_NAMES.index(name)
+        random = cluster.streams.stream("operator", number)
+        source = SOURCES[name](random, lambda: self.observation.view.image, list(self.machines))
+        return Operator(
+            name, source, self.options.operators[name], cluster.heap,
+            partial(cluster.network.host, f"10.0.6.{number + 1}"), random, self.observation, cluster.addresses(),
+        )  # fmt: skip
 
     def start(self) -> None:
         for broker_id in self.machines:
@@ -94,6 +106,8 @@ class BrokerFleet:
         self.traffic.start()
         self.administrator.start()
         self.metadata_reader.start()
+        for operator in self._operators:
+            operator.start()
         self._cordon_later()
 
     def _cordon_later(self) -> None:
@@ -240,6 +254,8 @@ class BrokerFleet:
     def end_faults(self) -> None:
         """End faults, start all brokers, and stop administrators."""
         self.administrator.running = self.metadata_reader.running = False
+        for operator in self._operators:
+            operator.running = False
         self._is_calm = True
         self.observation.on_proposal = lambda broker, proposal: None
         for machine in self.machines.values():
@@ -291,4 +307,5 @@ class BrokerFleet:
             **written,
             **dict(sorted(self.counters.items())),
             **dict(sorted(self.administrator.counters.items())),
+            **{name: count for each in self._operators for name, count in sorted(each.counters.items())},
         }

@@ -13,6 +13,7 @@ from quorumd.protocol.messages import broker_heartbeat_request, broker_heartbeat
 from quorumd.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from quorumd.protocol.messages.clear_elr_record import ClearElrRecord
 from quorumd.protocol.messages.config_record import ConfigRecord
+from quorumd.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from quorumd.protocol.messages.metadata_response import MetadataResponse
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 from quorumd.protocol.messages.partition_record import PartitionRecord
@@ -31,6 +32,9 @@ from quorumd.simulator.brokers.metadata import MetadataBatch
 from quorumd.simulator.brokers.partition_history import UNBOUNDED, PartitionHistory
 from quorumd.simulator.brokers.replica import Outcome, Proposal, Replica
 from quorumd.simulator.inspection.log_mirror import Batch
+
+UNCLEAN = 1
+"""The type of an unclean election."""
 
 RecordEntry = Callable[[int, str, str], None]
 """(broker id, kind of entry, text) of a timeline entry."""
@@ -155,6 +159,8 @@ class Observation:
         image.apply(record, [])
         if image.elr_enabled and not had_elr:
             self.view.elr_enabled()
+        if isinstance(record, ConfigRecord):
+            self._check("config_changed", record)
         if isinstance(record, BrokerRegistrationChangeRecord) and record.fenced > 0:
             self._check("fenced", self.view.brokers[record.broker_id], leader_epoch)
         return []
@@ -183,7 +189,13 @@ class Observation:
             history = view.history(where)
             history.least_min_isr = min(history.least_min_isr, view.min_isr(where), len(row.target))
             history.count_lossy()
+            self._check_last_members(history, row)
             self._clear_lossy(history, row)
+
+    def _check_last_members(self, history: PartitionHistory, row: Partition) -> None:
+        """Without ELR, the last ISR member stays eligible even if it lost records."""
+        if not self.view.image.elr_enabled and row.isr and history.lossy.keys() >= set(row.isr):
+            history.break_guarantee(f"without ELR, the last ISR members {row.isr} lost records")
 
     def _clear_lossy(self, history: PartitionHistory, row: Partition) -> None:
         """Clear brokers that lost records once they are in the ISR again, or enough others are."""
@@ -202,6 +214,7 @@ class Observation:
             history = self.view.history(where)
             history.lossy[broker_id] = incarnation
             history.count_lossy()
+            self._check_last_members(history, row)
         self._changed[where] = None
 
     def check_lost_records(self) -> None:
@@ -247,7 +260,15 @@ class Observation:
         """Record that an administrator requested these replicas."""
         self.view.requested_targets.setdefault(where, {})[target] = None
 
+    def admin_request_sent(self, request: Message) -> None:
+        """Record that an administrator or operator sends a request."""
+        if isinstance(request, ElectLeadersRequest) and request.election_type == UNCLEAN:
+            self.view.unclean_requests.append(request)
+        self._check("admin_request_sent", request)
+
     def admin_request_completed(self, request: Message, response: Message) -> None:
+        """Check the response to an administrator, operator or broker."""
+        self.view.unclean_requests = [other for other in self.view.unclean_requests if other is not request]
         self._check("admin_request_completed", request, response)
 
     def metadata_received(self, response: MetadataResponse) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+OPERATOR_NAMES = ("topics", "configs", "elections")
+"""Operators beside the administrator (`operators`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +49,5 @@ class BrokerOptions:
     """Whether administrators only create, grow and delete topics."""
     unclean_topics: float = 0.0
     """Share of topics with unclean leader election."""
+    operators: Mapping[str, float] = field(default_factory=dict)
+    """Mean time between two requests of each operator, by name."""

@@ -230,6 +230,7 @@ def may_lose(brokers: BrokerFleet, broker_id: int) -> bool:
         row = view.row(where)
         if row is not None and broker_id in row.replicas and history.holds and history.least_min_isr > 1:
             lossy = {*history.lossy, broker_id}
-            if len(lossy) >= history.least_min_isr:
+            # Without ELR, the last members of an ISR stay eligible.
+            if len(lossy) >= history.least_min_isr or (not view.image.elr_enabled and lossy >= set(row.isr)):
                 return False
     return True

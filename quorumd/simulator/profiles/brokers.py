@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from quorumd.protocol.connection import LARGE_REQUEST
+from quorumd.simulator.brokers.options import OPERATOR_NAMES
 from quorumd.simulator.profiles.profile import Profile
 
 BROKER_PROFILES: tuple[Profile, ...] = (
@@ -197,5 +198,29 @@ BROKER_PROFILES: tuple[Profile, ...] = (
         broker_session_ms=(300.0, 800.0),
         controller_patience=(0.8, 3.0),
         admin_ms=(500.0, 4000.0),
+    ),
+    Profile(
+        "operators",
+        "Operators create many topics with manual assignments, change configs, switch ELR and force elections.",
+        faults=("isolated leader", "kill"),
+        fault_share=(0.3, 1.0),
+        fault_interval_ms=(300.0, 2500.0),
+        voters=(1, 3),
+        observers=(0,),
+        safety_ms=(5e3, 10e3),
+        short_share=0.0,
+        election_timeout_ms=(100.0, 300.0),
+        snapshot_bytes=(600.0, 20e3),
+        maintenance_interval_ms=(100.0, 1000.0),
+        clients=(1,),
+        brokers=(3, 4),
+        broker_faults=("broker crash", "broker disk loss", "broker shutdown", "controlled shutdown"),
+        broker_session_ms=(300.0, 1000.0),
+        admin_ms=(200.0, 1000.0),
+        log_directories=(1, 1, 2),
+        operators=OPERATOR_NAMES,
+        operator_share=0.8,
+        operator_ms=(30.0, 500.0),
+        elr_switches_ms=(100.0, 2000.0),
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
+from quorumd.controller.cluster_image import ELR_VERSION
 from quorumd.simulator.brokers.options import BrokerOptions
 from quorumd.simulator.environment.disk import DiskLatency
 from quorumd.simulator.environment.entropy import Streams
@@ -37,6 +38,8 @@ def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
     options = _Sampler(streams.stream("options")).options(drawn)
     options = _Sampler(streams.stream("leader balance")).with_balance(options, drawn)
     options = _Sampler(streams.stream("parts")).with_parts(options, drawn)
+    if options.brokers.count:
+        options = _Sampler(streams.stream("operators")).with_operators(options, drawn)
     # A single voter needs another quorumd node to learn that no quorum exists; a stock voter does not tell it.
     alone = options.voters == 1 or options.stock_voters > 0
     membership = streams.stream("membership")
@@ -45,7 +48,7 @@ def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
         options,
         registers=registers,
         auto_join=joins and VOTER_CHANGES.isdisjoint(options.faults),
-        features=_Sampler(streams.stream("features")).features(drawn),
+        features=_Sampler(streams.stream("features")).features(drawn, options.features),
         record_ms=_Sampler(streams.stream("processor")).record_ms(drawn),
         initial_controllers=alone or streams.stream("founding").random() < 0.5,
     )
@@ -102,11 +105,11 @@ class _Sampler:
             options, kept_records_ms=kept_records_ms, kept_records_at_once=profile.kept_records_at_once
         )
 
-    def features(self, profile: Profile) -> FeatureOptions:
-        """Draw feature options, from a separate stream."""
+    def features(self, profile: Profile, without: FeatureOptions) -> FeatureOptions:
+        """Draw feature options, from a separate stream; `without`: those of a seed that draws none."""
         random = self._random
         if random.random() >= profile.features:
-            return FeatureOptions()
+            return without
         changes = random.random() < profile.feature_changes
         return FeatureOptions(
             draw_levels(random),
@@ -125,6 +128,18 @@ class _Sampler:
                 cordon_ms=self._log_uniform_or_zero(profile.cordon_ms, profile.balance_share),
                 log_directories=self._random.choice(profile.log_directories),
             ),
+        )
+
+    def with_operators(self, options: SimulationOptions, profile: Profile) -> SimulationOptions:
+        """Draw the operators beside the administrator, from a separate stream."""
+        share = profile.operator_share
+        drawn = [name for name in profile.operators if self._random.random() < share]
+        operators = {name: self._log_uniform(*profile.operator_ms) for name in drawn}
+        switches_ms = self._log_uniform_or_zero(profile.elr_switches_ms, share)
+        return replace(
+            options,
+            brokers=replace(options.brokers, operators=operators),
+            features=FeatureOptions(changes_ms=switches_ms, changed=(ELR_VERSION,) if switches_ms else ()),
         )
 
     def with_parts(self, options: SimulationOptions, profile: Profile) -> SimulationOptions:

@@ -90,3 +90,11 @@ class Profile:
     """Share of seeds with leader balance, and with cordoned directories."""
     log_directories: tuple[int, ...] = (1,)
     """Number of directories per broker."""
+    operators: tuple[str, ...] = ()
+    """The possible operators beside the administrator."""
+    operator_share: float = 1.0
+    """Probability that a seed has each of them, and that ELR is switched."""
+    operator_ms: Range = (50.0, 1500.0)
+    """Mean time between two requests of each."""
+    elr_switches_ms: Range | None = None
+    """Mean time between two requests to switch ELR on or off; None for never."""

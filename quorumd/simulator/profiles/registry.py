@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from quorumd.simulator.brokers.options import OPERATOR_NAMES
 from quorumd.simulator.profiles.brokers import BROKER_PROFILES
 from quorumd.simulator.profiles.profile import Profile
 from quorumd.simulator.profiles.quorum import QUORUM_PROFILES
@@ -23,6 +24,9 @@ ALL = Profile(
     cordon_ms=(300.0, 3000.0),
     balance_share=0.6,
     log_directories=(1, 2, 3),
+    operators=OPERATOR_NAMES,
+    operator_share=0.5,
+    elr_switches_ms=(300.0, 3000.0),
 )
 
 PROFILES: dict[str, Profile] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from random import Random
 from typing import Final
@@ -32,10 +33,15 @@ WALL_MS: Final = 1_600_000_000_000
 
 class FeatureOperator:
     """Requests levels, valid and invalid ones, from random nodes at a mean interval of `interval_ms` until `running`
-    is False. Reports requests and responses to `checker`."""
+    is False: for the features named in `changed`, or for all. Reports requests and responses to `checker`."""
 
     def __init__(
-        self, cluster: Cluster, random: Random, interval_ms: float, checker: FeaturesAreFinalized
+        self,
+        cluster: Cluster,
+        random: Random,
+        interval_ms: float,
+        checker: FeaturesAreFinalized,
+        changed: Sequence[str] = (),
     ) -> None:
         self.running = True
         self.counters: Counter[str] = Counter()
@@ -46,6 +52,7 @@ class FeatureOperator:
         self._random = random
         self._interval_ms = interval_ms
         self._checker = checker
+        self._changed = changed
         self._link: RequestConnection | None = None
         self._timer: Scheduled | None = None
 
@@ -81,8 +88,10 @@ class FeatureOperator:
     def _updates(self) -> list[FeatureUpdateKey]:
         random = self._random
         features = [*OFTEN_CHANGED, *random.sample(SUPPORTED_FEATURES, 2)]
+        if self._changed:
+            features = [feature for feature in SUPPORTED_FEATURES if feature.name in self._changed]
         updates = []
-        for feature in random.sample(features, random.choice((1, 1, 2))):
+        for feature in random.sample(features, min(len(features), random.choice((1, 1, 2)))):
             beyond = random.random() < 0.1
             level = random.randint(feature.lowest - beyond, feature.highest + beyond)
             current = self._checker.levels.get(feature.name, 0)

@@ -25,11 +25,13 @@ WALL_MS: Final = 1_600_000_000_000
 @dataclass(frozen=True, slots=True)
 class FeatureOptions:
     """`levels`: initial levels, empty for the default; `changes_ms`: mean time between two requests for other levels,
-    0 for none; `old_brokers`: number of brokers that initially support no higher levels than these."""
+    0 for none; `old_brokers`: number of brokers that initially support no higher levels than these; `changed`: the
+    features that are changed, empty for all."""
 
     levels: Mapping[str, int] = field(default_factory=dict)
     changes_ms: float = 0.0
     old_brokers: float = 0.0
+    changed: tuple[str, ...] = ()
 
     def bootstrap(self) -> bytes | None:
         """Return the `bootstrap.checkpoint` that `format` writes."""

@@ -4,6 +4,8 @@ metadata   partitions and brokers in the committed metadata, and every change of
 placement  placement of new topics
 replicas   logs, high watermarks, and ISRs as known to leaders
 responses  responses of the controller
+administration  topics and elections as operators request them
+configs    configs as operators set and delete them
 liveness   conditions that hold once faults have ended
 """
 
@@ -11,7 +13,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from quorumd.simulator.brokers.checkers import metadata, placement, replicas, responses
+from quorumd.simulator.brokers.checkers import (
+    administration,
+    configs,
+    metadata,
+    placement,
+    replicas,
+    responses,
+)
 from quorumd.simulator.brokers.checkers.base import BrokerChecker
 
 _CHECKERS: Final[tuple[type[BrokerChecker], ...]] = (
@@ -66,6 +75,10 @@ _CHECKERS: Final[tuple[type[BrokerChecker], ...]] = (
     responses.LiveBrokersAreNotFenced,
     responses.SilentBrokersAreFenced,
     responses.ReassignmentsCanBeReverted,
+    administration.RequestedTopicsAreCreated,
+    administration.OnlyRequestedTopicsAreDeleted,
+    administration.ElectionRequestsTakeEffect,
+    configs.ConfigRequestsTakeEffect,
 )
 """Committed metadata first: every other invariant builds on it."""
 

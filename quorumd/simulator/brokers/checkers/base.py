@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from quorumd.controller.partition import Partition, PartitionId
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
+from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.metadata_response import MetadataResponse
 from quorumd.protocol.wire import Message
 from quorumd.simulator.brokers.cluster_view import BrokerView, ClusterView, PartitionChange, Registration
@@ -36,6 +37,9 @@ class BrokerChecker:
 
     def batch_committed(self, view: ClusterView, changed: Sequence[PartitionId]) -> None:
         """Check a complete batch; `changed` are its partitions, or all partitions if it changed brokers."""
+
+    def config_changed(self, view: ClusterView, record: ConfigRecord) -> None:
+        """Check a config record; the rest of its batch may follow."""
 
     # Brokers
 
@@ -84,6 +88,9 @@ class BrokerChecker:
     def heartbeat_completed(
         self, view: ClusterView, broker: BrokerView, response: BrokerHeartbeatResponse
     ) -> None: ...
+
+    def admin_request_sent(self, view: ClusterView, request: Message) -> None:
+        """Observe a request of an administrator or operator, before it is sent."""
 
     def admin_request_completed(self, view: ClusterView, request: Message, response: Message) -> None:
         """Check the response to an administrator, or to a broker that needs producer ids."""

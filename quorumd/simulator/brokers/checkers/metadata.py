@@ -340,8 +340,7 @@ class UncleanElectionsAreReported(BrokerChecker):
             return
         if before.is_reassigning and not after.is_reassigning and after.recovery != RECOVERING:
             return  # It joined by the proposal that completed the reassignment.
-        topic = view.image.topics.get(change.where.topic_id)
-        allowed = topic is not None and view.image.unclean_election(topic.name)
+        allowed = view.allows_unclean_election(change.where)
         was_last = not before.isr and before.last_known_elr == (after.leader,)
         if after.recovery != RECOVERING or not (allowed or was_last):
             raise self.violation(f"{named(view, change.where)} went from {before!r} to {after!r}")
@@ -391,8 +390,7 @@ class LastKnownLeaderIsLastResort(BrokerChecker):
         before, after = change.before, change.after
         if before is None or after is None or after.recovery != RECOVERING or not before.elr:
             return
-        topic = view.image.topics.get(change.where.topic_id)
-        allowed = topic is not None and view.image.unclean_election(topic.name)
+        allowed = view.allows_unclean_election(change.where)
         if before.last_known_elr == (after.leader,) and after.leader not in before.elr and not allowed:
             self._elected[change.where] = before
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from quorumd.controller.partition import Partition
 from quorumd.errors import ErrorCode
+from quorumd.ids import ZERO_UUID
 from quorumd.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
 from quorumd.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
 from quorumd.protocol.messages.alter_partition_reassignments_response import (
@@ -82,7 +83,9 @@ class ResponsesAreCommitted(BrokerChecker):
     def admin_request_completed(self, view: ClusterView, request: Message, response: Message) -> None:
         if isinstance(response, CreateTopicsResponse):
             for created in response.topics:
-                if not created.error_code and created.topic_id not in self._topics:
+                # Validated topics, and responses of older versions, have no id.
+                known = created.topic_id == ZERO_UUID or created.topic_id in self._topics
+                if not created.error_code and not known:
                     raise self.violation(f"topic {created.name} ({created.topic_id}) does not exist")
         elif isinstance(response, DeleteTopicsResponse):
             for deleted in response.responses:

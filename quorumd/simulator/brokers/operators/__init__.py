@@ -1,0 +1,27 @@
+"""Operators beside the administrator: each sends requests of one subject, valid and invalid ones.
+
+operator   sends the requests of a source, one at a time, to random nodes
+topics     topics with manual assignments, many per request, some invalid; deletion by name and by id
+configs    min.insync.replicas and unclean.leader.election.enable, set and deleted
+elections  preferred and unclean elections
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Final
+
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.simulator.brokers.operators.configs import ConfigRequests
+from quorumd.simulator.brokers.operators.elections import ElectionRequests
+from quorumd.simulator.brokers.operators.operator import RequestSource
+from quorumd.simulator.brokers.operators.topics import TopicRequests
+from quorumd.simulator.brokers.options import OPERATOR_NAMES
+
+SourceFactory = Callable[[Random, Callable[[], ClusterImage], Sequence[int]], RequestSource]
+
+SOURCES: Final[Mapping[str, SourceFactory]] = dict(
+    zip(OPERATOR_NAMES, (TopicRequests, ConfigRequests, ElectionRequests), strict=True)
+)
+"""The source of requests of each operator, by name."""
