@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
+from functools import cache
 from math import sqrt
 from random import Random
 
 import pytest
 
 from quorumd.controller.broker import Broker
+from quorumd.controller.partition import Replicas
 from quorumd.controller.placement import Placement
 from tests.support.controller.topic_harness import a_broker
 
 TOPICS = 800
+PARTITIONS = 4
 Z_OF_ONE_IN_A_MILLION = 4.75
 EVEN = [[size] * racks for racks in range(2, 8) for size in (1, 2)]
 UNEVEN = [
@@ -38,10 +41,18 @@ def brokers_of(sizes: list[int]) -> list[Broker]:
     return [a_broker(101 + number, rack) for number, rack in enumerate(racks)]
 
 
-def placements(brokers: list[Broker], factor: int) -> Iterable[Placement]:
-    """Placements of topics with random ids."""
+@cache
+def placed(sizes: tuple[int, ...], factor: int) -> list[list[Replicas]]:
+    """Replicas of the first partitions of topics with random ids; tests share them, as placing takes long."""
     random = Random(12)
-    return (Placement(brokers, factor, random.randbytes(16)) for _ in range(TOPICS))
+    brokers = brokers_of(list(sizes))
+    placements = (Placement(brokers, factor, random.randbytes(16)) for _ in range(TOPICS))
+    return [list(map(placement.replicas_of, range(max(PARTITIONS, len(sizes))))) for placement in placements]
+
+
+def leaders_of(sizes: list[int], factor: int, number: int) -> list[int]:
+    """The leader of one partition of every topic."""
+    return [topic[number][0] for topic in placed(tuple(sizes), factor)]
 
 
 def assert_distributed(seen: Iterable[Hashable], expected: Mapping[Hashable, float]) -> None:
@@ -85,45 +96,39 @@ def expected_sets(brokers: list[Broker], factor: int) -> dict[Hashable, float]:
 
 @pytest.mark.parametrize(("sizes", "factor"), with_factors(EVEN + UNEVEN, 1, 2, 3))
 def test_any_broker_leads_a_topic_of_one_partition(sizes: list[int], factor: int) -> None:
-    brokers = brokers_of(sizes)
-    leaders = [placement.replicas_of(0)[0] for placement in placements(brokers, factor)]
-    assert_distributed(leaders, uniform(broker.id for broker in brokers))
+    assert_distributed(leaders_of(sizes, factor, 0), uniform(broker.id for broker in brokers_of(sizes)))
 
 
 @pytest.mark.parametrize(("sizes", "factor"), with_factors(EVEN + UNEVEN, 2, 3))
 def test_replicas_are_on_any_broker_of_the_racks_with_fewest_replicas(sizes: list[int], factor: int) -> None:
-    brokers = brokers_of(sizes)
-    held = [frozenset(placement.replicas_of(0)) for placement in placements(brokers, factor)]
-    assert_distributed(held, expected_sets(brokers, factor))
+    held = [frozenset(topic[0]) for topic in placed(tuple(sizes), factor)]
+    assert_distributed(held, expected_sets(brokers_of(sizes), factor))
 
 
 @pytest.mark.parametrize("sizes", EVEN + UNEVEN, ids=str)
 def test_any_broker_leads_an_added_partition(sizes: list[int]) -> None:
-    brokers = brokers_of(sizes)
-    for number in range(1, 4):
-        leaders = [placement.replicas_of(number)[0] for placement in placements(brokers, 1)]
-        assert_distributed(leaders, uniform(broker.id for broker in brokers))
+    for number in range(1, PARTITIONS):
+        assert_distributed(leaders_of(sizes, 1, number), uniform(broker.id for broker in brokers_of(sizes)))
 
 
 @pytest.mark.parametrize(("sizes", "factor"), with_factors(EVEN, 2, 3))
 def test_any_broker_leads_an_added_partition_with_followers(sizes: list[int], factor: int) -> None:
     """With uneven racks the broker with the fewest replicas leads next, so leaders are not uniform."""
-    brokers = brokers_of(sizes)
-    for number in range(1, 4):
-        leaders = [placement.replicas_of(number)[0] for placement in placements(brokers, factor)]
-        assert_distributed(leaders, uniform(broker.id for broker in brokers))
+    for number in range(1, PARTITIONS):
+        leaders = leaders_of(sizes, factor, number)
+        assert_distributed(leaders, uniform(broker.id for broker in brokers_of(sizes)))
 
 
 @pytest.mark.parametrize("sizes", EVEN, ids=str)
 def test_neighbouring_partitions_are_led_in_different_racks(sizes: list[int]) -> None:
-    brokers = brokers_of(sizes)
-    rack_of = {broker.id: broker.rack for broker in brokers}
-    for placement in placements(brokers, 1):
-        racks = [rack_of[placement.replicas_of(number)[0]] for number in range(len(sizes))]
-        assert len(set(racks)) == len(sizes)
+    rack_of = {broker.id: broker.rack for broker in brokers_of(sizes)}
+    for topic in placed(tuple(sizes), 1):
+        racks = {rack_of[replicas[0]] for replicas in topic[: len(sizes)]}
+        assert len(racks) == len(sizes)
 
 
 def test_any_active_broker_leads_while_others_are_fenced() -> None:
     brokers = [a_broker(number, "abc"[number % 3], fenced=number in (0, 1, 3)) for number in range(8)]
-    leaders = [placement.replicas_of(0)[0] for placement in placements(brokers, 2)]
+    random = Random(12)
+    leaders = [Placement(brokers, 2, random.randbytes(16)).replicas_of(0)[0] for _ in range(TOPICS)]
     assert_distributed(leaders, uniform([2, 4, 5, 6, 7]))

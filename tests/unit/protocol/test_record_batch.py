@@ -150,7 +150,7 @@ def test_records_that_kafka_python_wrote_are_read() -> None:
         values(data, header)
 
 
-@pytest.mark.parametrize(("size", "count"), [(0, 1), (1, 500_000), (1000, 8_000), (8 * 1024 * 1024 - 100, 1)])
+@pytest.mark.parametrize(("size", "count"), [(0, 1), (1, 20_000), (1000, 8_000), (8 * 1024 * 1024 - 100, 1)])
 def test_record_sizes_stay_within_the_bound(size: int, count: int) -> None:
     data = [bytes(size)] * count
     taken = len(encode_batch(0, 1, TIME, data)) - record_batch.HEADER_SIZE
