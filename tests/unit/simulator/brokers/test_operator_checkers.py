@@ -72,6 +72,10 @@ def test_responses_to_create_topics_match_their_request() -> None:
     request = requested(1, 2, 3)
     assert not is_valid_response(request)
     assert not is_valid_response(request, CreatableTopicResult("other", TOPIC))
+    refused = CreatableTopicResult(NAME, TOPIC, int(ErrorCode.NOT_CONTROLLER))
+    assert is_valid_response(
+        request, refused, refused
+    )  # A node that does not lead reports a repeated name twice.
     exists = CreatableTopicResult(NAME, TOPIC, int(ErrorCode.TOPIC_ALREADY_EXISTS))
     assert not is_valid_response(request, exists)
     for invalid in (requested(1, 1), requested(), requested(1, 9999), requested(1, name="not valid!")):
