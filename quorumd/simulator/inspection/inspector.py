@@ -135,6 +135,9 @@ class _View:
             self._role, seen.role = engine.role, engine.role.value
             seen.epoch, seen.leader_id, seen.is_leader = engine.epoch, engine.leader_id, engine.is_leader
         seen.high_watermark = engine.high_watermark
+        if machine.exiting:
+            # It exits before it has published what follows the append that failed.
+            seen.high_watermark = min(seen.high_watermark, node.log.end_offset)
         seen.now_ms = now_ms
         if seen.is_leader:
             # A leader's image includes uncommitted records.

@@ -8,15 +8,17 @@ from random import Random
 
 import pytest
 
-from quorumd.simulator.checkers import Observation
+from quorumd.errors import FlushFailed
+from quorumd.simulator.checkers import CommittedDataIsImmutable, Observation
 from quorumd.simulator.checkers.base import APPLIED, EVERYTHING, FETCHES, HIGH_WATERMARK, LEADERSHIP, LOG
 from quorumd.simulator.environment.disk import SimulatedDisk
 from quorumd.simulator.environment.event_heap import EventHeap, Process
 from quorumd.simulator.inspection.durable_files import DurableFiles
-from quorumd.simulator.inspection.inspector import Inspector
+from quorumd.simulator.inspection.inspector import Inspector, _View
 from quorumd.simulator.options import SimulationOptions
 from quorumd.simulator.simulation import Simulation
 from quorumd.simulator.workload import WorkloadOptions
+from tests.support.simulator.simulated_cluster import elect, make_cluster, run
 
 PARTS = {
     LEADERSHIP: ("epoch", "leader_id", "is_leader", "role"),
@@ -187,3 +189,26 @@ def test_small_file_made_durable_by_a_crash_is_reported_with_the_next_sync(disk:
         assert news == []
         write(disk, "/b", b"")
         assert news == ([b"one"] if survived else [])
+
+
+def test_high_watermark_that_a_failed_append_leaves_behind_is_not_observed() -> None:
+    cluster = make_cluster(idle_interval_ms=100.0)
+    leader = elect(cluster)
+    follower = next(machine for machine in cluster.running() if machine is not leader)
+    assert follower.node is not None
+    assert follower.process is not None
+    follower.disk.capacity = 1  # A node may fail with it.
+    follower.process.busy_until_ms = cluster.heap.now_ms + 1000.0
+    log, append = follower.node.log, follower.node.log.append
+
+    def fail_with_committed_records(data: bytes, end_offset: int) -> None:
+        if node.engine.high_watermark > log.end_offset:
+            raise FlushFailed("the append failed")
+        append(data, end_offset)
+
+    log.append = fail_with_committed_records  # type: ignore[method-assign]  # amid the effects of one event
+    node, process = follower.node, follower.process
+    run(cluster, 5000.0, lambda: follower.exiting)
+    assert node.engine.high_watermark > log.end_offset
+    view = _View(follower, process, CommittedDataIsImmutable())
+    assert view.look(node, EVERYTHING, cluster.heap.now_ms).high_watermark == log.end_offset
