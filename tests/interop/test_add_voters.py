@@ -18,6 +18,7 @@ from tests.support.processes.daemons import Cluster, Daemon, free_port, run_quor
 from tests.support.processes.fixtures import without_traceback
 from tests.support.processes.kafka_python import describe_by_kafka_python
 from tests.support.processes.requests import get_registers, set_register
+from tests.support.text import shows
 
 PATIENT = "quorum.fetch.timeout.ms=30000\n"
 """Long timeouts prevent elections while the machine stalls; a killed leader is replaced at once."""
@@ -113,11 +114,11 @@ def test_voter_change_times_out_and_is_cancelled(nodes: Cluster) -> None:
     ) as waiting:
         assert waiting.stderr is not None
         lines = iter(waiting.stderr.readline, "")
-        assert any("1 of 3 steps done; to be added: 2 (" in line for line in lines)
+        assert any(shows(line, "1 of 3", "added: 2 (") for line in lines)
         waiting.kill()
     waited = run_quorumd(*alter, "--voters", "1,2", "--wait", "--wait-timeout", "1")
     assert (waited.returncode, waited.stdout) == (1, "")
-    assert "error: after 1 s the voters are [0, 1]; to be added: 2 (" in waited.stderr
+    assert shows(waited.stderr, "error: ", "[0, 1]", "added: 2 (")
 
     cancelled = run_quorumd(*alter, "--cancel")
     assert cancelled.returncode == 0, cancelled.stderr

@@ -21,6 +21,7 @@ from quorumd.protocol.messages.alter_partition_request import (
 )
 from tests.support.processes.daemons import PATIENCE_S, Cluster, run_quorumd
 from tests.support.processes.fake_broker import BrokerStandIn, brokers
+from tests.support.text import shows
 
 FIRST, SECOND, THIRD = BROKERS = (101, 102, 103)
 
@@ -75,7 +76,7 @@ def test_topic_is_created_expanded_and_deleted(cluster: Cluster) -> None:
     assert quorumd(cluster, *create, fails=True) == ""
     assert not quorumd_json(cluster, *create, "--if-not-exists")["created"]
     grown = quorumd(cluster, "topics", "add-partitions", "orders", "--partitions", "3")
-    assert grown == "committed: topic 'orders' has 3 partitions\n"
+    assert shows(grown, "committed", "'orders'", "3 partitions")
     (row,) = quorumd_json(cluster, "topics", "list")
     assert (row["topic"], row["partitions"], row["leaderless"]) == ("orders", 3, 0)
     assert quorumd_json(cluster, "topics", "delete", "orders") == {"deleted": ["orders"]}
@@ -106,7 +107,7 @@ def test_partitions_are_reassigned_and_moved_back(
     out, err = waiting.communicate(timeout=PATIENCE_S)
     assert (waiting.returncode, "done" in out) == (0, True), err
     elected = quorumd(cluster, "partitions", "elect", "--preferred", "--all")
-    assert elected == "no partition needs an election\n"
+    assert elected.startswith("no partition")
 
     quorumd(cluster, "partitions", "reassign", "--plan", back, "--execute")
     assert "cancelled: 1 of 1" in quorumd(cluster, "partitions", "reassign", "--plan", back, "--cancel")

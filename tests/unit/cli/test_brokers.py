@@ -14,6 +14,7 @@ from quorumd.protocol.messages.describe_cluster_response import (
     Listener,
 )
 from tests.support.client.fake_admin import SERVER, FakeAdmin
+from tests.support.text import cells, shows
 
 LISTENERS = [Listener("PLAINTEXT", "ten", 9092, 0), Listener("SSL", "::1", 9093, 1)]
 QUORUM_NODE = DescribeClusterBroker(1, "one", 9192)
@@ -41,12 +42,12 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
 
 def test_list_shows_registered_brokers(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["brokers", "list", *SERVER]) == 0
-    assert capsys.readouterr().out == (
-        "Id  State     Leads  Rack  Epoch  Listeners\n"
-        "10  running       3  a       510  PLAINTEXT://ten:9092,SSL://[::1]:9093\n"
-        "11  fenced        0  -       511  -\n"
-        "12  stopping      0  -       512  PLAINTEXT://ten:9092\n"
-    )
+    assert cells(capsys.readouterr().out) == [
+        ["Id", "State", "Leads", "Rack", "Epoch", "Listeners"],
+        ["10", "running", "3", "a", "510", "PLAINTEXT://ten:9092,SSL://[::1]:9093"],
+        ["11", "fenced", "0", "-", "511", "-"],
+        ["12", "stopping", "0", "-", "512", "PLAINTEXT://ten:9092"],
+    ]
     assert run(["brokers", "list", *SERVER, "--output", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert rows[0] == {
@@ -71,14 +72,19 @@ def test_environment_supplies_bootstrap_server(
 def test_list_reports_no_brokers(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
     admin.brokers = (QUORUM_NODE,)
     assert run(["brokers", "list", *SERVER]) == 0
-    assert capsys.readouterr().out == "no broker is registered\n"
+    assert shows(capsys.readouterr().out, "no broker")
 
 
 def test_describe_shows_one_broker(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["brokers", "describe", "11", *SERVER]) == 0
-    assert capsys.readouterr().out == (
-        "Id:         11\nState:      fenced\nLeads:      0\nRack:       -\nEpoch:      511\nListeners:  -\n"
-    )
+    assert dict(cells(capsys.readouterr().out)) == {
+        "Id:": "11",
+        "State:": "fenced",
+        "Leads:": "0",
+        "Rack:": "-",
+        "Epoch:": "511",
+        "Listeners:": "-",
+    }
     assert run(["brokers", "describe", "12", *SERVER, "--output", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["state"] == "stopping"
 
@@ -88,14 +94,14 @@ def test_unknown_broker_is_reported_with_registered_ones(
     admin: Admin, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     assert run(["brokers", command, "1", *SERVER]) == 1
-    assert capsys.readouterr().err == "error: broker 1 is not registered; registered brokers: 10, 11, 12\n"
+    assert shows(capsys.readouterr().err, "error: broker 1 is not registered", "10, 11, 12\n")
     assert admin.calls == []
 
 
 def test_unregister_removes_fenced_broker(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["brokers", "unregister", "11", *SERVER]) == 0
     assert admin.calls == [("unregister", 11)]
-    assert capsys.readouterr().out == "unregistered: broker 11\n"
+    assert shows(capsys.readouterr().out, "unregistered", "broker 11\n")
 
 
 @pytest.mark.parametrize(("broker", "state"), [("10", "running"), ("12", "stopping")])
@@ -103,7 +109,7 @@ def test_unregister_running_broker_requires_force(
     admin: Admin, capsys: pytest.CaptureFixture[str], broker: str, state: str
 ) -> None:
     assert run(["brokers", "unregister", broker, *SERVER]) == 1
-    assert f"broker {broker} is {state}; stop it first" in capsys.readouterr().err
+    assert shows(capsys.readouterr().err, f"broker {broker} is {state}", "stop it")
     assert admin.calls == []
     assert run(["brokers", "unregister", broker, *SERVER, "--force", "--output", "json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"id": int(broker), "registered": False}

@@ -156,7 +156,7 @@ def test_second_up_starts_only_stopped_nodes(
 ) -> None:
     up(tmp_path)
     assert run(["cluster", "up", "--dir", str(tmp_path), "--detach"]) == 0
-    assert "all 3 nodes are already running" in capsys.readouterr().out
+    assert "already running" in capsys.readouterr().out
     daemons.processes[1].kill()
     daemons.processes[1].wait()
     assert run(["cluster", "up", "--dir", str(tmp_path), "--detach"]) == 0

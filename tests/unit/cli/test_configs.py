@@ -14,6 +14,7 @@ from quorumd.cli import configs
 from quorumd.cli.configs import parse_assignments
 from quorumd.cli.root import run
 from quorumd.protocol.messages.describe_configs_response import DescribeConfigsResourceResult
+from tests.support.text import shows
 
 RESOURCE = ("--bootstrap-server", "127.0.0.1:1", "--type", "group", "--name", "orders")
 
@@ -81,7 +82,9 @@ def test_deleting_unset_config_fails(
 ) -> None:
     """As with Kafka's own tool, a misspelt name is not accepted as deleted."""
     assert run(["configs", "delete", *RESOURCE, "a", "d", "c"]) == 1
-    assert capsys.readouterr() == ("", "error: group 'orders' has not set c, d; nothing was deleted\n")
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert shows(err, "error: group 'orders'", "c, d", "nothing was deleted")
     # Group orders inherits it, as broker 1 inherits the default of all brokers; it is not its own.
     assert run(["configs", "delete", *RESOURCE, "inherited"]) == 1
     assert {call[0] for call in calls} == {"describe"}

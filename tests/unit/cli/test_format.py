@@ -15,6 +15,7 @@ from quorumd.node.state.bootstrap_records import load_new_cluster
 from quorumd.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
 from quorumd.protocol.wire import Message
 from quorumd.runtime.disk import OsDisk
+from tests.support.text import shows
 
 
 def test_format_rejects_folder_of_running_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -26,7 +27,7 @@ def test_format_rejects_folder_of_running_node(tmp_path: Path, capsys: pytest.Ca
     try:
         assert run(["format", "--config", str(config)]) == 3
         output = capsys.readouterr().err
-        assert f"{data} is in use by another process (pid {os.getpid()}), which holds {data}/.lock" in output
+        assert shows(output, f"{data} is in use", f"pid {os.getpid()}", f"{data}/.lock")
         assert sorted(path.name for path in data.iterdir()) == [".lock"]
     finally:
         held.close()

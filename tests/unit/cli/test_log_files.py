@@ -33,6 +33,7 @@ from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch, encode_control_batch
 from tests.support.log.small_logs import fresh_disk
 from tests.support.log.snapshots import CLUSTER_ID, TIMESTAMP_MS, voters_record, write_snapshot
+from tests.support.text import shows
 
 NOON_MS = 1_800_014_400_000
 LEADER = encode_control_batch(
@@ -98,9 +99,9 @@ def test_trailing_zeros_are_preallocated_space(tmp_path: Path) -> None:
 
 def test_data_after_zeros_is_fault(tmp_path: Path) -> None:
     pieces = list(read_file(segment(tmp_path, LEADER + bytes(2_000_000) + b"\7" + bytes(5))))
-    assert faults(pieces) == [
-        (len(LEADER), f"2000000 zero bytes, followed by other bytes at {len(LEADER) + 2_000_000}")
-    ]
+    ((position, text),) = faults(pieces)
+    assert position == len(LEADER)
+    assert shows(text, "2000000 zero bytes", len(LEADER) + 2_000_000)
 
 
 @pytest.mark.parametrize("kept", [16, 60, 61, len(CONFIG) - 1])
@@ -177,7 +178,7 @@ def test_headers_only_still_checks_snapshot(tmp_path: Path, snapshot_bytes: byte
     assert [piece.records for piece in pieces if isinstance(piece, Batch)] == [[]] * len(pieces)
     cut = snapshot_bytes[: pieces[-1].position]
     ((_, text),) = faults(list(read_file(segment(tmp_path, cut, SNAPSHOT), headers_only=True)))
-    assert text == "the file ends without a snapshot footer"
+    assert "snapshot footer" in text
 
 
 @pytest.mark.parametrize(
@@ -205,10 +206,9 @@ def test_incomplete_snapshot_is_fault(
 
 def test_batches_of_a_log_are_not_a_snapshot(tmp_path: Path) -> None:
     found = [text for _, text in faults(list(read_file(segment(tmp_path, LEADER, SNAPSHOT))))]
-    assert found == [
-        "the file ends without a snapshot footer",
-        "the first record is not a snapshot header",
-    ]
+    assert len(found) == 2
+    assert "snapshot footer" in found[0]
+    assert "snapshot header" in found[1]
 
 
 @pytest.mark.parametrize("missing", [0, 1, 20, 150])
@@ -245,9 +245,8 @@ def test_unknown_record_is_shown_without_fault(tmp_path: Path) -> None:
 def test_record_without_frame_is_fault(tmp_path: Path) -> None:
     data = encode_batch(0, 1, NOON_MS, [b"\x07hello"])
     pieces = list(read_file(segment(tmp_path, data)))
-    assert [text for _, text in faults(pieces)] == [
-        "record 0: a metadata record has frame version 7, only 1 is known"
-    ]
+    ((_, text),) = faults(pieces)
+    assert shows(text, "record 0:", "frame version 7")
 
 
 def test_index_entries_are_absolute_before_preallocated_space(tmp_path: Path) -> None:

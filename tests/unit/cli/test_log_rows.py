@@ -18,6 +18,7 @@ from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch
 from scripts.log_generator import LogShape, generate
+from tests.support.text import shows
 
 FIELDS = {
     "partition": "partitionId",
@@ -153,10 +154,9 @@ def test_snapshot_without_footer_is_reported(
     assert run(["log", "dump", "--output", "jsonl", str(path)]) == 1
     captured = capsys.readouterr()
     last = json.loads(captured.out.splitlines()[-1])
-    assert (last["position"], last["fault"]) == (position, "TORN_TAIL: the snapshot ends without its footer")
-    assert captured.err == (
-        f"error: {path}, position {position} (offset {size}): TORN_TAIL: the snapshot ends without its footer\n"
-    )
+    assert last["position"] == position
+    assert shows(last["fault"], "TORN_TAIL", "footer")
+    assert shows(captured.err, f"error: {path}, position {position} (offset {size})", last["fault"])
     dumped(capsys, "jsonl", path.rename(f"{path}.part"))
 
 
@@ -183,6 +183,7 @@ def test_missing_packages_are_reported_in_one_line(log: Path, missing: str) -> N
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        f"error: --output jsonl needs {missing}; pip install 'quorumd[pipeline]', or use --output json\n"
+    assert shows(
+        done.stderr, f"error: --output jsonl needs {missing}", "'quorumd[pipeline]'", "--output json\n"
     )
+    assert done.stderr.count("\n") == 1

@@ -13,6 +13,7 @@ from quorumd.cli.reassignment_progress import State
 from quorumd.cli.root import run
 from quorumd.client.admin import ItemError, TopicPartition
 from tests.support.client.fake_admin import SERVER, FakeAdmin, partition
+from tests.support.text import shows
 
 FIRST, SECOND, THIRD = (TopicPartition("orders", number) for number in range(3))
 PLAN = {FIRST: (4, 2), SECOND: (5, 4), THIRD: (1, 2)}
@@ -56,12 +57,14 @@ def test_default_mode_changes_nothing(
 ) -> None:
     assert run(["partitions", "reassign", *SERVER, "--plan", plan]) == 0
     assert admin.calls == []
-    assert capsys.readouterr().out == (
-        "Partition  Target  State\n"
-        "orders-0   [4,2]   moving, waiting for broker 4 to be in sync\n"
-        "orders-1   [5,4]   moving, waiting for broker 4 to be in sync\n"
-        "orders-2   [1,2]   done\n"
-    )
+    _, *rows = capsys.readouterr().out.splitlines()
+    expected = [
+        ("orders-0", "[4,2]", "moving", "broker 4"),
+        ("orders-1", "[5,4]", "moving", "broker 4"),
+        ("orders-2", "[1,2]", "done"),
+    ]
+    for row, facts in zip(rows, expected, strict=True):
+        assert shows(row, *facts), row
 
 
 def test_verify_fails_until_all_are_done(
@@ -70,9 +73,7 @@ def test_verify_fails_until_all_are_done(
     verify = ["partitions", "reassign", *SERVER, "--plan", plan, "--verify", "--output", "json"]
     assert run(verify) == 1
     out, err = capsys.readouterr()
-    assert err == (
-        "error: 2 of 3 partitions do not have the planned replicas yet; waiting for broker 4 (2 partitions)\n"
-    )
+    assert shows(err, "error: 2 of 3 partitions", "broker 4 (2 partitions)")
     assert [row["state"] for row in json.loads(out)] == ["moving", "moving", "done"]
     assert json.loads(out)[0] == {
         "topic": "orders",
@@ -129,7 +130,7 @@ def test_execute_starts_all_reassignments_in_one_request(
     assert admin.calls == [("alter_reassignments", PLAN, False)]
     saved = json.loads(back.read_text())
     assert (saved["version"], saved["partitions"][2]["replicas"]) == (1, [1, 2])
-    assert capsys.readouterr().err == f"saved the current replicas: {back}\n"
+    assert str(back) in capsys.readouterr().err
     assert run(execute) == 2
     assert "already exists" in capsys.readouterr().err
     assert len(admin.calls) == 1
@@ -148,11 +149,9 @@ def test_rejected_reassignments_are_reported_and_others_continue(
 ) -> None:
     admin.refused = {SECOND: ItemError(39, "There is no broker 5.")}
     assert run(["partitions", "reassign", *SERVER, "--plan", plan, "--execute"]) == 1
-    assert capsys.readouterr() == (
-        "",
-        "error: orders-1 cannot be reassigned: There is no broker 5.\n"
-        "error: the other 2 of 3 partitions were accepted\n",
-    )
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert shows(err, "error: orders-1 ", "There is no broker 5.\n", "error: ", "2 of 3")
 
 
 def test_cancel_reverts_ongoing_reassignments(
@@ -161,12 +160,12 @@ def test_cancel_reverts_ongoing_reassignments(
     cancel = ["partitions", "reassign", *SERVER, "--plan", plan, "--cancel"]
     assert run(cancel) == 0
     assert admin.calls == [("alter_reassignments", {FIRST: None, SECOND: None}, True)]
-    assert capsys.readouterr().out == "cancelled: 2 of 3 partitions; 1 were not being reassigned\n"
+    assert shows(capsys.readouterr().out, "cancelled: 2 of 3", "; 1 ")
     admin.refused = {SECOND: ItemError(39, "Too few are in sync.")}
     assert run([*cancel, "--output", "json"]) == 1
     out, err = capsys.readouterr()
     assert json.loads(out) == [{"topic": "orders", "partition": 0}]
-    assert err.startswith("error: orders-1 cannot be cancelled: Too few are in sync.\n")
+    assert shows(err, "error: orders-1 ", "cancelled", "Too few are in sync.\n")
     admin.moving.clear()
     assert run(cancel) == 0
     assert len(admin.calls) == 2
@@ -198,18 +197,14 @@ def test_wait_shows_progress_and_awaited_brokers(
     admin.before_listing = lambda: next(polls)()
     assert run(["partitions", "reassign", *SERVER, "--plan", plan, "--execute", "--wait"]) == 0
     out, err = capsys.readouterr()
-    assert err == (
-        "waiting\n"
-        "1 of 3 partitions done; waiting for broker 4 (2 partitions)\n"
-        "2 of 3 partitions done; waiting for broker 4 (1 partition)\n"
-    )
+    assert shows(err, "1 of 3", "broker 4 (2 partitions)\n", "2 of 3", "broker 4 (1 partition)\n")
     assert out.count("done") == 3
 
 
 def test_wait_ends_at_timeout(admin: FakeAdmin, plan: str, capsys: pytest.CaptureFixture[str]) -> None:
     wait = ["partitions", "reassign", *SERVER, "--plan", plan, "--verify", "--wait", "--wait-timeout", "0.01"]
     assert run(wait) == 1
-    assert "error: 2 of 3 partitions do not have the planned replicas yet" in capsys.readouterr().err
+    assert "error: 2 of 3 partitions" in capsys.readouterr().err
 
 
 def test_wait_ends_if_nothing_moves(admin: FakeAdmin) -> None:
@@ -222,7 +217,7 @@ def test_unusable_plan_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture
     file = tmp_path / "plan.json"
     file.write_text('{"version": 1, "partitions": []}')
     assert run(["partitions", "reassign", *SERVER, "--plan", str(file), "--execute"]) == 2
-    assert capsys.readouterr().err == f"error: {file}: partitions: expected at least one element\n"
+    assert shows(capsys.readouterr().err, f"error: {file}: partitions:", "at least one")
 
 
 def test_leaderless_partition_waits_for_leader_only(
@@ -234,10 +229,9 @@ def test_leaderless_partition_waits_for_leader_only(
     admin.topics["orders"][1].eligible_leader_replicas = [2, 1]
     assert run(["partitions", "reassign", *SERVER, "--plan", plan, "--verify"]) == 1
     out, err = capsys.readouterr()
-    assert "moving, has no leader until broker 1 is back\n" in out
-    assert "moving, has no leader until one of brokers 1, 2 is back\n" in out
-    assert "; 2 partitions have no leader" in err
+    assert shows(out, "orders-0", "no leader", "broker 1 ", "orders-1", "no leader", "brokers 1, 2 ")
+    assert "2 partitions have no leader" in err
     assert "waiting for" not in err
     admin.topics["orders"][1] = partition(1, [5, 4, 2, 1], isr=[2, 1], leader=2)
     assert run(["partitions", "reassign", *SERVER, "--plan", plan, "--verify"]) == 1
-    assert "; 1 partition has no leader until broker 1 is back; waiting for broker" in capsys.readouterr().err
+    assert shows(capsys.readouterr().err, "1 partition has no leader", "broker 1 ", "waiting for broker")

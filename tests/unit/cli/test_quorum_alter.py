@@ -21,6 +21,7 @@ from quorumd.cli.quorum_alter import (
 from quorumd.cli.root import run
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.describe_quorum_response import PartitionData, ReplicaState, TargetVoter
+from tests.support.text import shows
 
 SERVER = ("--bootstrap-server", "127.0.0.1:1")
 SERVERS = (("127.0.0.1", 1),)
@@ -96,23 +97,23 @@ def test_cancel_stops_change(admin: FakeAdmin, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("arguments", "wrong"),
     [
-        ([], "use exactly one of --voters and --cancel"),
-        (["--voters", "0", "--cancel"], "use exactly one of --voters and --cancel"),
-        (["--cancel", "--wait"], "--cancel cannot be combined with --wait"),
-        (["--voters", "0", "--wait-timeout", "3"], "--wait-timeout requires --wait"),
-        (["--voters", "0", "--wait", "--wait-timeout", "0"], "0"),
-        (["--voters", "0,x"], "not a list of node ids"),
-        (["--voters", ""], "not a list of node ids"),
-        (["--voters", "-1"], "not a list of node ids"),
-        (["--voters", "2147483648"], "not a list of node ids"),
-        (["--voters", "0,1,0"], "lists a node twice"),
+        ([], ("--voters", "--cancel")),
+        (["--voters", "0", "--cancel"], ("--voters", "--cancel")),
+        (["--cancel", "--wait"], ("--cancel", "--wait")),
+        (["--voters", "0", "--wait-timeout", "3"], ("--wait-timeout", "--wait")),
+        (["--voters", "0", "--wait", "--wait-timeout", "0"], ("--wait-timeout", "0")),
+        (["--voters", "0,x"], ("--voters", "'0,x'")),
+        (["--voters", ""], ("--voters", "''")),
+        (["--voters", "-1"], ("--voters", "'-1'")),
+        (["--voters", "2147483648"], ("--voters", "'2147483648'")),
+        (["--voters", "0,1,0"], ("--voters", "'0,1,0'", "twice")),
     ],
 )
 def test_contradictory_options_are_rejected_before_any_request(
-    admin: FakeAdmin, capsys: pytest.CaptureFixture[str], arguments: list[str], wrong: str
+    admin: FakeAdmin, capsys: pytest.CaptureFixture[str], arguments: list[str], wrong: tuple[str, ...]
 ) -> None:
     assert run(["quorum", "alter", *SERVER, *arguments]) == 2
-    assert wrong in capsys.readouterr().err
+    assert shows(capsys.readouterr().err, *wrong)
     assert admin.altered == []
 
 
@@ -131,14 +132,15 @@ def test_wait_shows_steps_and_ends_with_target_voters(
     assert run(["quorum", "alter", *SERVER, "--voters", "0,3", "--wait"]) == 0
     output = capsys.readouterr()
     assert output.out == "CurrentVoters:  [0, 3]\nTargetVoters:   []\n"
-    assert output.err.splitlines() == [
-        "waiting",
-        "1 of 3 steps done; to be added: 3 (has not fetched from the leader); to be removed: 1",
-        "1 of 3 steps done; to be added: 3 (800 records behind); to be removed: 1",
-        "1 of 3 steps done; to be added: 3 (caught up); to be removed: 1",
-        "2 of 3 steps done; to be removed: 1",
-        "3 of 3 steps done; the last step is not committed yet",
+    expected = [
+        ("1 of 3", "added: 3 (has not fetched", "removed: 1"),
+        ("1 of 3", "added: 3 (800 records behind)", "removed: 1"),
+        ("1 of 3", "added: 3 (caught up)", "removed: 1"),
+        ("2 of 3", "removed: 1"),
+        ("3 of 3", "not committed"),
     ]
+    for line, facts in zip(output.err.splitlines()[1:], expected, strict=True):
+        assert shows(line, *facts), line
 
 
 def test_wait_timeout_reports_missing_steps(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,10 +148,8 @@ def test_wait_timeout_reports_missing_steps(admin: FakeAdmin, capsys: pytest.Cap
     assert run(["quorum", "alter", *SERVER, "--voters", "0,1,3,4", "--wait", "--wait-timeout", "0.05"]) == 1
     output = capsys.readouterr()
     assert output.out == ""
-    assert output.err.splitlines()[-1] == (
-        "error: after 0.05 s the voters are [0, 1]; to be added: 3 (caught up), 4 (has not fetched from the leader). "
-        "The change continues; to cancel it, run: quorumd quorum alter --cancel"
-    )
+    last = output.err.splitlines()[-1]
+    assert shows(last, "error: ", "0.05 s", "[0, 1]", "3 (caught up)", "4 (has not fetched", "alter --cancel")
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_removed_leader_does_not_fail_wait() -> None:
     """It is no longer a voter, and responds until its successor does."""
     leaving = quorum([2, 3], [2, 3], {1: 1000})
     leaving.leader_id = 1
-    assert describe_remaining(leaving, (2, 3)) == "the last step is not committed yet"
+    assert "not committed" in describe_remaining(leaving, (2, 3))
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_progress_of_target_is_described(end_offset: int, silent_ms: int, output
     for voter in described.current_voters:
         voter.last_fetch_timestamp = 1_800_000_000_000
     described.observers[0].last_fetch_timestamp = 1_800_000_000_000 - silent_ms
-    assert describe_remaining(described, (0, 1, 3)) == f"to be added: 3 ({output})"
+    assert shows(describe_remaining(described, (0, 1, 3)), "added: 3 (", output)
 
 
 def test_current_disk_of_node_counts() -> None:
@@ -211,7 +211,7 @@ def test_current_disk_of_node_counts() -> None:
     described.observers.insert(0, old)
     described.current_voters[0].last_fetch_timestamp = 5000
     described.observers[1].last_fetch_timestamp = 4900
-    assert describe_remaining(described, (0, 3)) == "to be added: 3 (990 records behind)"
+    assert shows(describe_remaining(described, (0, 3)), "added: 3 (", "990 records behind")
 
 
 def replaced_disk(targets: Sequence[int] | None = None) -> PartitionData:
@@ -249,11 +249,8 @@ def test_wait_repeats_request_until_disk_is_replaced(
     assert run(["quorum", "alter", *SERVER, "--voters", "0,1,2", "--wait"]) == 0
     assert admin.altered == [(0, 1, 2), (0, 1, 2)]
     *_, replacing, adding = capsys.readouterr().err.splitlines()
-    assert [replacing, adding] == [
-        "0 of 2 steps done; to be replaced: 2 (its voter directory AAAAAAAAAAAAAAAAAAAAAw does not fetch; "
-        "the new directory: caught up)",
-        "1 of 2 steps done; to be added: 2 (caught up)",
-    ]
+    assert shows(replacing, "0 of 2", "replaced: 2 (", "AAAAAAAAAAAAAAAAAAAAAw", "caught up")
+    assert shows(adding, "1 of 2", "added: 2 (caught up)")
 
 
 def test_wait_timeout_for_replaced_disk_suggests_remedy(
@@ -261,7 +258,7 @@ def test_wait_timeout_for_replaced_disk_suggests_remedy(
 ) -> None:
     admin.described = [replaced_disk()]
     assert run(["quorum", "alter", *SERVER, "--voters", "0,1,2", "--wait", "--wait-timeout", "0.05"]) == 1
-    assert "a new disk is added once it has caught up" in capsys.readouterr().err
+    assert "new disk" in capsys.readouterr().err
 
 
 def unstarted_disk() -> PartitionData:
@@ -279,9 +276,7 @@ def test_change_is_incomplete_while_voter_has_no_live_replica(
     admin.described = [unstarted_disk()]
     assert run(["quorum", "alter", *SERVER, "--voters", "0,1,2", "--wait", "--wait-timeout", "0.05"]) == 1
     output = capsys.readouterr().err
-    awaited = "2 (directory id AAAAAAAAAAAAAAAAAAAAAw has not fetched for 5 s)"
-    assert f"not fetching: {awaited}" in output
-    assert "Start the nodes that do not fetch" in output
+    assert shows(output, "not fetching: 2 (", "AAAAAAAAAAAAAAAAAAAAAw", "5 s)", "Start the nodes")
     admin.described = [unstarted_disk(), replaced_disk(), replaced_disk([0, 1, 2]), quorum([0, 1, 2])]
     assert run(["quorum", "alter", *SERVER, "--voters", "0,1,2", "--wait"]) == 0
 
@@ -291,9 +286,7 @@ def test_new_leader_omits_voters_that_have_not_fetched() -> None:
     described.current_voters[0].last_fetch_timestamp = 9000
     described.current_voters[1].last_fetch_timestamp = -1
     assert not is_complete(described, (0, 1))
-    assert "1 (directory id AAAAAAAAAAAAAAAAAAAAAA has not fetched from the leader)" in describe_remaining(
-        described, (0, 1)
-    )
+    assert shows(describe_remaining(described, (0, 1)), "1 (", "AAAAAAAAAAAAAAAAAAAAAA", "has not fetched")
 
 
 def test_cancelled_replacement_is_not_repeated(admin: FakeAdmin) -> None:

@@ -13,6 +13,7 @@ from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRe
 from quorumd.protocol.messages.describe_cluster_response import DescribeClusterResponse
 from quorumd.protocol.wire import Message
 from tests.support.client.fake_node import ALL_APIS, ByteServer, FakeNode
+from tests.support.text import shows
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("patient_time")]
 
@@ -61,7 +62,7 @@ async def test_lost_connection_fails_requests_in_flight() -> None:
         node.cut()
         for outcome in await asyncio.gather(*sent, return_exceptions=True):
             assert isinstance(outcome, RequestFailed)
-            assert str(outcome) == f"connection to 127.0.0.1:{node.address[1]}: closed by the node"
+            assert shows(str(outcome), f"127.0.0.1:{node.address[1]}", "closed by the node")
         assert not connection.is_open
         with pytest.raises(RequestFailed, match="closed by the node"):
             await connection.send(DescribeClusterRequest())
@@ -73,11 +74,10 @@ async def test_closed_connection_fails_requests_in_flight() -> None:
         connection = await NodeConnection.open(*node.address)
         outcomes: list[Outcome] = []
         connection.submit(DescribeClusterRequest(), outcomes.append)
-        assert repr(connection) == f"<connection to 127.0.0.1:{node.address[1]}, 1 in flight>"
+        assert shows(repr(connection), f"127.0.0.1:{node.address[1]}", "1 in flight")
         connection.close()
-        assert [str(outcome) for outcome in outcomes] == [
-            f"connection to 127.0.0.1:{node.address[1]}: closed by this client"
-        ]
+        (outcome,) = outcomes
+        assert shows(str(outcome), f"127.0.0.1:{node.address[1]}", "closed by this client")
 
 
 async def test_response_to_cancelled_request_is_dropped() -> None:

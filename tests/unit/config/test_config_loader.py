@@ -7,6 +7,7 @@ import pytest
 from quorumd.config import load
 from quorumd.config.loader import HINT, MAX_FAULTS, MAX_UNKNOWN_KEYS
 from quorumd.errors import ConfigError
+from tests.support.text import shows
 
 GOOD = """\
 # a comment
@@ -54,19 +55,24 @@ def test_all_problems_are_reported_with_place_and_allowed_values(
         "log.level=LOUD\n"
         "a=\\u12\n",
     )
-    assert reported == [
-        ": log.dirs (or log.dir, metadata.log.dir): is missing; allowed: one folder, absolute or relative to "
-        "where the daemon is started",
-        ":1: quorum.fetch.timout.ms: unknown key; did you mean quorum.fetch.timeout.ms?",
-        ":2: node.id=one: not an integer; allowed: an integer from 0 to 2147483647",
-        ":3: listeners=PLAINTEXT://:9092: other nodes cannot connect to a wildcard address; allowed: a specific "
-        "address, or add advertised.listeners=PLAINTEXT://<host>:9092",
-        ":5: connections.max.idle.ms=1s: connections of waiting followers would be closed; allowed: more "
-        "than quorum.fetch.timeout.ms (2000)",
-        ":6: log.level=LOUD: not one of the choices; allowed: DEBUG, INFO, WARNING, ERROR",
-        ":7: a: four hexadecimal digits must follow \\u; allowed: Java's escapes",
-        ": `quorumd config docs` lists the known keys",
+    expected = [
+        (": log.dirs", "log.dir, metadata.log.dir", "missing", "allowed:"),
+        (":1: quorum.fetch.timout.ms:", "quorum.fetch.timeout.ms?"),
+        (":2: node.id=one:", "allowed:", "0 to 2147483647"),
+        (
+            ":3: listeners=PLAINTEXT://:9092:",
+            "wildcard",
+            "allowed:",
+            "advertised.listeners=PLAINTEXT://<host>:9092",
+        ),
+        (":5: connections.max.idle.ms=1s:", "allowed:", "quorum.fetch.timeout.ms (2000)"),
+        (":6: log.level=LOUD:", "allowed: DEBUG, INFO, WARNING, ERROR"),
+        (":7: a:", "\\u", "allowed:"),
+        (HINT,),
     ]
+    assert len(reported) == len(expected)
+    for line, facts in zip(reported, expected, strict=True):
+        assert shows(line, *facts), line
 
 
 def test_problems_depending_on_invalid_value_are_not_reported(tmp_path: Path) -> None:
@@ -102,11 +108,10 @@ def test_errors_show_no_possible_secret(tmp_path: Path, line: str) -> None:
 def test_unknown_keys_give_one_warning_and_one_hint(tmp_path: Path) -> None:
     path = tmp_path / "node.properties"
     path.write_text(GOOD + "our.password=hunter2\nour.team=metal\nour.password=hunter3\n")
-    assert [warning.removeprefix(str(path)) for warning in load(str(path)).warnings()] == [
-        ":6: our.password is unknown to quorumd and Kafka and is ignored",
-        ":7: our.team is unknown to quorumd and Kafka and is ignored",
-        HINT,
-    ]
+    password, team, hint = load(str(path)).warnings()
+    assert shows(password, f"{path}:6: our.password ", "ignored")
+    assert shows(team, f"{path}:7: our.team ", "ignored")
+    assert hint == HINT
 
 
 STOCK = """\
@@ -148,7 +153,7 @@ def test_stock_controller_file_is_accepted_with_warnings(
     without_effect = [warning.removeprefix(f"{path}:") for warning in settings.warnings()]
     lines = [7, 8, 9, 10, 14, 15, 16, 17, 18, 19, 20, 21, 22, 27, 28]
     assert [int(warning.partition(":")[0]) for warning in without_effect] == lines
-    assert without_effect[0] == "7: num.network.threads has no effect here"
+    assert without_effect[0].startswith("7: num.network.threads ")
     assert "hunter2" not in "".join(without_effect)
     reported = dict(settings.static_properties())
     assert reported["num.partitions"] == "1"
@@ -237,27 +242,24 @@ def test_references_are_resolved_and_hidden_from_clients(tmp_path: Path) -> None
 
 def test_unresolvable_reference_is_reported_without_content(tmp_path: Path) -> None:
     (reported,) = problems(tmp_path, GOOD + "log.level=${file:/nonexistent/file:level}\n")
-    assert reported == (
-        ":6: log.level: ${file:/nonexistent/file:level}: cannot be read: No such file or directory"
-    )
+    assert shows(reported, ":6: log.level:", "${file:/nonexistent/file:level}", "No such file")
 
 
 def test_references_in_ignored_keys_are_not_read(tmp_path: Path) -> None:
     path = tmp_path / "node.properties"
     path.write_text(GOOD + "ssl.key.password=${file:/nonexistent/file:level}\n")
-    assert load(str(path)).warnings() == (f"{path}:6: ssl.key.password has no effect here",)
+    (warning,) = load(str(path)).warnings()
+    assert warning.startswith(f"{path}:6: ssl.key.password ")
 
 
 def test_contradicting_aliases_are_rejected(tmp_path: Path) -> None:
     (reported,) = problems(tmp_path, GOOD + "node.id=2\n")
-    assert reported == (
-        ":6: node.id=2: differs from broker.id=1 on line 2, and both keys are the same setting; keep one of them"
-    )
+    assert shows(reported, ":6: node.id=2:", "broker.id=1", "line 2", "same setting")
 
 
 def test_contradicting_duplicate_key_is_rejected(tmp_path: Path) -> None:
     (reported,) = problems(tmp_path, GOOD + "broker.id=2\n")
-    assert reported == ":6: broker.id=2: differs from broker.id=1 on line 2; keep one of them"
+    assert shows(reported, ":6: broker.id=2:", "broker.id=1", "line 2")
 
 
 def test_equal_aliases_are_accepted(tmp_path: Path) -> None:
@@ -269,9 +271,7 @@ def test_equal_aliases_are_accepted(tmp_path: Path) -> None:
 
 
 def test_missing_file_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(
-        ConfigError, match=r"none.properties: cannot be read: No such file or directory; give the path"
-    ):
+    with pytest.raises(ConfigError, match=r"none\.properties: .*No such file"):
         load(str(tmp_path / "none.properties"))
 
 
@@ -286,12 +286,10 @@ def test_file_of_other_kind_stops_checks(tmp_path: Path) -> None:
     """Searching for similar keys for each of its lines took minutes."""
     reported = problems(tmp_path, "".join(f"quorum.voter{number}=1\n" for number in range(3000)))
     assert len(reported) == MAX_FAULTS + 2
-    assert reported[-2:] == [":21: too many problems; the rest of the file was not checked", f": {HINT}"]
+    assert shows(reported[-2], f":{MAX_FAULTS + 1}:", "too many")
     reported = problems(tmp_path, "".join(f"strange.{number}=1\n" for number in range(3000)))
-    assert reported == [
-        f":{MAX_UNKNOWN_KEYS + 2}: too many problems; the rest of the file was not checked",
-        f": {HINT}",
-    ]
+    assert len(reported) == 2
+    assert shows(reported[0], f":{MAX_UNKNOWN_KEYS + 2}:", "too many")
 
 
 def test_oversized_file_is_reported(tmp_path: Path) -> None:

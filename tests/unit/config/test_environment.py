@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from quorumd.config.environment import misspelled, overrides, variable_name, without_overrides
 from quorumd.config.settings import INTERNAL, Settings, keys_of
+from tests.support.text import shows
 
 KEYS = [key for name in Settings.model_fields for key in keys_of(name) if not key.startswith(INTERNAL)]
 
@@ -30,6 +31,5 @@ def test_misspelt_variable_is_reported_and_others_ignored() -> None:
         "QUORUMD_SERVICE_HOST": "10.0.0.1",
         "QUORUMD_PORT": "tcp://10.0.0.1:9192",
     }
-    assert misspelled(KEYS, environment) == [
-        "environment variable QUORUMD_NODE_IDD is not a setting; did you mean QUORUMD_NODE_ID?"
-    ]
+    (warning,) = misspelled(KEYS, environment)
+    assert shows(warning, "QUORUMD_NODE_IDD", "QUORUMD_NODE_ID?")

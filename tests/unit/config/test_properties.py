@@ -49,7 +49,7 @@ def test_continuation_line_is_never_a_comment() -> None:
 def test_invalid_escape_is_fault_of_its_line() -> None:
     (given,) = parse_properties("\n\na=\\u12g4")
     assert given.line == 3
-    assert given.fault == "four hexadecimal digits must follow \\u"
+    assert "\\u" in given.fault
 
 
 def test_duplicate_key_is_kept_twice() -> None:

@@ -28,6 +28,7 @@ from tests.support.log.small_logs import (
     restart_after_power_loss,
     without_cache,
 )
+from tests.support.text import shows
 
 
 class TestAppendAndRead:
@@ -36,7 +37,7 @@ class TestAppendAndRead:
         assert (log.start_offset, log.end_offset, log.last_epoch) == (0, 0, 0)
         assert log.end_of_epoch(5) == OffsetAndEpoch(0, 0)
         assert log.read(0, 100) == b""
-        assert repr(log) == "<log 0..0 epoch 0, 1 segments, has room>"
+        assert shows(repr(log), "0..0", "epoch 0", "1 segments")
         log.close()
 
     def test_first_segment_name_is_durable(self, memory_disk: SimulatedDisk) -> None:
@@ -169,7 +170,7 @@ class TestRoll:
         names = [name for name in disk.list_directory(folder) if name.endswith(".log")]
         assert len(batches[0]) == BATCH_SIZE
         assert names == [f"{base:020d}.log" for base in (0, 11, 22, 33)]
-        assert repr(log) == "<log 0..40 epoch 1, 4 segments, has room>"
+        assert shows(repr(log), "0..40", "epoch 1", "4 segments")
         assert read_all(log) == b"".join(batches)
         without_cache(log)
         assert read_all(log) == b"".join(batches)

@@ -7,6 +7,7 @@ from math import inf
 import pytest
 
 from quorumd.node.readiness import MAX_LAG, NodeStatus, SilentPeer, readiness, report, seconds
+from tests.support.text import shows
 
 READY = NodeStatus(
     node_id=1,
@@ -93,23 +94,21 @@ def test_missing_conditions_are_named(changes: dict[str, object], text: str) -> 
 
 def test_configured_voter_without_vote_is_reported_with_the_remedy() -> None:
     (text,) = readiness(replace(READY, is_voter=False)).lacks
-    assert text.startswith(
-        "quorum.voters names node 1, which has no vote; give it one with `quorumd quorum alter"
-    )
+    assert shows(text, "quorum.voters", "node 1", "no vote", "`quorumd quorum alter")
 
 
 def test_report_names_role_and_silent_peers() -> None:
     peers = (SilentPeer(3, 34_000.0, "10.0.0.3:9192: connection refused"),)
-    assert report(replace(READY, silent_peers=peers)) == (
-        "ready: follower in epoch 5, leader is node 2\n"
-        "node 3 has not responded for 34 s (10.0.0.3:9192: connection refused)"
-    )
+    silent = ("node 3", "34 s", "10.0.0.3:9192: connection refused")
+    standing, peer = report(replace(READY, silent_peers=peers)).splitlines()
+    assert standing.startswith("ready: ")
+    assert shows(standing, "follower", "epoch 5", "node 2")
+    assert shows(peer, *silent)
     lost = replace(READY, role="candidate", epoch=12, leader_id=-1, contact_ms=inf, silent_peers=peers)
-    assert report(lost).splitlines() == [
-        "not ready: candidate in epoch 12, no leader known",
-        "no leader is known",
-        "node 3 has not responded for 34 s (10.0.0.3:9192: connection refused)",
-    ]
+    standing, reason, peer = report(lost).splitlines()
+    assert shows(standing, "not ready: ", "candidate", "epoch 12")
+    assert "no leader" in reason
+    assert shows(peer, *silent)
     assert replace(READY, role="leader").summary == "leader of epoch 5"
 
 

@@ -33,6 +33,7 @@ from quorumd.protocol.messages.describe_configs_request import DescribeConfigsRe
 from quorumd.protocol.messages.describe_configs_response import DescribeConfigsResponse
 from quorumd.protocol.messages.describe_quorum_response import DescribeQuorumResponse
 from quorumd.protocol.wire import Message
+from tests.support.text import shows
 
 SPOKEN = {key: (api.min_version, api.max_version) for key, api in APIS.items()}
 LIMIT = 1 << 20
@@ -115,7 +116,7 @@ class TestRequests:
 
     def test_repr_names_the_request(self) -> None:
         (request,) = send(server(), 4)
-        assert repr(request) == "<request 4: DescribeClusterRequest v1 from 'test'>"
+        assert shows(repr(request), "4", "DescribeClusterRequest v1", "'test'")
 
     @pytest.mark.parametrize("length", range(1, 10))
     def test_frame_without_a_whole_header(self, length: int) -> None:
@@ -269,7 +270,7 @@ class TestResponses:
         first, _ = send(connection, 1, 2)
         connection.respond(first, DescribeClusterResponse())
         size = len(connection._output)
-        assert repr(connection) == f"<server connection: 1 pending, {size} bytes to send>"
+        assert shows(repr(connection), "1 pending", f"{size} bytes")
 
 
 class TestTooLargeRequests:

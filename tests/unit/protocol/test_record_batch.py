@@ -27,6 +27,7 @@ from quorumd.protocol.record_batch import (
     validate,
     values,
 )
+from tests.support.text import shows
 
 TIME = 1_700_000_000_000
 
@@ -175,7 +176,7 @@ def test_headers_have_the_position_of_each_batch() -> None:
     assert [h.position for h in found] == [0, found[0].size, found[0].size + found[1].size]
     assert found[2].position + found[2].size == len(data)
     assert [h.base_offset for h in headers(data, found[1].position)] == [12, 13]
-    assert repr(found[1]) == f"<control batch 12..13 epoch 2, {found[1].size} bytes at {found[1].position}>"
+    assert shows(repr(found[1]), "control", "12..13", "epoch 2", f"{found[1].size} bytes", found[1].position)
 
 
 def test_headers_stop_at_zeros_and_reject_other_bytes() -> None:

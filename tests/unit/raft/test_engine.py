@@ -78,10 +78,7 @@ def test_read_only_view() -> None:
 
 
 def test_proposal_to_non_leader_is_fatal() -> None:
-    assert (
-        EngineHarness().engine.step(Propose(b"", 9), 0.0).fatal
-        == "a batch was proposed to a replica that is unattached"
-    )
+    assert "unattached" in (EngineHarness().engine.step(Propose(b"", 9), 0.0).fatal or "")
 
 
 def test_fatal_comes_alone() -> None:

@@ -13,6 +13,7 @@ from quorumd.raft.roles import Role
 from quorumd.raft.voters import VoterAssignment
 from tests.support.raft.quorum import Batch, key, voter_set
 from tests.support.raft.single_engine import EngineHarness, begin, end, fetch_error, vote
+from tests.support.text import shows
 
 
 def follower(*epochs: int, epoch: int = 5) -> EngineHarness:
@@ -129,7 +130,7 @@ class TestDivergence:
         bench = follower(1, 1, 3, 3, 5)
         bench.respond(2, bench.records(high_watermark=4))
         fatal = bench.respond(2, bench.records(diverging=OffsetAndEpoch(3, 3))).fatal
-        assert fatal == "leader 2 of epoch 5 requires truncation to offset 3, below the high watermark 4"
+        assert shows(fatal or "", "leader 2", "epoch 5", "offset 3", "high watermark 4")
         assert bench.log.epochs == [1, 1, 3, 3, 5]
 
     def test_divergence_without_truncation_fetches_again_after_backoff(self) -> None:
@@ -220,7 +221,7 @@ class TestLosingTheLeader:
     def test_two_leaders_in_an_epoch_are_fatal(self) -> None:
         bench = follower()
         reply = fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, 3, 5)
-        assert bench.respond(2, reply).fatal == "two leaders in epoch 5: 2 and 3"
+        assert shows(bench.respond(2, reply).fatal or "", "two leaders", "epoch 5", "2 and 3")
 
 
 class TestNotFollower:

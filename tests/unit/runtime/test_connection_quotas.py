@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from quorumd.runtime.connection_quotas import REJECTION_LOG_INTERVAL_S, ConnectionQuotas, NetworkLimits
+from tests.support.text import shows
 
 
 class Refusals:
@@ -46,8 +47,7 @@ def test_many_rejections_are_one_log_line(caplog: pytest.LogCaptureFixture) -> N
             quotas.admit("192.0.2.1")
         refusals.now_s = REJECTION_LOG_INTERVAL_S
         quotas.admit("192.0.2.1")
-    assert [record.getMessage() for record in caplog.records] == [
-        "refused a connection from 192.0.2.1: max.connections.per.ip=1 is reached (1 refused)",
-        "refused a connection from 192.0.2.1: max.connections.per.ip=1 is reached (100 refused)",
-    ]
+    first, summary = caplog.messages
+    assert shows(first, "192.0.2.1", "max.connections.per.ip=1", "(1 refused)")
+    assert shows(summary, "192.0.2.1", "max.connections.per.ip=1", "(100 refused)")
     assert refusals.count == 101

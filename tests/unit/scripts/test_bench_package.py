@@ -24,7 +24,7 @@ def package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_processes_import_the_chosen_folder_even_in_a_checkout(package: Path) -> None:
-    assert choose_package(package) == "compiled, as pip install and the image give it"
+    assert choose_package(package).startswith("compiled")
     reported = subprocess.run([sys.executable, "-m", "quorumd", "--version"], capture_output=True, text=True)
     assert reported.stdout == "quorumd 9 (compiled)\n"
 

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from scripts.bench.pipeline_source import QUESTIONS, Rate, SourceReport
 from scripts.bench.source_pass import tree_cpu_seconds
+from tests.support.text import shows
 
 
 def report(records: float, stream: float) -> SourceReport:
@@ -20,8 +21,8 @@ def report(records: float, stream: float) -> SourceReport:
 def test_targets_are_those_of_two_cores() -> None:
     assert report(2.6e6, 260e3).missed() == []
     records, stream = report(2.4e6, 240e3).missed()
-    assert "2.40 million records a second, the target is 2.5 million on two quiet cores" in records
-    assert stream.startswith(f"{QUESTIONS['usual_stream']}: 0.24 million")
+    assert shows(records, "2.40 million", "2.5 million")
+    assert shows(stream, QUESTIONS["usual_stream"], "0.24 million")
 
 
 def test_report_has_ratios() -> None:

@@ -50,7 +50,7 @@ def test_compilation_can_be_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_missing_compiler_is_named_and_mypy_not_required(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("QUORUMD_COMPILE", raising=False)
     monkeypatch.setenv("CC", "/no/such/compiler -O2")
-    assert build_backend.why_interpreted() == "no C compiler (/no/such/compiler) was found"
+    assert "/no/such/compiler" in (build_backend.why_interpreted() or "")
     assert build_backend.MYPY not in build_backend.get_requires_for_build_wheel()
 
 

@@ -20,6 +20,7 @@ from quorumd.pipeline.report.report import read_history
 from tests.support.history.logs import history
 from tests.support.history.reference import NaiveHistory
 from tests.support.history.writing import write
+from tests.support.text import shows
 
 DAY_US = 86_400_000_000
 
@@ -132,13 +133,14 @@ def test_usage_errors_are_one_line(
 ) -> None:
     code, text = failure(capsys, "top", "isr-churn", "--history", str(tmp_path))
     assert code == 8
-    assert f"there is no history in {tmp_path}" in text
+    assert shows(text, "no history", tmp_path)
     there = "--history", str(built[0])
     code, text = failure(capsys, "show", "partitions", "--topic", "never", *there)
-    assert (code, text) == (2, "error: the history has no topic 'never'\n")
+    assert code == 2
+    assert shows(text, "error: ", "no topic 'never'")
     code, text = failure(capsys, "show", "partitions", "--since", "yesterday", *there)
     assert code == 2
-    assert "'yesterday' is not a time" in text
+    assert "'yesterday'" in text
     assert failure(capsys, "build", "--to", str(tmp_path))[0] == 2
     assert failure(capsys, "build", "--to", str(tmp_path), "--from", "x", "--bootstrap-server", "y:1")[0] == 2
     assert failure(capsys, "build", "--to", str(tmp_path), "--from", "x", "--follow", "--once")[0] == 2
@@ -170,8 +172,10 @@ def test_invalid_sql_is_usage_error(
 
     monkeypatch.setattr(SparkOptions, "session", lambda self, profile: nullcontext(Session()))
     monkeypatch.setattr("quorumd.pipeline.history.history.register_views", lambda session, opened: None)
-    reported = failure(capsys, "sql", "selec 1", "--history", str(built[0]))
-    assert reported == (2, "error: invalid query: [PARSE_SYNTAX_ERROR] near 'selec 1'\n")
+    code, text = failure(capsys, "sql", "selec 1", "--history", str(built[0]))
+    assert code == 2
+    assert shows(text, "error: ", "[PARSE_SYNTAX_ERROR] near 'selec 1'\n")
+    assert "== SQL ==" not in text
 
 
 def test_damaged_table_is_incomplete_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

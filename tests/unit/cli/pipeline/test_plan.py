@@ -17,6 +17,7 @@ from quorumd.client.admin import TopicPartition
 from quorumd.errors import RequestFailed
 from quorumd.pipeline.history.tables import Manifest, path_in, write_manifest, write_rows
 from scripts.skewed_states import skewed_state
+from tests.support.text import shows
 
 STATE = skewed_state(40, ["a", "b", "c", "a", "b", "c"], skew=1)
 
@@ -92,7 +93,7 @@ def test_plan_balances_bytes(history: Path, tmp_path: Path, capsys: pytest.Captu
     ]
     sizes.write_text("\n".join(["topic,partition,bytes", *lines]))
     run("make", "--state", history, "--sizes", sizes, "--out", tmp_path / "plan")
-    assert "bytes (the minimum for this balance is" in capsys.readouterr().out
+    assert shows(capsys.readouterr().out, "bytes", "minimum")
     run("show", tmp_path / "plan", "--moves", "--output", "json")
     for move in json.loads(capsys.readouterr().out):
         assert move["bytes"] == len(move["adds"]) * (1000 + move["partition"])
@@ -101,16 +102,16 @@ def test_plan_balances_bytes(history: Path, tmp_path: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        (("--remove", "99"), 2, "broker 99 cannot be removed, since it does not exist"),
-        (("--add", "6:"), 2, "'6:' is not BROKER or BROKER:RACK"),
+        (("--remove", "99"), 2, "broker 99"),
+        (("--add", "6:"), 2, "'6:'"),
         (("--add", "6,6"), 2, "broker 6 is given twice"),
-        (("--replace", "7"), 2, "'7' is not OLD=NEW"),
+        (("--replace", "7"), 2, "OLD=NEW"),
         (("--replace", "x=7"), 2, "expected ids of brokers"),
         (("--replace", "5=7", "--replace", "5=8"), 2, "broker 5 is given twice"),
         (("--rack", "x=7"), 2, "expected the id of a broker"),
         (("--replication-factor", "0"), 2, "is not N or TOPIC=N"),
-        (("--topics", "nowhere"), 2, "topic 'nowhere' is not in this state"),
-        (("--bootstrap-server", "127.0.0.1:1"), 2, "give one of --state, --bootstrap-server and --from"),
+        (("--topics", "nowhere"), 2, "topic 'nowhere'"),
+        (("--bootstrap-server", "127.0.0.1:1"), 2, "--state, --bootstrap-server and --from"),
     ],
 )
 def test_impossible_changes_are_reported_in_one_line(
@@ -139,13 +140,13 @@ def test_missing_history_or_plan_is_incomplete_input(
 
 def test_existing_folder_is_not_overwritten(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run("make", "--state", history, "--out", history, exits=2)
-    assert "already exists: give a new folder for the plan" in capsys.readouterr().err
+    assert shows(capsys.readouterr().err, history, "already exists")
 
 
 def test_fenced_broker_requires_explicit_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     history = write_history(tmp_path / "history", fenced=5)
     run("make", "--state", history, "--out", tmp_path / "plan", exits=2)
-    assert "broker 5 is fenced and would not receive its replicas; use --remove 5" in capsys.readouterr().err
+    assert shows(capsys.readouterr().err, "broker 5 is fenced", "--remove 5")
     run("make", "--state", history, "--include-fenced", "--out", tmp_path / "as-if-up")
     run("make", "--state", history, "--remove", "5", "--out", tmp_path / "without")
 
@@ -153,7 +154,7 @@ def test_fenced_broker_requires_explicit_option(tmp_path: Path, capsys: pytest.C
 def test_plan_rejects_cordoned_broker(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     history = write_history(tmp_path / "history", cordoned=5)
     run("make", "--state", history, "--out", tmp_path / "plan", exits=2)
-    assert "all log directories of broker 5 are cordoned" in capsys.readouterr().err
+    assert shows(capsys.readouterr().err, "broker 5", "cordoned")
     run("make", "--state", history, "--remove", "5", "--out", tmp_path / "without")
     moves = [
         json.loads(file.read_text())["partitions"] for file in (tmp_path / "without" / "waves").iterdir()

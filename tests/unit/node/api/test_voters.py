@@ -42,6 +42,7 @@ from tests.support.node.api_harness import (
     ScriptedEngine,
 )
 from tests.support.node.recording_session import request_of
+from tests.support.text import shows
 
 DIRECTORY = KafkaUuid(bytes(15) + b"\x42")
 KEY = ReplicaKey(4, DIRECTORY)
@@ -165,10 +166,8 @@ class TestAlterQuorum:
 
     def test_error_message_of_the_engine_is_returned(self, harness: VoterApiHarness) -> None:
         harness.send(alter_quorum(4))
-        response = harness.respond_from_engine(
-            ErrorCode.INVALID_REQUEST, "the address of node 4 is not known"
-        )
-        assert (error_of(response), message_of(response)) == (42, "the address of node 4 is not known")
+        response = harness.respond_from_engine(ErrorCode.INVALID_REQUEST, "the reason")
+        assert (error_of(response), message_of(response)) == (42, "the reason")
         assert harness.statistics.error_responses == {(ApiKey.ALTER_QUORUM, 42): 1}
 
     def test_hole_4_error_names_the_leader(self, harness: VoterApiHarness) -> None:
@@ -220,7 +219,7 @@ class TestAddRaftVoter:
         harness.send(add_voter())
         harness.respond_from_new_voter(*features)
         assert error_of(harness.response) == ErrorCode.INVALID_REQUEST
-        assert message_of(harness.response) == "Node 4 at host-4:9092 does not support kraft.version 1."
+        assert shows(str(message_of(harness.response)), "Node 4", "host-4:9092", "kraft.version 1")
         assert harness.events == []
 
     def test_voter_without_fetch_v17_is_rejected(self, harness: VoterApiHarness) -> None:
@@ -240,7 +239,7 @@ class TestAddRaftVoter:
         harness.send(add_voter())
         harness.connections.calls[0][2].on_failure(Failure("connection refused", refused=True))
         assert error_of(harness.response) == ErrorCode.REQUEST_TIMED_OUT
-        assert message_of(harness.response) == "Node 4 at host-4:9092 cannot be reached: connection refused."
+        assert shows(str(message_of(harness.response)), "Node 4", "host-4:9092", "connection refused")
         assert harness.events == []
 
     def test_api_versions_are_requested_at_the_controller_listener(self, harness: VoterApiHarness) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from quorumd.node.peers.contacts import PeerContacts
 from quorumd.node.readiness import SilentPeer
+from tests.support.text import shows
 
 
 def test_silence_and_return_of_a_peer_are_logged_once_each(caplog: pytest.LogCaptureFixture) -> None:
@@ -19,7 +20,6 @@ def test_silence_and_return_of_a_peer_are_logged_once_each(caplog: pytest.LogCap
     contacts.responded(2, 13_000.0)
     contacts.responded(2, 14_000.0)
     assert contacts.silent((2,), 14_000.0) == ()
-    assert [record.getMessage() for record in caplog.records] == [
-        "node 2 does not respond (a:1: connection refused)",
-        "node 2 responds again after 12 s",
-    ]
+    silent, returned = caplog.messages
+    assert shows(silent, "node 2", "a:1: connection refused")
+    assert shows(returned, "node 2", "again", "12 s")

@@ -35,6 +35,7 @@ from quorumd.pipeline.tables.schemas import HISTORY_TABLES
 from tests.support.history.logs import history as happened
 from tests.support.history.writing import write, write_seed
 from tests.support.plan.report_data import MORNING, a_day, a_plan, history, state, table
+from tests.support.text import shows
 
 NOW = datetime(2026, 3, 16, 12, tzinfo=UTC)
 NODE = {"node": 1, "segments": 2, "batches": 30, "records": 1200, "bytes": 9000, "startOffset": 0}
@@ -113,7 +114,7 @@ def test_page_has_all_sections() -> None:
     found = Reader(page)
     assert found.sections == ["churn", "degraded", "epochs", "brokers", "lag", "audit", "plan"]
     assert found.links == [f"#{section}" for section in found.sections]
-    assert "Made by quorumd pipeline report on 2026-03-16 at 12:00 UTC" in page
+    assert "2026-03-16 at 12:00 UTC" in page
     assert "DIVERGED" in page
     assert "&lt;other&gt; bytes" in page
 
@@ -194,26 +195,26 @@ def test_missing_inputs_have_no_section() -> None:
 
 def test_empty_history_is_reported() -> None:
     page = render_report(Inputs(history([])), NOW)
-    assert "This history is empty: nothing was read into it yet." in page
+    assert "This history is empty" in page
 
 
 def test_empty_parts_state_reason() -> None:
     page = render_report(Inputs(history([state(MORNING, None, "created")])), NOW)
     for why in (
-        "Leader changes: none in this time.",
-        "ISR changes: none in this time.",
-        "No partition changed its leader or its ISR in this time.",
-        "All partitions were fully replicated all the time.",
-        "This history has no epoch with a time.",
-        "No broker registered in this time.",
-        "This history has no lag:",
+        "Leader changes: none",
+        "ISR changes: none",
+        "No partition changed",
+        "fully replicated",
+        "no epoch",
+        "No broker registered",
+        "no lag",
     ):
         assert why in page
 
 
 def test_log_without_partitions_is_reported_once_per_section() -> None:
     page = render_report(Inputs(history([], epochs=a_day().epochs)), NOW)
-    assert page.count("This history has no partitions.") == 2
+    assert page.count("no partitions") == 2
 
 
 def test_page_of_plan_without_moves_and_clean_audit() -> None:
@@ -221,7 +222,7 @@ def test_page_of_plan_without_moves_and_clean_audit() -> None:
         Inputs(plan=a_plan(added=0, per_broker=0), audit=AuditDocument(findings=[], clean=True)), NOW
     )
     assert "No replica moves" in page
-    assert "No copy has a fault." in page
+    assert "No copy has a fault" in page
 
 
 def written(folder: Path) -> Path:
@@ -270,14 +271,14 @@ def test_gaps_and_wrong_clocks_are_reported_at_top(tmp_path: Path) -> None:
     write_seed(tmp_path, image, log[-1])
     about = about_history(read_history(tmp_path))
     low, high = log[99].offset + 1, log[-1].offset + 1
-    assert f"offsets {low:,} to {high:,} are missing: they were deleted before they were read" in about
+    assert f"offsets {low:,} to {high:,} are missing" in about
     assert "clock" not in about
-    assert "the leader's clock was wrong in 1 epoch, " in about_history(replace(a_day(), moved_epochs=1))
+    assert shows(about_history(replace(a_day(), moved_epochs=1)), "clock", "1 epoch")
 
 
 def test_report_without_inputs_is_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert root.run(["pipeline", "report"]) == 2
-    assert "give at least one of --history, --plan and --audit" in capsys.readouterr().err
+    assert shows(capsys.readouterr().err, "--history", "--plan", "--audit")
 
 
 def test_missing_or_damaged_input_is_named(tmp_path: Path) -> None:
@@ -287,7 +288,7 @@ def test_missing_or_damaged_input_is_named(tmp_path: Path) -> None:
         read_plan(tmp_path)
     for damage in ([], {}, {"findings": 5}, {"findings": [5]}, {**AUDIT_JSON, "pairs": [{"nodes": [1, 2]}]}):
         (tmp_path / "audit.json").write_text(json.dumps(damage))
-        with pytest.raises(InputIncomplete, match="is not a report of `quorumd pipeline audit --report`: "):
+        with pytest.raises(InputIncomplete, match="audit --report"):
             read_audit(tmp_path / "audit.json")
     folder = written(tmp_path / "history")
     damaged = next(folder.glob("epochs/*/*.parquet"))

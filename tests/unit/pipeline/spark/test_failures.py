@@ -8,6 +8,7 @@ from pyspark.errors import AnalysisException, PySparkRuntimeError, PythonExcepti
 
 from quorumd.errors import ConfigError, InputIncomplete, JobFailed, RequestFailed
 from quorumd.pipeline.spark.failures import failure_of
+from tests.support.text import shows
 
 IN_A_WORKER = """
   An exception was thrown from the Python worker. Please see the stack trace below.
@@ -70,34 +71,29 @@ def test_dead_java_process_is_reported_with_cause(tmp_path: Path) -> None:
     log = tmp_path / "spark.log"
     log.write_text("26/01/01 WARN nothing\njava.lang.OutOfMemoryError: Java heap space\n\tat org.apache\n")
     failure = failure_of(Py4JNetworkError("Answer from Java side is empty"), log)
-    assert str(failure) == (
-        f"Spark's Java process ended: java.lang.OutOfMemoryError: Java heap space (Spark's log: {log})"
-    )
+    assert shows(str(failure), "Java process ended", "java.lang.OutOfMemoryError: Java heap space", log)
+    assert "org.apache" not in str(failure)
 
 
 def test_dead_java_process_without_cause_is_reported(tmp_path: Path) -> None:
-    expected = f"Spark's Java process ended (Spark's log: {tmp_path / 'none'})"
-    assert str(failure_of(ConnectionRefusedError(), tmp_path / "none")) == expected
+    failure = failure_of(ConnectionRefusedError(), tmp_path / "none")
+    assert shows(str(failure), "Java process ended", tmp_path / "none")
 
 
 def test_py4j_errors_are_converted() -> None:
-    assert str(failure_of(Py4JError("spark.x does not exist in the JVM"), None)) == (
-        "Spark: spark.x does not exist in the JVM"
-    )
+    reason = "spark.x does not exist in the JVM"
+    assert str(failure_of(Py4JError(reason), None)).endswith(reason)
 
 
 def test_java_start_failure_is_reported_with_cause(tmp_path: Path) -> None:
     log = tmp_path / "spark.log"
     log.write_text("Error occurred during initialization of VM\nToo small maximum heap\n")
     error = PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
-    assert str(failure_of(error, log)) == (
-        "Spark's Java process did not start: Error occurred during initialization of VM Too small maximum heap "
-        f"(Spark's log: {log})"
-    )
+    assert shows(str(failure_of(error, log)), "did not start", "Too small maximum heap", log)
 
 
 def test_unresponsive_master_is_reported(tmp_path: Path) -> None:
     log = tmp_path / "spark.log"
     log.write_text("ERROR StandaloneSchedulerBackend: Reason: All masters are unresponsive! Giving up.\n")
     error = Py4JError("java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.")
-    assert str(failure_of(error, log)) == f"Spark stopped: All masters are unresponsive (Spark's log: {log})"
+    assert shows(str(failure_of(error, log)), "All masters are unresponsive", log)
