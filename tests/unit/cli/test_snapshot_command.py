@@ -63,9 +63,8 @@ def test_snapshot_is_built_and_printed(node: Node, capsys: pytest.CaptureFixture
     assert node.snapshots == [name]
     out, err = capsys.readouterr()
     size = (node.data / "__cluster_metadata-0" / name).stat().st_size
-    assert shows(
-        out, f"{node.data}/__cluster_metadata-0/{name}", f"end offset {end}", "501 records", f"{size:,} bytes"
-    )
+    file = f"{node.data}/__cluster_metadata-0/{name}"
+    assert shows(out, file, f"end offset {end}", "501 records", f"{size:,} bytes")
     assert "reading the log" in err
     assert run(["log", "dump", "--output", "json", file]) == 0
     rows = json.loads(capsys.readouterr().out)
