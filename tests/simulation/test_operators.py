@@ -6,7 +6,6 @@ from collections import Counter
 
 import pytest
 
-from quorumd.simulator.brokers.options import OPERATOR_NAMES
 from quorumd.simulator.profiles.draw import draw_options
 from quorumd.simulator.simulation import Simulation
 
@@ -23,11 +22,35 @@ def test_operators_succeed_and_fail() -> None:
         report = Simulation(seed, draw_options(seed, "operators")).run()
         assert report.ok, str(report)
         counters.update(report.counters)
-    for name in OPERATOR_NAMES:
-        for api in REQUESTS[name]:
+    for name, apis in REQUESTS.items():
+        for api in apis:
             assert counters[f"{name}: {api}: NONE"] > 0, counters
     assert counters["topics: CreateTopics: INVALID_REPLICA_ASSIGNMENT"] > 0
     assert counters["features changed"] > 0
+
+
+def test_impolite_leaders_are_refused_in_every_version() -> None:
+    counters: Counter[str] = Counter()
+    drawn = [draw_options(seed, "impolite leaders") for seed in range(1, 20)]
+    assert {version for options in drawn for version in options.brokers.alter_partition_versions} == {
+        0,
+        1,
+        2,
+        3,
+    }
+    for seed in (1, 2, 3):
+        report = Simulation(seed, drawn[seed - 1]).run()
+        assert report.ok, str(report)
+        counters.update(report.counters)
+    for error in (
+        "NONE",
+        "INVALID_REQUEST",
+        "INELIGIBLE_REPLICA",
+        "INVALID_UPDATE_VERSION",
+        "NOT_CONTROLLER",
+    ):
+        assert counters[f"impolite leaders: AlterPartition: {error}"] > 0, counters
+    assert counters["joins of an ISR"] > 0
 
 
 @pytest.mark.parametrize(

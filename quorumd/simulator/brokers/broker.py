@@ -124,8 +124,10 @@ class Broker:
             f"broker-{broker_id}-isr", heap, isr_network, process, options.controller_timeout_ms
         )
         self._changes = IsrChanges(
-            broker_id, heap, process, self.isr_channel, self._controller, self._proposal_completed
-        )
+            broker_id, heap, process, self.isr_channel, self._controller, self._proposal_completed, self._name_of,
+            random.choice(options.alter_partition_versions) if len(options.alter_partition_versions) > 1 else 3,
+        )  # fmt: skip
+        self._is_impolite = options.impolite_leaders > 0 and random.random() < options.impolite_leaders
 
     def start(self, cluster_id: str, incarnation_id: KafkaUuid, features: Sequence[SupportedFeature]) -> None:
         """Start; the clean-shutdown file is removed before anything is appended."""
@@ -348,8 +350,16 @@ class Broker:
         broker = self.metadata.image.brokers.get(broker_id)
         return broker is not None and broker.is_active
 
+    def _name_of(self, topic_id: KafkaUuid) -> str:
+        topic = self.metadata.image.topics.get(topic_id)
+        return topic.name if topic is not None else ""
+
+    def leaves_checks_to_controller(self) -> bool:
+        return self._is_impolite
+
     def propose(self, proposal: Proposal) -> bool:
         self._changes.broker_epoch = self.epoch
+        proposal.version = self._changes.version
         if not self._changes.propose(proposal):
             return False
         self._watcher.proposed(self, proposal)

@@ -89,6 +89,8 @@ class ClusterView:
     """The session timeout by the fastest clock."""
     longest_session_ms: float = 0.0
     """The session timeout by the slowest clock."""
+    proposals_have_epochs: bool = True
+    """Whether all proposals have the broker epochs of ISR members."""
     is_balanced: bool = False
     """Whether the controller elects preferred leaders."""
     drains_in_batches: bool = False

@@ -15,6 +15,7 @@ from quorumd.simulator.brokers.broker import DATA_PORT, Broker
 from quorumd.simulator.brokers.broker_disk import Disk
 from quorumd.simulator.brokers.checkers.liveness import missing
 from quorumd.simulator.brokers.cluster_view import BrokerView
+from quorumd.simulator.brokers.isr_changes import EPOCHS_SINCE
 from quorumd.simulator.brokers.metadata_reader import MetadataReader
 from quorumd.simulator.brokers.observation import Observation
 from quorumd.simulator.brokers.operators import SOURCES
@@ -63,6 +64,7 @@ class BrokerFleet:
             committed, lambda: cluster.heap.now_ms, session_ms / (1.0 + drift), session_ms * (1.0 + drift)
         )
         self.observation.view.drains_in_batches = options.max_partitions_per_step < MAX_PARTITIONS
+        self.observation.view.proposals_have_epochs = min(options.alter_partition_versions) >= EPOCHS_SINCE
         self.observation.view.is_balanced = options.balance_ms > 0
         self.observation.on_shutdown_granted = self._stopped
         self.observation.on_stale = self._restart_after_stale_epoch

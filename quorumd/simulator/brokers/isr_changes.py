@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 from quorumd.controller.partition import Partition, PartitionId
 from quorumd.errors import ErrorCode
-from quorumd.ids import KafkaUuid
+from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.messages import alter_partition_request, alter_partition_response
 from quorumd.protocol.wire import Message
 from quorumd.simulator.brokers.replica import Proposal
 from quorumd.simulator.brokers.request_channel import Address, Channel
 from quorumd.simulator.environment.event_heap import EventHeap, Process
 
-VERSION: Final = 3
+EPOCHS_SINCE: Final = 3
+"""Requests have the broker epoch of each ISR member since this version (KIP-903)."""
+TOPIC_IDS_SINCE: Final = 2
+"""Older requests name topics."""
 RETRY_MS: Final = 50.0
 FINAL: Final = frozenset(
     {
@@ -37,7 +40,8 @@ Settled = Callable[[Proposal, ErrorCode, Partition | None], None]
 
 class IsrChanges:
     """Proposals of all partitions that a broker leads. `controller()`: address of the quorum's leader, if known.
-    `settled(proposal, error, partition)` receives the response to a proposal."""
+    `settled(proposal, error, partition)` receives the response to a proposal; `name_of(topic_id)` is the name of a
+    topic, "" if it is unknown; `version` is that of the requests."""
 
     def __init__(
         self,
@@ -47,6 +51,8 @@ class IsrChanges:
         channel: Channel,
         controller: Callable[[], Address | None],
         settled: Settled,
+        name_of: Callable[[KafkaUuid], str],
+        version: int = EPOCHS_SINCE,
     ) -> None:
         self.broker_epoch = -1
         self._broker_id = broker_id
@@ -55,6 +61,8 @@ class IsrChanges:
         self._channel = channel
         self._controller = controller
         self._settled = settled
+        self._name_of = name_of
+        self.version = version
         self._wanted: dict[PartitionId, Proposal] = {}
         self._is_scheduled = False
 
@@ -80,13 +88,16 @@ class IsrChanges:
             self._send_later(RETRY_MS)
             return
         proposals = list(self._wanted.values())
-        request = request_of(self._broker_id, self.broker_epoch, proposals)
-        self._channel.send(address, request, VERSION, partial(self._on_response, proposals))
+        names = {proposal.where.topic_id: self._name_of(proposal.where.topic_id) for proposal in proposals}
+        request = request_of(self._broker_id, self.broker_epoch, proposals, self.version, names)
+        self._channel.send(address, request, self.version, partial(self._on_response, proposals, names))
 
-    def _on_response(self, proposals: Sequence[Proposal], message: Message | None) -> None:
+    def _on_response(
+        self, proposals: Sequence[Proposal], names: Mapping[KafkaUuid, str], message: Message | None
+    ) -> None:
         again = True
         if isinstance(message, alter_partition_response.AlterPartitionResponse) and not message.error_code:
-            results = decode_response(message)
+            results = decode_response(message, {name: topic_id for topic_id, name in names.items()})
             again = False
             for proposal in proposals:
                 error, partition = results.get(proposal.where, (ErrorCode.UNKNOWN_SERVER_ERROR, None))
@@ -100,33 +111,47 @@ class IsrChanges:
 
 
 def request_of(
-    broker_id: int, broker_epoch: int, proposals: Sequence[Proposal]
+    broker_id: int,
+    broker_epoch: int,
+    proposals: Sequence[Proposal],
+    version: int = EPOCHS_SINCE,
+    names: Mapping[KafkaUuid, str] | None = None,
 ) -> alter_partition_request.AlterPartitionRequest:
-    """Build a request, which always reports the leader as recovered."""
+    """Build a request, which always reports the leader as recovered. `names`: of the topics, by id, for versions that
+    name topics."""
     wire = alter_partition_request
     topics: dict[KafkaUuid, list[alter_partition_request.PartitionData]] = {}
     for proposal in proposals:
-        topics.setdefault(proposal.where.topic_id, []).append(
-            wire.PartitionData(
-                proposal.where.number,
-                proposal.leader_epoch,
-                new_isr_with_epochs=[wire.BrokerState(*member) for member in proposal.isr],
-                partition_epoch=proposal.partition_epoch,
-            )
+        partition = wire.PartitionData(
+            proposal.where.number, proposal.leader_epoch, partition_epoch=proposal.partition_epoch
         )
+        if version >= EPOCHS_SINCE:
+            partition.new_isr_with_epochs = [wire.BrokerState(*member) for member in proposal.isr]
+        else:
+            partition.new_isr = list(proposal.members)
+        topics.setdefault(proposal.where.topic_id, []).append(partition)
+    by_id = version >= TOPIC_IDS_SINCE
     return wire.AlterPartitionRequest(
         broker_id,
         broker_epoch,
-        [wire.TopicData("", topic_id, partitions) for topic_id, partitions in topics.items()],
+        [
+            wire.TopicData("", topic_id, partitions)
+            if by_id
+            else wire.TopicData((names or {}).get(topic_id, ""), ZERO_UUID, partitions)
+            for topic_id, partitions in topics.items()
+        ],
     )
 
 
 def decode_response(
     message: alter_partition_response.AlterPartitionResponse,
+    topic_ids: Mapping[str, KafkaUuid] | None = None,
 ) -> dict[PartitionId, tuple[ErrorCode, Partition | None]]:
-    """Return errors and, for successes, the new partitions, of which only leader, ISR and epochs are known."""
+    """Return errors and, for successes, the new partitions, of which only leader, ISR and epochs are known.
+    `topic_ids`: of the request, by name, for versions that name topics."""
     found: dict[PartitionId, tuple[ErrorCode, Partition | None]] = {}
     for topic in message.topics:
+        topic_id = (topic_ids or {})[topic.topic_name] if topic.topic_id == ZERO_UUID else topic.topic_id
         for part in topic.partitions:
             error = ErrorCode(part.error_code)
             partition = None
@@ -134,5 +159,5 @@ def decode_response(
                 partition = Partition(
                     (), tuple(part.isr), part.leader_id, part.leader_epoch, part.partition_epoch
                 )
-            found[PartitionId(topic.topic_id, part.partition_index)] = error, partition
+            found[PartitionId(topic_id, part.partition_index)] = error, partition
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-OPERATOR_NAMES = ("topics", "configs", "elections")
+OPERATOR_NAMES = ("topics", "configs", "elections", "impolite leaders")
 """Operators beside the administrator (`operators`)."""
 
 
@@ -51,3 +51,7 @@ class BrokerOptions:
     """Share of topics with unclean leader election."""
     operators: Mapping[str, float] = field(default_factory=dict)
     """Mean time between two requests of each operator, by name."""
+    alter_partition_versions: tuple[int, ...] = (3,)
+    """The versions of AlterPartition, from which each incarnation of a broker draws one."""
+    impolite_leaders: float = 0.0
+    """Share of incarnations whose leaders propose replicas that they know as fenced or restarted."""

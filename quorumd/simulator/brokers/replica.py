@@ -42,6 +42,9 @@ class ReplicaContext(Protocol):
     def is_eligible_for_isr(self, broker_id: int) -> bool:
         """Whether the broker is neither fenced nor in controlled shutdown, by the metadata."""
 
+    def leaves_checks_to_controller(self) -> bool:
+        """Whether leaders propose replicas that the metadata has as fenced, or in another incarnation."""
+
     def propose(self, proposal: Proposal) -> bool:
         """Propose an ISR to the controller; return False if an earlier proposal for the partition is pending."""
 
@@ -58,9 +61,12 @@ class ReplicaContext(Protocol):
 
 
 class Proposal:
-    """An ISR proposed by a leader, as (broker id, broker epoch) pairs; effective once the controller accepts it."""
+    """An ISR proposed by a leader, as (broker id, broker epoch) pairs; effective once the controller accepts it.
 
-    __slots__ = ("isr", "leader_epoch", "partition_epoch", "where")
+    `version`: that of the request.
+    """
+
+    __slots__ = ("isr", "leader_epoch", "partition_epoch", "version", "where")
 
     def __init__(
         self, where: PartitionId, leader_epoch: int, partition_epoch: int, isr: tuple[tuple[int, int], ...]
@@ -69,6 +75,7 @@ class Proposal:
         self.leader_epoch = leader_epoch
         self.partition_epoch = partition_epoch
         self.isr = isr
+        self.version = 3
 
     @property
     def members(self) -> tuple[int, ...]:
@@ -321,10 +328,18 @@ class Replica:
             leadership.proposal is None
             and replica_id not in self.isr
             and follower.end_offset >= max(self.high_watermark, leadership.epoch_start)
-            and self._context.is_eligible_for_isr(replica_id)
-            and self._context.epoch_of(replica_id) == follower.broker_epoch
+            and (
+                self._context.leaves_checks_to_controller()
+                or self._is_known_as_eligible(replica_id, follower)
+            )
         ):
             self._propose((*self.isr, replica_id))
+
+    def _is_known_as_eligible(self, replica_id: int, follower: Follower) -> bool:
+        context = self._context
+        return (
+            context.is_eligible_for_isr(replica_id) and context.epoch_of(replica_id) == follower.broker_epoch
+        )
 
     def shrink(self, now_ms: float, longest_lag_ms: float) -> None:
         """Propose to remove followers that have not caught up for `longest_lag_ms`."""

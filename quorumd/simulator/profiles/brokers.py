@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from quorumd.protocol.connection import LARGE_REQUEST
-from quorumd.simulator.brokers.options import OPERATOR_NAMES
 from quorumd.simulator.profiles.profile import Profile
 
 BROKER_PROFILES: tuple[Profile, ...] = (
@@ -218,9 +217,36 @@ BROKER_PROFILES: tuple[Profile, ...] = (
         broker_session_ms=(300.0, 1000.0),
         admin_ms=(200.0, 1000.0),
         log_directories=(1, 1, 2),
-        operators=OPERATOR_NAMES,
+        operators=("topics", "configs", "elections"),
         operator_share=0.8,
         operator_ms=(30.0, 500.0),
         elr_switches_ms=(100.0, 2000.0),
+    ),
+    Profile(
+        "impolite leaders",
+        "Leaders send AlterPartition in all versions, propose ineligible replicas, or send invalid requests.",
+        faults=("isolated leader",),
+        fault_share=(0.3, 1.0),
+        fault_interval_ms=(200.0, 2000.0),
+        voters=(1, 3),
+        observers=(0,),
+        safety_ms=(5e3, 10e3),
+        short_share=0.0,
+        election_timeout_ms=(100.0, 300.0),
+        clients=(1,),
+        brokers=(3, 4),
+        broker_faults=(
+            "broker crash",
+            "broker shutdown",
+            "controlled shutdown",
+            "paused broker",
+            "isolated broker",
+        ),
+        broker_session_ms=(300.0, 800.0),
+        admin_ms=(300.0, 2000.0),
+        operators=("impolite leaders",),
+        operator_ms=(10.0, 100.0),
+        alter_partition_versions=(0, 1, 2, 3),
+        impolite_leaders=0.9,
     ),
 )

@@ -136,9 +136,19 @@ class _Sampler:
         drawn = [name for name in profile.operators if self._random.random() < share]
         operators = {name: self._log_uniform(*profile.operator_ms) for name in drawn}
         switches_ms = self._log_uniform_or_zero(profile.elr_switches_ms, share)
+        impolite = 0.0
+        versions: tuple[int, ...] = (3,)
+        if self._random.random() < profile.impolite_leaders:
+            versions = self._random.choice(((3,), (2, 3), profile.alter_partition_versions))
+            impolite = self._random.choice((0.0, 0.5, 1.0))
         return replace(
             options,
-            brokers=replace(options.brokers, operators=operators),
+            brokers=replace(
+                options.brokers,
+                operators=operators,
+                alter_partition_versions=versions,
+                impolite_leaders=impolite,
+            ),
             features=FeatureOptions(changes_ms=switches_ms, changed=(ELR_VERSION,) if switches_ms else ()),
         )
 

@@ -98,3 +98,7 @@ class Profile:
     """Mean time between two requests of each."""
     elr_switches_ms: Range | None = None
     """Mean time between two requests to switch ELR on or off; None for never."""
+    alter_partition_versions: tuple[int, ...] = (3,)
+    """The versions of AlterPartition that brokers may send."""
+    impolite_leaders: float = 0.0
+    """Share of seeds whose brokers send several versions, and of those with impolite leaders."""

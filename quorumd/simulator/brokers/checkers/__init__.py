@@ -6,6 +6,7 @@ replicas   logs, high watermarks, and ISRs as known to leaders
 responses  responses of the controller
 administration  topics and elections as operators request them
 configs    configs as operators set and delete them
+proposals  invalid AlterPartition requests
 liveness   conditions that hold once faults have ended
 """
 
@@ -18,6 +19,7 @@ from quorumd.simulator.brokers.checkers import (
     configs,
     metadata,
     placement,
+    proposals,
     replicas,
     responses,
 )
@@ -79,6 +81,7 @@ _CHECKERS: Final[tuple[type[BrokerChecker], ...]] = (
     administration.OnlyRequestedTopicsAreDeleted,
     administration.ElectionRequestsTakeEffect,
     configs.ConfigRequestsTakeEffect,
+    proposals.InvalidProposalsAreRefused,
 )
 """Committed metadata first: every other invariant builds on it."""
 

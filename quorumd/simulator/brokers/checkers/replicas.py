@@ -307,6 +307,12 @@ class IsrJoinersHaveCommittedRecords(BrokerChecker):
         proposals = self._proposals.get((where, before.partition_epoch), [])
         epochs = [epoch for each in proposals for broker_id, epoch in each.isr if broker_id == member]
         broker = view.image.brokers.get(member)
+        if broker is not None and broker.epoch not in epochs and not view.proposals_have_epochs:
+            # Older versions of AlterPartition name no incarnations, and no topic ids (KIP-841, KIP-903).
+            view.history(where).break_guarantee(
+                f"broker {member} joined in an incarnation that was not proposed"
+            )
+            return
         if broker is None or broker.epoch not in epochs:
             raise self.violation(
                 f"{named(view, where)}: broker {member} joins after {before!r}; it is {broker!r}, and was proposed "

@@ -4,6 +4,7 @@ operator   sends the requests of a source, one at a time, to random nodes
 topics     topics with manual assignments, many per request, some invalid; deletion by name and by id
 configs    min.insync.replicas and unclean.leader.election.enable, set and deleted
 elections  preferred and unclean elections
+impolite_leaders  invalid AlterPartition requests
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Final
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.simulator.brokers.operators.configs import ConfigRequests
 from quorumd.simulator.brokers.operators.elections import ElectionRequests
+from quorumd.simulator.brokers.operators.impolite_leaders import ImpoliteRequests
 from quorumd.simulator.brokers.operators.operator import RequestSource
 from quorumd.simulator.brokers.operators.topics import TopicRequests
 from quorumd.simulator.brokers.options import OPERATOR_NAMES
@@ -22,6 +24,6 @@ from quorumd.simulator.brokers.options import OPERATOR_NAMES
 SourceFactory = Callable[[Random, Callable[[], ClusterImage], Sequence[int]], RequestSource]
 
 SOURCES: Final[Mapping[str, SourceFactory]] = dict(
-    zip(OPERATOR_NAMES, (TopicRequests, ConfigRequests, ElectionRequests), strict=True)
+    zip(OPERATOR_NAMES, (TopicRequests, ConfigRequests, ElectionRequests, ImpoliteRequests), strict=True)
 )
 """The source of requests of each operator, by name."""
