@@ -229,13 +229,20 @@ class AcknowledgedVoterChangesAreCommitted(Checker):
 
 
 class BootstrappedOnce(Checker):
-    """A quorum is bootstrapped once: a leader appends the first record of a log only while nothing is committed."""
+    """A quorum is bootstrapped once: a leader appends the first record of a log only while nothing is committed, or
+    in vain, if it was a candidate by then and paused until the votes of that epoch had been superseded."""
 
     invariant = "a quorum is bootstrapped at most once"
     aspects = LEADERSHIP | LOG
 
     def __init__(self, committed: CommittedDataIsImmutable) -> None:
         self._committed = committed
+        self._candidacies: set[tuple[int, int]] = set()
+        """(node id, epoch) of the candidates before the first commit."""
+
+    def saved(self, vote: SavedVote) -> None:
+        if vote.voted_id == vote.node_id and not self._committed.batches:
+            self._candidacies.add((vote.node_id, vote.epoch))
 
     def observed(self, seen: Observation) -> None:
         begins = any(batch.base_offset == 0 and batch.epoch == seen.epoch for batch in seen.appended)
@@ -244,6 +251,7 @@ class BootstrappedOnce(Checker):
             and begins
             and self._committed.batches
             and seen.log[0] != self._committed.batches[0]
+            and (seen.node_id, seen.epoch) not in self._candidacies
         ):
             raise self.violation(
                 f"node {seen.node_id} bootstraps a quorum in epoch {seen.epoch}, although "

@@ -175,6 +175,11 @@ class SimulatedDisk:
         """Make the `syncs`-th sync of a file from now fail with EIO and drop the data that it had to write."""
         self._syncs_to_failure = syncs
 
+    @property
+    def busy_until_ms(self) -> float:
+        """When an operation that is submitted now begins, at the earliest."""
+        return self._busy_until
+
     def stall(self, duration_ms: float) -> None:
         """Delay submitted operations that have not started."""
         self._busy_until = max(self._busy_until, self._heap.now_ms + duration_ms)

@@ -14,6 +14,7 @@ from quorumd.protocol.messages.voters_record import Voter, VotersRecord
 from quorumd.protocol.record_batch import encode_batch, encode_control_batch
 from quorumd.simulator.checkers import (
     AcknowledgedVoterChangesAreCommitted,
+    BootstrappedOnce,
     Checker,
     CommittedDataIsImmutable,
     InvariantViolation,
@@ -25,6 +26,7 @@ from quorumd.simulator.checkers import (
     SingleVoterChanges,
     SnapshotsEqualTheLog,
 )
+from quorumd.simulator.checkers.base import SavedVote
 from quorumd.simulator.inspection.log_mirror import Batch, batches_in
 from tests.support.log.small_logs import fresh_disk
 from tests.support.log.snapshots import config, write_snapshot
@@ -243,3 +245,23 @@ def test_voters_committed_before_the_request_do_not_count() -> None:
     checker = AcknowledgedVoterChangesAreCommitted(log)
     with pytest.raises(InvariantViolation):
         checker.voter_change_requested(key(3), False)()
+
+
+def bootstrapped_after_a_commit(voted_before: bool) -> bool:
+    """Whether the checker reports node 3, which bootstraps in epoch 1 after a record of epoch 2 is committed."""
+    committed = CommittedDataIsImmutable()
+    checker = BootstrappedOnce(committed)
+    vote = SavedVote(3, 1, 3)
+    if voted_before:
+        checker.saved(vote)
+    log = [data(0, 2)]
+    committed.observed(Observation(1, 1, 2, 1, True, 1, log=log, appended=log))
+    if not voted_before:
+        checker.saved(vote)
+    own = [data(0, 1, "b")]
+    return breaks(checker, Observation(3, 1, 1, 3, True, -1, log=own, appended=own))
+
+
+def test_quorum_is_bootstrapped_once_but_for_a_candidate_that_wins_late_and_in_vain() -> None:
+    assert bootstrapped_after_a_commit(voted_before=False)
+    assert not bootstrapped_after_a_commit(voted_before=True)

@@ -36,6 +36,17 @@ def test_deadline_of_a_paused_majority_starts_when_it_resumes() -> None:
         calm.look()
 
 
+def test_deadline_of_a_majority_whose_disks_stall_starts_when_they_work_again() -> None:
+    cluster = make_cluster(voters=3)
+    run(cluster, 1.0)
+    for node_id in (1, 2):
+        cluster.machines[node_id].disk.stall(PAUSE_MS)
+    calm = StableLeadership(cluster, [1, 2, 3])
+    run(cluster, PAUSE_MS - 1.0)
+    assert leader_of(cluster) is None
+    calm.look()
+
+
 def replace_leader(cluster: Cluster, calm: StableLeadership) -> None:
     """Isolate the leader until another one leads, observed by `calm`."""
     first = leader_of(cluster)
