@@ -38,7 +38,7 @@ class StableLeadership:
         options = cluster.options
         records = max((machine.mirror.batches[-1].end_offset for machine in self._core if machine.mirror.batches),
                       default=0)  # fmt: skip
-        # A node that was just booted may be busy with its start, a paused one resumes later, and one whose disk stalls
+        # A node that was just booted may be busy with its start, a paused one resumes later, one whose disk stalls
         # cannot save a vote.
         awake_ms = [machine.process.busy_until_ms for machine in self._core if machine.process is not None]
         awake_ms += [machine.disk.busy_until_ms for machine in self._core]
