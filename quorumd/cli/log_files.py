@@ -3,29 +3,32 @@
     for piece in read_file(path): ...       Batch | IndexEntry | Preallocated | Incomplete | Fault
 
 Nothing is trusted and nothing is repaired: a batch with a wrong CRC is shown with a fault and reading continues
-after it; bytes that are not a batch end the file with a fault. Only one batch is in memory at a time. The
-files of stock Kafka controllers have the same format.
+after it; bytes that are not a batch end the file with a fault. Only a window of a file is in memory at a time.
+The files of stock Kafka controllers have the same format.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from struct import Struct
-from typing import IO, TypeAlias
+from typing import TypeAlias
 
 from quorumd.cli.output import JsonObject
 from quorumd.errors import ConfigError, MalformedMessage, UnsupportedVersion
+from quorumd.log.batch_windows import read_windows
 from quorumd.log.snapshot_file import PART, SUFFIX, parse_snapshot_name
+from quorumd.pipeline.copies.read_only_disk import ReadOnlyFile
 from quorumd.protocol import record_batch
 from quorumd.protocol.control_record import decode_control
 from quorumd.protocol.json_values import plain
 from quorumd.protocol.messages.snapshot_footer_record import SnapshotFooterRecord
 from quorumd.protocol.messages.snapshot_header_record import SnapshotHeaderRecord
 from quorumd.protocol.metadata_record import decode_frame
-from quorumd.protocol.record_batch import HEADER_SIZE, BatchHeader, Record
+from quorumd.protocol.record_batch import BatchHeader, Record
 
 KINDS = {
     SUFFIX: "snapshot",
@@ -123,16 +126,15 @@ def files_of(path: Path) -> list[Path]:
 def read_file(path: Path, headers_only: bool = False) -> Iterator[Piece]:
     """Yields the pieces of one file in order. Raises OSError if it cannot be read."""
     kind = file_kind(path)
-    with path.open("rb") as stream:
-        size = path.stat().st_size
+    with closing(ReadOnlyFile(str(path))) as file:
         if kind == ".log":
-            yield from _read_batches(stream, size, _number(path), lambda header: not headers_only)
+            yield from _read_batches(file, _number(path), lambda header: not headers_only)
         elif kind == SUFFIX:
-            yield from _read_snapshot(stream, size, path.name, headers_only)
+            yield from _read_snapshot(file, path.name, headers_only)
         elif kind == SUFFIX + PART:
-            yield from _read_part(stream, size, headers_only)
+            yield from _read_part(file, headers_only)
         else:
-            yield from _read_index(stream, size, path.suffix, _number(path))
+            yield from _read_index(file, path.suffix, _number(path))
 
 
 def _number(path: Path) -> int:
@@ -141,11 +143,11 @@ def _number(path: Path) -> int:
     return int(digits.group()) if digits else 0
 
 
-def _read_snapshot(stream: IO[bytes], size: int, name: str, headers_only: bool) -> Iterator[Piece]:
+def _read_snapshot(file: ReadOnlyFile, name: str, headers_only: bool) -> Iterator[Piece]:
     """Check that batches run from a header to a footer and have the epoch in the file's name."""
     named = parse_snapshot_name(name)
     position, ended = 0, False
-    for piece in _read_batches(stream, size, 0, lambda header: header.is_control or not headers_only):
+    for piece in _read_batches(file, 0, lambda header: header.is_control or not headers_only):
         if isinstance(piece, Preallocated):
             piece = Fault(piece.position, f"{piece.bytes} zero bytes, which a snapshot must not have")
         if isinstance(piece, Fault):
@@ -168,9 +170,9 @@ def _read_snapshot(stream: IO[bytes], size: int, name: str, headers_only: bool) 
         yield Fault(position, "the file ends without a snapshot footer")
 
 
-def _read_part(stream: IO[bytes], size: int, headers_only: bool) -> Iterator[Piece]:
+def _read_part(file: ReadOnlyFile, headers_only: bool) -> Iterator[Piece]:
     position = 0
-    for piece in _read_batches(stream, size, 0, lambda header: not headers_only):
+    for piece in _read_batches(file, 0, lambda header: not headers_only):
         if isinstance(piece, Fault) and piece.is_cut_off:
             break
         yield piece
@@ -178,42 +180,30 @@ def _read_part(stream: IO[bytes], size: int, headers_only: bool) -> Iterator[Pie
             return
         if isinstance(piece, Batch):
             position = piece.position + piece.header.size
-    yield Incomplete(position, size - position)
+    yield Incomplete(position, file.size() - position)
 
 
 def _read_batches(
-    stream: IO[bytes], size: int, expected_offset: int, is_decoded: Callable[[BatchHeader], bool]
+    file: ReadOnlyFile, expected_offset: int, is_decoded: Callable[[BatchHeader], bool]
 ) -> Iterator[Piece]:
     """Yields all batches, with their records if `is_decoded` returns true for the header."""
-    position = 0
-    epoch = 0
-    while position < size:
-        stream.seek(position)
-        beginning = stream.read(HEADER_SIZE)
-        if not any(beginning):
-            yield _zeros(stream, position, size)
+    end = epoch = 0
+    for window in read_windows(file, only_structure=True):
+        for header in window.headers:
+            batch = _inspect(window.data, header, window.position + header.position, is_decoded(header))
+            if header.base_offset != expected_offset:
+                batch.faults.append(f"expected offset {expected_offset}")
+            if header.epoch < epoch:
+                batch.faults.append(f"epoch {header.epoch} follows epoch {epoch}")
+            yield batch
+            epoch = header.epoch
+            expected_offset = header.end_offset
+        end = window.end
+        if window.fault:
+            yield Fault(end, window.fault, window.is_cut_off)
             return
-        try:
-            header = record_batch.read_header(beginning, 0)
-        except MalformedMessage as error:
-            # The text begins with the position within what was read, which is not the one in the file.
-            yield Fault(position, str(error).partition(": ")[2], len(beginning) < HEADER_SIZE)
-            return
-        if position + header.size > size:
-            left = size - position
-            text = f"the header declares a batch of {header.size} bytes, but the file ends after {left}"
-            yield Fault(position, text, is_cut_off=True)
-            return
-        stream.seek(position)
-        batch = _inspect(stream.read(header.size), header, position, is_decoded(header))
-        if header.base_offset != expected_offset:
-            batch.faults.append(f"expected offset {expected_offset}")
-        if header.epoch < epoch:
-            batch.faults.append(f"epoch {header.epoch} follows epoch {epoch}")
-        yield batch
-        epoch = header.epoch
-        expected_offset = header.end_offset
-        position += header.size
+    if end < file.size():
+        yield _zeros(file, end)
 
 
 def _inspect(data: bytes, header: BatchHeader, position: int, is_decoded: bool) -> Batch:
@@ -249,21 +239,21 @@ def _decoded(record: Record, is_control: bool) -> JsonObject:
         return shown | {"unknown": str(error), "value": value.hex()}
 
 
-def _zeros(stream: IO[bytes], position: int, size: int) -> Piece:
+def _zeros(file: ReadOnlyFile, position: int) -> Piece:
     """The zeros at `position`: preallocated space, or a fault if other bytes follow."""
-    stream.seek(position)
     at = position
-    while block := stream.read(_BLOCK):
+    while block := file.read_at(at, _BLOCK):
         if any(block):
             behind = at + len(block) - len(block.lstrip(b"\0"))
             return Fault(position, f"{behind - position} zero bytes, followed by other bytes at {behind}")
         at += len(block)
-    return Preallocated(position, size - position)
+    return Preallocated(position, at - position)
 
 
-def _read_index(stream: IO[bytes], size: int, suffix: str, base_offset: int) -> Iterator[Piece]:
+def _read_index(file: ReadOnlyFile, suffix: str, base_offset: int) -> Iterator[Piece]:
     shape = OFFSET_ENTRY if suffix == ".index" else TIME_ENTRY
-    data = stream.read()
+    size = file.size()
+    data = file.read_at(0, size)
     used = len(data.rstrip(b"\0"))
     end = -(-used // shape.size) * shape.size
     if end > len(data):

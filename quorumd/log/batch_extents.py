@@ -8,6 +8,7 @@ from __future__ import annotations
 from struct import Struct
 
 from quorumd.errors import CorruptLog
+from quorumd.log.batch_windows import Readable
 from quorumd.protocol.record_batch import HEADER_SIZE
 
 _EXTENT = Struct(">qi11xi")
@@ -15,6 +16,7 @@ _EXTENT = Struct(">qi11xi")
 _LENGTH_PREFIX_BYTES = 12
 EXTENT_SIZE = _EXTENT.size
 """Number of leading bytes of a batch that `extent` reads."""
+_SEARCH_BYTES = 16 * 1024
 
 
 def extent(data: bytes, position: int) -> tuple[int, int, int]:
@@ -44,6 +46,21 @@ def find_batch(data: bytes, offset: int) -> int:
             return position
         position += size
     return position
+
+
+def locate_batch(file: Readable, position: int, end: int, offset: int) -> tuple[int, int, int, int] | None:
+    """Return (position, base offset, end offset, size) of the first batch of a file that ends above `offset`.
+
+    Searches from `position`, where a batch begins, to `end`; None if there is no such batch. Raises CorruptLog for an
+    invalid header.
+    """
+    while position + EXTENT_SIZE <= end:
+        data = file.read_at(position, min(_SEARCH_BYTES, end - position))
+        found = find_batch(data, offset)
+        if found + EXTENT_SIZE <= len(data):
+            return position + found, *extent(data, found)
+        position += found
+    return None
 
 
 def whole_batches(data: bytes, start: int, limit: int, max_offset: int) -> int:

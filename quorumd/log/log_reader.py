@@ -9,13 +9,12 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from quorumd.errors import CorruptLog, StorageError
-from quorumd.log.batch_extents import EXTENT_SIZE, extent, find_batch
+from quorumd.log.batch_extents import EXTENT_SIZE, locate_batch
+from quorumd.log.batch_windows import read_windows
 from quorumd.log.remedies import REFORMAT_REMEDY
 from quorumd.log.segment import LOG_SUFFIX, parse_base_offset
 from quorumd.ports import Disk, File
-from quorumd.protocol.record_batch import BatchHeader, scan
-
-_WINDOW = 1024 * 1024
+from quorumd.protocol.record_batch import BatchHeader
 
 
 def read_log(
@@ -54,11 +53,16 @@ def read_log(
                     file, path, offset, seek_hint[1] if seek_hint and seek_hint[0] == base else 0
                 )
             )
-            for data, header in _batches(file, path, position, offset, epoch, end):
-                if header.end_offset > end:
-                    return
-                yield data, header
-                offset, epoch = header.end_offset, header.epoch
+            for window in read_windows(file, position, offset, epoch):
+                for header in window.headers:
+                    if header.end_offset > end:
+                        return
+                    yield window.data, header
+                    offset, epoch = header.end_offset, header.epoch
+                    if offset == end:
+                        return
+                if window.fault:
+                    raise CorruptLog(f"{path}, position {window.end} (offset {offset}): {window.fault}")
         except OSError as cause:
             raise StorageError(f"{path} cannot be read: {cause}; check the disk") from cause
         finally:
@@ -83,41 +87,17 @@ def _position_of(file: File, path: str, offset: int, seek_hint: int) -> int:
     is past it."""
     size = file.size()
     position = seek_hint if seek_hint + EXTENT_SIZE <= size and _offset_at(file, seek_hint) <= offset else 0
-    while position + EXTENT_SIZE <= size:
-        data = file.read_at(position, _WINDOW)
-        try:
-            found = find_batch(data, offset)
-            if found + EXTENT_SIZE <= len(data):
-                if extent(data, found)[0] != offset:
-                    raise CorruptLog("no batch starts there")
-                return position + found
-        except CorruptLog as fault:
-            raise CorruptLog(f"{path}, looking for offset {offset}: {fault}") from None
-        position += found
-    return size
+    try:
+        found = locate_batch(file, position, size, offset)
+        if found is None:
+            return size
+        position, base_offset, _, _ = found
+        if base_offset != offset:
+            raise CorruptLog("no batch starts there")
+    except CorruptLog as fault:
+        raise CorruptLog(f"{path}, looking for offset {offset}: {fault}") from None
+    return position
 
 
 def _offset_at(file: File, position: int) -> int:
     return int.from_bytes(file.read_at(position, 8), "big")
-
-
-def _batches(
-    file: File, path: str, position: int, offset: int, epoch: int, end: int
-) -> Iterator[tuple[bytes, BatchHeader]]:
-    size, window = file.size(), _WINDOW
-    while position < size and offset < end:
-        data = file.read_at(position, window)
-        found = scan(data, 0, offset, epoch)
-        for header in found.headers:
-            yield data, header
-            offset, epoch = header.end_offset, header.epoch
-        position += found.end
-        window = _WINDOW
-        if found.incomplete and position + found.needed_bytes <= size:
-            window = max(_WINDOW, found.needed_bytes)
-        elif found.fault and offset < end:
-            # The text starts with the position within `data`, not within the file.
-            fault = found.fault.partition(": ")[2] or found.fault
-            raise CorruptLog(f"{path}, position {position} (offset {offset}): {fault}")
-        elif found.end == 0:
-            return

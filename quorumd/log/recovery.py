@@ -18,19 +18,17 @@ from dataclasses import dataclass
 
 from quorumd.errors import CorruptLog, CorruptSnapshot
 from quorumd.ids import OffsetAndEpoch
+from quorumd.log.batch_windows import read_windows
 from quorumd.log.epoch_cache import EpochCache
 from quorumd.log.flush import flush_failed
 from quorumd.log.remedies import REFORMAT_REMEDY
 from quorumd.log.segment import Segment, parse_base_offset
 from quorumd.log.snapshot_store import SnapshotStore
 from quorumd.ports import Disk, File
-from quorumd.protocol.record_batch import HEADER_SIZE, scan
 
 logger = logging.getLogger("quorumd.log")
 
 _WINDOW = 1024 * 1024
-_MAX_BATCH_BYTES = 128 * 1024 * 1024
-"""More than the largest frame that can carry a batch: a larger length field is damage."""
 _MAX_OFFSET = 2**62
 """Above any real offset, and well below the 64-bit limit of offsets in batches and messages."""
 
@@ -263,23 +261,16 @@ class _Reader:
 
     def _read_batches(self, segment: Segment) -> str:
         """Add the valid batches of a segment; returns the fault that ends them, "" for zeros or the end of file."""
-        file_size = segment.file.size()
-        window = _WINDOW
-        while segment.size < file_size:
-            data = segment.file.read_at(segment.size, window)
-            found = scan(data, 0, self.end_offset, self.epochs.last_epoch)
-            for header in found.headers:
+        fault = ""
+        for window in read_windows(segment.file, 0, self.end_offset, self.epochs.last_epoch):
+            for header in window.headers:
                 if header.epoch > self.epochs.last_epoch:
                     self.epochs.add(header.epoch, header.base_offset)
-            if found.headers:
-                segment.add(found.headers, segment.size, found.end)
+            if window.headers:
+                segment.add(window.headers, window.position, window.end - window.position)
                 self.end_offset = segment.end_offset
-            needed = max(found.needed_bytes, HEADER_SIZE)
-            is_cut_off = found.incomplete or (not found.fault and len(data) - found.end < HEADER_SIZE)
-            if not is_cut_off or segment.size + needed > file_size or needed > _MAX_BATCH_BYTES:
-                return found.fault
-            window = max(_WINDOW, needed)
-        return ""
+            fault = window.fault
+        return fault
 
     def _check_tail(self, segment: Segment, fault: str) -> None:
         """Record the bytes after the last valid batch as a truncation, unless they are zeros."""

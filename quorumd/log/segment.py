@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from quorumd.errors import CorruptLog
 from quorumd.log.atomic_file import is_disk_full, read_whole
-from quorumd.log.batch_extents import EXTENT_SIZE, extent, find_batch, whole_batches
+from quorumd.log.batch_extents import locate_batch, whole_batches
 from quorumd.log.indexes import SegmentIndexes
 from quorumd.log.remedies import REFORMAT_REMEDY
 from quorumd.ports import Disk, File
@@ -15,7 +15,6 @@ from quorumd.protocol.record_batch import BatchHeader, scan
 
 LOG_SUFFIX = ".log"
 _INDEX_SUFFIXES = (".index", ".timeindex")
-_LOCATE_BYTES = 16 * 1024
 _NAME = re.compile(r"([0-9]{20})" + re.escape(LOG_SUFFIX))
 
 
@@ -154,14 +153,10 @@ class Segment:
 
     def _locate(self, offset: int) -> tuple[int, int, int, int]:
         """(position, base offset, end offset, size) of the batch that contains `offset`."""
-        position = self.indexes.position_before(offset)
-        while position + EXTENT_SIZE <= self.size:
-            data = self._read(position, _LOCATE_BYTES)
-            found = find_batch(data, offset)
-            if found + EXTENT_SIZE <= len(data):
-                return position + found, *extent(data, found)
-            position += found
-        raise CorruptLog("the batches end before it")
+        found = locate_batch(self.file, self.indexes.position_before(offset), self.size, offset)
+        if found is None:
+            raise CorruptLog("the batches end before it")
+        return found
 
     def _read(self, position: int, length: int) -> bytes:
         return self.file.read_at(position, min(length, self.size - position))

@@ -24,6 +24,7 @@ from quorumd.errors import (
 )
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log.atomic_file import is_disk_full, parent_folder
+from quorumd.log.batch_windows import read_windows
 from quorumd.log.flush import flush_failed
 from quorumd.ports import Disk, File
 from quorumd.protocol.control_record import ControlMessage, decode_control, encode_control
@@ -38,7 +39,6 @@ from quorumd.protocol.record_batch import (
     encode_batch,
     encode_control_batch,
     records,
-    scan,
 )
 
 SUFFIX = ".checkpoint"
@@ -49,7 +49,6 @@ BUILDING = ".building"
 QUARANTINE_SUFFIX = ".corrupt"
 """Suffix of a damaged snapshot."""
 _NAME = re.compile(r"([0-9]{20})-([0-9]{10})" + re.escape(SUFFIX))
-_WINDOW = 1024 * 1024
 _MAX_BATCH_BYTES = 16 * 1024 * 1024
 """Twice the largest batch that a snapshot writer creates: a larger length field is damage."""
 _SYNC_BYTES = 4 * 1024 * 1024
@@ -100,22 +99,19 @@ def read_batches(disk: Disk, path: str, snapshot: OffsetAndEpoch) -> Iterator[tu
 
 
 def _batches(file: File, path: str, snapshot: OffsetAndEpoch) -> Iterator[tuple[bytes, BatchHeader]]:
-    size, position, offset, window = file.size(), 0, 0, _WINDOW
-    while position < size:
-        data = file.read_at(position, window)
-        found = scan(data, 0, offset)
-        for header in found.headers:
+    end = 0
+    for window in read_windows(file, 0, 0, max_batch_bytes=_MAX_BATCH_BYTES):
+        for header in window.headers:
             if header.epoch != snapshot.epoch:
-                raise _corrupt(path, position + header.position, f"a batch of epoch {header.epoch}")
+                raise _corrupt(path, window.position + header.position, f"a batch of epoch {header.epoch}")
             if header.attributes & COMPRESSION_MASK:
-                raise _corrupt(path, position + header.position, "a compressed batch")
-            yield data, header
-            offset = header.end_offset
-        position += found.end
-        grows = found.incomplete and window < found.needed_bytes <= min(size - position, _MAX_BATCH_BYTES)
-        if not grows and (found.end == 0 or (found.fault and not found.incomplete)):
-            raise _corrupt(path, position, found.fault or "zeros")
-        window = max(_WINDOW, found.needed_bytes) if grows else _WINDOW
+                raise _corrupt(path, window.position + header.position, "a compressed batch")
+            yield window.data, header
+        end = window.end
+        if window.fault:
+            raise _corrupt(path, end, window.fault)
+    if end < file.size():
+        raise _corrupt(path, end, "zeros")
 
 
 def read_timestamp(disk: Disk, path: str, snapshot: OffsetAndEpoch) -> int:

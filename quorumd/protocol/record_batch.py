@@ -141,6 +141,14 @@ class Record:
         return f"<record {self.offset} key {self.key!r} value {self.value!r}>"
 
 
+class IncompleteBatch(MalformedMessage):
+    """The data ends inside a batch that is valid so far, which has at least `needed_bytes`."""
+
+    def __init__(self, text: str, needed_bytes: int) -> None:
+        super().__init__(text)
+        self.needed_bytes = needed_bytes
+
+
 class Scan:
     """The result of `scan`: the batches of the valid prefix, its end, and why it ends there.
 
@@ -237,8 +245,9 @@ def read_header(data: bytes, position: int) -> BatchHeader:
     Raises MalformedMessage if there is no batch header.
     """
     if position + HEADER_SIZE > len(data):
-        raise MalformedMessage(
-            f"batch at position {position}: {len(data) - position} bytes left, a header has {HEADER_SIZE}"
+        raise IncompleteBatch(
+            f"batch at position {position}: {len(data) - position} bytes left, a header has {HEADER_SIZE}",
+            HEADER_SIZE,
         )
     base_offset, length, epoch, magic, crc, attributes, last_delta, timestamp_ms, max_timestamp_ms, count = (
         _HEADER.unpack_from(data, position)
@@ -266,14 +275,18 @@ def read_header(data: bytes, position: int) -> BatchHeader:
 def headers(data: bytes, start: int = 0) -> Iterator[BatchHeader]:
     """Iterate over the headers of the whole batches from `start`, to the end of `data` or to trailing zeros.
 
-    The CRC is not checked. Raises MalformedMessage naming the position of anything else, including a truncated
-    last batch.
+    The CRC is not checked. Raises MalformedMessage naming the position of anything else, IncompleteBatch for a
+    truncated last batch.
     """
     position = start
     while position < len(data) and not _is_blank(data, position):
         header = read_header(data, position)
         if position + header.size > len(data):
-            raise MalformedMessage(_cut_off_fault(header, len(data)))
+            raise IncompleteBatch(
+                f"batch at position {position} (offset {header.base_offset}): it has {header.size} bytes, "
+                f"only {len(data) - position} are present",
+                header.size,
+            )
         yield header
         position += header.size
 
@@ -281,13 +294,6 @@ def headers(data: bytes, start: int = 0) -> Iterator[BatchHeader]:
 def _is_blank(data: bytes, position: int) -> bool:
     """Whether only zeros follow; a batch header is never all zeros, because of its magic."""
     return not any(data[position : position + HEADER_SIZE])
-
-
-def _cut_off_fault(header: BatchHeader, end: int) -> str:
-    return (
-        f"batch at position {header.position} (offset {header.base_offset}) has {header.size} bytes, "
-        f"only {end - header.position} are present"
-    )
 
 
 def crc_is_valid(data: bytes, header: BatchHeader) -> bool:
@@ -324,27 +330,31 @@ def validate(data: bytes, expected_offset: int | None = None) -> list[BatchHeade
     return scanned.headers
 
 
-def scan(data: bytes, start: int = 0, expected_offset: int | None = None, min_epoch: int = 0) -> Scan:
-    """Find the longest prefix of valid batches (as in `validate`) from `start`, for recovery; never raises."""
+def scan(
+    data: bytes,
+    start: int = 0,
+    expected_offset: int | None = None,
+    min_epoch: int = 0,
+    only_structure: bool = False,
+) -> Scan:
+    """Find the longest prefix of valid batches (as in `validate`) from `start`, for recovery; never raises.
+
+    With `only_structure`, batches count as valid if their headers lead from one to the next.
+    """
     found: list[BatchHeader] = []
     position = start
-    while position < len(data) and not _is_blank(data, position):
-        if position + HEADER_SIZE > len(data):
-            fault = f"{len(data) - position} bytes at position {position} are less than a header"
-            return Scan(found, position, fault, HEADER_SIZE)
-        try:
-            header = read_header(data, position)
-        except MalformedMessage as malformed:
-            return Scan(found, position, str(malformed))
-        if position + header.size > len(data):
-            return Scan(found, position, _cut_off_fault(header, len(data)), header.size)
-        fault = _fault_in(data, header, expected_offset, min_epoch)
-        if fault:
-            return Scan(found, position, fault)
-        found.append(header)
-        position += header.size
-        expected_offset = header.end_offset
-        min_epoch = header.epoch
+    try:
+        for header in headers(data, start):
+            if not only_structure and (fault := _fault_in(data, header, expected_offset, min_epoch)):
+                return Scan(found, position, fault)
+            found.append(header)
+            position += header.size
+            expected_offset = header.end_offset
+            min_epoch = header.epoch
+    except IncompleteBatch as incomplete:
+        return Scan(found, position, str(incomplete), incomplete.needed_bytes)
+    except MalformedMessage as malformed:
+        return Scan(found, position, str(malformed))
     return Scan(found, position, "")
 
 

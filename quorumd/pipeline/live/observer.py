@@ -34,7 +34,7 @@ from quorumd.protocol.messages import (
     fetch_snapshot_request,
     fetch_snapshot_response,
 )
-from quorumd.protocol.record_batch import HEADER_SIZE, read_header
+from quorumd.protocol.record_batch import HEADER_SIZE, scan
 from quorumd.protocol.wire import Message
 
 T = TypeVar("T")
@@ -384,10 +384,11 @@ def whole_batches(data: bytes, below: int | None) -> tuple[bytes, int]:
     A response may be cut anywhere after its first batch, and stock controllers send uncommitted records to
     observers. Raises MalformedMessage for malformed batches.
     """
-    position = end_offset = 0
-    while position + HEADER_SIZE <= len(data):
-        header = read_header(data, position)
-        if position + header.size > len(data) or (below is not None and header.end_offset > below):
-            break
-        position, end_offset = position + header.size, header.end_offset
-    return data[:position], end_offset
+    found = scan(data, only_structure=True)
+    if not found.incomplete and len(data) - found.end >= HEADER_SIZE:
+        raise MalformedMessage(found.fault or f"zeros at position {found.end}")
+    headers = [header for header in found.headers if below is None or header.end_offset <= below]
+    if not headers:
+        return b"", 0
+    last = headers[-1]
+    return data[: last.position + last.size], last.end_offset

@@ -27,7 +27,6 @@ from quorumd.pipeline.scan.search import (
     candidates,
     is_sound,
 )
-from quorumd.pipeline.scan.search import LARGEST_BATCH as LARGEST_BATCH
 from quorumd.pipeline.scan.search import Data as Data
 from quorumd.pipeline.scan.search import resync as resync
 from quorumd.protocol.record_batch import HEADER_SIZE
@@ -194,21 +193,37 @@ def read_pieces(
     ranges have each batch once. Raises OSError.
     """
     place = Place(start, base_offset) if start == 0 else Place(start, is_aligned=False)
-    wanted = piece_bytes
     with open(path, "rb", buffering=0) as stream:
-        while True:
-            stream.seek(place.position)
-            data = _read(stream, wanted)
-            scanned = scan(data, place, len(data) < wanted, with_crc)
-            if stop is not None and (cut := _cut_at(scanned, stop - place.position)) is not None:
-                yield data, place.position, cut
+        for data, position, scanned in scan_stream(stream, place, with_crc=with_crc, piece_bytes=piece_bytes):
+            if stop is not None and (cut := _cut_at(scanned, stop - position)) is not None:
+                yield data, position, cut
                 return
             if len(scanned.batches) or scanned.faults:
-                yield data, place.position, scanned
-            if len(data) < wanted:
-                return
-            wanted = piece_bytes if scanned.end else 2 * wanted
-            place = scanned.next
+                yield data, position, scanned
+
+
+def scan_stream(
+    stream: BinaryIO,
+    place: Place,
+    is_growing: bool = False,
+    with_crc: bool = True,
+    piece_bytes: int = PIECE_BYTES,
+) -> Iterator[tuple[bytes, int, Scanned]]:
+    """Yield (data, its position, its content) of an unbuffered stream from `place` to its end.
+
+    `is_growing`: an incomplete batch at the end is not a fault.
+    """
+    wanted = piece_bytes
+    while True:
+        stream.seek(place.position)
+        data = _read(stream, wanted)
+        is_end = len(data) < wanted
+        scanned = scan(data, place, is_end and not is_growing, with_crc)
+        yield data, place.position, scanned
+        if is_end:
+            return
+        wanted = piece_bytes if scanned.end else 2 * wanted
+        place = scanned.next
 
 
 def _read(stream: BinaryIO, size: int) -> bytes:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
 from quorumd.errors import InputIncomplete
 from quorumd.pipeline.copies.log_files import read_folders
-from quorumd.pipeline.scan.batches import PIECE_BYTES, Batches, Place, scan
+from quorumd.pipeline.scan.batches import Batches, Place, scan_stream
 from quorumd.pipeline.source.options import Interval, Selection
 from quorumd.pipeline.source.pieces import scan_piece
 from quorumd.pipeline.source.planning import segment_bounds
@@ -57,7 +57,7 @@ class FollowedSegment:
             with open(file.path, "rb", buffering=0) as stream:
                 if self._end and os.pread(stream.fileno(), HEADER_SIZE, self._last_at) != self._last_header:
                     self._begin()
-                self._walk(stream.fileno())
+                self._walk(stream)
         except OSError as error:
             raise InputIncomplete(f"{file.path} cannot be read: {error.strerror}") from None
 
@@ -68,18 +68,12 @@ class FollowedSegment:
         start = self._positions[first] if first > 0 else 0
         return start, self._positions[last] if last < len(self._positions) else self.file.size
 
-    def _walk(self, descriptor: int) -> None:
-        place, wanted = Place(self._end, self.end_offset, self.epoch), PIECE_BYTES
-        while True:
-            data = os.pread(descriptor, wanted, place.position)
-            scanned = scan(data, place, is_last=False)
+    def _walk(self, stream: BinaryIO) -> None:
+        place = Place(self._end, self.end_offset, self.epoch)
+        for data, position, scanned in scan_stream(stream, place, is_growing=True):
             sound = np.flatnonzero(scanned.batches.sound)
             if len(sound):
-                self._note(data, place.position, scanned.batches, int(sound[0]), int(sound[-1]))
-            if len(data) < wanted:
-                return
-            wanted = PIECE_BYTES if scanned.end else 2 * wanted
-            place = scanned.next
+                self._note(data, position, scanned.batches, int(sound[0]), int(sound[-1]))
 
     def _note(self, data: bytes, position: int, batches: Batches, first: int, last: int) -> None:
         self._offsets.append(int(batches.base_offset[first]))

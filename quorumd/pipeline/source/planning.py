@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from struct import Struct
 
 from quorumd.errors import InputIncomplete
 from quorumd.ids import OffsetAndEpoch
 from quorumd.pipeline.copies.log_files import read_folders
 from quorumd.pipeline.live.observer import Observer
-from quorumd.pipeline.scan.batches import LARGEST_BATCH, resync
+from quorumd.pipeline.scan.search import COUNTS, announced_size, resync
 from quorumd.pipeline.source.options import EVERY_TIME, Interval, Selection, SourceOptions
 from quorumd.pipeline.source.tasks import (
     File,
@@ -29,7 +28,6 @@ from quorumd.protocol.record_batch import HEADER_SIZE
 
 INDEXED_BYTES = 1 << 20
 """Smaller parts of files are read whole, which is as cheap as reading the index."""
-_LENGTH = Struct(">qi")
 _LEAST_RANGE = 50_000
 """The smallest range of offsets of a live log that is worth its own connection."""
 
@@ -124,12 +122,10 @@ def _offset_at(file: File, position: int) -> int:
         with open(file.path, "rb") as stream:
             stream.seek(position)
             header = stream.read(HEADER_SIZE)
-            if len(header) < HEADER_SIZE:
+            size = announced_size(memoryview(header), 0)
+            if not size:
                 return -1
-            base_offset, length = _LENGTH.unpack_from(header)
-            if not 0 < length < LARGEST_BATCH:
-                return -1
-            data = header + stream.read(length + _LENGTH.size - HEADER_SIZE)
+            data = header + stream.read(size - HEADER_SIZE)
     except OSError:
         return -1
-    return int(base_offset) if resync(data) == 0 else -1
+    return int(COUNTS(data)[0]) if resync(data) == 0 else -1

@@ -185,7 +185,7 @@ def test_headers_only_still_checks_snapshot(tmp_path: Path, snapshot_bytes: byte
     ("name", "change", "text"),
     [
         (SNAPSHOT, lambda data: b"", "without a snapshot footer"),
-        (SNAPSHOT, lambda data: data[:-1], "the file ends after"),
+        (SNAPSHOT, lambda data: data[:-1], "are present"),
         (SNAPSHOT, lambda data: data + bytes(9), "9 zero bytes"),
         (
             SNAPSHOT,

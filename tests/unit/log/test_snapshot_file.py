@@ -90,7 +90,7 @@ def test_is_read_in_pieces_regardless_of_the_window(monkeypatch: pytest.MonkeyPa
     disk = fresh_disk(1)
     write_snapshot(disk, "log", ID, [config(f"c{n}", "v" * n) for n in range(60)], batch=7)
     whole = [data[h.position : h.position + h.size] for data, h in read_batches(disk, PATH, ID)]
-    monkeypatch.setattr("quorumd.log.snapshot_file._WINDOW", 100)
+    monkeypatch.setattr("quorumd.log.batch_windows._WINDOW_BYTES", 100)
     pieces = [data[h.position : h.position + h.size] for data, h in read_batches(disk, PATH, ID)]
     assert pieces == whole
     assert b"".join(whole) == content(disk)
