@@ -279,8 +279,14 @@ def headers(data: bytes, start: int = 0) -> Iterator[BatchHeader]:
     truncated last batch.
     """
     position = start
-    while position < len(data) and not _is_blank(data, position):
-        header = read_header(data, position)
+    while position < len(data):
+        try:
+            header = read_header(data, position)
+        except MalformedMessage:
+            # Checked last, because it is the rare case: a blank header is malformed.
+            if _is_blank(data, position):
+                return
+            raise
         if position + header.size > len(data):
             raise IncompleteBatch(
                 f"batch at position {position} (offset {header.base_offset}): it has {header.size} bytes, "
