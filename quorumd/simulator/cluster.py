@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 DATA_FOLDER = data_folders.DATA_FOLDER
 PORT = 9092
 LISTENER_NAME = "CONTROLLER"
-CALM_LINKS = LinkConditions(slow_probability=0.0)
-CALM_DISK = DiskLatency(slow_probability=0.0)
+HEALTHY_LINKS = LinkConditions(slow_probability=0.0)
+HEALTHY_DISK = DiskLatency(slow_probability=0.0)
 """Conditions of the liveness phase: progress requires that messages and flushes are much faster than timeouts (Raft
 paper 5.6)."""
 EXITS_BY_DISK = (ExitCode.DATA_FOLDER, ExitCode.FLUSH_FAILED)
@@ -54,7 +54,7 @@ READY_MAX_LAG = 20
 class Watcher(Protocol):
     """Callbacks about nodes."""
 
-    def stopped(self, node_id: int, kept: list[Batch]) -> None:
+    def stopped(self, node_id: int, recoverable: list[Batch]) -> None:
         """Called when a process has ended; the next incarnation must find these batches."""
 
     def moved(self, node_id: int, directory_id: KafkaUuid) -> None:
@@ -89,7 +89,7 @@ class Machine:
     set_aside: data_folders.SetAside | None = None
     """Its own data folder, while an operator runs the node with a wrong one."""
     mirror: LogMirror = field(default_factory=LogMirror)
-    kept: list[Batch] = field(default_factory=list)
+    recoverable_batches: list[Batch] = field(default_factory=list)
     """Without a process: the batches that the next one must find."""
     initial_failed_syncs: int = 0
     retired: bool = False
@@ -129,7 +129,7 @@ class Cluster:
         """The initial voters."""
         self.stock_voters = frozenset(self.voters[options.voters - options.stock_voters :])
         """Voters without private APIs, like stock controllers."""
-        self.is_calm = False
+        self.is_repaired = False
         """Whether faults have ended."""
         self.voters_changed = options.auto_join
         """Whether an operator, or a node by auto join, may have changed the voters."""
@@ -207,7 +207,7 @@ class Cluster:
     def moved(self, machine: Machine) -> None:
         """Report that a machine without a process has another data folder."""
         self.watcher.moved(machine.node_id, machine.directory_id)
-        self.watcher.stopped(machine.node_id, machine.kept)
+        self.watcher.stopped(machine.node_id, machine.recoverable_batches)
 
     def restart_later(self, node_id: int) -> None:
         """Start a process on the machine after a random delay, unless one is running by then."""
@@ -220,9 +220,9 @@ class Cluster:
 
         Corrupted data of a running process is restored only once the process has detected it.
         """
-        self.is_calm = True
+        self.is_repaired = True
         self.network.heal()
-        self.network.conditions = CALM_LINKS
+        self.network.conditions = HEALTHY_LINKS
         for machine in self.machines.values():
             if machine.set_aside is not None:
                 data_folders.restore_folder(self, machine)
@@ -230,7 +230,7 @@ class Cluster:
             side.stream.delay_ms = 0.0
         for machine in self.machines.values():
             machine.disk.repair()
-            machine.disk.latency = CALM_DISK
+            machine.disk.latency = HEALTHY_DISK
             machine.calls_to_power_loss = 0
             if machine.process is None:
                 machine.disk.restore()
@@ -312,10 +312,10 @@ class Cluster:
         process = machine.process
         assert process is not None
         # A process that is still starting has not changed what the previous one had to keep.
-        log = machine.kept if machine.starting else machine.mirror.batches
+        log = machine.recoverable_batches if machine.starting else machine.mirror.batches
         # A failed sync has dropped its data, even if the process ended before it learned of the failure.
         loses = without_power or machine.sync_failed
-        kept = log[: machine.durable_log.holds(log)] if loses else list(log)
+        recoverable = log[: machine.durable_log.holds(log)] if loses else list(log)
         process.alive = False
         machine.process = machine.node = None
         self.network.process_ended(process, silently=without_power)
@@ -328,8 +328,8 @@ class Cluster:
             self.counters["overtaking sectors"] += loss.overtaking_sectors
             self.counters["lost names"] += loss.lost_names
             self.counters["lost renames"] += loss.lost_renames
-        machine.kept = kept
-        self.watcher.stopped(machine.node_id, kept)
+        machine.recoverable_batches = recoverable
+        self.watcher.stopped(machine.node_id, recoverable)
 
     # ---- creation of machines
 

@@ -37,7 +37,7 @@ class SetAside(NamedTuple):
     root: Directory
     folder: int
     directory_id: KafkaUuid
-    kept: list[Batch]
+    recoverable_batches: list[Batch]
     """The batches that the node must find once it has this folder again."""
 
 
@@ -110,7 +110,7 @@ def set_aside(cluster: Cluster, machine: Machine, cluster_id: str | None) -> Non
     """Run the node with another folder, formatted by an operator by mistake; `restore_folder` ends that."""
     random = cluster.streams.stream("wrong folder", machine.node_id, machine.folders_made)
     root = machine.disk.exchange(Directory())
-    machine.set_aside = SetAside(root, machine.folder, machine.directory_id, machine.kept)
+    machine.set_aside = SetAside(root, machine.folder, machine.directory_id, machine.recoverable_batches)
     _reformat(cluster, machine, random, cluster_id)
 
 
@@ -123,7 +123,8 @@ def restore_folder(cluster: Cluster, machine: Machine) -> None:
     machine.set_aside = None
     machine.names_itself = False
     machine.disk.exchange(aside.root)
-    machine.folder, machine.directory_id, machine.kept = aside.folder, aside.directory_id, aside.kept
+    machine.folder, machine.directory_id = aside.folder, aside.directory_id
+    machine.recoverable_batches = aside.recoverable_batches
     cluster.moved(machine)
 
 
@@ -191,7 +192,7 @@ def _reformat(cluster: Cluster, machine: Machine, random: Random, cluster_id: st
     machine.directory_id = SimulatedEntropy(random).uuid()
     machine.disk.repair()
     format_durably(machine.disk, machine.node_id, machine.directory_id, cluster_id)
-    machine.kept = []
+    machine.recoverable_batches = []
     cluster.moved(machine)
 
 

@@ -78,7 +78,7 @@ class BrokerFleet:
             self.machines[broker_id] = BrokerMachine(broker_id, host, disk)
             self.observation.view.brokers[broker_id] = BrokerView(broker_id)
         self._cordons = cluster.streams.stream("cordons")
-        self._is_calm = False
+        self._is_repaired = False
         self.traffic = Traffic(
             cluster.heap, cluster.streams.stream("traffic"), options, self.observation, self.running
         )
@@ -119,7 +119,7 @@ class BrokerFleet:
 
     def _cordon(self) -> None:
         """Cordon or uncordon a directory. At least one broker keeps accepting new replicas."""
-        if self._is_calm:
+        if self._is_repaired:
             return
         disk = self._cordons.choice(list(self.machines.values())).disk
         assert disk.cordoned is not None
@@ -258,7 +258,7 @@ class BrokerFleet:
         self.administrator.running = self.metadata_reader.running = False
         for operator in self._operators:
             operator.running = False
-        self._is_calm = True
+        self._is_repaired = True
         self.observation.on_proposal = lambda broker, proposal: None
         for machine in self.machines.values():
             if machine.broker is None:

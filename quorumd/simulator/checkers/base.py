@@ -55,7 +55,7 @@ class Observation:
     applied_offset: int = -1
     image_hash: int | None = None
     """Hash of the image at `applied_offset`; None while unknown."""
-    kept: frozenset[bytes] | None = None
+    opaque_records: frozenset[bytes] | None = None
     """The frames of stored, uninterpreted records in that image."""
     role: str = ""
     """A name from `raft.roles.Role`."""
@@ -136,8 +136,8 @@ class Checker:
     def snapshot_seen(self, node_id: int, snapshot: OffsetAndEpoch, data: bytes) -> None:
         """Check a complete snapshot of a node."""
 
-    def stopped(self, node_id: int, kept: Sequence[Batch]) -> None:
-        """Record that a node's process ended; `kept` is the log prefix that its next incarnation must recover."""
+    def stopped(self, node_id: int, recoverable: Sequence[Batch]) -> None:
+        """Record that a node's process ended; its next incarnation must recover the log prefix `recoverable`."""
 
     def moved(self, node_id: int, directory_id: KafkaUuid) -> None:
         """Record the data folder of a stopped node: its first one, then every replacement. A new folder is a new

@@ -62,8 +62,8 @@ class KeptRecordsSurvive(Checker):
         """The stored records after each of those batches."""
 
     def observed(self, seen: Observation) -> None:
-        if seen.kept is not None:
-            self._compare(seen.kept, seen.applied_offset, f"the image of node {seen.node_id}")
+        if seen.opaque_records is not None:
+            self._compare(seen.opaque_records, seen.applied_offset, f"the image of node {seen.node_id}")
 
     def snapshot_seen(self, node_id: int, snapshot: OffsetAndEpoch, data: bytes) -> None:
         found = frozenset(

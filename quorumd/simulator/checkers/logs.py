@@ -46,8 +46,8 @@ class LogMatching(Checker):
                 holders.append(seen.node_id)
             before = batch
 
-    def stopped(self, node_id: int, kept: Sequence[Batch]) -> None:
-        survivors = {(batch.end_offset, batch.epoch) for batch in kept}
+    def stopped(self, node_id: int, recoverable: Sequence[Batch]) -> None:
+        survivors = {(batch.end_offset, batch.epoch) for batch in recoverable}
         for key in [key for key, (_, _, holders) in self._known.items() if holders == [node_id]]:
             if key not in survivors:
                 del self._known[key]
@@ -186,12 +186,12 @@ class CommittedDataIsOnMajority(Checker):
         self._committed = committed
         self._disks = disks
         self._checked = 0
-        self._kept: dict[ReplicaKey, Sequence[Batch]] = {}
+        self._recoverable: dict[ReplicaKey, Sequence[Batch]] = {}
         """The durable log of each replica when its last process ended."""
         self._directories = Directories()
 
-    def stopped(self, node_id: int, kept: Sequence[Batch]) -> None:
-        self._kept[self._directories.current(node_id)] = kept
+    def stopped(self, node_id: int, recoverable: Sequence[Batch]) -> None:
+        self._recoverable[self._directories.current(node_id)] = recoverable
 
     def moved(self, node_id: int, directory_id: KafkaUuid) -> None:
         self._directories.moved(node_id, directory_id)
@@ -221,7 +221,7 @@ class CommittedDataIsOnMajority(Checker):
         replica = self._directories.named(voter)
         if replica == self._directories.current(voter.id):
             return voter.id in self._disks and self._disks[voter.id].holds(batches) == len(batches)
-        lost = self._kept.get(replica, ())
+        lost = self._recoverable.get(replica, ())
         return len(lost) >= len(batches) and lost[len(batches) - 1] == batches[-1]
 
 
@@ -276,14 +276,14 @@ class RecoveryKeepsDurable(Checker):
     aspects = LOG
 
     def __init__(self) -> None:
-        self._kept: dict[int, Sequence[Batch]] = {}
+        self._recoverable: dict[int, Sequence[Batch]] = {}
 
-    def stopped(self, node_id: int, kept: Sequence[Batch]) -> None:
-        self._kept[node_id] = kept
+    def stopped(self, node_id: int, recoverable: Sequence[Batch]) -> None:
+        self._recoverable[node_id] = recoverable
 
     def observed(self, seen: Observation) -> None:
-        kept = self._kept.pop(seen.node_id, ())
-        for index, batch in enumerate(kept):
+        recoverable = self._recoverable.pop(seen.node_id, ())
+        for index, batch in enumerate(recoverable):
             if index >= len(seen.log) or seen.log[index] != batch:
                 raise self.violation(f"node {seen.node_id} restarted without {_name(batch)}")
 

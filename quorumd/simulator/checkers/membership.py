@@ -147,49 +147,41 @@ class RemainingVotersFetch(Checker):
             )
 
 
-class RemovedLeadersResign(Checker):
+class RolesOfRemovedVoters(Checker):
+    """A node in whose log its own removal is committed does not have `roles`."""
+
+    aspects = LEADERSHIP | LOG | HIGH_WATERMARK
+    roles: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self._logs = VoterLogs()
+
+    def observed(self, seen: Observation) -> None:
+        records = self._logs.of(seen)
+        if seen.appended or seen.removed:
+            records.take(seen)
+        if seen.role not in self.roles or not records.found:
+            return
+        newest = records.found[-1]
+        if newest.offset < seen.high_watermark and newest.voters.by_id(seen.node_id) is None:
+            raise self.violation(
+                f"node {seen.node_id} is {seen.role} in epoch {seen.epoch}, but the committed voters in its log are "
+                f"{newest.voters.ids}"
+            )
+
+
+class RemovedLeadersResign(RolesOfRemovedVoters):
     """A leader resigns once its removal is committed (Raft thesis 4.2.2)."""
 
     invariant = "a removed leader resigns"
-    aspects = LEADERSHIP | LOG | HIGH_WATERMARK
-
-    def __init__(self) -> None:
-        self._logs = VoterLogs()
-
-    def observed(self, seen: Observation) -> None:
-        records = self._logs.of(seen)
-        if seen.appended or seen.removed:
-            records.take(seen)
-        if not seen.is_leader or not records.found:
-            return
-        newest = records.found[-1]
-        if newest.offset < seen.high_watermark and newest.voters.by_id(seen.node_id) is None:
-            raise self.violation(
-                f"node {seen.node_id} leads epoch {seen.epoch}, but the committed voters are {newest.voters.ids}"
-            )
+    roles: tuple[str, ...] = ("leader",)
 
 
-class RemovedVotersDoNotCampaign(Checker):
+class RemovedVotersDoNotCampaign(RolesOfRemovedVoters):
     """A node that knows that its removal is committed never campaigns, not even for pre-votes (Raft thesis 4.2.3)."""
 
     invariant = "a removed voter does not campaign"
-    aspects = LEADERSHIP | LOG | HIGH_WATERMARK
-
-    def __init__(self) -> None:
-        self._logs = VoterLogs()
-
-    def observed(self, seen: Observation) -> None:
-        records = self._logs.of(seen)
-        if seen.appended or seen.removed:
-            records.take(seen)
-        if seen.role not in ("prospective", "candidate") or not records.found:
-            return
-        newest = records.found[-1]
-        if newest.offset < seen.high_watermark and newest.voters.by_id(seen.node_id) is None:
-            raise self.violation(
-                f"node {seen.node_id} is {seen.role} in epoch {seen.epoch}, but knows the committed voters "
-                f"{newest.voters.ids}"
-            )
+    roles: tuple[str, ...] = ("prospective", "candidate")
 
 
 class AcknowledgedVoterChangesAreCommitted(Checker):

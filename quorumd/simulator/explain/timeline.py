@@ -172,7 +172,7 @@ class Timeline:
             seen.opened = True
             end, batches = node.log.end_offset, machine.mirror.batches
         elif machine.process is None and seen.opened:
-            batches = machine.kept
+            batches = machine.recoverable_batches
             end = batches[-1].end_offset if batches else 0
         else:
             return

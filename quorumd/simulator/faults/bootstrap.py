@@ -86,7 +86,7 @@ class MovedQuorum:
         cluster.heap.call_later(wait_ms, partial(self._end, cluster), b"operator")
 
     def _move(self, cluster: Cluster, machine: Machine) -> None:
-        if cluster.is_calm or machine.retired or machine.set_aside is not None:
+        if cluster.is_repaired or machine.retired or machine.set_aside is not None:
             return
         cluster.kill(machine.node_id)
         machine.port += 1
@@ -104,7 +104,7 @@ class MovedQuorum:
         """Remove the addresses from properties, once every voter has the record with the addresses of the others:
         before that, voters could not find each other."""
         voters = [cluster.machines[voter] for voter in cluster.voters]
-        if cluster.is_calm or not all(_knows_addresses(cluster, machine) for machine in voters):
+        if cluster.is_repaired or not all(_knows_addresses(cluster, machine) for machine in voters):
             return
         cluster.counters["quorums moved"] += 1
         for machine in voters:

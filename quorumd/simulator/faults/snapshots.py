@@ -50,7 +50,7 @@ class CopiedSnapshots:
     def _copy_and_boot(self, cluster: Cluster, random: Random, machine: Machine) -> None:
         if machine.process is not None or machine.retired:
             return
-        source, kept = _best_source(cluster, machine), machine.kept
+        source, kept = _best_source(cluster, machine), machine.recoverable_batches
         if QUORUM_STATE not in machine.disk.durable_names(PARTITION):
             source = None  # a log without its vote is refused
         # Records that only this node has were never committed, and would be removed.

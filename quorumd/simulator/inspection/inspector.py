@@ -141,7 +141,7 @@ class _View:
         seen.now_ms = now_ms
         if seen.is_leader:
             # A leader's image includes uncommitted records.
-            seen.applied_offset, seen.image_hash, seen.kept = -1, None, None
+            seen.applied_offset, seen.image_hash, seen.opaque_records = -1, None, None
             if changed & FETCHES or seen.last_fetches_ms_ago is None:
                 self._observe_fetches(node, now_ms)
         else:
@@ -150,7 +150,7 @@ class _View:
             if changed & APPLIED:
                 seen.applied_offset = node.state_machine.applied_offset
                 image = node.state_machine.image
-                seen.image_hash, seen.kept = image.hash, frozenset(image.opaque_records.values())
+                seen.image_hash, seen.opaque_records = image.hash, frozenset(image.opaque_records.values())
         return seen
 
     def is_torn_copy(self, node: Node, snapshot: OffsetAndEpoch) -> bool:
@@ -300,10 +300,10 @@ class Inspector:
         self._observers[changed] = observers
         return observers
 
-    def stopped(self, node_id: int, kept: list[Batch]) -> None:
+    def stopped(self, node_id: int, recoverable: list[Batch]) -> None:
         self._report_quorum_state()
         for checker in self.checkers:
-            checker.stopped(node_id, kept)
+            checker.stopped(node_id, recoverable)
 
     def moved(self, node_id: int, directory_id: KafkaUuid) -> None:
         """Record that a machine has a new data folder, without the content of the previous one."""

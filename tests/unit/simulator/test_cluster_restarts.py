@@ -19,15 +19,15 @@ def test_process_that_ends_during_its_start_keeps_the_expected_log() -> None:
     cluster = make_cluster(voters=1)
     machine = elect(cluster)
     cluster.kill(machine.node_id)
-    before = list(machine.kept)
+    before = list(machine.recoverable_batches)
     assert before
     machine.calls_to_power_loss = 1
     with suppress(PowerLost):
         cluster.boot(machine.node_id)
     run(cluster, 10_000.0, lambda: cluster.counters["power losses"] > 0)
     assert cluster.counters["power losses"] == 1
-    assert machine.kept  # the first batches were synced long ago
-    assert machine.kept == before[: len(machine.kept)]
+    assert machine.recoverable_batches  # the first batches were synced long ago
+    assert machine.recoverable_batches == before[: len(machine.recoverable_batches)]
 
 
 @pytest.mark.parametrize("is_corrupted", [False, True])
@@ -54,7 +54,7 @@ def fails_to_sync(seed: int, is_corrupted: bool, is_killed: bool) -> bool:
         cluster.restart_later(machine.node_id)
     run(cluster, 1000.0, lambda: machine.process is None)
     machine.disk.restore()
-    kept = list(machine.kept)
+    kept = list(machine.recoverable_batches)
     run(cluster, 10_000.0, lambda: machine.process is not None)
     assert machine.mirror.batches[: len(kept)] == kept
     return len(kept) == before

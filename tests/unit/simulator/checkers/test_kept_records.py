@@ -43,7 +43,7 @@ def checker_of(*records: Message) -> KeptRecordsSurvive:
 
 
 def image_at(offset: int, *frames: bytes) -> Observation:
-    return Observation(1, 1, 1, applied_offset=offset, kept=frozenset(frames))
+    return Observation(1, 1, 1, applied_offset=offset, opaque_records=frozenset(frames))
 
 
 TWO_TOKENS = (

@@ -51,7 +51,17 @@ def leader(log: Sequence[Batch], new: int, high_watermark: int, now_ms: float = 
     """Node 1 leads epoch 1; the last `new` batches of its log were appended since the last observation."""
     appended = list(log[len(log) - new :])
     return Observation(
-        1, 1, 1, 1, True, high_watermark, log=log, appended=appended, now_ms=now_ms, fetch_timeout_ms=1000.0
+        1,
+        1,
+        1,
+        1,
+        True,
+        high_watermark,
+        log=log,
+        appended=appended,
+        role="leader",
+        now_ms=now_ms,
+        fetch_timeout_ms=1000.0,
     )
 
 

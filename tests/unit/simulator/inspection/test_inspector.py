@@ -24,7 +24,7 @@ PARTS = {
     LEADERSHIP: ("epoch", "leader_id", "is_leader", "role"),
     LOG: ("log", "removed", "appended", "voters", "previous_voters"),
     HIGH_WATERMARK: ("high_watermark",),
-    APPLIED: ("applied_offset", "image_hash", "kept"),
+    APPLIED: ("applied_offset", "image_hash", "opaque_records"),
     FETCHES: ("now_ms", "awake_since_ms", "fetch_timeout_ms", "last_fetches_ms_ago"),
 }
 PART_OF = {name: part for part, names in PARTS.items() for name in names}
@@ -103,7 +103,7 @@ def test_no_change_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
                 "log": b"".join(batch.data for batch in seen.log[-2:]),
                 "end_offset": seen.log[-1].end_offset if seen.log else 0,
                 "image_hash": seen.image_hash,
-                "kept": seen.kept,
+                "opaque_records": seen.opaque_records,
             }
 
         checker.observed = observed  # type: ignore[method-assign] # instead of the promise
