@@ -12,7 +12,6 @@ from quorumd.log.folder_lock import lock_folder
 from quorumd.node.api.context import ApiContext, create_api_context
 from quorumd.node.api.envelopes import CLIENT_ID_PREFIX
 from quorumd.node.api.families import add_routes
-from quorumd.node.api.quorum import ResponseSender
 from quorumd.node.consensus.commit_listeners import CommitListeners
 from quorumd.node.consensus.high_watermark_checkpointer import HighWatermarkCheckpointer
 from quorumd.node.consensus.leader_role import LeaderRole
@@ -343,7 +342,6 @@ class _Builder:
         )
         return RunnerOutputs(
             peers,
-            ResponseSender(self.statistics, self.lifecycle.fail).respond,
             voter_log,
             listeners,
             self.controller.writer.write_no_op,

@@ -12,7 +12,7 @@ from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 
 @dataclass(slots=True)
 class RequestReceived:
-    """A peer sent a request. `reply` is opaque to the engine and returned in `Respond`."""
+    """A peer sent a request. `reply` is opaque to the engine, which returns it in `Respond`; the node calls it."""
 
     reply: Any
     request: Request

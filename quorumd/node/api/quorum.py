@@ -34,51 +34,42 @@ from quorumd.protocol.messages.fetch_snapshot_request import FetchSnapshotReques
 from quorumd.protocol.messages.vote_request import VoteRequest
 from quorumd.protocol.wire import Message
 from quorumd.raft.description import ReplicaDescription
-from quorumd.raft.effects import Respond
 from quorumd.raft.events import RequestReceived
-from quorumd.raft.messages import LeaderResponse, Response, SnapshotResponse
+from quorumd.raft.messages import FetchResponse, LeaderResponse, Response, SnapshotResponse, VoteResponse
 
 logger = logging.getLogger("quorumd.node")
 
 P = TypeVar("P", bound=quorum_messages.Partition)
+ToWire = Callable[[Request[Message], Any], Message]
+"""Maps the engine's response to a request; reads the records or the chunk in it just before it is sent."""
 
 DIRECTORY_ID_VERSION = 2
 """The first version of DescribeQuorum with directory ids, error messages and endpoints."""
 
 
 class PendingResponse:
-    """The destination of a response of the engine: the `reply` of `RequestReceived`."""
+    """The `reply` of a RequestReceived: writes the engine's response to the connection of the request."""
 
-    __slots__ = ("request", "session", "to_wire")
+    __slots__ = ("_request", "_session", "_statistics", "_to_wire")
 
-    def __init__(self, session: Session, request: Request[Message], to_wire: Callable[[Any], Any]) -> None:
-        self.session = session
-        self.request = request
-        self.to_wire = to_wire
-
-
-class ResponseSender:
-    """Writes the engine's responses to the connections on which the requests came."""
-
-    def __init__(self, statistics: NodeStatistics, on_fatal_error: Callable[[StorageError], None]) -> None:
+    def __init__(
+        self, session: Session, request: Request[Message], statistics: NodeStatistics, to_wire: ToWire
+    ) -> None:
+        self._session = session
+        self._request = request
         self._statistics = statistics
-        self._on_fatal_error = on_fatal_error
+        self._to_wire = to_wire
 
-    def respond(self, response: Respond) -> None:
-        """Write one response. A log that cannot be read is a fatal error."""
-        reply: PendingResponse = response.reply
-        if response.response.error is not ErrorCode.NONE:
-            self._statistics.count_error(reply.request.api_key, int(response.response.error))
-        try:
-            message = reply.to_wire(response.response)
-        except StorageError as error:
-            self._on_fatal_error(error)
-            return
-        reply.session.respond_immediately(reply.request, message)
+    def __call__(self, response: Response) -> None:
+        """Send the response. Raises StorageError if the log cannot be read."""
+        request = self._request
+        if response.error is not ErrorCode.NONE:
+            self._statistics.count_error(request.api_key, int(response.error))
+        self._session.respond_immediately(request, self._to_wire(request, response))
 
 
 class QuorumApis:
-    """Checks the cluster id and the partition, and passes requests to the engine; see `ResponseSender`."""
+    """Checks the cluster id and the partition, and passes requests to the engine; see `PendingResponse`."""
 
     def __init__(self, context: ApiContext) -> None:
         self._engine = context.engine
@@ -110,12 +101,7 @@ class QuorumApis:
         if partition is None:
             return
         self._step_engine(
-            session,
-            request,
-            quorum_messages.vote_from_wire(message, partition),
-            lambda response: quorum_messages.vote_response_to_wire(
-                response, self._endpoint(request, response, 1)
-            ),
+            session, request, quorum_messages.vote_from_wire(message, partition), self._vote_response
         )
 
     def begin_quorum_epoch(self, session: Session, request: Request[BeginQuorumEpochRequest]) -> None:
@@ -129,7 +115,7 @@ class QuorumApis:
         if self._engine.accepts_leader(announced):
             # The engine's first fetch needs the endpoint of the leader.
             self._discovery.learn_leader(announced, self._log.end_offset)
-        self._step_engine(session, request, announced, self._leader_response_to_wire(request, wire))
+        self._step_engine(session, request, announced, self._begin_response)
 
     def end_quorum_epoch(self, session: Session, request: Request[EndQuorumEpochRequest]) -> None:
         message, wire = request.message, end_quorum_epoch_response
@@ -138,7 +124,7 @@ class QuorumApis:
         )
         if partition is not None:
             engine_request = quorum_messages.end_from_wire(message, partition)
-            self._step_engine(session, request, engine_request, self._leader_response_to_wire(request, wire))
+            self._step_engine(session, request, engine_request, self._end_response)
 
     def fetch_quorum_records(self, session: Session, request: Request[FetchQuorumRecordsRequest]) -> None:
         message = request.message
@@ -147,12 +133,7 @@ class QuorumApis:
             self._refuse_cluster(session, request, response)
             return
         self._step_engine(
-            session,
-            request,
-            fetch_messages.fetch_from_wire(message),
-            lambda response: fetch_messages.fetch_response_to_wire(
-                response, self._read(response), self._endpoint(request, response, 0)
-            ),
+            session, request, fetch_messages.fetch_from_wire(message), self._fetch_records_response
         )
 
     def fetch(self, session: Session, request: Request[FetchRequest]) -> None:
@@ -165,14 +146,7 @@ class QuorumApis:
         if engine_request is None:
             session.respond(request, fetch_messages.stock_fetch_error(message, version))
             return
-        self._step_engine(
-            session,
-            request,
-            engine_request,
-            lambda response: fetch_messages.stock_fetch_response_to_wire(
-                response, self._read(response), self._endpoint(request, response, 0), version
-            ),
-        )
+        self._step_engine(session, request, engine_request, self._fetch_response)
 
     def fetch_snapshot(self, session: Session, request: Request[FetchSnapshotRequest]) -> None:
         """A chunk of a snapshot (KIP-630), for a quorumd follower or a stock observer."""
@@ -184,9 +158,7 @@ class QuorumApis:
         if engine_request is None:
             session.respond(request, snapshot_messages.snapshot_error(message))
             return
-        self._step_engine(
-            session, request, engine_request, lambda response: self._snapshot_chunk(request, response)
-        )
+        self._step_engine(session, request, engine_request, self._snapshot_chunk)
 
     def describe_quorum(self, session: Session, request: Request[DescribeQuorumRequest]) -> None:
         """Describe the quorum as its leader. Other nodes forward the request, or name the leader.
@@ -269,19 +241,39 @@ class QuorumApis:
             session.respond(request, response_class(0, quorum_messages.error_topics(wire, topics, error)))
         return partition
 
-    def _leader_response_to_wire(
-        self, request: Request[Message], wire: ModuleType
-    ) -> Callable[[LeaderResponse], Message]:
-        return lambda response: quorum_messages.leader_response_to_wire(
-            wire, response, self._endpoint(request, response, 1), request.api_version
+    def _step_engine(
+        self, session: Session, request: Request[Message], engine_request: Any, to_wire: ToWire
+    ) -> None:
+        reply = PendingResponse(session, request, self._statistics, to_wire)
+        self._step(RequestReceived(reply, engine_request))
+
+    def _vote_response(self, request: Request[Message], response: VoteResponse) -> Message:
+        return quorum_messages.vote_response_to_wire(response, self._endpoint(request, response, 1))
+
+    def _begin_response(self, request: Request[Message], response: LeaderResponse) -> Message:
+        return quorum_messages.leader_response_to_wire(
+            begin_quorum_epoch_response,
+            response,
+            self._endpoint(request, response, 1),
+            request.api_version,
         )
 
-    def _step_engine(
-        self, session: Session, request: Request[Message], engine_request: Any, to_wire: Callable[[Any], Any]
-    ) -> None:
-        self._step(RequestReceived(PendingResponse(session, request, to_wire), engine_request))
+    def _end_response(self, request: Request[Message], response: LeaderResponse) -> Message:
+        return quorum_messages.leader_response_to_wire(
+            end_quorum_epoch_response, response, self._endpoint(request, response, 1), request.api_version
+        )
 
-    def _read(self, response: Any) -> bytes:
+    def _fetch_records_response(self, request: Request[Message], response: FetchResponse) -> Message:
+        return fetch_messages.fetch_response_to_wire(
+            response, self._read(response), self._endpoint(request, response, 0)
+        )
+
+    def _fetch_response(self, request: Request[Message], response: FetchResponse) -> Message:
+        return fetch_messages.stock_fetch_response_to_wire(
+            response, self._read(response), self._endpoint(request, response, 0), request.api_version
+        )
+
+    def _read(self, response: FetchResponse) -> bytes:
         """The records of a fetch response, read just before it is sent."""
         if response.read_start_offset < 0:
             return b""

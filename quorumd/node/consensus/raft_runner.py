@@ -97,12 +97,10 @@ class ProgressListener(Protocol):
 class RunnerOutputs:
     """The receivers of the engine's effects.
 
-    `respond`: reads the records of a fetch response just before it leaves. `write_no_op`: appends a record so that
-    the leader can commit in its epoch.
+    `write_no_op`: appends a record so that the leader can commit in its epoch.
     """
 
     outbound: Outbound
-    respond: Callable[[Respond], None]
     control_log: ControlLog
     progress: ProgressListener
     write_no_op: Callable[[], None]
@@ -241,10 +239,14 @@ class RaftRunner:
         self._arm_timer()
 
     def _deliver(self, message: Message) -> None:
-        if isinstance(message, Respond):
-            self._outputs.respond(message)
-        else:
+        if isinstance(message, Send):
             self._outputs.outbound.send(message)
+            return
+        try:
+            message.reply(message.response)
+        except StorageError as error:
+            # The records of a fetch response are read just before it leaves.
+            self._on_fatal_error(error)
 
     def _prepare(self, message: Message) -> None:
         if isinstance(message, Send):

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from quorumd.errors import ErrorCode, StorageError
+from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID, Endpoint, KafkaUuid, OffsetAndEpoch, ReplicaKey
-from quorumd.node.api.quorum import QuorumApis, ResponseSender
+from quorumd.node.api.quorum import QuorumApis
 from quorumd.node.peers.address_book import Address
 from quorumd.protocol.apis import APIS, ApiKey
 from quorumd.protocol.messages import (
@@ -23,7 +23,6 @@ from quorumd.protocol.messages import (
     vote_request,
 )
 from quorumd.raft.description import QuorumDescription, ReplicaDescription
-from quorumd.raft.effects import Respond
 from quorumd.raft.events import Event, RequestReceived
 from quorumd.raft.messages import (
     FetchResponse,
@@ -87,8 +86,6 @@ class QuorumApiHarness(ApiHarness):
             step=self._step,
         )
         self.learned_when_stepped: list[int] = []
-        self.fatal_errors: list[StorageError] = []
-        self.responses = ResponseSender(self.statistics, self.fatal_errors.append)
         self.apis = QuorumApis(self.context)
         self.handlers = {route.api_key: route.handler for route in self.apis.routes()}
 
@@ -105,7 +102,7 @@ class QuorumApiHarness(ApiHarness):
     def respond_from_engine(self, response: Any) -> Any:
         event = self.events[-1]
         assert isinstance(event, RequestReceived)
-        self.responses.respond(Respond(event.reply, response))
+        event.reply(response)
         return self.session.responses[-1]
 
 

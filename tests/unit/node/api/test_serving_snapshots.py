@@ -7,15 +7,13 @@ from typing import Any
 
 import pytest
 
-from quorumd.errors import ErrorCode, StorageError
+from quorumd.errors import ErrorCode
 from quorumd.ids import Endpoint, OffsetAndEpoch, ReplicaKey
-from quorumd.node.api.quorum import PendingResponse, QuorumApis, ResponseSender
+from quorumd.node.api.quorum import QuorumApis
 from quorumd.node.peers.address_book import Address
 from quorumd.node.wire import snapshot_messages
-from quorumd.protocol.messages.vote_request import VoteRequest
-from quorumd.raft.effects import Respond
 from quorumd.raft.events import RequestReceived
-from quorumd.raft.messages import LeaderResponse, SnapshotRequest, SnapshotResponse
+from quorumd.raft.messages import SnapshotRequest, SnapshotResponse
 from tests.support.log.small_logs import fresh_disk, open_log
 from tests.support.log.snapshots import write_snapshot
 from tests.support.node.api_harness import CLUSTER_ID, ApiHarness, ScriptedDiscovery, ScriptedEngine
@@ -40,8 +38,6 @@ class SnapshotHarness(ApiHarness):
             discovery=ScriptedDiscovery({2: Address("host-2", 9092)}),
             log=self.log,
         )
-        self.fatal_errors: list[StorageError] = []
-        self.responses = ResponseSender(self.statistics, self.fatal_errors.append)
         self.apis = QuorumApis(self.context)
 
     def chunk(
@@ -59,7 +55,7 @@ class SnapshotHarness(ApiHarness):
         assert isinstance(event, RequestReceived)
         assert event.request == request
         response = SnapshotResponse(error, 2, 5, snapshot, position, limit)
-        self.responses.respond(Respond(event.reply, response))
+        event.reply(response)
         (partition,) = self.session.responses[-1].topics[0].partitions
         leader = partition.current_leader
         assert (leader.leader_id, leader.leader_epoch) == (2, 5)
@@ -115,14 +111,3 @@ def test_read_error_of_a_snapshot_is_not_fatal(
 def test_snapshot_is_not_read_if_the_engine_rejects_the_request(harness: SnapshotHarness) -> None:
     chunk = harness.chunk(error=ErrorCode.FENCED_LEADER_EPOCH)
     assert (chunk.error_code, chunk.size, chunk.unaligned_records) == (74, 0, b"")
-
-
-def test_read_error_of_the_log_is_fatal_and_sends_no_response(harness: SnapshotHarness) -> None:
-    def unreadable(response: Any) -> Any:
-        raise StorageError("input/output error")
-
-    request = request_of(VoteRequest("c" * 22), 1)
-    reply = PendingResponse(harness.session, request, unreadable)
-    harness.responses.respond(Respond(reply, LeaderResponse(ErrorCode.NONE, 2, 5)))
-    assert [str(error) for error in harness.fatal_errors] == ["input/output error"]
-    assert harness.session.responses == []

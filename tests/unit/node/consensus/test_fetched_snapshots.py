@@ -20,7 +20,7 @@ from quorumd.node.statistics import NodeStatistics
 from quorumd.node.tick import Tick
 from quorumd.ports import Disk
 from quorumd.protocol.messages.voters_record import VotersRecord
-from quorumd.raft.effects import Effects, Respond, Send, SnapshotChunk
+from quorumd.raft.effects import Effects, Send, SnapshotChunk
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import PeerRequestFailed, SnapshotChecked
 from quorumd.simulator.environment.disk import SimulatedDisk
@@ -36,11 +36,11 @@ from tests.support.log.snapshots import voters_record, write_snapshot
 from tests.support.node.virtual_time import VirtualTime
 from tests.unit.node.consensus.test_raft_runner import (
     ANY_EVENT,
-    RESPONSE,
     ManualDisk,
     ScriptedEngine,
     fetch,
     outputs_of,
+    response_recorded_in,
 )
 
 SNAPSHOT = OffsetAndEpoch(100, 3)
@@ -100,9 +100,6 @@ class Node:
         return reported[0] if reported else None
 
     # Calls of the runner
-
-    def respond(self, response: Respond) -> None:
-        self.seen.append(f"response {response.reply}")
 
     def send(self, send: Send) -> None:
         self.seen.append(f"fetch at {cast(Any, send.request).offset}")
@@ -280,17 +277,21 @@ def test_flush_that_ended_before_the_restart_but_is_reported_later_does_not_coun
 def test_restart_fails_fetches_that_waited_for_the_old_log_and_sends_responses(node: Node) -> None:
     arrived(node)
     held = fetch(11)
-    node.step(Effects(append=batch(10), append_end_offset=11, send_after_flush=[held, RESPONSE]))
+    node.step(
+        Effects(
+            append=batch(10), append_end_offset=11, send_after_flush=[held, response_recorded_in(node.seen)]
+        )
+    )
     node.step(Effects(reset_to_snapshot=SNAPSHOT))
     node.time.end_turn()
     assert node.engine.events[-1] == PeerRequestFailed(2, held.request)
-    assert node.seen == ["response token", "restarted at 100, log ends at 100"]
+    assert node.seen == ["response", "restarted at 100, log ends at 100"]
 
 
 def test_failed_replacement_of_the_log_stops_the_node(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     arrived(node)
     monkeypatch.setattr(node.files, "sync_directory", fail_with_io_error)
-    node.step(Effects(reset_to_snapshot=SNAPSHOT, send=[RESPONSE]))
+    node.step(Effects(reset_to_snapshot=SNAPSHOT, send=[response_recorded_in(node.seen)]))
     (fault,) = node.fatal_errors
     assert isinstance(fault, FlushFailed)
     assert node.seen == []

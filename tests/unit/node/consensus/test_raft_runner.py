@@ -25,12 +25,11 @@ from quorumd.raft.events import (
     StorageFull,
     TimerFired,
 )
-from quorumd.raft.messages import FetchRequest, LeaderResponse, VoteRequest
+from quorumd.raft.messages import FetchRequest, LeaderResponse, Response, VoteRequest
 from quorumd.raft.quorum_state import QuorumState
 from tests.support.node.parts import NodeParts
 
 VOTE = Send(2, VoteRequest(2, ReplicaKey(1), ReplicaKey(2), OffsetAndEpoch(0, 0), False))
-RESPONSE = Respond("token", LeaderResponse(ErrorCode.NONE, 1, 1))
 ANY_EVENT = ReadRequested("any event")
 STATE, NEWER = QuorumState(2), QuorumState(3)
 
@@ -108,11 +107,14 @@ class ManualDisk:
         done(outcome)
 
 
+def response_recorded_in(seen: list[str]) -> Respond:
+    return Respond(lambda response: seen.append("response"), LeaderResponse(ErrorCode.NONE, 1, 1))
+
+
 def outputs_of(harness: Any) -> RunnerOutputs:
     """Runner outputs that call the methods of a harness."""
     return RunnerOutputs(
         harness,
-        harness.respond,
         harness,
         harness,
         lambda: harness.write_no_op(),
@@ -126,6 +128,7 @@ class RunnerHarness(NodeParts):
     def __init__(self) -> None:
         super().__init__()
         self.seen: list[str] = []
+        self.response = response_recorded_in(self.seen)
         self.prepared: list[Send] = []
         self.engine = ScriptedEngine()
         self.scripted_log = ScriptedLog(self.seen)
@@ -158,9 +161,6 @@ class RunnerHarness(NodeParts):
         return events
 
     # Called by the runner
-
-    def respond(self, response: Respond) -> None:
-        self.seen.append(f"response {response.reply}")
 
     def send(self, send: Send) -> None:
         self.seen.append(f"send {type(send.request).__name__}")
@@ -242,11 +242,11 @@ def test_effects_are_applied_in_the_order_of_the_contract(harness: RunnerHarness
 
 
 def test_hole_38_no_message_leaves_before_an_earlier_save_is_durable(harness: RunnerHarness) -> None:
-    harness.step(Effects(save=STATE, send_after_flush=[RESPONSE]))
+    harness.step(Effects(save=STATE, send_after_flush=[harness.response]))
     harness.step(Effects(send=[VOTE]))
     assert harness.done() == ["save 2"]
     harness.manual_disk.finish()
-    assert harness.done() == ["saved 2", "response token", "send VoteRequest"]
+    assert harness.done() == ["saved 2", "response", "send VoteRequest"]
 
 
 def test_fetch_leaves_when_the_log_up_to_its_offset_is_durable(harness: RunnerHarness) -> None:
@@ -316,8 +316,8 @@ def test_append_rejected_by_a_full_disk_is_reported_and_not_acknowledged(
 ) -> None:
     harness.scripted_log.append_error = DiskFull("no room")
     held = fetch(12)
-    harness.step(Effects(append=b"batch", append_end_offset=12, send_after_flush=[held, RESPONSE]))
-    assert harness.done() == ["truncated 10", "response token"]
+    harness.step(Effects(append=b"batch", append_end_offset=12, send_after_flush=[held, harness.response]))
+    assert harness.done() == ["truncated 10", "response"]
     assert "no space left on the disk of /data/log" in caplog.text
     assert harness.events() == [ANY_EVENT, StorageFull()]
     harness.time.end_turn()
@@ -345,23 +345,23 @@ def test_engine_is_notified_when_the_disk_has_space_again(harness: RunnerHarness
 def test_save_rejected_by_a_full_disk_holds_all_messages_until_it_succeeds(
     harness: RunnerHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    harness.step(Effects(save=STATE, send_after_flush=[RESPONSE]))
+    harness.step(Effects(save=STATE, send_after_flush=[harness.response]))
     harness.manual_disk.finish(DiskFull("no room"))
     assert harness.done() == ["save 2"]
     assert "no space left on the disk of /data/log" in caplog.text
     harness.step(Effects(send=[VOTE]))
     harness.time.pass_ms(FREE_SPACE_CHECK_MS)
     harness.manual_disk.finish()
-    assert harness.done() == ["save 2", "saved 2", "response token", "send VoteRequest"]
+    assert harness.done() == ["save 2", "saved 2", "response", "send VoteRequest"]
     assert harness.fatal_errors == []
 
 
 def test_rejected_save_is_retried_with_the_newest_state(harness: RunnerHarness) -> None:
-    harness.step(Effects(save=STATE, send_after_flush=[RESPONSE]))
+    harness.step(Effects(save=STATE, send_after_flush=[harness.response]))
     harness.manual_disk.finish(DiskFull("no room"))
     harness.step(Effects(save=NEWER, send_after_flush=[VOTE]))
     harness.manual_disk.finish()
-    assert harness.done()[-1] == "response token", "a newer state includes the vote of the older one"
+    assert harness.done()[-1] == "response", "a newer state includes the vote of the older one"
     harness.time.pass_ms(FREE_SPACE_CHECK_MS)
     harness.manual_disk.finish()
     assert harness.done() == ["save 3", "saved 3", "send VoteRequest"]
@@ -381,7 +381,7 @@ def test_save_that_waits_for_space_does_not_delay_a_shutdown(harness: RunnerHarn
 
 @pytest.mark.parametrize("error", [FlushFailed("EIO"), OSError(5, "EIO"), ValueError("closed")])
 def test_failed_flush_stops_the_node(harness: RunnerHarness, error: BaseException) -> None:
-    harness.step(Effects(append=b"batch", append_end_offset=12, send_after_flush=[RESPONSE]))
+    harness.step(Effects(append=b"batch", append_end_offset=12, send_after_flush=[harness.response]))
     harness.done()
     harness.manual_disk.finish(error)
     (fatal_errors,) = harness.fatal_errors
@@ -393,27 +393,36 @@ def test_failed_flush_stops_the_node(harness: RunnerHarness, error: BaseExceptio
 
 
 def test_failed_save_stops_the_node(harness: RunnerHarness) -> None:
-    harness.step(Effects(save=STATE, send_after_flush=[RESPONSE]))
+    harness.step(Effects(save=STATE, send_after_flush=[harness.response]))
     harness.manual_disk.finish(StorageError("EIO"))
     assert [str(error) for error in harness.fatal_errors] == ["EIO"]
-    assert "response token" not in harness.done()
+    assert "response" not in harness.done()
 
 
 @pytest.mark.parametrize(
     ("errors", "effects"),
     [
-        ("append_error", Effects(append=b"batch", append_end_offset=12, send=[RESPONSE])),
-        ("truncate_error", Effects(truncate_to=5, send=[RESPONSE])),
+        ("append_error", Effects(append=b"batch", append_end_offset=12)),
+        ("truncate_error", Effects(truncate_to=5)),
     ],
 )
 def test_log_failure_within_a_step_stops_the_node_before_messages_leave(
     harness: RunnerHarness, errors: str, effects: Effects
 ) -> None:
     setattr(harness.scripted_log, errors, FlushFailed("EIO"))
+    effects.send = [harness.response]
     harness.step(effects)
     (fatal_errors,) = harness.fatal_errors
     assert isinstance(fatal_errors, FlushFailed)
-    assert "response token" not in harness.done()
+    assert "response" not in harness.done()
+
+
+def test_log_that_cannot_be_read_for_a_response_stops_the_node(harness: RunnerHarness) -> None:
+    def unreadable(response: Response) -> None:
+        raise StorageError("input/output error")
+
+    harness.step(Effects(send=[Respond(unreadable, LeaderResponse(ErrorCode.NONE, 1, 1))]))
+    assert [str(error) for error in harness.fatal_errors] == ["input/output error"]
 
 
 def test_invariant_violation_stops_the_node(harness: RunnerHarness) -> None:
