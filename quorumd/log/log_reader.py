@@ -46,23 +46,15 @@ def read_log(
         except OSError as cause:
             raise StorageError(f"{path} cannot be opened: {cause}") from cause
         try:
-            position = (
-                0
-                if base == offset
-                else _position_of(
-                    file, path, offset, seek_hint[1] if seek_hint and seek_hint[0] == base else 0
-                )
-            )
-            for window in read_windows(file, position, offset, epoch):
-                for header in window.headers:
-                    if header.end_offset > end:
-                        return
-                    yield window.data, header
-                    offset, epoch = header.end_offset, header.epoch
-                    if offset == end:
-                        return
-                if window.fault:
-                    raise CorruptLog(f"{path}, position {window.end} (offset {offset}): {window.fault}")
+            hint = seek_hint[1] if seek_hint and seek_hint[0] == base else 0
+            position = 0 if base == offset else _position_of(file, path, offset, hint)
+            for data, header in _batches(file, path, position, offset, epoch):
+                if header.end_offset > end:
+                    return
+                yield data, header
+                offset, epoch = header.end_offset, header.epoch
+                if offset == end:
+                    return
         except OSError as cause:
             raise StorageError(f"{path} cannot be read: {cause}; check the disk") from cause
         finally:
@@ -101,3 +93,14 @@ def _position_of(file: File, path: str, offset: int, seek_hint: int) -> int:
 
 def _offset_at(file: File, position: int) -> int:
     return int.from_bytes(file.read_at(position, 8), "big")
+
+
+def _batches(
+    file: File, path: str, position: int, offset: int, epoch: int
+) -> Iterator[tuple[bytes, BatchHeader]]:
+    for window in read_windows(file, position, offset, epoch):
+        for header in window.headers:
+            yield window.data, header
+            offset = header.end_offset
+        if window.fault:
+            raise CorruptLog(f"{path}, position {window.end} (offset {offset}): {window.fault}")
