@@ -1,11 +1,12 @@
-"""The `quorumd` command: one file per noun, with lazy imports.
+"""The `quorumd` command: one module per noun, or a package if it has several, with lazy imports.
 
     root            the command itself, its errors and exit codes
     options, output shared options, tables, JSON and progress
     local_cluster   the processes behind `cluster up|status|down`
-    log_files       the contents of a file for `log dump`
-    reassignment_plan, reassignment_progress
-                    the plan file of `partitions reassign` and the progress of its partitions
+    admin_runner    runs the admin client for a command
+    metrics_view    the metrics of a node for `cluster status`
+    format, quorum, partitions, log, pipeline
+                    the packages
 
 The command modules import click and light modules at the top; modules that cost start-up time (pydantic, uvloop,
 rich, the protocol code) are imported in the function that uses them, so that `quorumd --help` starts fast.

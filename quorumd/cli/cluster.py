@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from quorumd.cli import metrics_view, options
-from quorumd.cli.initial_features import bootstrap_content, feature_options
+from quorumd.cli.format.initial_features import bootstrap_content, feature_options
 from quorumd.cli.local_cluster import HOST, LocalCluster, LocalNode
 from quorumd.cli.metrics_view import MetricsView
 from quorumd.cli.output import JsonObject, Progress, columns, print_json, progress

@@ -9,7 +9,7 @@ import click
 
 from quorumd.cli import options
 from quorumd.cli.admin_runner import run_admin
-from quorumd.cli.initial_features import feature_level, levels_by_name
+from quorumd.cli.format.initial_features import feature_level, levels_by_name
 from quorumd.cli.options import F
 from quorumd.cli.output import JsonObject, columns, print_json
 

@@ -17,12 +17,12 @@ from quorumd.cli.config import config
 from quorumd.cli.configs import configs
 from quorumd.cli.controllers import controllers
 from quorumd.cli.features import features
-from quorumd.cli.format import format_command
+from quorumd.cli.format.command import format_command
 from quorumd.cli.local_cluster import AddressInUse
-from quorumd.cli.log import log
-from quorumd.cli.partitions import partitions
+from quorumd.cli.log.group import log
+from quorumd.cli.partitions.group import partitions
 from quorumd.cli.pipeline.group import pipeline
-from quorumd.cli.quorum import quorum
+from quorumd.cli.quorum.group import quorum
 from quorumd.cli.simulate import simulate
 from quorumd.cli.snapshot import snapshot
 from quorumd.cli.start import start

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from quorumd.cli import options
-from quorumd.cli.format import format_data_folder
+from quorumd.cli.format.command import format_data_folder
 
 
 @click.command()

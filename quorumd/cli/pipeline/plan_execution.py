@@ -10,16 +10,16 @@ import click
 
 from quorumd.cli import options
 from quorumd.cli.admin_runner import run_admin
-from quorumd.cli.partitions_reassign import check_finished, raise_refused, start_moves, wait_until_done
+from quorumd.cli.partitions.reassign import check_finished, raise_refused, start_moves, wait_until_done
+from quorumd.cli.partitions.reassignment_progress import PartitionProgress, State, progress_of
 from quorumd.cli.pipeline import options as pipeline_options
 from quorumd.cli.pipeline.output import print_rows
 from quorumd.cli.pipeline.plan_state import bootstrap, check_wave, request_cluster
-from quorumd.cli.reassignment_progress import PartitionProgress, State, progress_of
 from quorumd.errors import ConfigError, InputIncomplete, QuorumdError
 
 if TYPE_CHECKING:
     from quorumd.cli.options import Addresses
-    from quorumd.cli.reassignment_plan import Plan as Assignment
+    from quorumd.cli.partitions.reassignment_plan import Plan as Assignment
     from quorumd.client.admin import TopicPartition
 
 WAIT_S = 3600.0
@@ -100,7 +100,7 @@ def run_waves(
 
 def _assignment(file: Path) -> Assignment:
     """Read a wave's part of the plan. Raises InputIncomplete, since the file was not given by the user."""
-    from quorumd.cli.reassignment_plan import read_plan
+    from quorumd.cli.partitions.reassignment_plan import read_plan
 
     try:
         return read_plan(file)

@@ -13,8 +13,8 @@ from tempfile import mkdtemp
 from typing import Any
 from zlib import crc32
 
-from quorumd.cli.log import Show, _dump_file, _show_text
-from quorumd.cli.log_files import files_of
+from quorumd.cli.log.files import files_of
+from quorumd.cli.log.group import Show, _dump_file, _show_text
 from quorumd.config.loader import load
 from quorumd.errors import ConfigError, CorruptLog, StorageError
 from quorumd.ids import METADATA_TOPIC_ID, KafkaUuid, OffsetAndEpoch

@@ -14,7 +14,7 @@ from typing import TypeVar
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
-from quorumd.cli.initial_features import bootstrap_content
+from quorumd.cli.format.initial_features import bootstrap_content
 from quorumd.cli.local_cluster import format_nodes
 from tests.support.processes.requests import Quorum, Refused, leader_known, quorum
 from tests.support.processes.wire import Wire

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from quorumd.cli import options, root
+from quorumd.cli.partitions.reassignment_progress import PartitionProgress, State
 from quorumd.cli.pipeline import plan_execution as pipeline_plan_execution
 from quorumd.cli.pipeline import plan_state as pipeline_plan_state
 from quorumd.cli.pipeline.plan_parameters import factor, racked_brokers
-from quorumd.cli.reassignment_progress import PartitionProgress, State
 from quorumd.client.admin import TopicPartition
 from quorumd.errors import RequestFailed
 from quorumd.pipeline.history.tables import Manifest, path_in, write_manifest, write_rows

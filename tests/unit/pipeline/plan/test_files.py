@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quorumd.cli.reassignment_plan import read_plan
+from quorumd.cli.partitions.reassignment_plan import read_plan
 from quorumd.client.admin import TopicPartition
 from quorumd.errors import ConfigError, InputIncomplete
 from quorumd.pipeline.plan.comparison import compared, of_waves

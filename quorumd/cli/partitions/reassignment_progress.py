@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from quorumd.cli.output import JsonObject, listed_ids
 
 if TYPE_CHECKING:
-    from quorumd.cli.reassignment_plan import Plan
+    from quorumd.cli.partitions.reassignment_plan import Plan
     from quorumd.client.admin import AdminClient, TopicPartition
     from quorumd.protocol.messages.describe_topic_partitions_response import (
         DescribeTopicPartitionsResponsePartition,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from quorumd.cli import quorum_alter
-from quorumd.cli.quorum_alter import (
+from quorumd.cli.quorum import alter
+from quorumd.cli.quorum.alter import (
     VoterChangeError,
     check_not_superseded,
     describe_remaining,
@@ -67,8 +67,8 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
 
         return asyncio.run(requests())
 
-    monkeypatch.setattr(quorum_alter, "run_admin", send)
-    monkeypatch.setattr(quorum_alter, "POLL_S", 0.0)
+    monkeypatch.setattr(alter, "run_admin", send)
+    monkeypatch.setattr(alter, "POLL_S", 0.0)
     monkeypatch.setattr("quorumd.cli.output.LINE_INTERVAL_S", 0.0)
     return made
 

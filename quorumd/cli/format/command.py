@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from quorumd.cli import options
-from quorumd.cli.initial_controllers import founders_for, initial_controllers
-from quorumd.cli.initial_features import bootstrap_content, feature_options, scram_credential
+from quorumd.cli.format.initial_controllers import founders_for, initial_controllers
+from quorumd.cli.format.initial_features import bootstrap_content, feature_options, scram_credential
 from quorumd.cli.output import JsonObject, print_json
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quorumd.cli.quorum_describe import endpoints_of, replication_of, replication_text, status_of, status_text
+from quorumd.cli.quorum.describe import endpoints_of, replication_of, replication_text, status_of, status_text
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.describe_quorum_response import (
     Listener,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from quorumd.cli.quorum_alter import alter
-from quorumd.cli.quorum_describe import describe
-from quorumd.cli.quorum_voters import add_voter, remove_voter
+from quorumd.cli.quorum.alter import alter
+from quorumd.cli.quorum.describe import describe
+from quorumd.cli.quorum.voters import add_voter, remove_voter
 
 
 @click.group()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from quorumd.cli.log_files import (
+from quorumd.cli.log.files import (
     Batch,
     Fault,
     Incomplete,

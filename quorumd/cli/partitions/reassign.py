@@ -11,7 +11,7 @@ import click
 from quorumd.cli import options
 from quorumd.cli.admin_runner import run_admin
 from quorumd.cli.output import Steps, columns, listed_ids, print_json, steps
-from quorumd.cli.reassignment_progress import (
+from quorumd.cli.partitions.reassignment_progress import (
     PartitionProgress,
     State,
     current_replicas,
@@ -22,7 +22,7 @@ from quorumd.errors import QuorumdError
 
 if TYPE_CHECKING:
     from quorumd.cli.options import Addresses
-    from quorumd.cli.reassignment_plan import Plan
+    from quorumd.cli.partitions.reassignment_plan import Plan
     from quorumd.client.admin import AdminClient, ItemError, TopicPartition
 
 WAIT_S = 600.0
@@ -102,7 +102,7 @@ def reassign(
     if execute + verify + cancel > 1:
         raise click.UsageError("use only one of --execute, --verify and --cancel")
     _check_dependent_options(execute, verify, wait, wait_s, save_path is not None or keep_replication_factor)
-    from quorumd.cli.reassignment_plan import read_plan
+    from quorumd.cli.partitions.reassignment_plan import read_plan
 
     plan = read_plan(plan_path)
     if cancel:
@@ -179,7 +179,7 @@ def cancel_all(servers: Addresses, plan: Plan, output: str) -> None:
 
 def save_current(servers: Addresses, plan: Plan, path: Path) -> None:
     """Write a plan that restores the current replicas. An existing file is not overwritten."""
-    from quorumd.cli.reassignment_plan import plan_text
+    from quorumd.cli.partitions.reassignment_plan import plan_text
 
     now = run_admin(servers, lambda admin: current_replicas(admin, plan))
     try:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from quorumd.cli.partitions_elect import elect
-from quorumd.cli.partitions_reassign import reassign
+from quorumd.cli.partitions.elect import elect
+from quorumd.cli.partitions.reassign import reassign
 
 
 @click.group()

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from quorumd.cli import partitions_reassign
-from quorumd.cli.partitions_reassign import wait_until_done
-from quorumd.cli.reassignment_progress import State
+from quorumd.cli.partitions import reassign
+from quorumd.cli.partitions.reassign import wait_until_done
+from quorumd.cli.partitions.reassignment_progress import State
 from quorumd.cli.root import run
 from quorumd.client.admin import ItemError, TopicPartition
 from tests.support.client.fake_admin import SERVER, FakeAdmin, partition
@@ -29,8 +29,8 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
         partition(2, [1, 2]),
     ]
     made.moving = {FIRST: ([4], [1]), SECOND: ([4, 5], [1, 2])}
-    monkeypatch.setattr(partitions_reassign, "run_admin", made.run)
-    monkeypatch.setattr(partitions_reassign, "POLL_S", 0.0)
+    monkeypatch.setattr(reassign, "run_admin", made.run)
+    monkeypatch.setattr(reassign, "POLL_S", 0.0)
     monkeypatch.setattr("quorumd.cli.output.LINE_INTERVAL_S", 0.0)
     return made
 

@@ -14,7 +14,7 @@ import click
 from quorumd.cli.output import JsonObject, json_array
 
 if TYPE_CHECKING:
-    from quorumd.cli.log_files import Batch, Piece
+    from quorumd.cli.log.files import Batch, Piece
 
 Show: TypeAlias = Callable[[JsonObject], None]
 
@@ -58,7 +58,7 @@ def dump(paths: tuple[Path, ...], headers_only: bool, output: str) -> None:
       quorumd log dump --output json 00000000000000000000.log | jq '.[].records[]?'
       quorumd log dump --output jsonl run/demo/node-0/data | jq 'select(.type_name == "TopicRecord")'
     """
-    from quorumd.cli.log_files import files_of
+    from quorumd.cli.log.files import files_of
 
     files = [file for path in paths for file in files_of(path)]
     if output in ("jsonl", "csv"):
@@ -72,7 +72,7 @@ def dump(paths: tuple[Path, ...], headers_only: bool, output: str) -> None:
 
 
 def _flat_rows(files: list[Path], output: str) -> list[str]:
-    from quorumd.cli.log_rows import dump_rows, has_records
+    from quorumd.cli.log.rows import dump_rows, has_records
 
     return list(dump_rows((file for file in files if has_records(file)), output))
 
@@ -87,7 +87,7 @@ def _exit_with(faults: list[str]) -> None:
 
 def _dump_file(file: Path, headers_only: bool, show: Show) -> Iterable[str]:
     """Show one file and yield its faults, each with its position."""
-    from quorumd.cli.log_files import KINDS, Batch, Fault, file_kind, read_file
+    from quorumd.cli.log.files import KINDS, Batch, Fault, file_kind, read_file
 
     kind = KINDS[file_kind(file) or ""]
     show({"kind": "file", "file": str(file), "type": kind, "size": file.stat().st_size})
@@ -101,7 +101,7 @@ def _dump_file(file: Path, headers_only: bool, show: Show) -> Iterable[str]:
 
 
 def _row(piece: Piece) -> JsonObject:
-    from quorumd.cli.log_files import Batch, Incomplete, IndexEntry, Preallocated
+    from quorumd.cli.log.files import Batch, Incomplete, IndexEntry, Preallocated
 
     if isinstance(piece, Batch):
         return _batch_row(piece)

@@ -9,7 +9,7 @@ import click
 from quorumd.cli import options
 from quorumd.cli.admin_runner import run_admin
 from quorumd.cli.output import Steps, fields, print_json, steps
-from quorumd.cli.quorum_describe import target_ids, voter_ids
+from quorumd.cli.quorum.describe import target_ids, voter_ids
 from quorumd.errors import QuorumdError
 from quorumd.ids import ZERO_UUID
 

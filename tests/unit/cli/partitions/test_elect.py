@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from quorumd.cli import partitions_elect
+from quorumd.cli.partitions import elect
 from quorumd.cli.root import run
 from quorumd.client.admin import ElectionType, ItemError, TopicPartition
 from quorumd.errors import ErrorCode
@@ -34,7 +34,7 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
     made = Admin()
     made.results = {FIRST: None, SECOND: NOT_NEEDED}
     made.topics["orders"] = [partition(1, [1]), partition(0, [1])]
-    monkeypatch.setattr(partitions_elect, "run_admin", made.run)
+    monkeypatch.setattr(elect, "run_admin", made.run)
     return made
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from quorumd.cli import options, quorum_voters
+from quorumd.cli import options
+from quorumd.cli.quorum import voters
 from quorumd.cli.root import run
 from quorumd.ids import Endpoint, KafkaUuid, ReplicaKey
 from tests.support.text import shows
@@ -34,7 +35,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         question(admin)
         made.append((options.timeout_s() * 1000,))
 
-    monkeypatch.setattr(quorum_voters, "run_admin", send)
+    monkeypatch.setattr(voters, "run_admin", send)
     return made
 
 
