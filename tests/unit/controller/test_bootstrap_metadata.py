@@ -2,7 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from quorumd.controller.bootstrap_metadata import feature_levels_from, feature_records, initial_feature_levels
+from quorumd.controller.bootstrap_metadata import (
+    check_levels,
+    feature_levels_from,
+    feature_records,
+    initial_feature_levels,
+)
 from quorumd.controller.cluster_image import ELR_VERSION, KRAFT_VERSION, METADATA_VERSION
 from quorumd.controller.metadata_versions import default_levels
 
@@ -50,3 +55,8 @@ def test_records_start_with_metadata_version_and_omit_disabled_features() -> Non
         "group.version": 1,
         "transaction.version": 2,
     }
+
+
+def test_levels_without_a_metadata_version_are_rejected() -> None:
+    with pytest.raises(ValueError, match=METADATA_VERSION):
+        check_levels({KRAFT_VERSION: 1})

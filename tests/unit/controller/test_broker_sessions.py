@@ -54,3 +54,10 @@ def test_paused_leader_extends_all_sessions(sessions: BrokerSessions) -> None:
     sessions.extend_all(5000.0)
     assert sessions.is_alive(1, 5099.0)
     assert not sessions.is_alive(1, 5100.0)
+
+
+def test_sessions_with_unchecked_elections_are_listed(sessions: BrokerSessions) -> None:
+    assert sorted(broker_id for broker_id, _ in sessions.with_unchecked_elections()) == [1, 2]
+    for broker_id, session in sessions.with_unchecked_elections():
+        session.elections_checked = broker_id == 1
+    assert [broker_id for broker_id, _ in sessions.with_unchecked_elections()] == [2]

@@ -262,3 +262,11 @@ def test_replaced_image_is_freed_without_garbage_collection(image: ClusterImage)
         assert images() == before
     finally:
         gc.enable()
+
+
+def test_open_transaction_is_reported(image: ClusterImage) -> None:
+    assert not image.in_transaction
+    image.apply(BeginTransactionRecord("t"), [])
+    assert image.in_transaction
+    image.apply(AbortTransactionRecord(), [])
+    assert not image.in_transaction

@@ -4,8 +4,10 @@ from contextlib import suppress
 
 import pytest
 
+from quorumd.controller import intern_pool
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.image_records import snapshot_frames, snapshot_records
+from quorumd.controller.opaque_records import canonical_frame
 from quorumd.controller.undo_log import UndoEntry, undo
 from quorumd.errors import MalformedMessage
 from quorumd.ids import KafkaUuid
@@ -19,11 +21,13 @@ from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.delegation_token_record import DelegationTokenRecord
 from quorumd.protocol.messages.end_transaction_record import EndTransactionRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
+from quorumd.protocol.messages.partition_record import PartitionRecord
 from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecord
 from quorumd.protocol.messages.register_controller_record import ControllerFeature, RegisterControllerRecord
 from quorumd.protocol.messages.remove_access_control_entry_record import RemoveAccessControlEntryRecord
 from quorumd.protocol.messages.remove_delegation_token_record import RemoveDelegationTokenRecord
 from quorumd.protocol.messages.remove_user_scram_credential_record import RemoveUserScramCredentialRecord
+from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.messages.unregister_controller_record import UnregisterControllerRecord
 from quorumd.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
 from quorumd.protocol.metadata_record import decode_record, encode_record
@@ -153,3 +157,32 @@ def test_broker_directories_are_kept() -> None:
     image.apply(FeatureLevelRecord("metadata.version", 29), [])
     record.cordoned_log_dirs = None
     assert list(snapshot_frames(image))[1] == encode_record(record, 3)
+
+
+def test_records_of_topics_are_followed_by_those_of_their_partitions() -> None:
+    image = ClusterImage()
+    image.apply(TopicRecord("t", TOPIC), [])
+    for number in (1, 0):
+        image.apply(PartitionRecord(number, TOPIC, [1], [1], leader=1), [])
+    kinds = [(type(record), getattr(record, "partition_id", None)) for record in snapshot_records(image)]
+    assert kinds == [(TopicRecord, None), (PartitionRecord, 0), (PartitionRecord, 1)]
+
+
+def test_full_intern_pool_starts_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intern_pool, "MAX_ENTRIES", 2)
+    pool = intern_pool.InternPool()
+    for number in range(5):
+        directory = KafkaUuid(bytes(15) + bytes([number]))
+        assert pool.replicas([number, 9]) is pool.replicas([number, 9])
+        assert pool.directories([directory]) is pool.directories([directory])
+        assert (pool.replicas([number, 9]), pool.directories([directory])) == ((number, 9), (directory,))
+    assert (len(pool._replicas), len(pool._directories)) == (1, 1)
+
+
+def test_record_with_unknown_fields_is_kept_as_written() -> None:
+    """Its entries may not be sorted either: an unknown field may depend on their order."""
+    entity = [EntityData("user", "u"), EntityData("client-id", "c")]
+    known = encode_record(ClientQuotaRecord(entity, "producer_byte_rate", 1.0), 0)
+    unknown = known[:-1] + bytes.fromhex("01 63 01 00")
+    assert canonical_frame(known) != known
+    assert canonical_frame(unknown) == unknown

@@ -9,6 +9,7 @@ from quorumd.controller.metadata_versions import (
     SUPPORTED_FEATURES,
     changes_records,
     default_levels,
+    metadata_version_for_level,
     parse_metadata_version,
     unmet_dependencies,
 )
@@ -67,3 +68,8 @@ def test_levels_that_changed_records() -> None:
     assert changes_records(33, 21)
     assert not changes_records(29, 23)
     assert not changes_records(23, 25)
+
+
+def test_metadata_version_of_a_level() -> None:
+    assert str(metadata_version_for_level(27)) == "4.1-IV1"
+    assert metadata_version_for_level(1000) is None

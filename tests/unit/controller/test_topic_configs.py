@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 
 from quorumd.controller.cluster_image import ALL_BROKERS, ClusterImage
-from quorumd.controller.config_table import TOPIC_CONFIGS, ConfigType
+from quorumd.controller.config_table import TOPIC_CONFIGS, ConfigDefinition, ConfigType
+from quorumd.controller.config_values import parse_value
 from quorumd.controller.effective_configs import ConfigSource, ConfigValue, effective_topic_configs
 from quorumd.controller.request_error import RequestError
 from quorumd.controller.topic_configs import validate_topic_configs
@@ -87,3 +90,18 @@ def test_unknown_config_is_described_unchanged() -> None:
         if c.name == "message.format.version"
     ]
     assert (config.type, config.values[0].value) == (ConfigType.UNKNOWN, "1")
+
+
+def definition(kind: ConfigType, rule: str) -> ConfigDefinition:
+    return ConfigDefinition(kind, None, rule, None, False)
+
+
+def test_values_that_no_topic_config_has() -> None:
+    number = definition(ConfigType.DOUBLE, "")
+    assert parse_value("x", number, "-0x1p99999") == -inf
+    assert parse_value("x", number, "0x1.8p1f") == 3.0
+    for rule in ("non-empty", "some-items="):
+        names = definition(ConfigType.LIST, rule)
+        assert parse_value("x", names, "a,b") == ["a", "b"]
+        with pytest.raises(RequestError, match="empty"):
+            parse_value("x", names, "")

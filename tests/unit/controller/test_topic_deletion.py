@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import pytest
 
+from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.controller import ControllerSettings
-from quorumd.controller.topic_deletion import plan_delete_topics
+from quorumd.controller.topic_deletion import named_topic, plan_delete_topics
 from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.codec import encode
 from quorumd.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from quorumd.protocol.messages.topic_record import TopicRecord
 from tests.support.controller.topic_harness import TopicHarness, a_broker, wanted
 
 UNKNOWN = KafkaUuid(b"\x77" * 16)
@@ -92,3 +94,12 @@ def test_request_larger_than_a_batch_is_rejected() -> None:
 def test_responses_of_every_version_can_be_encoded(cluster: TopicHarness, version: int) -> None:
     request = DeleteTopicsRequest([by_name("a")]) if version == 6 else DeleteTopicsRequest([], ["a", "c"])
     assert encode(plan_delete_topics(cluster.controller, request, version).response, version)
+
+
+def test_topic_is_found_by_name_or_id() -> None:
+    image = ClusterImage()
+    topic_id = KafkaUuid(b"the topic's id..")
+    image.apply(TopicRecord("t", topic_id), [])
+    for requested in ("t", DeleteTopicState("t"), DeleteTopicState(None, topic_id)):
+        assert named_topic(image, requested) is image.topics[topic_id]
+    assert named_topic(image, "u") is named_topic(image, DeleteTopicState(None, KafkaUuid(bytes(16)))) is None

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from base64 import b64decode
 
+import pytest
+
 from quorumd.controller.bootstrap_metadata import feature_records, initial_feature_levels
 from quorumd.controller.scram_credentials import parse_credential
+from quorumd.errors import CorruptLog
 from quorumd.log.bootstrap_file import encode_bootstrap, load_bootstrap, load_bootstrap_snapshot
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import headers
@@ -64,3 +67,10 @@ def test_reads_file_of_newer_stock_tools(memory_disk: SimulatedDisk) -> None:
     assert found.voters is not None
     voters = [(voter.voter_id, voter.voter_directory_id) for voter in found.voters.voters]
     assert voters == [(1, stock_folder.DIRECTORY_ID)]
+
+
+def test_damaged_file_is_rejected_with_its_path(memory_disk: SimulatedDisk) -> None:
+    memory_disk.make_directory("data")
+    memory_disk.open("data/bootstrap.checkpoint", create=True).write_at(0, STOCK[:-1])
+    with pytest.raises(CorruptLog, match=r"data/bootstrap\.checkpoint"):
+        load_bootstrap(memory_disk, "data")

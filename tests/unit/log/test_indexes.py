@@ -103,3 +103,8 @@ def test_offset_beyond_the_entry_range_is_not_indexed() -> None:
     assert [last for last, _ in iter_unpack(">II", indexes.offset_index())] == [most]
     assert indexes.position_before(BASE + 4 * most) == 200
     assert len(indexes.time_index()) == 12
+
+
+def test_largest_timestamp_is_that_of_all_batches() -> None:
+    assert filled([]).largest_timestamp_ms == NO_TIMESTAMP
+    assert filled([(BASE, 0, 60, 7), (BASE + 1, 60, 60, 9), (BASE + 2, 120, 60, 8)]).largest_timestamp_ms == 9

@@ -6,14 +6,17 @@ from collections.abc import Callable
 
 import pytest
 
-from quorumd.errors import FlushFailed, StorageError
+from quorumd.errors import CorruptSnapshot, DiskFull, FlushFailed, StorageError
 from quorumd.ids import OffsetAndEpoch
+from quorumd.log import snapshot_file
 from quorumd.log.atomic_file import read_whole, write_atomically
 from quorumd.log.log_reader import read_log
+from quorumd.log.segment import Segment
+from quorumd.log.segmented_log import SegmentedLog
 from quorumd.log.snapshot_file import SnapshotWriter, file_name, publish_snapshot, read_batches
 from quorumd.log.snapshot_store import SnapshotStore
 from quorumd.simulator.environment.disk import OpenFile, SimulatedDisk
-from tests.support.log.small_logs import fail_with_io_error, fill, fresh_disk, open_log
+from tests.support.log.small_logs import fail_with_disk_full, fail_with_io_error, fill, fresh_disk, open_log
 from tests.support.log.snapshots import write_snapshot
 
 SNAPSHOT = OffsetAndEpoch(42, 7)
@@ -99,3 +102,75 @@ def test_folder_that_cannot_be_synced(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_log_that_ends_before_the_offset() -> None:
     with pytest.raises(StorageError, match="ends at offset"):
         list(read_log(disk_with_log_and_snapshot(), "log", 15, 20))
+
+
+IN_LOG = OffsetAndEpoch(25, 1)
+
+
+def log_with_snapshot(disk: SimulatedDisk) -> SegmentedLog:
+    """Three segments, and a snapshot that covers the first two."""
+    log = open_log(disk, "log")
+    fill(log, 30)
+    log.begin_flush()()
+    write_snapshot(disk, "log", IN_LOG)
+    log.snapshots.rescan()
+    return log
+
+
+CHANGES: list[tuple[object, str, Callable[[SegmentedLog], object]]] = [
+    (SimulatedDisk, "remove", lambda log: log.delete_before(IN_LOG)),
+    (SimulatedDisk, "remove", lambda log: log.reset_to_snapshot(OffsetAndEpoch(40, 2))),
+    (SimulatedDisk, "rename", lambda log: log.begin_flush()()),
+    (OpenFile, "truncate", lambda log: log.close()),
+    (Segment, "trim", lambda log: fill(log, 20)),
+]
+
+
+@pytest.mark.parametrize(
+    ("where", "call", "change"), CHANGES, ids=["delete", "reset", "flush", "close", "roll"]
+)
+def test_log_stops_after_a_failed_change_of_its_files(
+    where: object, call: str, change: Callable[[SegmentedLog], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = log_with_snapshot(fresh_disk(1))
+    fill(log, 1, epoch=2)
+    monkeypatch.setattr(where, call, lambda *arguments, **options: fail_with_io_error())
+    with pytest.raises(FlushFailed):
+        change(log)
+
+
+def test_failed_write_that_cannot_be_undone_stops_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = log_with_snapshot(fresh_disk(1))
+    monkeypatch.setattr(SimulatedDisk, "free_space_for", fail_with_disk_full)
+    monkeypatch.setattr(Segment, "trim", fail_with_io_error)
+    with pytest.raises(FlushFailed):
+        fill(log, 20)
+    with pytest.raises(FlushFailed):
+        log.begin_flush()()
+
+
+def test_full_disk_is_reported_by_writes_of_small_files_and_at_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = fresh_disk(1)
+    with monkeypatch.context() as patched:
+        patched.setattr(OpenFile, "sync", fail_with_disk_full)
+        with pytest.raises(DiskFull, match="log/file"):
+            write_atomically(disk, "log/file", b"x")
+    monkeypatch.setattr(disk, "make_directory", fail_with_disk_full)
+    with pytest.raises(DiskFull, match="log"):
+        open_log(disk, "log")
+
+
+def test_snapshot_that_is_not_valid_once_written_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = fresh_disk(1)
+    with monkeypatch.context() as patched:
+        patched.setattr(OpenFile, "sync", fail_with_io_error)
+        with pytest.raises(StorageError):
+            write_snapshot(disk, "log", IN_LOG)
+
+    def reject(*arguments: object, **options: object) -> None:
+        raise CorruptSnapshot("a byte changed")
+
+    monkeypatch.setattr(snapshot_file, "check_snapshot", reject)
+    with pytest.raises(CorruptSnapshot):
+        write_snapshot(disk, "log", IN_LOG)
+    assert disk.list_directory("log") == []

@@ -123,3 +123,12 @@ def test_without_free_space_the_old_state_is_kept(memory_disk: SimulatedDisk, fo
     with pytest.raises(DiskFull):
         file.save(FULL._replace(leader_epoch=8))
     assert file.load() == FULL
+
+
+def test_flag_must_be_a_boolean(disk: Disk, folder: str) -> None:
+    file = QuorumStateFile(disk, folder)
+    file.save(SavedState(catching_up=True))
+    content = disk.open(f"{folder}/quorum-state").read_at(0, 1000).rstrip(b"\0")
+    write_atomically(disk, f"{folder}/quorum-state", content.replace(b"true", b"1"))
+    with pytest.raises(CorruptLog, match="true or false"):
+        file.load()

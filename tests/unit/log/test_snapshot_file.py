@@ -18,7 +18,7 @@ from quorumd.log.snapshot_file import (
 )
 from quorumd.ports import Disk
 from quorumd.protocol.control_record import ControlType, control_type
-from quorumd.protocol.record_batch import encode_batch, headers, records
+from quorumd.protocol.record_batch import HEADER_SIZE, encode_batch, headers, records
 from quorumd.simulator.environment.disk import OpenFile
 from tests.support.log.small_logs import fail_with_disk_full, fail_with_io_error, fresh_disk
 from tests.support.log.snapshots import TIMESTAMP_MS, config, voters_record, write_snapshot
@@ -221,5 +221,26 @@ def test_file_that_becomes_shorter_while_it_is_read_is_refused(monkeypatch: pyte
     size = len(content(disk))
     monkeypatch.setattr(OpenFile, "size", lambda file: size)
     replace(disk, content(disk)[:-10])
+    with pytest.raises(CorruptSnapshot):
+        check_snapshot(disk, PATH, ID)
+
+
+def test_records_that_are_no_metadata_records_are_corrupt() -> None:
+    disk = fresh_disk(1)
+    write_snapshot(disk, "log", ID, [b"\x07cut"])
+    with pytest.raises(CorruptSnapshot, match="frame version 7"):
+        check_snapshot(disk, PATH, ID, with_records=True)
+
+
+def test_control_batch_with_a_malformed_record_is_corrupt() -> None:
+    disk = fresh_disk(1)
+    write_snapshot(disk, "log", ID)
+    data = bytearray(content(disk))
+    first = next(headers(bytes(data)))
+    # The first record's key is its version and type; Kafka has no type 99.
+    at = bytes(data).index(bytes([0, 0, 0, ControlType.SNAPSHOT_HEADER]), HEADER_SIZE)
+    data[at + 3] = 99
+    data[17:21] = crc32c(bytes(data[21 : first.size])).to_bytes(4, "big")
+    replace(disk, bytes(data))
     with pytest.raises(CorruptSnapshot):
         check_snapshot(disk, PATH, ID)

@@ -102,3 +102,9 @@ def test_messages_are_imported_lazily() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "['quorumd.protocol.messages.vote_request']\n"
+
+
+def test_supported_versions_are_those_of_the_schema() -> None:
+    entry = APIS[ApiKey.METADATA]
+    supported = [version for version in range(-1, 100) if entry.supports(version)]
+    assert supported == list(range(entry.min_version, entry.max_version + 1))

@@ -24,7 +24,8 @@ from quorumd.protocol.connection import (
     read_request,
 )
 from quorumd.protocol.handshake import Handshake, choose_version
-from quorumd.protocol.messages import create_topics_request, describe_quorum_request
+from quorumd.protocol.messages import alter_partition_request, create_topics_request, describe_quorum_request
+from quorumd.protocol.messages.alter_partition_response import AlterPartitionResponse
 from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
@@ -472,3 +473,22 @@ def test_the_highest_common_version(ranges: dict[int, tuple[int, int]], version:
 def test_unknown_api_has_no_common_version() -> None:
     with pytest.raises(UnsupportedVersion, match="999"):
         choose_version(999, {999: (0, 1)})
+
+
+def test_requests_before_a_malformed_one_are_returned() -> None:
+    connection = server()
+    malformed = frame(bytes.fromhex("003c 0001 00000005 0001 61 00 ff"))
+    (request,) = connection.receive(request_bytes(DescribeClusterRequest(), 1, 4) + malformed)
+    assert request.correlation_id == 4
+    assert connection.fault is not None
+    with pytest.raises(MalformedMessage):
+        connection.receive(b"")
+
+
+def test_too_large_requests_are_rejected_even_where_the_response_has_no_text() -> None:
+    wire = alter_partition_request
+    connection = ServerConnection(8 * LIMIT, {ApiKey.ALTER_PARTITION: (2, 3)})
+    large = wire.AlterPartitionRequest(1, 1, [wire.TopicData("")] * 400_000)
+    assert connection.receive(request_bytes(large, 3, 7)) == []
+    refusal = decode(AlterPartitionResponse, 3, connection.take_output(), 9)
+    assert refusal.error_code == ErrorCode.INVALID_REQUEST

@@ -189,3 +189,8 @@ def test_structs_compare_and_print_by_their_fields() -> None:
     assert Point(1, 2) != Point(1, 3)
     assert Point(1, 2) != Other(1, 2)
     assert repr(Point(1, 2)) == "Point(x=1, y=2)"
+
+
+def test_null_string_with_a_long_encoding_of_its_length_is_malformed() -> None:
+    with pytest.raises(MalformedMessage, match="null"):
+        primitives.read_compact_string(bytes.fromhex("8000"), 0)

@@ -17,6 +17,7 @@ from kio.static.primitive import i8, i16, i32, i64
 from quorumd.errors import MalformedMessage
 from quorumd.protocol import record_batch
 from quorumd.protocol.record_batch import (
+    Record,
     crc_is_valid,
     encode_batch,
     encode_control_batch,
@@ -359,3 +360,7 @@ def test_both_readers_agree_on_overlong_varints() -> None:
     for read in (records, values):
         with pytest.raises(MalformedMessage, match="record 0 of 1"):
             list(read(bytes(data), header))
+
+
+def test_repr_of_a_record_shows_offset_key_and_value() -> None:
+    assert shows(repr(Record(7, TIME, b"k", None)), "7", "b'k'", "None")

@@ -82,3 +82,10 @@ def test_sole_voter_leads_as_soon_as_it_has_replayed() -> None:
     assert bench.engine.deadline < inf
     bench.fire()
     assert bench.engine.is_leader
+
+
+def test_stalled_candidate_extends_its_election() -> None:
+    bench = EngineHarness((1,)).to_candidate()
+    deadline = bench.engine.deadline
+    bench.step(StallDetected(40.0))
+    assert bench.engine.deadline == deadline + 40.0

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from math import inf
 from typing import get_args
 
 from quorumd.ids import NO_NODE
@@ -112,3 +113,37 @@ def test_only_leaderless_replicas_probe_for_leader() -> None:
         "every address it knows may be stale"
     )
     assert EngineHarness((), me=key(9)).engine.should_probe_leader(0.0)
+
+
+def test_contact_is_measured_since_fetches_of_a_majority_or_of_the_leader() -> None:
+    leader, follower, searching = EngineHarness().to_leader(), EngineHarness().to_follower(2), EngineHarness()
+    follower.respond(2, follower.records())
+    assert follower.engine.contact_ms(follower.now + 70.0) == 70.0
+    leader.deliver(leader.fetch_of(2, offset=1))
+    assert leader.engine.contact_ms(leader.now + 50.0) == 50.0
+    assert searching.engine.contact_ms(searching.now) == inf
+    settings = follower.settings
+    assert leader.engine.contact_limit_ms == settings.fetch_timeout_ms
+    assert follower.engine.contact_limit_ms == settings.fetch_timeout_ms + settings.fetch_max_wait_ms
+
+
+def test_high_watermark_of_the_leader_may_be_above_the_log_end() -> None:
+    follower = EngineHarness().to_follower(2)
+    assert follower.engine.leader_high_watermark == -1
+    follower.respond(2, follower.records(high_watermark=9))
+    assert (follower.engine.leader_high_watermark, follower.engine.high_watermark) == (9, 1)
+    leader = EngineHarness((1,)).to_leader()
+    assert leader.engine.leader_high_watermark == leader.engine.high_watermark
+
+
+def test_voter_records_by_offset() -> None:
+    engine = EngineHarness().engine
+    assert (engine.voters_offset, engine.voters_offset_before(0), engine.voters_offset_before(1)) == (
+        0,
+        -1,
+        0,
+    )
+    assert engine.voters_before(1) == engine.voters
+    assert engine.voters_before(0) == VoterAssignment(VoterSet())
+    assert not engine.log_is_empty
+    assert EngineHarness(()).engine.log_is_empty

@@ -341,6 +341,11 @@ class TestEndpoints:
         change = UpdateVoter(Voter(key(2, 2), (self.MOVED,)), bench.engine.epoch)
         assert refused(bench, change) is ErrorCode.VOTER_NOT_FOUND
 
+    def test_update_without_an_endpoint_is_rejected(self) -> None:
+        bench = leader()
+        change = UpdateVoter(Voter(key(2), ()), bench.engine.epoch)
+        assert refused(bench, change) is ErrorCode.INVALID_REQUEST
+
     def test_rediscovered_endpoints_are_recorded_by_the_leader(self) -> None:
         bench = leader()
         bench.step(PeerDiscovered(key(2), self.MOVED))
