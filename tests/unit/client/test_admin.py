@@ -212,13 +212,13 @@ async def test_request_fails_at_deadline_without_leader() -> None:
         made.leader = -1
         with pytest.raises(
             RequestFailed,
-            match=r"DescribeQuorumRequest failed for 80 ms; last error: .*leader of the quorum is unknown",
+            match=r"DescribeQuorumRequest .*80 ms.*leader .*unknown",
         ) as failed:
             await admin.describe_quorum()
         assert failed.value.error_code == ErrorCode.NOT_CONTROLLER
         with pytest.raises(
             RequestFailed,
-            match=r"finding the leader failed for 80 ms; last error: .*leader of the quorum is unknown",
+            match=r"leader .*80 ms.*leader .*unknown",
         ):
             await admin.find_leader()
 
@@ -227,13 +227,11 @@ async def test_request_fails_at_deadline_without_response() -> None:
     async with quorum(1) as made:
         made.silent.add(0)
         async with client(made, 0, timeout_ms=60, attempt_timeout_ms=20) as admin:
-            with pytest.raises(
-                RequestFailed, match=r"did not respond to MetadataRequest within 20 ms"
-            ) as failed:
+            with pytest.raises(RequestFailed, match=r"MetadataRequest .*20 ms") as failed:
                 await admin.metadata()
             assert failed.value.error_code == 0
     async with AdminClient([("127.0.0.1", 1)], timeout_ms=60) as admin:
-        with pytest.raises(RequestFailed, match="ApiVersions failed for 60 ms; last error: cannot connect"):
+        with pytest.raises(RequestFailed, match=r"ApiVersions .*60 ms.*cannot connect"):
             await admin.api_versions()
 
 
@@ -245,7 +243,7 @@ async def test_unresponsive_server_times_out() -> None:
         ByteServer(talk) as server,
         AdminClient([server.address], timeout_ms=60, attempt_timeout_ms=20) as admin,
     ):
-        with pytest.raises(RequestFailed, match="did not accept a connection within 20 ms"):
+        with pytest.raises(RequestFailed, match=r"connection .*20 ms"):
             await admin.metadata()
 
 
@@ -295,7 +293,7 @@ async def test_brokers_are_described_by_other_node_under_stock_leader() -> None:
 
 async def test_stock_controllers_alone_cannot_describe_brokers() -> None:
     async with quorum(spoken=without(ApiKey.METADATA)) as made, client(made, 0) as admin:
-        with pytest.raises(RequestFailed, match=r"add a quorumd node or a broker to --bootstrap-server"):
+        with pytest.raises(RequestFailed, match=r"--bootstrap-server"):
             await admin.describe_brokers()
 
 
@@ -316,7 +314,7 @@ async def test_stock_leader_rejects_target_voters(voters: list[int] | None) -> N
         made.nodes[0].spoken = without(ApiKey.ALTER_QUORUM)
         with pytest.raises(
             RequestFailed,
-            match=r"node 0, is a stock Kafka controller.*quorumd quorum add-voter and remove-voter",
+            match=r"node 0, .*stock Kafka controller.*add-voter and remove-voter",
         ) as failed:
             await admin.alter_quorum(voters)
         assert failed.value.error_code == ErrorCode.UNSUPPORTED_VERSION

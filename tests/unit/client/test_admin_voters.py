@@ -150,7 +150,7 @@ async def test_voter_change_waits_for_election_until_deadline(change: Any) -> No
 async def test_timeout_is_reported_with_last_error() -> None:
     errors = [(7, "node 4 is 17 records behind")] * 1000
     async with quorum(*errors, timeout_ms=80) as (_, admin):
-        with pytest.raises(RequestFailed, match=r"failed for 80 ms.*node 4 is 17 records behind") as failed:
+        with pytest.raises(RequestFailed, match=r"80 ms.*node 4 .*17 records") as failed:
             await admin.add_voter(VOTER, [ENDPOINT])
         assert failed.value.error_code == ErrorCode.REQUEST_TIMED_OUT
 

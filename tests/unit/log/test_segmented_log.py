@@ -99,7 +99,7 @@ class TestAppendAndRead:
     def test_read_below_the_start_raises(self, disk: Disk, folder: str) -> None:
         log = open_log(disk, folder)
         fill(log, 1)
-        with pytest.raises(ValueError, match="offset -1 is below the log start offset 0"):
+        with pytest.raises(ValueError, match=r"offset -1 .*start offset 0"):
             log.read(-1, 100)
         log.close()
 
@@ -111,7 +111,7 @@ class TestAppendAndRead:
     ) -> None:
         log = open_log(disk, folder)
         before = fill(log, 3)
-        with pytest.raises(ValueError, match="do not continue the log, which ends at offset 3"):
+        with pytest.raises(ValueError, match="ends at offset 3"):
             log.append(data, end)
         assert log.end_offset == 3
         assert read_all(log) == b"".join(before)

@@ -258,7 +258,7 @@ def test_field_unknown_to_a_version_is_rejected() -> None:
     partition = vote_request.PartitionData(pre_vote=True)
     message = vote_request.VoteRequest(topics=[vote_request.TopicData(TOPIC, [partition])])
     out = bytearray(b"before")
-    with pytest.raises(UnsupportedVersion, match=r"VoteRequest v1 cannot carry this value of pre_vote"):
+    with pytest.raises(UnsupportedVersion, match=r"VoteRequest v1 .*pre_vote"):
         encode_into(message, 1, out)
     assert out == b"before"
     assert encode(message, 2)
@@ -275,7 +275,7 @@ def test_ignorable_field_is_omitted_from_versions_without_it() -> None:
 
 def test_null_is_rejected_in_versions_without_it() -> None:
     assert encode(MetadataRequest(None), 1)
-    with pytest.raises(UnsupportedVersion, match="MetadataRequest v0 cannot carry this value of topics"):
+    with pytest.raises(UnsupportedVersion, match=r"MetadataRequest v0 .*topics"):
         encode(MetadataRequest(None), 0)
 
 
@@ -291,7 +291,7 @@ def test_value_that_does_not_fit_its_type_is_refused() -> None:
 
 
 def test_unknown_version_is_refused_in_both_directions() -> None:
-    with pytest.raises(UnsupportedVersion, match="FetchRequest v11 is not known: versions 12 to 18 are"):
+    with pytest.raises(UnsupportedVersion, match=r"FetchRequest v11 .*12 to 18"):
         encode(FetchRequest(), 11)
     for read in (decode, decode_prefix):
         with pytest.raises(UnsupportedVersion, match="FetchRequest v19 is not known"):
@@ -317,9 +317,7 @@ def test_tagged_field_is_bounded_by_its_size() -> None:
     encoded = encode(discover_request.DiscoverBrokersRequest(1, BOOT, "h1", 9092, DIRECTORY), 0)
     assert encoded[-17] == 16
     wrong = encoded[:-17] + b"\x11" + encoded[-16:] + b"x"
-    with pytest.raises(
-        MalformedMessage, match="tagged field 10000 announces an end at byte 40 but its value ends at byte 39"
-    ):
+    with pytest.raises(MalformedMessage, match=r"tagged field 10000 .*byte 40 .*byte 39"):
         decode(discover_request.DiscoverBrokersRequest, 0, wrong)
 
 

@@ -434,7 +434,7 @@ class TestHandshake:
         client, handshake, _ = self.begun()
         data = bytes.fromhex("00000000 0023 00000001 001200060007")
         ((_, response),) = client.receive(frame(data))
-        with pytest.raises(UnsupportedVersion, match="supports ApiVersions v6 to v7 but refuses v5"):
+        with pytest.raises(UnsupportedVersion, match=r"ApiVersions v6 to v7 .*v5"):
             handshake.handle_response(response)
 
     def test_ends_with_a_server_that_refuses_every_version(self) -> None:

@@ -59,7 +59,7 @@ def test_element_counts_require_matching_bytes(monkeypatch: pytest.MonkeyPatch) 
     few = encode(VoteRequest(topics=[TopicData("")] * MOST_VOTE_TOPICS), 2)
     assert len(decode(VoteRequest, 2, few).topics) == MOST_VOTE_TOPICS
     many = encode(VoteRequest(topics=[TopicData("")] * 2 * MOST_VOTE_TOPICS), 2)
-    with pytest.raises(MessageTooLarge, match=r"VoteRequest v2: the array elements in .* bytes would take"):
+    with pytest.raises(MessageTooLarge, match=r"VoteRequest v2: "):
         decode(VoteRequest, 2, many)
     real = encode(VoteRequest(topics=[TopicData("a" * 140)] * 2 * MOST_VOTE_TOPICS), 2)
     assert len(decode(VoteRequest, 2, real).topics) == 2 * MOST_VOTE_TOPICS

@@ -42,9 +42,7 @@ def test_valid_log_without_snapshot_starts_at_offset_0(disk: SimulatedDisk) -> N
 
 def test_fetched_batches_with_unknown_records_are_rejected() -> None:
     validate_fetched(encode_batch(5, 1, 1, [b"\1\x04\0"]))
-    with pytest.raises(
-        UnknownRecord, match=r"the leader's log .* offset 5: metadata record 99 .* written here"
-    ):
+    with pytest.raises(UnknownRecord, match=r"leader.* offset 5: .*record 99 "):
         validate_fetched(encode_batch(5, 1, 1, [FUTURE]))
     with pytest.raises(CorruptLog, match="at offset 6"):
         validate_fetched(encode_batch(5, 1, 1, [b"\1\x04\0", b"\2\x04\0"]))

@@ -147,7 +147,7 @@ def test_snapshot_lacks_records_of_an_open_transaction(disk: SimulatedDisk, log:
 )
 def test_inconsistent_log_is_an_error(disk: SimulatedDisk, log: ConfigLog, record: Message) -> None:
     log.append(record)
-    with pytest.raises(CorruptLog, match=r"the log in .* cannot be applied at offset 2: "):
+    with pytest.raises(CorruptLog, match=r"cannot be applied at offset 2: "):
         build(disk, log.commit())
     assert snapshot_files(disk) == []
 
@@ -240,9 +240,7 @@ def test_record_of_a_later_version_is_an_error(disk: SimulatedDisk, log: ConfigL
     log.set_configs(0, 5)
     log.append(NoOpRecord())
     log.append_values(b"\1\x63\0\0")
-    with pytest.raises(
-        CorruptLog, match=r"at offset 8: metadata record 99 is not known.* run that version here too"
-    ):
+    with pytest.raises(CorruptLog, match=r"offset 8: .*record 99 .* run that version"):
         build(disk, log.commit())
     assert snapshot_files(disk) == []
 

@@ -97,9 +97,7 @@ def test_log_that_does_not_start_at_0_needs_a_snapshot(node: SnapshottedLog) -> 
     node.configs.log.delete_before(node.newer.snapshot)
     assert node.configs.log.start_offset == node.newer.snapshot.offset
     node.damage(node.newer)
-    with pytest.raises(
-        StorageError, match=r"begins at offset 202, and no valid snapshot .*\.corrupt\): restore"
-    ):
+    with pytest.raises(StorageError, match=r"begins at offset 202, .*no valid snapshot .*\.corrupt"):
         find_start_snapshot(node.configs.log)
 
 
@@ -114,7 +112,7 @@ def test_snapshot_of_a_newer_version_is_not_set_aside(node: SnapshottedLog) -> N
     snapshot = node.newer.snapshot
     node.disk.remove(f"{DIRECTORY}/{file_name(snapshot)}")
     write_snapshot(node.disk, DIRECTORY, snapshot, [b"\x01\x7f\x00"])
-    with pytest.raises(StorageError, match="is not known; run the version that wrote it"):
+    with pytest.raises(StorageError, match="is not known; run the version"):
         find_start_snapshot(node.configs.log)
     assert file_name(snapshot) in node.names()
 

@@ -36,7 +36,7 @@ def test_history_of_other_cluster_is_rejected(tmp_path: Path) -> None:
     (folder / "meta.properties").write_text("version=1\ncluster.id=another\nnode.id=1\n")
     (tmp_path / "history").mkdir()
     write_manifest(tmp_path / "history", Manifest(cluster_id="one"))
-    with pytest.raises(ConfigError, match="the history of cluster one, but this log is of cluster another"):
+    with pytest.raises(ConfigError, match=r"cluster one, .*cluster another"):
         build(NO_SPARK, {"path": f"1={folder}"}, tmp_path / "history")
 
 

@@ -85,7 +85,7 @@ def test_unknown_topic_and_partition_are_reported(tmp_path: Path) -> None:
     assert partition_rows(opened, "u", 0, None, None)
     with pytest.raises(ConfigError, match="has no topic 'v'"):
         partition_rows(opened, "v", 0, None, None)
-    with pytest.raises(ConfigError, match="has 5 partitions of topic 't', but not partition 5"):
+    with pytest.raises(ConfigError, match=r"5 partitions .*'t', .*partition 5"):
         partition_rows(opened, "t", 5, None, None)
 
 

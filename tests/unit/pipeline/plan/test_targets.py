@@ -37,9 +37,7 @@ def test_partition_is_spread_evenly_over_racks(
 
 
 def test_more_replicas_than_brokers_are_rejected() -> None:
-    with pytest.raises(
-        ConfigError, match="4 replicas of a partition need as many brokers, but only 3 remain"
-    ):
+    with pytest.raises(ConfigError, match=r"4 replicas .*only 3 "):
         rack_bounds(array(2, 1), 4)
 
 

@@ -432,9 +432,7 @@ def test_a_checkpoint_ahead_of_the_disk() -> None:
     committed.observed(leader(1, 1, log, high_watermark=2))
     checker = CheckpointIsDurable(committed, {1: DurableLog(disk, "/log")})
     checker.checkpointed(1, 1)
-    with pytest.raises(
-        InvariantViolation, match="node 1 saved the high watermark 2 before its disk has batch 1"
-    ):
+    with pytest.raises(InvariantViolation, match=r"node 1 .*high watermark 2 .*batch 1"):
         checker.checkpointed(1, 2)
     file.write_at(len(log[0].data), log[1].data)
     file.sync()

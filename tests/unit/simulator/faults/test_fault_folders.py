@@ -134,9 +134,7 @@ def test_node_that_starts_with_a_wrong_folder_is_reported() -> None:
     cluster = settled(1)
     machine = cluster.machines[1]
     cluster.kill(1)
-    with pytest.raises(
-        InvariantViolation, match="a node refuses a folder that is not its own: node 1: in truth its own"
-    ):
+    with pytest.raises(InvariantViolation, match=r"a folder .*: node 1: "):
         data_folders.expect_refusal(cluster, machine, machine.disk.copy(), "in truth its own")
 
 

@@ -98,9 +98,7 @@ def test_missing_checkpoint_is_reported() -> None:
     machine = cluster.machines[1]
     HighWatermarkCheckpoint(machine.disk, DATA_FOLDER).save(7)
     require_checkpoints(cluster, {(1, machine.incarnation): 7, (1, machine.incarnation + 1): 9})
-    with pytest.raises(
-        InvariantViolation, match="node 1 has sealed all segments below 8, but its checkpoint has 7"
-    ):
+    with pytest.raises(InvariantViolation, match=r"node 1 .*below 8, .*has 7"):
         require_checkpoints(cluster, {(1, machine.incarnation): 8})
 
 
