@@ -12,8 +12,8 @@ LATE_MS = 5.0
 
 
 class DeadlineTimer:
-    """`expired()` is called at the deadline. If the node is late itself, `stood_still(late_ms)` is called, and
-    `expired` once the data received meanwhile is read: the peer may have been in time."""
+    """`expired()` is called at the deadline. If the node is late itself, `expired` is called once the data received
+    meanwhile is read: the peer may have been in time. From `LATE_MS` on, `stood_still(late_ms)` is called before."""
 
     def __init__(
         self, clock: Clock, expired: Callable[[], None], stood_still: Callable[[float], None] | None = None
@@ -42,10 +42,12 @@ class DeadlineTimer:
     def _fired(self) -> None:
         late_ms = self._clock.now_ms() - self._deadline_ms
         self._timer, self._deadline_ms = None, inf
-        if late_ms >= LATE_MS and not self._has_read:
+        if late_ms >= LATE_MS and self._stood_still is not None:
+            # Also if another stall follows before the data received in the first one is read.
+            self._stood_still(late_ms)
+        if late_ms > 0 and not self._has_read:
+            # A stall of any duration may end just after the deadline.
             self._has_read = True
-            if self._stood_still is not None:
-                self._stood_still(late_ms)
             self.arm(self._clock.now_ms())
         else:
             self._has_read = False

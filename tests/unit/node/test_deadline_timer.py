@@ -50,6 +50,24 @@ def test_messages_received_during_a_standstill_are_read_first() -> None:
     assert node.events == ["stood still 100", "early message", "late message", "expired"]
 
 
+def test_stall_that_ends_just_after_the_deadline_may_have_delayed_messages() -> None:
+    node = TimerHarness()
+    node.timer.arm(100)
+    node.receive_at(60, "early message")
+    node.stand_still_until(100.5)
+    node.run_until(200)
+    assert node.events == ["early message", "expired"]
+
+
+def test_stall_during_the_reading_after_a_stall_counts_too() -> None:
+    node = TimerHarness()
+    node.timer.arm(100)
+    node.heap.call_at(60, lambda: node.stand_still_until(350), b"data", node.process)
+    node.stand_still_until(200)
+    node.run_until(400)
+    assert node.events == ["stood still 100", "stood still 150", "expired"]
+
+
 def test_message_that_rearms_the_timer_does_not_cancel_a_due_deadline() -> None:
     """The timer expires at the earlier deadline; its owner checks which deadlines have passed."""
     node = TimerHarness()
