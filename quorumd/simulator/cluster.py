@@ -22,6 +22,7 @@ from quorumd.node.builder import NodePorts, start_node
 from quorumd.node.node import Node
 from quorumd.node.settings import NodeSettings
 from quorumd.raft.settings import RaftSettings
+from quorumd.raft.voters import VoterSet
 from quorumd.simulator import data_folders
 from quorumd.simulator.checkers import InvariantViolation
 from quorumd.simulator.environment.clock import MachineTime, SimulatedClock
@@ -32,6 +33,7 @@ from quorumd.simulator.environment.link_conditions import LinkConditions
 from quorumd.simulator.environment.network import SimulatedNetwork
 from quorumd.simulator.inspection.log_mirror import Batch, DurableLog, LogMirror
 from quorumd.simulator.options import SimulationOptions
+from quorumd.simulator.voter_sets import voter_sets_of
 
 if TYPE_CHECKING:
     from quorumd.simulator.brokers.fleet import BrokerFleet
@@ -81,6 +83,8 @@ class Machine:
     folder: int = 0
     """Number of the present data folder: 0 is the initial one; every other one is another replica of the node."""
     folders_made: int = 0
+    slowness: float = 1.0
+    """Factor of the processor time of all work."""
     port: int = PORT
     seeds: Sequence[int] | None = None
     """Voters whose addresses its properties name; None for all initial voters."""
@@ -89,6 +93,8 @@ class Machine:
     set_aside: data_folders.SetAside | None = None
     """Its own data folder, while an operator runs the node with a wrong one."""
     mirror: LogMirror = field(default_factory=LogMirror)
+    last_voter_sets: tuple[VoterSet, ...] = ()
+    """Without a process: the voter sets that its log may have."""
     recoverable_batches: list[Batch] = field(default_factory=list)
     """Without a process: the batches that the next one must find."""
     initial_failed_syncs: int = 0
@@ -152,6 +158,8 @@ class Cluster:
             return
         machine.incarnation += 1
         machine.process = process = Process(f"node-{node_id}", node_id, machine.incarnation)
+        process.slowness = machine.slowness
+        process.request_ms, process.byte_ms = self.options.request_ms, self.options.byte_ms
         machine.stopping = machine.exiting = False
         machine.starting = True
         machine.initial_failed_syncs = machine.disk.syncs_failed
@@ -316,6 +324,8 @@ class Cluster:
         # A failed sync has dropped its data, even if the process ended before it learned of the failure.
         loses = without_power or machine.sync_failed
         recoverable = log[: machine.durable_log.holds(log)] if loses else list(log)
+        if machine.node is not None and not machine.starting:
+            machine.last_voter_sets = voter_sets_of(machine.node)
         process.alive = False
         machine.process = machine.node = None
         self.network.process_ended(process, silently=without_power)
@@ -359,7 +369,13 @@ class Cluster:
                 wall_offset_ms=WALL_START_MS + node_id,
             ),
             directory_id,
+            slowness=self._draw_slowness(node_id),
         )
+
+    def _draw_slowness(self, node_id: int) -> float:
+        random = self.streams.stream("slowness", node_id)
+        slowest = self.options.slowness
+        return 1.0 if slowest == 1.0 or random.random() < 0.5 else random.uniform(1.0, slowest)
 
     def _settings(self, machine: Machine) -> NodeSettings:
         options = self.options

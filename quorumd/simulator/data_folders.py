@@ -22,6 +22,7 @@ from quorumd.simulator.environment.directory import Directory
 from quorumd.simulator.environment.disk import SimulatedDisk
 from quorumd.simulator.environment.entropy import SimulatedEntropy
 from quorumd.simulator.environment.event_heap import Process
+from quorumd.simulator.voter_sets import may_be_lost
 
 if TYPE_CHECKING:
     from quorumd.simulator.cluster import Cluster, Machine
@@ -84,10 +85,13 @@ def is_dispensable(cluster: Cluster, machine: Machine) -> bool:
 
     That of an observer may be. That of a voter only once the committed voters name its directory id: before that, its
     next folder could not be distinguished from it, and it could vote twice (hole 40 of the KIP-595 draft). A majority
-    of the voters must be left, none of which could take part in a first bootstrap again.
+    of the voters must be left, none of which could take part in a first bootstrap again. Once voters have changed,
+    that holds for every voter set that may be in effect.
     """
     if machine.set_aside is not None:
         return False
+    if cluster.voters_changed and not cluster.options.auto_join:
+        return most_up_to_date(cluster) is not None and may_be_lost(cluster, machine)
     if machine.node_id not in cluster.voters or machine.folder != 0:
         # With auto join, this node may be needed for a majority.
         return not cluster.options.auto_join
@@ -192,7 +196,7 @@ def _reformat(cluster: Cluster, machine: Machine, random: Random, cluster_id: st
     machine.directory_id = SimulatedEntropy(random).uuid()
     machine.disk.repair()
     format_durably(machine.disk, machine.node_id, machine.directory_id, cluster_id)
-    machine.recoverable_batches = []
+    machine.recoverable_batches, machine.last_voter_sets = [], ()
     cluster.moved(machine)
 
 

@@ -49,6 +49,10 @@ RARE_FAULT_NAMES = (
     "wiped disks",
     "moved quorum",
     "unregistration",
+    "stalled event loop",
+    "moved node",
+    "hostile peer",
+    "failed directory sync",
 )
 """Severe faults, used only by the profiles made for them."""
 
@@ -113,6 +117,12 @@ class SimulationOptions:
     """An idle leader writes a NoOpRecord after this time; 0 for never."""
     record_ms: float = 0.0
     """Processor time, during which the node is busy, to apply, encode or load a record."""
+    request_ms: float = 0.0
+    """Processor time to receive a request or response."""
+    byte_ms: float = 0.0
+    """Processor time per received or sent byte."""
+    slowness: float = 1.0
+    """Factor of the processor times on the slowest possible machine."""
     max_partitions_per_part: int = MAX_PARTITIONS_PER_PART
     """Approximate number of partitions of a request that a leader changes in one slice."""
     large_request_bytes: int = LARGE_REQUEST

@@ -44,6 +44,7 @@ from quorumd.simulator.liveness.stable_leadership import StableLeadership
 from quorumd.simulator.options import SimulationOptions
 from quorumd.simulator.profiles.draw import draw_options
 from quorumd.simulator.report import Report, Violation
+from quorumd.simulator.voter_sets import have_majorities
 from quorumd.simulator.workload import History, SimulatedClient
 from quorumd.simulator.workload.feature_operator import FeatureOperator
 from quorumd.simulator.workload.kept_records_writer import KeptRecordsWriter
@@ -209,9 +210,13 @@ class Simulation:
     def _check_pauses(self) -> None:
         """Check that a node that applies, loads or undoes records serves requests in between. Not checked with broker
         models, which may request thousands of records at once."""
-        options, worked_ms = self._options, self._heap.ended_ms - self._heap.now_ms
+        options, heap = self._options, self._heap
+        worked_ms = heap.ended_ms - heap.now_ms - heap.transfer_ms
         at_once = 2 * (options.kept_records_at_once + options.workload.clients) + SLICE_RECORDS
-        if not options.brokers.count and worked_ms > 2 * SLICE_MS + at_once * options.record_ms:
+        if (
+            not options.brokers.count
+            and worked_ms > 2 * SLICE_MS + at_once * options.record_ms * options.slowness
+        ):
             process = self._heap.touched.name if self._heap.touched is not None else "the simulator"
             raise InvariantViolation(
                 "a busy node keeps serving requests", f"{process} was busy for {worked_ms:.0f} ms"
@@ -251,14 +256,15 @@ class Simulation:
 
     def _require_liveness(self) -> None:
         """End all faults and require that a majority of the voters becomes a working quorum."""
-        self._injecting = False
-        self._cluster.repair()
-        if self._brokers is not None:
-            self._brokers.end_faults()
-        if self._options.record_ms and self._streams.stream("last kill").random() < 0.5:
-            # After this the nodes must apply the whole log again.
-            for machine in self._cluster.running():
-                self._cluster.kill(machine.node_id)
+        self._end_faults()
+        if (
+            self._cluster.voters_changed
+            and not self._options.auto_join
+            and not have_majorities(self._cluster)
+        ):
+            # A voter whose disk was replaced counted as active when another one was removed.
+            self._cluster.counters["quorums lost"] += 1
+            return
         core = self._choose_core()
         for node_id in self._cluster.machines:
             if node_id in core:
@@ -298,6 +304,16 @@ class Simulation:
         if self._cluster.voters_changed and not self._options.auto_join:
             random = self._streams.stream("last voter change")
             LastVoterChange(self._cluster, random, self._run_until, partial(self._is_whole, core)).require()
+
+    def _end_faults(self) -> None:
+        self._injecting = False
+        self._cluster.repair()
+        if self._brokers is not None:
+            self._brokers.end_faults()
+        if self._options.record_ms and self._streams.stream("last kill").random() < 0.5:
+            # After this the nodes must apply the whole log again.
+            for machine in self._cluster.running():
+                self._cluster.kill(machine.node_id)
 
     def _require_membership(self, core: list[int], deadline: float) -> None:
         """Require that nodes register again, and that with auto join former voters become voters again."""

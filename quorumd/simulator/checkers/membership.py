@@ -287,6 +287,10 @@ class NewVotersHaveCaughtUp(Checker):
         self._counts: list[tuple[float, int]] = []
         """The time of each commit, and the number of batches committed by then."""
         self._logs = VoterLogs()
+        self._directories = Directories()
+
+    def moved(self, node_id: int, directory_id: KafkaUuid) -> None:
+        self._directories.moved(node_id, directory_id)
 
     def observed(self, seen: Observation) -> None:
         count = len(self._committed.batches)
@@ -306,6 +310,9 @@ class NewVotersHaveCaughtUp(Checker):
         needed = self._counts[index - 1][1] if index else 0
         batches = self._committed.batches[:needed]
         for voter in set(record.voters.ids) - set(before.voters.ids):
+            added = record.voters.by_id(voter)
+            if added is None or self._directories.named(added.key) != self._directories.current(voter):
+                continue  # The leader cannot know that the disk was replaced after it had caught up.
             held = self._disks[voter].holds(batches)
             if held < needed:
                 raise self.violation(

@@ -13,16 +13,15 @@ from functools import lru_cache
 from random import Random
 from typing import TypeVar
 
-from quorumd.ports import MIN_DUTY_CYCLE, Disk, File
+from quorumd.ports import Disk, File
 from quorumd.simulator.environment.directory import Directory
-from quorumd.simulator.environment.event_heap import EventHeap, Process, Scheduled
+from quorumd.simulator.environment.event_heap import EventHeap, Process
 from quorumd.simulator.environment.stored_file import Loss, StoredFile, Write
+from quorumd.simulator.environment.subprocess_jobs import SubprocessJobs
 
 T = TypeVar("T")
 
 DEFAULT_CAPACITY_BYTES = 1 << 40
-JOB_START_MS = (20.0, 400.0)
-"""Duration of a subprocess job at the lowest duty cycle."""
 
 _ERROR_TEXTS = {
     EIO: "Input/output error",
@@ -133,21 +132,24 @@ class SimulatedDisk:
         self._random = random
         self.latency = latency or DiskLatency()
         self._process: Process | None = None
+        self._thread = Process("disk thread")
+        self._jobs = SubprocessJobs(heap, random, self)
         self._root = Directory()
         self._corrupted: list[StoredFile] = []
         self._locked: dict[str, bool] = {}
         self._busy_until = 0.0
-        self._subprocess_job: tuple[Scheduled, float, Callable[[], None], float] | None = None
-        """The subprocess job, its end time, and its duty cycle."""
         self.has_power = True
         self._calls_to_power_loss = 0
         self._syncs_to_power_loss = 0
         self._syncs_to_failure = 0
+        self._directory_syncs_to_failure = 0
 
     def mount(self, process: Process) -> None:
         """Attach a new process; files and locks of an earlier one are released."""
         self.mounts += 1
         self._process = process
+        self._thread = Process(f"{process.name} disk thread", process.node_id, process.incarnation)
+        self._jobs.attach(process)
         self._locked.clear()
         self.has_power = True
         self._calls_to_power_loss = 0
@@ -180,9 +182,17 @@ class SimulatedDisk:
         """When an operation that is submitted now begins, at the earliest."""
         return self._busy_until
 
+    def fail_directory_sync(self, syncs: int = 1) -> None:
+        """Make the `syncs`-th sync of a folder from now fail with EIO; its names stay unsynced."""
+        self._directory_syncs_to_failure = syncs
+
     def stall(self, duration_ms: float) -> None:
         """Delay submitted operations that have not started."""
         self._busy_until = max(self._busy_until, self._heap.now_ms + duration_ms)
+
+    def stop_thread(self, until_ms: float) -> None:
+        """Suspend the thread that runs submitted operations, which otherwise does not depend on the event thread."""
+        self._thread.busy_until_ms = max(self._thread.busy_until_ms, until_ms)
 
     def repair(self) -> None:
         """Cancel pending faults and free space; a stall in progress ends at its time, and corrupted data stays so
@@ -191,6 +201,7 @@ class SimulatedDisk:
         self._calls_to_power_loss = 0
         self._syncs_to_power_loss = 0
         self._syncs_to_failure = 0
+        self._directory_syncs_to_failure = 0
 
     def corrupt(self, path: str, position: int, bits: int) -> None:
         """Make reads of one byte of a file return these bits inverted, until `restore`."""
@@ -329,6 +340,11 @@ class SimulatedDisk:
         self.check_power()
         folder = self._directory(path)
         self.before_call()
+        if self._directory_syncs_to_failure:
+            self._directory_syncs_to_failure -= 1
+            if self._directory_syncs_to_failure == 0:
+                self.syncs_failed += 1
+                raise _error(EIO, path)
         folder.sync()
         self.after_sync(folder)
 
@@ -362,38 +378,13 @@ class SimulatedDisk:
                 outcome = error
             self._heap.call_at(done_at, lambda: done(outcome), b"disk done", process)
 
-        self._heap.call_at(runs_at, run, b"disk run", process)
+        self._heap.call_at(runs_at, run, b"disk run", process, runs_on=self._thread)
 
     def run_in_subprocess(self, job: Callable[[Disk], T], done: Callable[[T | BaseException], None]) -> None:
-        """Run the job at one later instant, if the calling process still exists then."""
-        runs_at = (
-            self._heap.now_ms + JOB_START_MS[0] + self._random.random() * (JOB_START_MS[1] - JOB_START_MS[0])
-        )
-        process = self._process
-
-        def run() -> None:
-            self._subprocess_job = None
-            try:
-                outcome: T | BaseException = job(self)
-            except Exception as error:  # handed to `done`, as the real disk does
-                outcome = error
-            self._heap.call_later(1.0, lambda: done(outcome), b"apart done", process)
-
-        self._start_job(runs_at, run, MIN_DUTY_CYCLE)
+        self._jobs.run(job, done)
 
     def throttle_subprocess(self, duty_cycle: float) -> None:
-        """Scale the remaining time of the job."""
-        if self._subprocess_job is None:
-            return
-        scheduled, runs_at, run, before = self._subprocess_job
-        if scheduled.process is self._process and duty_cycle != before:
-            scheduled.cancel()
-            left_ms = max(0.0, runs_at - self._heap.now_ms) * before / duty_cycle
-            self._start_job(self._heap.now_ms + left_ms, run, duty_cycle)
-
-    def _start_job(self, runs_at: float, run: Callable[[], None], duty_cycle: float) -> None:
-        scheduled = self._heap.call_at(runs_at, run, b"apart run", self._process)
-        self._subprocess_job = (scheduled, runs_at, run, duty_cycle)
+        self._jobs.throttle(duty_cycle)
 
     # ---- for OpenFile
 

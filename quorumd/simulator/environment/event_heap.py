@@ -22,7 +22,8 @@ class Process:
     It runs one callback at a time: while it is busy or paused, due callbacks wait, in order.
     """
 
-    __slots__ = ("alive", "busy_until_ms", "callback_ms", "incarnation", "name", "node_id", "trace_name")
+    __slots__ = ("alive", "busy_until_ms", "byte_ms", "callback_ms", "incarnation", "name", "node_id", "request_ms",
+                 "slowness", "trace_name")  # fmt: skip
 
     def __init__(self, name: str, node_id: int = -1, incarnation: int = 0) -> None:
         self.name = name
@@ -32,6 +33,12 @@ class Process:
         self.busy_until_ms = 0.0
         self.callback_ms = 0.0
         """Duration of each of its callbacks."""
+        self.request_ms = 0.0
+        """Processor time to receive data once."""
+        self.byte_ms = 0.0
+        """Processor time per received or sent byte."""
+        self.slowness = 1.0
+        """Factor of the duration of its work."""
         self.trace_name = f"{name}/{incarnation}".encode()
 
 
@@ -65,6 +72,8 @@ class EventHeap:
         self.now_ms = 0.0
         self.ended_ms = 0.0
         """When the last callback ended its work (`spend`)."""
+        self.transfer_ms = 0.0
+        """Time that the current or last callback spent on sending and receiving."""
         self.events = 0
         """Callbacks made so far."""
         self.waited = 0
@@ -128,6 +137,7 @@ class EventHeap:
             self.now_ms = deadline
             self.events += 1
             self.touched = process
+            self.transfer_ms = 0.0
             name, payload = b"" if process is None else process.trace_name, scheduled.payload
             trace = self._pending_trace
             trace += (_trace_record(deadline, len(name), len(payload)), scheduled.kind, name, payload)
@@ -148,8 +158,14 @@ class EventHeap:
     def spend(self, process: Process, duration_ms: float) -> None:
         """Let the current callback take this long: its further sends, writes and timers happen that much later, and
         its process is busy meanwhile."""
-        self.now_ms += duration_ms
+        self.now_ms += duration_ms * process.slowness
         process.busy_until_ms = max(process.busy_until_ms, self.now_ms)
+
+    def transfer(self, process: Process, length: int, calls: int) -> None:
+        """Let the current callback take the time to send or receive `length` bytes in `calls` calls."""
+        began_ms = self.now_ms
+        self.spend(process, calls * process.request_ms + length * process.byte_ms)
+        self.transfer_ms += self.now_ms - began_ms
 
     def trace_hash(self) -> str:
         """Return a hex digest of time, kind, process and payload of every callback so far."""

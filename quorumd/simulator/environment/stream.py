@@ -68,6 +68,7 @@ class Side:
         if self.usable and data:
             data = bytes(data)
             self.remembered.append(data)
+            self.charge(len(data), 0)
             tap = self._network.tap
             if tap is not None:
                 tap.written(self, data, connected=self in self._network.links)
@@ -97,6 +98,12 @@ class Side:
         """Whether the receiving process is alive and the connection open."""
         return self.open and not self.closing and (self.process is None or self.process.alive)
 
+    def charge(self, length: int, calls: int) -> None:
+        """Let its process take the time to send or receive data, within its callback."""
+        process, heap = self.process, self._network.heap
+        if process is not None and process is heap.touched and (process.byte_ms or process.request_ms):
+            heap.transfer(process, length, calls)
+
     def deliver_incoming(self) -> None:
         if self.usable and not self.paused and self.incoming:
             data = bytes(self.incoming)
@@ -104,6 +111,7 @@ class Side:
             self.far.stream.taken(len(data))
             self._network.arrived(self.far.host, self.host)
             self._network.heap.touched = self.process
+            self.charge(len(data), 1)
             self.connection.received(data)
 
     def end(self, reason: str) -> None:
@@ -264,6 +272,7 @@ class Stream:
         self.taken(len(data))
         self._network.arrived(self.sender.host, receiver.host)
         self._heap.touched = receiver.process
+        receiver.charge(len(data), 1)
         receiver.connection.received(data)
 
     def _arrive_end(self) -> None:

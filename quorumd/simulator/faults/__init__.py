@@ -5,7 +5,7 @@ drawn at any time. `Cluster.repair` ends them all early.
 
     base           the protocol of faults
     crashes        processes and machines that end: kill, shutdown, power loss, also during a disk call
-    processes      processes without processor time: paused, slow
+    processes      processes without processor time: paused, stalled, slow
     links          network partitions; connections that break, lag or replay requests
     disks          stalls, full disks, failed syncs
     clocks         wall clocks that jump
@@ -14,12 +14,15 @@ drawn at any time. `Cluster.repair` ends them all early.
     versions       files written by a later version
     bootstrap      events that could found a second quorum, or lose the first
     voters         voter changes by operators
+    addresses      nodes that move to other addresses
+    hostile        forged requests
     registrations  controllers unregistered by operators
     brokers        brokers that crash, lose disks, pause, and are isolated
 """
 
 from __future__ import annotations
 
+from quorumd.simulator.faults.addresses import MovedNode
 from quorumd.simulator.faults.base import Fault
 from quorumd.simulator.faults.bootstrap import MovedQuorum, WipedDisks
 from quorumd.simulator.faults.brokers import (
@@ -41,7 +44,8 @@ from quorumd.simulator.faults.data_folders import (
     SwappedFolders,
     WrongClusterId,
 )
-from quorumd.simulator.faults.disks import DiskFull, DiskStall, FailedSync
+from quorumd.simulator.faults.disks import DiskFull, DiskStall, FailedDirectorySync, FailedSync
+from quorumd.simulator.faults.hostile import HostilePeer
 from quorumd.simulator.faults.links import (
     BrokenLink,
     CloggedLink,
@@ -52,7 +56,7 @@ from quorumd.simulator.faults.links import (
     ReplayedConnection,
     RingPartition,
 )
-from quorumd.simulator.faults.processes import PausedProcess, SlowProcess
+from quorumd.simulator.faults.processes import PausedProcess, SlowProcess, StalledEventLoop
 from quorumd.simulator.faults.registrations import Unregistration
 from quorumd.simulator.faults.snapshots import CopiedSnapshots
 from quorumd.simulator.faults.versions import NewerRecordVersion
@@ -99,4 +103,8 @@ ALL_FAULTS: tuple[Fault, ...] = (
     WipedDisks(),
     MovedQuorum(),
     Unregistration(),
+    StalledEventLoop(),
+    MovedNode(),
+    HostilePeer(),
+    FailedDirectorySync(),
 )

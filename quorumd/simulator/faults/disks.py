@@ -33,6 +33,15 @@ class DiskFull(RunningNodeFault):
         machine.disk.capacity = DEFAULT_CAPACITY_BYTES
 
 
+class FailedDirectorySync(RunningNodeFault):
+    """One of the next syncs of a folder fails: names of new and renamed files may be lost."""
+
+    name = "failed directory sync"
+
+    def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
+        machine.disk.fail_directory_sync(1 + random.randrange(4))
+
+
 class FailedSync(RunningNodeFault):
     """One of the next syncs of a file fails, and its unwritten data is lost."""
 

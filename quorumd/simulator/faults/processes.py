@@ -1,4 +1,4 @@
-"""Processes without enough processor time: paused or slow."""
+"""Processes without enough processor time: paused, stalled or slow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,29 @@ class PausedProcess(RunningNodeFault):
     def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
         assert machine.process is not None
         pause_ms = random.random() * random.choice((200.0, 2000.0, 8000.0))
-        machine.process.busy_until_ms = max(machine.process.busy_until_ms, cluster.heap.now_ms + pause_ms)
+        until_ms = cluster.heap.now_ms + pause_ms
+        machine.process.busy_until_ms = max(machine.process.busy_until_ms, until_ms)
+        machine.disk.stop_thread(until_ms)
+
+
+class StalledEventLoop(RunningNodeFault):
+    """The event loop does not turn for a while: connections, the disk thread and subprocesses go on. Stalls often
+    come in a row, with a few turns in between."""
+
+    name = "stalled event loop"
+
+    def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
+        assert machine.process is not None
+        longest_ms, delay_ms = random.choice((100.0, 500.0, 2000.0)), 0.0
+        for _ in range(random.choice((1, 1, 3, 8))):
+            stall_ms = random.random() * longest_ms
+            stall = partial(self._stall, cluster, machine.process, stall_ms)
+            cluster.heap.call_later(delay_ms, stall, b"stall")
+            delay_ms += stall_ms + random.random() * 20.0
+
+    def _stall(self, cluster: Cluster, process: Process, stall_ms: float) -> None:
+        if not cluster.is_repaired:
+            process.busy_until_ms = max(process.busy_until_ms, cluster.heap.now_ms + stall_ms)
 
 
 class SlowProcess(RunningNodeFault):

@@ -6,7 +6,11 @@ from collections.abc import Sequence
 from random import Random
 
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, ReplicaKey
-from quorumd.protocol.messages import add_raft_voter_request, remove_raft_voter_request
+from quorumd.protocol.messages import (
+    add_raft_voter_request,
+    remove_raft_voter_request,
+    update_raft_voter_request,
+)
 from quorumd.protocol.messages import alter_quorum_request as wire
 from quorumd.protocol.messages.add_raft_voter_response import AddRaftVoterResponse
 from quorumd.protocol.messages.remove_raft_voter_response import RemoveRaftVoterResponse
@@ -40,7 +44,7 @@ class VoterChange:
 
 
 class RaftVoterChange:
-    """AddRaftVoter or RemoveRaftVoter at any node, from several administrators at once (KIP-853)."""
+    """AddRaftVoter, RemoveRaftVoter or UpdateRaftVoter at any node, from several administrators at once (KIP-853)."""
 
     name = "raft voter change"
 
@@ -56,7 +60,15 @@ class RaftVoterChange:
         machine = random.choice(cluster.running())
         changed = random.choice(list(cluster.machines.values()))
         key = ReplicaKey(changed.node_id, changed.directory_id)
-        is_added = changed.node_id not in _voters_of(machine)
+        recorded = (
+            machine.node.engine.voters.current.by_id(changed.node_id) if machine.node is not None else None
+        )
+        is_added = recorded is None
+        if recorded is not None and random.random() < 0.15:
+            self._update(cluster, machine, changed, recorded.key)
+            return
+        if recorded is not None and recorded.key != key and random.random() < 0.8:
+            key = recorded.key  # of a disk that was replaced
         request: Message
         if is_added:
             listener = add_raft_voter_request.Listener(LISTENER_NAME, changed.host, changed.port)
@@ -70,6 +82,17 @@ class RaftVoterChange:
                 acknowledge()
 
         link = RequestConnection("operator", request, int(is_added), on_response)
+        cluster.network.host(OPERATOR, Process("operator")).connect(machine.host, machine.port, link)
+
+    def _update(self, cluster: Cluster, machine: Machine, changed: Machine, key: ReplicaKey) -> None:
+        """Send the current address of a voter."""
+        assert machine.node is not None
+        listener = update_raft_voter_request.Listener(LISTENER_NAME, changed.host, changed.port)
+        request = update_raft_voter_request.UpdateRaftVoterRequest(
+            None, machine.node.engine.epoch, *key, [listener],
+            update_raft_voter_request.KRaftVersionFeature(0, 1),
+        )  # fmt: skip
+        link = RequestConnection("operator", request, 0, _ignore)
         cluster.network.host(OPERATOR, Process("operator")).connect(machine.host, machine.port, link)
 
 

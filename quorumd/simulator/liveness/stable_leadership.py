@@ -45,7 +45,7 @@ class StableLeadership:
         self._deadline_ms = (
             max([cluster.heap.now_ms, *awake_ms])
             + TIMEOUTS_WITHOUT_LEADER * (options.election_timeout_ms + options.fetch_timeout_ms)
-            + REPLAYS_WITHOUT_LEADER * records * options.record_ms
+            + REPLAYS_WITHOUT_LEADER * records * options.record_ms * options.slowness
         )
         # A connection started while its path was blocked hangs until its requests time out: a leader may miss
         # followers for that long, and resigns within 1.5 fetch timeouts after it.

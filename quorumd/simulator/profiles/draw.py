@@ -16,17 +16,19 @@ from quorumd.simulator.profiles.registry import DEFAULT, PROFILES, VOTER_CHANGES
 from quorumd.simulator.workload import WorkloadOptions
 from quorumd.simulator.workload.feature_options import FeatureOptions, draw_levels
 
+REPLACED_DISK = "replaced disk"
 FIXED_VOTER_FAULTS = (
     "corrupt segment",
-    "replaced disk",
+    REPLACED_DISK,
     "wrong cluster id",
     "swapped folders",
     "copied folder",
     "wiped disks",
     "moved quorum",
 )
-"""Faults that remove a data folder only if a majority of the voters keeps theirs, and know only the initial
-voters."""
+"""Faults that remove a data folder only if a majority of the voters keeps theirs, and know only the initial voters.
+Replaced disks are drawn again by profiles with `disks_with_voter_changes`."""
+LARGE_TRANSFER_BYTES = 30_000
 TYPICAL_MACHINES = 3
 """Number of machines above which runs are shorter, so that seeds take about the same time."""
 
@@ -40,6 +42,8 @@ def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
     options = _Sampler(streams.stream("parts")).with_parts(options, drawn)
     if options.brokers.count:
         options = _Sampler(streams.stream("operators")).with_operators(options, drawn)
+    options = _Sampler(streams.stream("transfers")).with_transfers(options, drawn)
+    options = _Sampler(streams.stream("disks and voters")).with_replaced_disks(options, drawn)
     # A single voter needs another quorumd node to learn that no quorum exists; a stock voter does not tell it.
     alone = options.voters == 1 or options.stock_voters > 0
     membership = streams.stream("membership")
@@ -80,7 +84,7 @@ class _Sampler:
             snapshot_bytes=int(self._log_uniform(*profile.snapshot_bytes)),
             maintenance_interval_ms=self._log_uniform(*profile.maintenance_interval_ms),
             retention_bytes=int(self._zero_or_log_uniform(1e3, 100e3)),
-            piece_bytes=int(self._log_uniform(100.0, 1e6)),
+            piece_bytes=int(self._log_uniform(*profile.piece_bytes)),
             disk=self._disk(profile),
             links=self._links(),
             workload=self._workload(profile),
@@ -168,6 +172,31 @@ class _Sampler:
     def record_ms(self, profile: Profile) -> float:
         """Draw the processor time per record, from a separate stream so that other draws do not depend on it."""
         return self._zero_or_log_uniform(*profile.record_ms)
+
+    def with_replaced_disks(self, options: SimulationOptions, profile: Profile) -> SimulationOptions:
+        """Replace disks in some of the seeds with voter changes, from a separate stream."""
+        excluded = VOTER_CHANGES.isdisjoint(options.faults) or REPLACED_DISK not in profile.faults
+        if excluded or self._random.random() >= profile.disks_with_voter_changes:
+            return options
+        return replace(options, faults={**options.faults, REPLACED_DISK: self._log_uniform(1.0, 10.0)})
+
+    def with_transfers(self, options: SimulationOptions, profile: Profile) -> SimulationOptions:
+        """Draw the processor time to send and receive, from a separate stream. It is a share of the election timeout:
+        with longer times no leader could keep its followers."""
+        if self._random.random() >= profile.transfers:
+            return options
+        slowness = self._log_uniform(*profile.slowness)
+        senders = options.voters + options.observers + options.workload.clients + options.brokers.count
+        receive_ms, large_ms = (
+            self._log_uniform(*profile.transfer_load) * options.election_timeout_ms / slowness
+            for _ in range(2)
+        )
+        return replace(
+            options,
+            request_ms=receive_ms / (senders + 4 * options.brokers.count),
+            byte_ms=large_ms / (LARGE_TRANSFER_BYTES * (options.voters + options.observers)),
+            slowness=slowness,
+        )
 
     def _with_brokers(self, options: SimulationOptions, count: int, profile: Profile) -> SimulationOptions:
         share = self._uniform(*profile.fault_share)

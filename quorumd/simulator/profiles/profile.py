@@ -40,6 +40,8 @@ class Profile:
     segment_bytes: Range = (1024.0, 1e6)
     snapshot_bytes: Range = (1e3, 1e6)
     maintenance_interval_ms: Range = (100.0, 5000.0)
+    piece_bytes: Range = (100.0, 1e6)
+    """Maximum size of a chunk of a fetched snapshot."""
     disk_ms: Range = (0.05, 5.0)
     """Minimum duration of a disk operation."""
     clients: tuple[int, ...] = (1, 2, 3, 4, 6)
@@ -64,6 +66,14 @@ class Profile:
     """Share of seeds without voter changes in which observers use auto join."""
     record_ms: Range = (0.003, 0.3)
     """Processor time per record."""
+    disks_with_voter_changes: float = 0.0
+    """Share of seeds with voter changes in which disks are replaced, if that is a fault of the profile."""
+    transfers: float = 0.15
+    """Share of seeds in which sending and receiving take processor time, and some machines are slow."""
+    transfer_load: Range = (0.002, 0.1)
+    """Processor time of a slow machine to receive from all nodes and clients once, in election timeouts."""
+    slowness: Range = (1.5, 8.0)
+    """Factor of the processor times on the slowest machine."""
     brokers: tuple[int, ...] = (0,)
     """Number of brokers."""
     broker_faults: tuple[str, ...] = BROKER_FAULT_NAMES

@@ -22,7 +22,7 @@ from quorumd.node.snapshots.manager import (
     duty_cycle,
 )
 from quorumd.ports import MIN_DUTY_CYCLE
-from quorumd.simulator.environment.disk import JOB_START_MS
+from quorumd.simulator.environment.subprocess_jobs import JOB_START_MS
 from tests.support.log.config_logs import FOLDER, SMALL_SEGMENTS
 from tests.support.log.snapshots import write_snapshot
 from tests.support.node.parts import NodeParts

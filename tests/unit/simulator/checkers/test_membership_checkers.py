@@ -168,11 +168,23 @@ class Disk:
 def test_new_voters_have_caught_up(held: int, at_ms: float, violation: bool) -> None:
     committed = CommittedDataIsImmutable()
     checker = NewVotersHaveCaughtUp(committed, {4: Disk(held)})  # type: ignore[dict-item]  # stands in for a DurableLog
+    checker.moved(4, KafkaUuid(bytes([4]) * 16))
     log = [FIRST, data(1, 1), voters(2, 1, 1, 2, 3, 4)]
     for observation in (leader(log[:2], 2, 2),):
         committed.observed(observation)
         checker.observed(observation)
     assert breaks(checker, leader(log, 1, 2, at_ms)) is violation
+
+
+def test_disk_of_a_new_voter_may_be_lost_after_it_caught_up() -> None:
+    committed = CommittedDataIsImmutable()
+    checker = NewVotersHaveCaughtUp(committed, {4: Disk(0)})  # type: ignore[dict-item]  # stands in for a DurableLog
+    checker.moved(4, KafkaUuid(bytes([4]) * 16))
+    log = [FIRST, data(1, 1), voters(2, 1, 1, 2, 3, 4)]
+    committed.observed(leader(log[:2], 2, 2))
+    checker.observed(leader(log[:2], 2, 2))
+    checker.moved(4, KafkaUuid(bytes([5]) * 16))
+    assert not breaks(checker, leader(log, 1, 2, 1e6))
 
 
 class TestSnapshots:

@@ -7,9 +7,10 @@ from random import Random
 import pytest
 
 from quorumd.ports import Disk
-from quorumd.simulator.environment.disk import JOB_START_MS, DiskLatency, PowerLost, SimulatedDisk
+from quorumd.simulator.environment.disk import DiskLatency, PowerLost, SimulatedDisk
 from quorumd.simulator.environment.event_heap import EventHeap, Process
 from quorumd.simulator.environment.stored_file import SECTOR_BYTES, Loss
+from quorumd.simulator.environment.subprocess_jobs import JOB_START_MS
 
 SEEDS = range(200)
 
@@ -415,3 +416,38 @@ class TestSubprocess:
         with pytest.raises(PowerLost):
             heap.step(10_000)
         assert not heap.step(10_000)
+
+    def test_a_job_does_not_wait_for_the_process_that_started_it(self) -> None:
+        disk = SimulatedDisk(heap := EventHeap(), Random(1))
+        disk.mount(process := Process("node"))
+        disk.run_in_subprocess(_write_and_report, lambda outcome: None)
+        process.busy_until_ms = 10_000.0
+        assert heap.step(JOB_START_MS[1])
+        assert disk.exists("apart")
+
+
+class TestThread:
+    def test_an_operation_runs_while_the_event_loop_is_stalled(self) -> None:
+        disk = SimulatedDisk(heap := EventHeap(), Random(1))
+        disk.mount(process := Process("node"))
+        process.busy_until_ms = 1000.0
+        events: list[tuple[str, float]] = []
+        disk.submit(
+            lambda: events.append(("run", heap.now_ms)), lambda _: events.append(("done", heap.now_ms))
+        )
+        while heap.step(2000.0):
+            pass
+        (ran, ran_ms), done = events
+        assert ran == "run"
+        assert ran_ms < 100.0
+        assert done == ("done", 1000.0)
+
+    def test_an_operation_waits_for_a_stopped_process(self) -> None:
+        disk = SimulatedDisk(heap := EventHeap(), Random(1))
+        disk.mount(Process("node"))
+        disk.stop_thread(1000.0)
+        ran_ms: list[float] = []
+        disk.submit(lambda: ran_ms.append(heap.now_ms), lambda _: None)
+        while heap.step(2000.0):
+            pass
+        assert ran_ms == [1000.0]

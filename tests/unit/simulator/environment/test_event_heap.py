@@ -172,3 +172,17 @@ def test_work_delays_only_its_own_process() -> None:
     while heap.step(100.0):
         pass
     assert came == [("other", 11.0), ("worker", 15.0), ("sent behind the work", 16.0)]
+
+
+def test_work_takes_longer_on_a_slow_machine() -> None:
+    heap, process = EventHeap(), Process("node")
+    process.slowness, process.request_ms, process.byte_ms = 3.0, 1.0, 0.25
+
+    def work() -> None:
+        heap.transfer(process, 4, 1)
+        heap.spend(process, 5.0)
+
+    heap.call_at(10.0, work, b"", process)
+    assert heap.step(100.0)
+    assert (heap.ended_ms, heap.transfer_ms, heap.now_ms) == (31.0, 6.0, 10.0)
+    assert process.busy_until_ms == 31.0

@@ -4,7 +4,7 @@ from random import Random
 
 from quorumd.simulator.cluster import Machine
 from quorumd.simulator.faults.clocks import ClockJump
-from quorumd.simulator.faults.processes import PausedProcess, SlowProcess
+from quorumd.simulator.faults.processes import PausedProcess, SlowProcess, StalledEventLoop
 from tests.support.simulator.simulated_cluster import elect, leader_of, make_cluster, run
 
 
@@ -40,6 +40,28 @@ def test_a_paused_process_is_stopped_and_goes_on_by_itself() -> None:
     run(cluster, 10_000.0)
     assert cluster.heap.waited > waited
     assert machine.process.busy_until_ms < cluster.heap.now_ms
+
+
+def test_a_stalled_event_loop_turns_again_by_itself() -> None:
+    cluster = make_cluster(voters=1)
+    machine = elect(cluster)
+    StalledEventLoop().inject(cluster, Random(1))
+    waited = cluster.heap.waited
+    run(cluster, 20_000.0)
+    assert cluster.heap.waited > waited
+    assert machine.process is not None
+    assert machine.process.busy_until_ms < cluster.heap.now_ms
+
+
+def test_processor_time_of_transfers_slows_a_cluster_down() -> None:
+    quick = make_cluster(voters=3)
+    slow = make_cluster(voters=3, request_ms=5.0, byte_ms=0.01, slowness=4.0)
+    assert elect(quick).node is not None
+    assert elect(slow).node is not None
+    assert quick.heap.waited == 0
+    assert slow.heap.waited > 0
+    assert {machine.slowness for machine in quick.machines.values()} == {1.0}
+    assert 1.0 < max(machine.slowness for machine in slow.machines.values()) <= 4.0
 
 
 def test_a_signal_waits_for_a_paused_process_and_kill_does_not() -> None:

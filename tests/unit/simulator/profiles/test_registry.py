@@ -7,7 +7,7 @@ import pytest
 from quorumd.controller.cluster_image import ELR_VERSION
 from quorumd.simulator.options import BROKER_FAULT_NAMES, FAULT_NAMES, RARE_FAULT_NAMES
 from quorumd.simulator.profiles.draw import draw_options
-from quorumd.simulator.profiles.registry import PROFILES
+from quorumd.simulator.profiles.registry import PROFILES, VOTER_CHANGES
 from quorumd.simulator.report import Report
 from quorumd.simulator.simulation import Simulation
 
@@ -107,3 +107,20 @@ def test_report_names_the_profile_that_reproduces_it() -> None:
 
     assert line("disk") == "quorumd simulate --seed 5 --profile disk"
     assert line("swarm") == "quorumd simulate --seed 5"
+
+
+@pytest.mark.parametrize("name", ["swarm", "disks and voters"])
+def test_disks_are_replaced_while_voters_change_in_one_profile(name: str) -> None:
+    drawn = [draw_options(seed, name).faults for seed in SEEDS]
+    changes = [faults for faults in drawn if not VOTER_CHANGES.isdisjoint(faults)]
+    assert {"replaced disk" in faults for faults in changes} == {name == "disks and voters"}
+
+
+def test_processor_time_of_transfers_is_a_share_of_the_election_timeout() -> None:
+    drawn = [draw_options(seed) for seed in SEEDS]
+    slow = [options for options in drawn if options.request_ms]
+    assert 20 < len(slow) < 120
+    for options in slow:
+        assert options.slowness > 1.0
+        senders = options.voters + options.observers + options.workload.clients
+        assert options.request_ms * options.slowness * senders < options.election_timeout_ms / 9
