@@ -56,6 +56,7 @@ LIVENESS_WRITES = 3
 RESPONSE_TIMEOUT_MS = 500.0
 """Maximum response time of a node once the cluster has recovered."""
 PROGRESS = "a healthy majority makes progress"
+NEED_A_QUORUM = (PROGRESS, LastVoterChange.invariant)
 CHECK_INTERVAL_MS = 50.0
 """Interval at which the liveness phase checks its conditions."""
 
@@ -133,7 +134,10 @@ class Simulation:
             self._require_liveness()
             self._history.judge()
         except InvariantViolation as violation:
-            violations = (Violation(self._heap.now_ms, violation.invariant, violation.text),)
+            if violation.invariant in NEED_A_QUORUM and self._is_quorum_lost():
+                self._cluster.counters["quorums lost"] += 1
+            else:
+                violations = (Violation(self._heap.now_ms, violation.invariant, violation.text),)
         if self._timeline is not None:
             self._timeline.look()
             self._timeline.ended(violations)
@@ -257,12 +261,7 @@ class Simulation:
     def _require_liveness(self) -> None:
         """End all faults and require that a majority of the voters becomes a working quorum."""
         self._end_faults()
-        if (
-            self._cluster.voters_changed
-            and not self._options.auto_join
-            and not have_majorities(self._cluster)
-        ):
-            # A voter whose disk was replaced counted as active when another one was removed.
+        if self._is_quorum_lost():
             self._cluster.counters["quorums lost"] += 1
             return
         core = self._choose_core()
@@ -304,6 +303,12 @@ class Simulation:
         if self._cluster.voters_changed and not self._options.auto_join:
             random = self._streams.stream("last voter change")
             LastVoterChange(self._cluster, random, self._run_until, partial(self._is_whole, core)).require()
+
+    def _is_quorum_lost(self) -> bool:
+        """Whether a voter set has lost too many disks: one may count as active for a fetch timeout after its loss,
+        when another voter is removed or it is added itself."""
+        cluster = self._cluster
+        return cluster.voters_changed and not self._options.auto_join and not have_majorities(cluster)
 
     def _end_faults(self) -> None:
         self._injecting = False
