@@ -236,6 +236,16 @@ def test_failed_direct_read_is_retried_in_an_envelope(follower: FollowerHarness)
     assert [call.api_key for call in follower.calls[2:]] == [ApiKey.ENVELOPE]
 
 
+def test_read_waits_for_a_leader_that_is_lost_before_it_is_sent_directly(follower: FollowerHarness) -> None:
+    follower.forwarder.forward(follower.session, read(4))
+    follower.has_leader = False
+    follower.calls[0].on_response(EnvelopeResponse(None, int(ErrorCode.INVALID_REQUEST)))
+    assert len(follower.calls) == 1
+    follower.has_leader = True
+    follower.time.pass_ms(2 * RETRY_MS)
+    assert [call.api_key for call in follower.calls[1:]] == [ApiKey.ENVELOPE]
+
+
 def test_write_that_a_stock_leader_rejects_names_the_leader_in_its_error(
     follower: FollowerHarness,
 ) -> None:
@@ -331,6 +341,14 @@ def test_deposed_leader_reports_not_controller_in_the_envelope() -> None:
     ((session, inner),) = leader.routed
     session.respond_not_leader(inner, error_response(inner, ErrorCode.NOT_CONTROLLER))
     assert leader.outcome() == (ErrorCode.NOT_CONTROLLER, None)
+
+
+def test_closing_the_inner_session_closes_the_connection_of_the_envelope() -> None:
+    leader = LeaderHarness()
+    leader.receive(write().frame)
+    ((session, _),) = leader.routed
+    session.close()
+    assert leader.session.is_closed
 
 
 def test_unencodable_response_is_an_error_of_the_envelope() -> None:

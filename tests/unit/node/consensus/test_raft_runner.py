@@ -425,6 +425,16 @@ def test_log_that_cannot_be_read_for_a_response_stops_the_node(harness: RunnerHa
     assert [str(error) for error in harness.fatal_errors] == ["input/output error"]
 
 
+def test_no_event_is_handled_after_a_log_failure(harness: RunnerHarness) -> None:
+    """The content of the log is unknown."""
+    harness.scripted_log.append_error = FlushFailed("EIO")
+    harness.step(Effects(append=b"batch", append_end_offset=12))
+    harness.events()
+    harness.step(Effects(send=[RESPONSE]))
+    assert harness.events() == []
+    assert "response token" not in harness.done()
+
+
 def test_invariant_violation_stops_the_node(harness: RunnerHarness) -> None:
     harness.step(Effects(fatal="two leaders"))
     assert harness.fatal_errors == ["two leaders"]
