@@ -1,6 +1,6 @@
 """`make mutation`: changes code by machine and counts the changes that neither tests nor simulated seeds notice.
 
-    python -m tests.mutation [--sample 1000] [--seed 1] [--package raft]... [--again] [--report]
+    python -m tests.mutation [--sample 1000] [--seed 1] [--package raft]... [--seeds 12] [--again] [--report]
 
 Verdicts are kept in build/mutation/results.jsonl, so that a run that was interrupted goes on. equivalent.toml beside
 this file lists changes that make no difference. Exit code 1 if more than MOST_SURVIVORS of the others survive.
@@ -30,16 +30,25 @@ MOST_SURVIVORS = 0.03
 @click.option("--package", "packages", multiple=True, type=click.Choice(PACKAGES), help="Only this package.")
 @click.option("--in", "place", default="", help="Only functions whose dotted name begins with this.")
 @click.option("--seeds", default=12, show_default=True, help="Simulate at most this many seeds per mutation.")
+@click.option("--part", default="1/1", show_default=True, help="Judge only this part, such as 1/2.")
 @click.option("--again", is_flag=True, help="Judge survivors of earlier runs again.")
 @click.option("--report", is_flag=True, help="Print the recorded verdicts without judging.")
 def main(
-    size: int, seed: int, packages: tuple[str, ...], place: str, seeds: int, again: bool, report: bool
+    size: int,
+    seed: int,
+    packages: tuple[str, ...],
+    place: str,
+    seeds: int,
+    part: str,
+    again: bool,
+    report: bool,
 ) -> None:
     """Judge a sample of mutations and print the survivors."""
     chosen = sample(all_mutations(packages or PACKAGES, place), size, seed)
     results = Results(FOLDER / "results.jsonl")
     if not report:
-        judge_missing(chosen, results, seeds, again)
+        number, count = map(int, part.split("/"))
+        judge_missing(chosen[number - 1 :: count], results, seeds, again)
     verdicts = {each: verdict for each in chosen if (verdict := results.get(each)) is not None}
     equivalents = load_equivalents()
     for line in summary(chosen, verdicts, equivalents):

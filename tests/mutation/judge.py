@@ -17,12 +17,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from tests.mutation.covered_lines import ROOT, CoveredLines, measured_files
 from tests.mutation.live_code import LiveFunctions
-from tests.mutation.operators import Mutation, mutated
+from tests.mutation.operators import MutableModule, Mutation
 from tests.mutation.reached_seeds import ReachedSeeds
 
 KILLED, SURVIVED, UNCHANGED = "killed", "survived", "unchanged"
@@ -30,6 +31,8 @@ LEAST_CPU_SECONDS = 10.0
 CPU_FACTOR = 20.0
 """A test or seed that needs this many times its usual CPU time does not end."""
 WALL_SECONDS = 120.0
+TEST_SECONDS = 5.0
+"""The tests of one mutation take at most about this long, as measured while they were traced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,7 @@ class Judge:
         self._progress = progress
         self._items: dict[str, pytest.Item] = {}
         self._trusted: dict[str, bool] = {}
+        self._modules: dict[str, MutableModule] = {}
 
     def pytest_collection(self) -> None:
         """Make property tests repeatable, and brief when they fail."""
@@ -87,12 +91,16 @@ class Judge:
         """The verdict of tests and seeds that accept the code without the mutation."""
         path = path_of(mutation.module)
         tests = ordered(self._covered.tests_of(path, mutation.lines), path)
-        tests = [(name, seconds) for name, seconds in tests if name in self._items]
+        tests = within_time([(name, seconds) for name, seconds in tests if name in self._items])
         seeds = self._reached.cheapest(path, mutation.lines)
 
+        if mutation.module not in self._modules:
+            self._modules[mutation.module] = MutableModule(mutation.module, path.read_text(encoding="utf-8"))
+        module = self._modules[mutation.module]
+
         def child(report: Callable[[str], None]) -> Verdict:
-            source = path.read_text(encoding="utf-8")
-            if not functions.replace(mutated(mutation.module, source, mutation), str(path)):
+            # The tree of the child is a copy.
+            if not functions.replace(module.apply(mutation), str(path)):
                 return Verdict(UNCHANGED)
             return self._run(tests, seeds, report)
 
@@ -205,6 +213,18 @@ def ordered(tests: dict[str, float], path: Path) -> list[tuple[str, float]]:
     return sorted(tests.items(), key=order)
 
 
+def within_time(tests: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
+    """The first tests that together take TEST_SECONDS."""
+    total = 0.0
+    chosen = []
+    for name, seconds in tests:
+        total += seconds
+        if chosen and total > TEST_SECONDS:
+            break
+        chosen.append((name, seconds))
+    return chosen
+
+
 def judge_all(
     chosen: Sequence[Mutation],
     covered: CoveredLines,
@@ -213,9 +233,10 @@ def judge_all(
     files: Sequence[Path],
 ) -> None:
     """Judge mutations by the tests in these files."""
-    temporary = ROOT / "build" / "mutation" / "tmp"
-    arguments = [*map(str, files), "-q", "-s", f"--basetemp={temporary}"]
-    pytest.main(arguments, plugins=[Judge(chosen, covered, reached, progress)])
+    # Each child removes what the one before it left there.
+    with TemporaryDirectory() as temporary:
+        arguments = [*map(str, files), "-q", "-s", f"--basetemp={temporary}/tests"]
+        pytest.main(arguments, plugins=[Judge(chosen, covered, reached, progress)])
 
 
 def path_of(module: str) -> Path:

@@ -83,19 +83,35 @@ class _Change:
         return "" if self.operator in (NO_CALL, NO_ASSIGNMENT) else ast.unparse(self.new)
 
 
+class MutableModule:
+    """A module's tree and all its mutations, in the order of the tree."""
+
+    def __init__(self, module: str, source: str) -> None:
+        self._tree = ast.parse(source)
+        self._changes = dict(_listed(module, self._tree))
+
+    @property
+    def mutations(self) -> list[Mutation]:
+        """All mutations."""
+        return list(self._changes)
+
+    def apply(self, mutation: Mutation) -> ast.Module:
+        """Change the tree for good. Raises LookupError if the code has changed."""
+        change = self._changes.get(mutation)
+        if change is None:
+            raise LookupError(f"{mutation.place} has changed")
+        change.apply()
+        return self._tree
+
+
 def mutations(module: str, source: str) -> list[Mutation]:
-    """All changes of a module, in the order of its tree."""
-    return [mutation for mutation, _ in _listed(module, ast.parse(source))]
+    """All mutations of a module, in the order of its tree."""
+    return MutableModule(module, source).mutations
 
 
 def mutated(module: str, source: str, mutation: Mutation) -> ast.Module:
     """The tree of a module with one change. Raises LookupError if the code has changed."""
-    tree = ast.parse(source)
-    for each, change in _listed(module, tree):
-        if each == mutation:
-            change.apply()
-            return tree
-    raise LookupError(f"{mutation.place} has changed")
+    return MutableModule(module, source).apply(mutation)
 
 
 def _listed(module: str, tree: ast.Module) -> list[tuple[Mutation, _Change]]:

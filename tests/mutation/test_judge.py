@@ -13,7 +13,17 @@ import pytest
 
 from tests.mutation import judge
 from tests.mutation.covered_lines import ROOT
-from tests.mutation.judge import KILLED, SURVIVED, Verdict, in_child, limit_time, module_of, ordered, path_of
+from tests.mutation.judge import (
+    KILLED,
+    SURVIVED,
+    Verdict,
+    in_child,
+    limit_time,
+    module_of,
+    ordered,
+    path_of,
+    within_time,
+)
 
 
 def test_verdict_of_a_child_is_returned() -> None:
@@ -54,6 +64,13 @@ def test_tests_of_the_module_come_first_and_property_tests_last() -> None:
     assert [name.partition("::")[2] for name, _ in ordered(tests, path_of("quorumd.raft.voters"))] == [
         *("fast", "other_package", "slow", "same_package", "paper", "p"),
     ]
+
+
+def test_tests_after_the_time_limit_are_left_out() -> None:
+    tests = [("first", 9.0), ("second", 0.1)]
+    assert within_time(tests) == tests[:1]
+    assert within_time([("first", 1.0), ("second", 4.0), ("third", 0.1)]) == [("first", 1.0), ("second", 4.0)]
+    assert within_time([]) == []
 
 
 def test_module_and_path_name_each_other() -> None:
