@@ -61,3 +61,19 @@ def test_fields_unknown_at_a_level_are_not_written(level: int) -> None:
     of_brokers = 4 if level >= 30 else 3 if level >= 17 else 2 if level >= 8 else 1
     of_changes = 3 if level >= 30 else 2 if level >= 17 else 1
     assert versions == [of_partitions, of_partitions, of_brokers, of_changes]
+
+
+@pytest.mark.parametrize("level", [7, 8, 14, 17, 22, 23, 29, 30])
+def test_fields_known_at_a_level_are_written(level: int) -> None:
+    partition = PartitionRecord(0, WHERE.topic_id, [1], [1], leader=1, directories=[DIRECTORY])
+    partition.eligible_leader_replicas = [1]
+    broker = RegisterBrokerRecord(1, True, DIRECTORY, 5, log_dirs=[DIRECTORY], cordoned_log_dirs=[DIRECTORY])
+    change = BrokerRegistrationChangeRecord(1, 5, 0, 1, [DIRECTORY], [DIRECTORY])
+    for record in (partition, broker, change):
+        encode_for_version(record, level)
+    assert broker.is_migrating_zk_broker is (level >= 8)
+    for directories in (partition.directories, broker.log_dirs, change.log_dirs):
+        assert bool(directories) is (level >= 17)
+    assert bool(partition.eligible_leader_replicas) is (level >= 23)
+    for cordoned in (broker.cordoned_log_dirs, change.cordoned_log_dirs):
+        assert bool(cordoned) is (level >= 30)
