@@ -60,7 +60,9 @@ class Watched:
             contacts=SimpleNamespace(silent=lambda among, now: ()),
             is_stopping=False,
         )
-        statistics: Any = SimpleNamespace(election_latency_ms=SimpleNamespace(observe=lambda ms: None))
+        self.election_latencies: list[float] = []
+        latency = SimpleNamespace(observe=self.election_latencies.append)
+        statistics: Any = SimpleNamespace(election_latency_ms=latency)
         self.watch = QuorumMonitor(
             NodeSettings(1, "/data", endpoint, endpoint),
             self.time.clock,
@@ -132,6 +134,23 @@ def test_lost_and_returned_followers_are_logged_once_each(watched: Watched) -> N
     ((level, returned),) = watched.lines()
     assert level == "INFO"
     assert shows(returned, "follower 3", "again", "6.6 s")
+
+
+def test_latency_of_an_election_lasts_from_the_first_candidate_to_the_leader(watched: Watched) -> None:
+    def becomes(role: str, epoch: int, leader_id: int) -> None:
+        watched.engine.is_leader = role == "leader"
+        watched.engine.role_name, watched.engine.epoch, watched.engine.leader_id = role, epoch, leader_id
+        watched.watch.leadership_changed()
+
+    watched.time.pass_ms(1000)
+    becomes("prospective", 5, -1)
+    watched.time.pass_ms(30)
+    becomes("candidate", 6, -1)
+    watched.time.pass_ms(12)
+    assert watched.election_latencies == []
+    becomes("follower", 6, 2)
+    becomes("follower", 7, 3)
+    assert watched.election_latencies == [42.0]
 
 
 def test_new_leader_reports_missing_followers_only_after_a_timeout(watched: Watched) -> None:
