@@ -187,6 +187,12 @@ def test_invalid_registration_is_rejected_without_changes(
     assert 4 not in cluster.controller.image.brokers
 
 
+def test_first_directory_id_that_is_not_reserved_is_accepted(cluster: BrokerHarness) -> None:
+    lowest = KafkaUuid(bytes(15) + b"\x64")
+    assert cluster.register(4, log_dirs=[lowest]).error_code == 0
+    assert cluster.broker(4).directories == (lowest,)
+
+
 def test_invalid_broker_id_is_rejected(cluster: BrokerHarness) -> None:
     assert cluster.register(-1, log_dirs=[directory(9)]).error_code == ErrorCode.INVALID_REGISTRATION
 

@@ -58,6 +58,15 @@ def test_eligible_election(harness: PartitionHarness, record: PartitionChangeRec
     assert is_eligible_election(harness.controller.image, record) is expected
 
 
+def test_broker_with_id_0_is_elected_like_others() -> None:
+    harness = PartitionHarness([0, 1])
+    image = harness.controller.image
+    image.apply(partition_record(WHERE, Partition((0, 1), (1,), 1, 1, 1)), [])
+    assert unclean_election(image, election(0, RECOVERING)) == UncleanElection(TOPIC, 0, 0, False)
+    image.apply(partition_record(WHERE, Partition((0, 1), (), NO_LEADER, 1, 1, elr=(0,))), [])
+    assert is_eligible_election(image, election(0))
+
+
 def test_partition_equality_and_text() -> None:
     one, same = (Partition((1, 2), (1,), 1, 4, 5) for _ in range(2))
     assert {one, same} == {one}

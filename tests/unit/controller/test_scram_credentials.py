@@ -44,6 +44,12 @@ def test_missing_salt_is_generated() -> None:
     assert (found.mechanism, found.salt, found.iterations, len(found.stored_key)) == (2, b"new", 8192, 64)
 
 
+@pytest.mark.parametrize("iterations", [4096, 16384])
+def test_bounds_of_iterations_are_accepted(iterations: int) -> None:
+    found = parse_credential(f"SCRAM-SHA-256=[name=a,password=p,iterations={iterations}]", lambda: b"s")
+    assert found.iterations == iterations
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

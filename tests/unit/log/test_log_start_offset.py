@@ -70,6 +70,18 @@ class TestDeletingBelow:
         ]
         assert log.snapshots.ids == [LATE]
 
+    def test_later_segments_are_still_flushed(self) -> None:
+        disk = fresh_disk(1)
+        log = open_log(disk, "log")
+        fill(log, 30)
+        write_snapshot(disk, "log", OffsetAndEpoch(20, 1))
+        log.snapshots.rescan()
+        log.delete_before(OffsetAndEpoch(20, 1))
+        log.begin_flush()()
+        restart_after_power_loss(disk)
+        again = open_log(disk, "log")
+        assert (again.start_offset, again.end_offset) == (20, 30)
+
     def test_epoch_before_the_start_is_known(self) -> None:
         _, log, _ = filled()
         log.delete_before(EARLY)

@@ -68,6 +68,12 @@ def test_rejects_invalid_files(disk: Disk, folder: str, text: str, fault: str) -
         load_meta_properties(disk, folder)
 
 
+def test_longest_cluster_id_is_read(disk: Disk, folder: str) -> None:
+    meta = MetaProperties(1, ONE, "x" * 32767)
+    save_meta_properties(disk, folder, meta)
+    assert load_meta_properties(disk, folder) == meta
+
+
 def test_format_makes_folders_and_files(disk: Disk, folder: str) -> None:
     data_folder = f"{folder}/deep/node"
     meta = format_folder(disk, data_folder, node_id=1, directory_id=ONE)

@@ -76,6 +76,19 @@ def test_keeps_the_newest_within_its_bounds() -> None:
     assert cache._bytes >= 2000 - 400
 
 
+def test_cleared_cache_holds_as_much_as_a_new_one() -> None:
+    new, cleared = TailCache(capacity=1000), TailCache(capacity=1000)
+    for base_offset, data, end_offset in some_appends(Random(3), 10):
+        cleared.append(base_offset, data, end_offset)
+    cleared.clear()
+    appends = some_appends(Random(4), 10)
+    for base_offset, data, end_offset in appends:
+        new.append(base_offset, data, end_offset)
+        cleared.append(base_offset, data, end_offset)
+    for base_offset, _, _ in appends:
+        assert new.read(base_offset, NO_BOUND, NO_BOUND) == cleared.read(base_offset, NO_BOUND, NO_BOUND)
+
+
 def test_append_larger_than_the_cache_is_not_kept() -> None:
     cache = TailCache(capacity=100)
     big = encode_batch(0, 1, 0, [b"v" * 1000])

@@ -61,6 +61,12 @@ class TestAppending:
         assert bench.log.batches[-1].body == b"new"
         assert len(bench.log.batches) == 4
 
+    def test_batch_of_a_later_epoch_than_the_leaders_is_not_appended(self) -> None:
+        bench = follower()
+        effects = bench.respond(2, bench.records(Batch(3, 4, 5, b"a"), Batch(4, 5, 6, b"later")))
+        assert effects.append_end_offset == 4
+        assert [batch.body for batch in bench.log.batches[3:]] == [b"a"]
+
     def test_unusable_records_are_fetched_again_after_backoff(self) -> None:
         bench = follower()
         effects = bench.respond(2, bench.records(Batch(7, 8, 5, b"gap")))

@@ -425,23 +425,6 @@ def test_log_that_cannot_be_read_for_a_response_stops_the_node(harness: RunnerHa
     assert [str(error) for error in harness.fatal_errors] == ["input/output error"]
 
 
-def test_no_event_is_handled_after_a_log_failure(harness: RunnerHarness) -> None:
-    """The content of the log is unknown."""
-    harness.scripted_log.append_error = FlushFailed("EIO")
-    harness.step(Effects(append=b"batch", append_end_offset=12))
-    harness.events()
-    harness.step(Effects(send=[harness.response]))
-    assert harness.events() == []
-    assert "response" not in harness.done()
-
-
-def test_no_timer_is_left_after_stop(harness: RunnerHarness) -> None:
-    harness.engine.deadline = harness.time.clock.now_ms() + 10
-    harness.step()
-    harness.runner.stop()
-    assert not harness.time.heap.step(harness.time.heap.now_ms + 1000)
-
-
 def test_invariant_violation_stops_the_node(harness: RunnerHarness) -> None:
     harness.step(Effects(fatal="two leaders"))
     assert harness.fatal_errors == ["two leaders"]

@@ -69,6 +69,15 @@ def test_each_step_waits_for_the_commit_of_the_previous_one() -> None:
     assert seen[:4] == [25, 15, 5, 0]
 
 
+def test_all_steps_of_a_round_follow_each_other() -> None:
+    cluster = make_cluster()
+    leader = cluster.leader()
+    leader.settings.controller.max_partitions_per_step = 10
+    write_partitions(leader, 25)
+    cluster.run(INTERVAL_MS + 500)
+    assert imbalance(cluster) == [0, 0, 0]
+
+
 def _note(seen: list[int], leader: Node) -> int:
     count = leader.state_machine.image.index.imbalanced_count
     if not seen or seen[-1] != count:

@@ -1,0 +1,28 @@
+"""Commits, flushes and elections reach the parts of a node."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from quorumd.node.consensus.commit_listeners import CommitListeners
+
+
+@pytest.mark.parametrize("leader_id", [0, 2])
+def test_node_announces_its_address_to_a_new_leader(leader_id: int) -> None:
+    assert announced_to(leader_id) == [leader_id]
+
+
+def test_node_announces_its_address_to_none_during_an_election() -> None:
+    assert announced_to(-1) == []
+
+
+def announced_to(leader_id: int) -> list[int]:
+    announced: list[int] = []
+    part: Any = SimpleNamespace(changed=lambda: None, leadership_changed=lambda: None)
+    engine: Any = SimpleNamespace(leader_id=leader_id)
+    discovery: Any = SimpleNamespace(announce_to=announced.append)
+    CommitListeners(engine, part, part, part, part, part, part, part, discovery).leadership_changed()
+    return announced

@@ -1,0 +1,26 @@
+"""A runner that was stopped, or whose log failed, does nothing more."""
+
+from __future__ import annotations
+
+from quorumd.errors import FlushFailed
+from quorumd.raft.effects import Effects
+from tests.unit.node.consensus.test_raft_runner import RunnerHarness
+
+
+def test_no_event_is_handled_after_a_log_failure() -> None:
+    """The content of the log is unknown."""
+    harness = RunnerHarness()
+    harness.scripted_log.append_error = FlushFailed("EIO")
+    harness.step(Effects(append=b"batch", append_end_offset=12))
+    harness.events()
+    harness.step(Effects(send=[harness.response]))
+    assert harness.events() == []
+    assert "response" not in harness.done()
+
+
+def test_no_timer_is_left_after_stop() -> None:
+    harness = RunnerHarness()
+    harness.engine.deadline = harness.time.clock.now_ms() + 10
+    harness.step()
+    harness.runner.stop()
+    assert not harness.time.heap.step(harness.time.heap.now_ms + 1000)
