@@ -68,6 +68,9 @@ BROKER_FAULT_NAMES = (
 )
 """Faults of clusters with brokers."""
 
+RARE_BROKER_FAULT_NAMES = ("lost directory",)
+"""Faults of brokers with several log directories."""
+
 
 @dataclass(frozen=True, slots=True)
 class SimulationOptions:

@@ -10,7 +10,13 @@ from quorumd.simulator.brokers.options import BrokerOptions
 from quorumd.simulator.environment.disk import DiskLatency
 from quorumd.simulator.explain.timeline import Timeline, window
 from quorumd.simulator.faults import ALL_FAULTS
-from quorumd.simulator.options import BROKER_FAULT_NAMES, FAULT_NAMES, RARE_FAULT_NAMES, SimulationOptions
+from quorumd.simulator.options import (
+    BROKER_FAULT_NAMES,
+    FAULT_NAMES,
+    RARE_BROKER_FAULT_NAMES,
+    RARE_FAULT_NAMES,
+    SimulationOptions,
+)
 from quorumd.simulator.report import Report
 from quorumd.simulator.simulation import Simulation
 from quorumd.simulator.workload import WorkloadOptions
@@ -30,7 +36,8 @@ def run_with(fault: str, seed: int = 1, **more: object) -> Report:
 
 
 def test_every_fault_has_its_place() -> None:
-    assert tuple(fault.name for fault in ALL_FAULTS) == FAULT_NAMES + BROKER_FAULT_NAMES + RARE_FAULT_NAMES
+    names = FAULT_NAMES + BROKER_FAULT_NAMES + RARE_FAULT_NAMES + RARE_BROKER_FAULT_NAMES
+    assert tuple(fault.name for fault in ALL_FAULTS) == names
 
 
 @pytest.mark.parametrize("name", FAULT_NAMES + RARE_FAULT_NAMES)
@@ -183,3 +190,18 @@ def test_cluster_without_faults_elects_once_and_serves_everything() -> None:
     )
     # Those that began before there was a leader, and one a client that was under way at the end.
     assert unanswered <= 6
+
+
+def test_directories_are_lost_and_brokers_unregistered() -> None:
+    counters: Counter[str] = Counter()
+    for seed in (1, 2):
+        operators = {"unregistrations": 1500.0}
+        report = run_with_brokers(
+            "lost directory", seed, log_directories=3, operators=operators, admin_ms=60.0
+        )
+        assert report.ok, str(report)
+        counters.update(report.counters)
+    assert counters["lost directories"] > 3
+    assert counters["unregistrations: UnregisterBroker: NONE"] > 0
+    assert counters["brokers that lost their place"] > 0
+    assert counters["records acknowledged"] > 0

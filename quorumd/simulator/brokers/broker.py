@@ -17,7 +17,7 @@ from quorumd.protocol.messages.allocate_producer_ids_request import AllocateProd
 from quorumd.protocol.wire import Message
 from quorumd.simulator.brokers import directories
 from quorumd.simulator.brokers.broker_disk import Disk
-from quorumd.simulator.brokers.data_log import Record
+from quorumd.simulator.brokers.data_log import DataLog, Record
 from quorumd.simulator.brokers.fetch_codec import FetchPartitions
 from quorumd.simulator.brokers.fetch_server import FetchServer
 from quorumd.simulator.brokers.isr_changes import IsrChanges
@@ -103,7 +103,8 @@ class Broker:
         self.needs_producer_ids = True
         """Whether it has caught up and acts on the metadata."""
         self.replicas: dict[PartitionId, Replica] = {
-            where: Replica(where, broker_id, self, log, high_watermark)
+            # The log may have been truncated after the checkpoint of its high watermark.
+            where: Replica(where, broker_id, self, log, min(high_watermark, log.end_offset))
             for where, (log, high_watermark) in disk.logs.items()
         }
         self.fetchers: dict[int, ReplicaFetcher] = {}
@@ -139,7 +140,8 @@ class Broker:
                             self.previous_epoch, rack, features),
             self._heap, self.process, self._channel("lifecycle", options.session_timeout_ms / 2),
             options.heartbeat_ms, lambda: self.metadata.leader, lambda: self.metadata.end_offset,
-            lambda: self.is_published, lambda: self.disk.cordoned_ids, self,
+            lambda: self.is_published, lambda: self.disk.cordoned_ids,
+            lambda: self.disk.lost_ids, self,
         )  # fmt: skip
         self._network.listen(*self._address, self._server.accept)
         self._fetch_metadata()
@@ -233,13 +235,15 @@ class Broker:
         partition = self.metadata.image.partition(where)
         replica = self.replicas.get(where)
         if partition is None or self.id not in partition.replicas:
+            self.disk.remove(where)
             if replica is not None:
                 replica.resign()
                 del self.replicas[where]
-                self.disk.remove(where)
                 self._watcher.changed(self, where)
             return
         if replica is None:
+            if where in self.disk.lost_places:
+                return
             replica = self.replicas[where] = Replica(where, self.id, self)
             self.disk.place(where)
             self.disk.logs[where] = (replica.log, 0)
@@ -316,8 +320,20 @@ class Broker:
             self._touched(proposal.where)
 
     def misplaced_replicas(self) -> list[PartitionId]:
-        """Return the replicas that the metadata has in other directories."""
-        return directories.misplaced_replicas(self.id, self.disk.directory_of, self.replicas.values())
+        """Return the replicas that the metadata has in other directories, also those in lost directories."""
+        known = {where: replica.known for where, replica in self.replicas.items()}
+        known |= {where: self.metadata.image.partition(where) for where in self.disk.lost_places}
+        return directories.misplaced_replicas(self.id, self.disk.directory_of, known)
+
+    def lose_directory(self, number: int) -> dict[PartitionId, DataLog]:
+        """Stop the replicas in a directory that failed; return their logs."""
+        lost = self.disk.lose(number)
+        for where in lost:
+            replica = self.replicas.pop(where, None)
+            if replica is not None:
+                replica.resign()
+                self._watcher.changed(self, where)
+        return lost
 
     def _assign_directories(self) -> None:
         address = self._controller()

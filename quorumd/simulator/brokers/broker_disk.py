@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from quorumd.controller.partition import PartitionId
 from quorumd.ids import KafkaUuid
@@ -11,16 +11,18 @@ from quorumd.simulator.brokers.data_log import DataLog
 
 class Disk:
     """The disk of a broker, which outlives its processes. `clean_epoch`: broker epoch in the clean-shutdown file, -1
-    without one. `cordoned`: numbers of the cordoned directories, None if brokers do not support cordons."""
+    without one. `cordoned`: numbers of the cordoned directories, None if brokers do not support cordons. `lost`:
+    numbers of the directories that failed."""
 
     def __init__(self, directory_ids: Sequence[KafkaUuid], *, knows_cordons: bool = False) -> None:
         self.directory_ids = list(directory_ids)
         self.cordoned: set[int] | None = set() if knows_cordons else None
+        self.lost: set[int] = set()
         self.clean_epoch = -1
         self.logs: dict[PartitionId, tuple[DataLog, int]] = {}
         """Each log with its checkpointed high watermark."""
         self._places: dict[PartitionId, int] = {}
-        """Number of the directory of each log."""
+        """Number of the directory of each log, also of lost ones."""
 
     @property
     def cordoned_ids(self) -> list[KafkaUuid] | None:
@@ -28,8 +30,18 @@ class Disk:
         return (
             None
             if self.cordoned is None
-            else [self.directory_ids[number] for number in sorted(self.cordoned)]
+            else [self.directory_ids[number] for number in sorted(self.cordoned - self.lost)]
         )
+
+    @property
+    def lost_ids(self) -> list[KafkaUuid]:
+        """The lost directories in heartbeats."""
+        return [self.directory_ids[number] for number in sorted(self.lost)]
+
+    @property
+    def lost_places(self) -> list[PartitionId]:
+        """The replicas whose directory is lost."""
+        return [where for where, number in self._places.items() if number in self.lost]
 
     @property
     def is_cordoned(self) -> bool:
@@ -38,8 +50,8 @@ class Disk:
 
     def place(self, where: PartitionId) -> None:
         """Choose the directory of a new log: that with the fewest logs, preferably not cordoned."""
-        numbers = range(len(self.directory_ids))
-        usable = [number for number in numbers if number not in (self.cordoned or ())] or list(numbers)
+        numbers = [number for number in range(len(self.directory_ids)) if number not in self.lost]
+        usable = [number for number in numbers if number not in (self.cordoned or ())] or numbers
         taken = list(self._places.values())
         self._places[where] = min(usable, key=taken.count)
 
@@ -50,8 +62,22 @@ class Disk:
         self.logs.pop(where, None)
         self._places.pop(where, None)
 
+    def lose(self, number: int) -> dict[PartitionId, DataLog]:
+        """Lose a directory; return the logs that were in it. The clean-shutdown file counts no more."""
+        self.lost.add(number)
+        return {where: self.logs.pop(where)[0] for where in self.lost_places if where in self.logs}
+
+    def replace_lost(self, new_id: Callable[[], KafkaUuid]) -> None:
+        """Replace lost directories with empty ones."""
+        for where in self.lost_places:
+            del self._places[where]
+        for number in sorted(self.lost):
+            self.directory_ids[number] = new_id()
+        self.lost.clear()
+
     def exchange(self, directory_ids: Sequence[KafkaUuid]) -> None:
         """Replace all directories with the same number of empty ones."""
         self.directory_ids = list(directory_ids)
+        self.lost.clear()
         self.logs.clear()
         self._places.clear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -57,6 +57,10 @@ class BrokerView:
     """The epoch of the leader that responded, as far as the broker knew."""
     leader_paused_ms: float = 0.0
     """`ClusterView.leader_paused_ms` of that epoch at the time of the response."""
+    has_unanswered_heartbeat: bool = False
+    """Whether a heartbeat of this incarnation got no response; it may arrive late, even after the process ended."""
+    reported_offline: Sequence[KafkaUuid] = ()
+    """The lost directories in its last heartbeat that got a response."""
     ended_ms: float = -1.0
     """When its last process ended, -1 for never."""
 
@@ -74,6 +78,8 @@ class ClusterView:
     brokers: dict[int, BrokerView] = field(default_factory=dict)
     histories: dict[PartitionId, PartitionHistory] = field(default_factory=dict)
     unclean: dict[int, None] = field(default_factory=dict)
+    unregistered: dict[tuple[int, int], None] = field(default_factory=dict)
+    """The brokers, by id and epoch, that were unregistered."""
     requested_targets: dict[PartitionId, dict[tuple[int, ...], None]] = field(default_factory=dict)
     """The targets that administrators requested, by partition."""
     unclean_requests: list[ElectLeadersRequest] = field(default_factory=list)
@@ -145,6 +151,11 @@ class ClusterView:
         """Whether the registered incarnation runs."""
         seen, known = self.brokers.get(broker_id), self.image.brokers.get(broker_id)
         return seen is not None and known is not None and seen.runs and seen.epoch == known.epoch
+
+    def has_its_log(self, where: PartitionId, broker_id: int) -> bool:
+        """Whether the registered incarnation runs and has not lost the directory of this partition."""
+        lossy = self.history(where).lossy.get(broker_id, -1)
+        return self.is_up(broker_id) and lossy != self.brokers[broker_id].incarnation
 
     def replicas(self, where: PartitionId) -> Iterator[tuple[BrokerView, Replica]]:
         """Iterate over the replicas of running brokers."""

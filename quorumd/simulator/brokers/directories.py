@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from quorumd.controller.partition import PartitionId
+from quorumd.controller.partition import Partition, PartitionId
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages import assign_replicas_to_dirs_request
-from quorumd.simulator.brokers.replica import Replica
 
 VERSION: Final = 0
 
@@ -17,16 +16,15 @@ DirectoryOf = Callable[[PartitionId], KafkaUuid]
 
 
 def misplaced_replicas(
-    broker_id: int, directory_of: DirectoryOf, replicas: Iterable[Replica]
+    broker_id: int, directory_of: DirectoryOf, partitions: Mapping[PartitionId, Partition | None]
 ) -> list[PartitionId]:
-    """Return the replicas whose directory in the metadata differs from the actual one."""
+    """Return the replicas of these partitions whose directory in the metadata differs from the actual one."""
     found = []
-    for replica in replicas:
-        known = replica.known
+    for where, known in partitions.items():
         if known is None or broker_id not in known.replicas or not known.directories:
             continue
-        if known.directories[known.replicas.index(broker_id)] != directory_of(replica.where):
-            found.append(replica.where)
+        if known.directories[known.replicas.index(broker_id)] != directory_of(where):
+            found.append(where)
     return found
 
 

@@ -154,6 +154,7 @@ class BrokerFleet:
         machine.incarnation += 1
         process = Process(f"broker-{broker_id}", -1, machine.incarnation)
         random = cluster.streams.stream("broker", broker_id, machine.incarnation)
+        machine.disk.replace_lost(SimulatedEntropy(random).uuid)
         cluster.network.power_on(machine.host)
         machine.broker = broker = Broker(
             broker_id, (machine.host, DATA_PORT), machine.disk, cluster.heap,
@@ -199,7 +200,8 @@ class BrokerFleet:
         for replica in broker.replicas.values():
             replica.log.flush()
             machine.disk.logs[replica.where] = (replica.log, replica.high_watermark)
-        machine.disk.clean_epoch = broker.epoch
+        # Without the file in every directory, a start counts as one after an unclean shutdown.
+        machine.disk.clean_epoch = -1 if machine.disk.lost else broker.epoch
         self.counters["clean ends of brokers"] += 1
         self._end(machine, "ends cleanly", without_power=False)
         self.restart_later(broker.id)
@@ -231,6 +233,17 @@ class BrokerFleet:
         if lost:
             self.observation.check_lost_records()
         self.restart_later(broker_id)
+
+    def lose_directory(self, broker_id: int, number: int) -> None:
+        """Lose a directory of a running broker, which keeps the others until it restarts with an empty one."""
+        machine = self.machines[broker_id]
+        assert machine.broker is not None
+        self.counters["lost directories"] += 1
+        lost = [where for where, log in machine.broker.lose_directory(number).items() if log.end_offset]
+        for where in lost:
+            self.observation.lost_log(broker_id, machine.incarnation, where)
+        if lost:
+            self.observation.check_lost_records()
 
     def _restart_after_stale_epoch(self, broker: Broker) -> None:
         """Restart a broker that a late registration of an earlier incarnation has replaced."""
@@ -265,6 +278,8 @@ class BrokerFleet:
                 self.boot(machine.id)
             else:
                 machine.broker.process.callback_ms = 0.0
+                if machine.disk.lost:
+                    self.stop(machine.id)
 
     def can_write(self) -> bool:
         """Whether there is a partition that a replica may lead."""

@@ -78,6 +78,7 @@ class Lifecycle:
         metadata_end: Callable[[], int],
         is_ready: Callable[[], bool],
         cordoned: Callable[[], list[KafkaUuid] | None],
+        lost: Callable[[], list[KafkaUuid]],
         listener: LifecycleListener,
     ) -> None:
         self.state = State.STARTING
@@ -94,7 +95,13 @@ class Lifecycle:
         self._metadata_end = metadata_end
         self._is_ready = is_ready
         self._cordoned = cordoned
+        self._lost = lost
         self._listener = listener
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request has no response yet."""
+        return self._channel.is_waiting
 
     def begin(self) -> None:
         self._register()
@@ -142,6 +149,7 @@ class Lifecycle:
             self._metadata_end() - 1,
             self.state is State.STARTING,
             self.state is State.SHUTTING_DOWN,
+            self._lost(),
             cordoned_log_dirs=None if self.state is State.STARTING else self._cordoned(),
         )
         version = HEARTBEAT_VERSION if request.cordoned_log_dirs is None else CORDONS_VERSION

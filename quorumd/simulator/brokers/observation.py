@@ -19,6 +19,7 @@ from quorumd.protocol.messages.partition_change_record import PartitionChangeRec
 from quorumd.protocol.messages.partition_record import PartitionRecord
 from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecord
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
+from quorumd.protocol.messages.unregister_broker_record import UnregisterBrokerRecord
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.record_batch import headers, values
 from quorumd.protocol.resource_type import ResourceType
@@ -161,6 +162,9 @@ class Observation:
             self.view.elr_enabled()
         if isinstance(record, ConfigRecord):
             self._check("config_changed", record)
+        if isinstance(record, UnregisterBrokerRecord):
+            self.view.unregistered[record.broker_id, record.broker_epoch] = None
+            self._check("unregistered", record)
         if isinstance(record, BrokerRegistrationChangeRecord) and record.fenced > 0:
             self._check("fenced", self.view.brokers[record.broker_id], leader_epoch)
         return []
@@ -228,6 +232,7 @@ class Observation:
         seen = self.view.brokers[broker.id]
         seen.runs, seen.is_published, seen.epoch, seen.incarnation = True, False, -1, incarnation
         seen.may_request_fence, seen.heartbeat_ms, seen.heartbeat_leader_epoch = False, -1.0, -1
+        seen.has_unanswered_heartbeat = False
         seen.replicas, seen.fetchers = broker.replicas, broker.fetchers
         self._incarnations[broker.lifecycle.registration.incarnation_id] = broker.previous_epoch
         self._story(broker.id, "process", f"starts, cleanly ended epoch {broker.previous_epoch}")
@@ -237,6 +242,7 @@ class Observation:
         seen = self.view.brokers[broker.id]
         seen.runs, seen.is_published, seen.replicas, seen.logs = False, False, {}, logs
         seen.ended_ms = self._now_ms()
+        seen.has_unanswered_heartbeat |= broker.lifecycle.is_waiting
         self._changed.update(dict.fromkeys(logs))
         self._story(broker.id, "process", how)
 
@@ -354,6 +360,7 @@ class Observation:
             seen.heartbeat_ms = lifecycle.heartbeat_sent_ms
             seen.heartbeat_leader_epoch = lifecycle.heartbeat_leader.epoch
             seen.leader_paused_ms = self.view.leader_paused_ms.get(seen.heartbeat_leader_epoch, 0.0)
+        seen.reported_offline = request.offline_log_dirs
         self.view.now_ms = self._now_ms()
         self._check("heartbeat_completed", seen, response)
         if response.error_code == ErrorCode.STALE_BROKER_EPOCH:
@@ -362,6 +369,7 @@ class Observation:
     def heartbeat_failed(
         self, broker: Broker, request: broker_heartbeat_request.BrokerHeartbeatRequest
     ) -> None:
+        self.view.brokers[broker.id].has_unanswered_heartbeat = True
         if request.want_fence:
             self.view.brokers[broker.id].may_request_fence = True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-OPERATOR_NAMES = ("topics", "configs", "elections", "impolite leaders")
+OPERATOR_NAMES = ("topics", "configs", "elections", "impolite leaders", "unregistrations")
 """Operators beside the administrator (`operators`)."""
 
 

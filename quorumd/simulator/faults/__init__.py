@@ -32,6 +32,7 @@ from quorumd.simulator.faults.brokers import (
     ControlledShutdown,
     DelayedIsrChange,
     IsolatedBroker,
+    LostDirectory,
     PausedBroker,
     SlowBroker,
 )
@@ -107,4 +108,5 @@ ALL_FAULTS: tuple[Fault, ...] = (
     MovedNode(),
     HostilePeer(),
     FailedDirectorySync(),
+    LostDirectory(),
 )

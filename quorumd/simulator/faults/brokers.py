@@ -57,6 +57,20 @@ class BrokerDiskLoss(RunningBrokerFault):
         brokers.crash(broker.id, Loss.EVERYTHING if bearable else Loss.NOTHING, random)
 
 
+class LostDirectory(RunningBrokerFault):
+    """A log directory of a broker fails, unless it is its last one or replication cannot tolerate that."""
+
+    name = "lost directory"
+
+    def hurt(self, brokers: BrokerFleet, random: Random, broker: Broker) -> None:
+        numbers = [
+            number for number in range(len(broker.disk.directory_ids)) if number not in broker.disk.lost
+        ]
+        bearable = may_lose(brokers, broker.id) or random.random() < BEYOND_ALL_BEARING
+        if len(numbers) > 1 and bearable:
+            brokers.lose_directory(broker.id, random.choice(numbers))
+
+
 class BrokerShutdown(RunningBrokerFault):
     """A broker shuts down cleanly, without a controlled shutdown."""
 

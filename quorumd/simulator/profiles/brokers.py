@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from quorumd.protocol.connection import LARGE_REQUEST
+from quorumd.simulator.options import RARE_BROKER_FAULT_NAMES
 from quorumd.simulator.profiles.profile import Profile
 
 BROKER_PROFILES: tuple[Profile, ...] = (
@@ -248,5 +249,27 @@ BROKER_PROFILES: tuple[Profile, ...] = (
         operator_ms=(10.0, 100.0),
         alter_partition_versions=(0, 1, 2, 3),
         impolite_leaders=0.9,
+    ),
+    Profile(
+        "directories",
+        "Brokers with several log directories lose some of them, and operators unregister brokers.",
+        faults=("isolated leader", "kill"),
+        fault_share=(0.3, 1.0),
+        fault_interval_ms=(200.0, 2000.0),
+        voters=(1, 3),
+        observers=(0,),
+        safety_ms=(6e3, 12e3),
+        short_share=0.0,
+        election_timeout_ms=(100.0, 300.0),
+        clients=(1,),
+        brokers=(3, 4),
+        broker_faults=("broker crash", "broker shutdown", "controlled shutdown"),
+        broker_session_ms=(300.0, 1000.0),
+        admin_ms=(100.0, 600.0),
+        log_directories=(2, 2, 3),
+        operators=("unregistrations",),
+        operator_share=0.8,
+        operator_ms=(500.0, 5000.0),
+        rare_broker_faults=RARE_BROKER_FAULT_NAMES,
     ),
 )

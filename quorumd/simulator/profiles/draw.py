@@ -145,8 +145,11 @@ class _Sampler:
         if self._random.random() < profile.impolite_leaders:
             versions = self._random.choice(((3,), (2, 3), profile.alter_partition_versions))
             impolite = self._random.choice((0.0, 0.5, 1.0))
+        rare = [name for name in profile.rare_broker_faults if self._random.random() < share]
+        rare_faults = {name: self._log_uniform(1.0, 10.0) for name in rare}
         return replace(
             options,
+            faults={**options.faults, **rare_faults},
             brokers=replace(
                 options.brokers,
                 operators=operators,

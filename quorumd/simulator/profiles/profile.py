@@ -112,3 +112,5 @@ class Profile:
     """The versions of AlterPartition that brokers may send."""
     impolite_leaders: float = 0.0
     """Share of seeds whose brokers send several versions, and of those with impolite leaders."""
+    rare_broker_faults: tuple[str, ...] = ()
+    """The possible faults of brokers with several log directories."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from quorumd.simulator.brokers.options import OPERATOR_NAMES
+from quorumd.simulator.options import RARE_BROKER_FAULT_NAMES
 from quorumd.simulator.profiles.brokers import BROKER_PROFILES
 from quorumd.simulator.profiles.profile import Profile
 from quorumd.simulator.profiles.quorum import QUORUM_PROFILES
@@ -25,6 +26,7 @@ ALL = Profile(
     balance_share=0.6,
     log_directories=(1, 2, 3),
     operators=OPERATOR_NAMES,
+    rare_broker_faults=RARE_BROKER_FAULT_NAMES,
     operator_share=0.5,
     elr_switches_ms=(300.0, 3000.0),
     alter_partition_versions=(0, 1, 2, 3),

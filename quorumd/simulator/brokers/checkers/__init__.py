@@ -7,6 +7,7 @@ responses  responses of the controller
 administration  topics and elections as operators request them
 configs    configs as operators set and delete them
 proposals  invalid AlterPartition requests
+registrations  unregistered brokers and lost log directories
 liveness   conditions that hold once faults have ended
 """
 
@@ -20,6 +21,7 @@ from quorumd.simulator.brokers.checkers import (
     metadata,
     placement,
     proposals,
+    registrations,
     replicas,
     responses,
 )
@@ -82,6 +84,9 @@ _CHECKERS: Final[tuple[type[BrokerChecker], ...]] = (
     administration.ElectionRequestsTakeEffect,
     configs.ConfigRequestsTakeEffect,
     proposals.InvalidProposalsAreRefused,
+    registrations.OnlyRequestedBrokersAreUnregistered,
+    registrations.LeadersHaveTheirDirectories,
+    registrations.LostDirectoriesAreRecorded,
 )
 """Committed metadata first: every other invariant builds on it."""
 

@@ -9,6 +9,7 @@ from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.metadata_response import MetadataResponse
+from quorumd.protocol.messages.unregister_broker_record import UnregisterBrokerRecord
 from quorumd.protocol.wire import Message
 from quorumd.simulator.brokers.cluster_view import BrokerView, ClusterView, PartitionChange, Registration
 from quorumd.simulator.brokers.data_log import Record
@@ -40,6 +41,9 @@ class BrokerChecker:
 
     def config_changed(self, view: ClusterView, record: ConfigRecord) -> None:
         """Check a config record; the rest of its batch may follow."""
+
+    def unregistered(self, view: ClusterView, record: UnregisterBrokerRecord) -> None:
+        """Check a record that unregisters a broker."""
 
     # Brokers
 

@@ -23,7 +23,12 @@ class LeadersHaveCommittedRecords(BrokerChecker):
 
     def partition_observed(self, view: ClusterView, where: PartitionId) -> None:
         row, history = view.row(where), view.history(where)
-        if row is None or not history.holds or not history.consumed or not view.is_up(row.leader):
+        if (
+            row is None
+            or not history.holds
+            or not history.consumed
+            or not view.has_its_log(where, row.leader)
+        ):
             return
         log = view.brokers[row.leader].log(where)
         if log is None or log.records[: history.high_watermark] != history.consumed:
@@ -42,7 +47,7 @@ class EligibleReplicasHaveCommittedRecords(BrokerChecker):
         if row is None or not history.holds or not history.consumed:
             return
         for member in (*row.isr, *row.elr):
-            if view.is_up(member):
+            if view.has_its_log(where, member):
                 log = view.brokers[member].log(where)
                 if log is None or log.records[: history.high_watermark] != history.consumed:
                     text = (
@@ -319,7 +324,7 @@ class IsrJoinersHaveCommittedRecords(BrokerChecker):
                 f"with the epochs {epochs}"
             )
         history = view.history(where)
-        if not history.holds or not history.consumed or not view.is_up(member):
+        if not history.holds or not history.consumed or not view.has_its_log(where, member):
             return
         log = view.brokers[member].log(where)
         if log is None or log.records[: history.high_watermark] != history.consumed:

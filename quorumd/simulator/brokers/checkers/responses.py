@@ -65,7 +65,8 @@ class ResponsesAreCommitted(BrokerChecker):
 
     def registration_completed(self, view: ClusterView, broker: BrokerView) -> None:
         known = view.image.brokers.get(broker.id)
-        if known is None or known.epoch < broker.epoch:
+        is_unregistered = (broker.id, broker.epoch) in view.unregistered
+        if not is_unregistered and (known is None or known.epoch < broker.epoch):
             raise self.violation(
                 f"broker {broker.id} received the epoch {broker.epoch}, committed is {known!r}"
             )
@@ -101,8 +102,8 @@ class ResponsesAreCommitted(BrokerChecker):
 
 
 class RunningBrokersKeepTheirEpoch(BrokerChecker):
-    """No other incarnation registers with the id of a running broker, except by a late request of an earlier
-    incarnation: the controller cannot know which one is newer (S14, race R22)."""
+    """No other incarnation registers with the id of a running broker, except after an unregistration or
+    by a late request of an earlier incarnation: the controller cannot know which one is newer (S14, race R22)."""
 
     invariant = "a running broker keeps its broker epoch"
 
@@ -111,6 +112,7 @@ class RunningBrokersKeepTheirEpoch(BrokerChecker):
     ) -> None:
         known = view.image.brokers.get(broker.id)
         is_late = known is not None and view.incarnations.get(known.incarnation_id, 0) < broker.incarnation
+        is_late |= (broker.id, broker.epoch) in view.unregistered
         if response.error_code == ErrorCode.STALE_BROKER_EPOCH and broker.runs and not is_late:
             raise self.violation(f"broker {broker.id} runs with epoch {broker.epoch}: {view.image.brokers}")
 
@@ -160,7 +162,7 @@ class ShutdownsAreKnownToFollowers(BrokerChecker):
 
 class SilentBrokersAreFenced(BrokerChecker):
     """A controller that responds to heartbeats of other brokers without a gap fences a broker whose process has ended
-    within two session timeouts (KIP-631)."""
+    within two session timeouts, unless a heartbeat of it may still arrive (KIP-631)."""
 
     invariant = "a silent broker is fenced within two sessions"
 
@@ -180,7 +182,7 @@ class SilentBrokersAreFenced(BrokerChecker):
         self._last_ms = now_ms
         for silent in view.brokers.values():
             known = view.image.brokers.get(silent.id)
-            if silent.runs or known is None or known.is_fenced:
+            if silent.runs or silent.has_unanswered_heartbeat or known is None or known.is_fenced:
                 continue
             silent_ms = now_ms - max(silent.ended_ms, self._since_ms)
             if silent_ms > 2 * session_ms:
@@ -272,6 +274,7 @@ class ReassignmentsCanBeReverted(BrokerChecker):
             response, AlterPartitionReassignmentsResponse
         ):
             return
+        unregistered = {broker_id for broker_id, _ in view.unregistered}
         refused = {
             (topic.name, reported.partition_index): reported
             for topic in response.responses
@@ -285,7 +288,8 @@ class ReassignmentsCanBeReverted(BrokerChecker):
                 reported = refused.get((requested.name, wanted.partition_index))
                 if row is None or reported is None or wanted.replicas is None or not row.is_reassigning:
                     continue
-                if tuple(wanted.replicas) == row.original:
+                # An original replica whose broker was unregistered is refused until it registers again.
+                if tuple(wanted.replicas) == row.original and unregistered.isdisjoint(row.original):
                     raise self.violation(f"{requested.name}-{wanted.partition_index}, {row!r}: {reported!r}")
 
 

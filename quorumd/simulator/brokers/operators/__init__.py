@@ -5,6 +5,7 @@ topics     topics with manual assignments, many per request, some invalid; delet
 configs    min.insync.replicas and unclean.leader.election.enable, set and deleted
 elections  preferred and unclean elections
 impolite_leaders  invalid AlterPartition requests
+unregistrations   unregistered brokers
 """
 
 from __future__ import annotations
@@ -19,11 +20,16 @@ from quorumd.simulator.brokers.operators.elections import ElectionRequests
 from quorumd.simulator.brokers.operators.impolite_leaders import ImpoliteRequests
 from quorumd.simulator.brokers.operators.operator import RequestSource
 from quorumd.simulator.brokers.operators.topics import TopicRequests
+from quorumd.simulator.brokers.operators.unregistrations import UnregistrationRequests
 from quorumd.simulator.brokers.options import OPERATOR_NAMES
 
 SourceFactory = Callable[[Random, Callable[[], ClusterImage], Sequence[int]], RequestSource]
 
 SOURCES: Final[Mapping[str, SourceFactory]] = dict(
-    zip(OPERATOR_NAMES, (TopicRequests, ConfigRequests, ElectionRequests, ImpoliteRequests), strict=True)
+    zip(
+        OPERATOR_NAMES,
+        (TopicRequests, ConfigRequests, ElectionRequests, ImpoliteRequests, UnregistrationRequests),
+        strict=True,
+    )
 )
 """The source of requests of each operator, by name."""

@@ -7,7 +7,6 @@ from quorumd.ids import KafkaUuid
 from quorumd.simulator.brokers import directories
 from quorumd.simulator.brokers.broker_disk import Disk
 from quorumd.simulator.brokers.data_log import DataLog
-from quorumd.simulator.brokers.replica import Replica
 from tests.support.simulator.broker_views import row
 
 TOPIC, OTHER_TOPIC = KafkaUuid(bytes([9]) * 16), KafkaUuid(bytes([8]) * 16)
@@ -57,13 +56,8 @@ def test_lost_directories_are_replaced_by_empty_ones_with_new_ids() -> None:
 def test_every_misplaced_replica_is_reported_to_the_controller() -> None:
     places = {PARTITIONS[0]: IDS[0], PARTITIONS[1]: IDS[1], PARTITIONS[2]: IDS[1]}
     places[other := PartitionId(OTHER_TOPIC, 0)] = IDS[1]
-    known = dict.fromkeys(places, IDS[0])
-    replicas = []
-    for where, directory_id in known.items():
-        replica = Replica(where, 1, None)  # type: ignore[arg-type]  # it does nothing here
-        replica.known = row((1,), directories=(directory_id,))
-        replicas.append(replica)
-    wrong = directories.misplaced_replicas(1, places.__getitem__, replicas)
+    known = dict.fromkeys(places, row((1,), replicas=(1,), directories=(IDS[0],)))
+    wrong = directories.misplaced_replicas(1, places.__getitem__, known)
     assert wrong == [PARTITIONS[1], PARTITIONS[2], other]
     request = directories.request_of(1, 7, places.__getitem__, [PARTITIONS[0], *wrong])
     reported = {
@@ -73,3 +67,29 @@ def test_every_misplaced_replica_is_reported_to_the_controller() -> None:
         for directory in request.directories
     }
     assert reported == {IDS[0]: {TOPIC: [0]}, IDS[1]: {TOPIC: [1, 2], OTHER_TOPIC: [0]}}
+
+
+def test_a_lost_directory_keeps_its_replicas_until_it_is_replaced() -> None:
+    disk = Disk(IDS, knows_cordons=True)
+    for where in PARTITIONS:
+        disk.place(where)
+        disk.logs[where] = DataLog(), 0
+    disk.cordoned = {1, 2}
+    assert disk.lose(1).keys() == {PARTITIONS[1], PARTITIONS[4]}
+    assert disk.logs.keys() == set(PARTITIONS) - {PARTITIONS[1], PARTITIONS[4]}
+    assert disk.lost_ids == [IDS[1]]
+    assert disk.cordoned_ids == [IDS[2]]
+    assert disk.lost_places == [PARTITIONS[1], PARTITIONS[4]]
+    assert disk.directory_of(PARTITIONS[1]) == IDS[1]
+    new = KafkaUuid(bytes([7]) * 16)
+    disk.replace_lost(lambda: new)
+    assert disk.directory_ids == [IDS[0], new, IDS[2]]
+    assert disk.lost_places == []
+
+
+def test_new_logs_avoid_lost_directories() -> None:
+    disk = Disk(IDS)
+    disk.lose(0)
+    for where in PARTITIONS[:2]:
+        disk.place(where)
+    assert [disk.directory_of(where) for where in PARTITIONS[:2]] == IDS[1:]

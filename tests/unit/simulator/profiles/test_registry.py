@@ -5,7 +5,13 @@ from collections import Counter
 import pytest
 
 from quorumd.controller.cluster_image import ELR_VERSION
-from quorumd.simulator.options import BROKER_FAULT_NAMES, FAULT_NAMES, RARE_FAULT_NAMES
+from quorumd.simulator.brokers.options import OPERATOR_NAMES
+from quorumd.simulator.options import (
+    BROKER_FAULT_NAMES,
+    FAULT_NAMES,
+    RARE_BROKER_FAULT_NAMES,
+    RARE_FAULT_NAMES,
+)
 from quorumd.simulator.profiles.draw import draw_options
 from quorumd.simulator.profiles.registry import PROFILES, VOTER_CHANGES
 from quorumd.simulator.report import Report
@@ -18,7 +24,11 @@ def test_the_default_draws_every_size_every_fault_and_every_workload() -> None:
     drawn = [draw_options(seed) for seed in SEEDS]
     assert {options.voters for options in drawn} == set(range(1, 8))
     assert {options.observers for options in drawn} == set(range(6))
-    assert {name for options in drawn for name in options.faults} == {*FAULT_NAMES, *BROKER_FAULT_NAMES}
+    assert {name for options in drawn for name in options.faults} == {
+        *FAULT_NAMES,
+        *BROKER_FAULT_NAMES,
+        *RARE_BROKER_FAULT_NAMES,
+    }
     assert {options.brokers.count for options in drawn} == {0, 3, 4}
     shares = [options.workload.list_share for options in drawn]
     assert 0.0 in shares
@@ -40,6 +50,13 @@ def test_the_default_draws_every_kind_of_controller_work() -> None:
         [options.brokers.cordon_ms > 0 for options in drawn if options.brokers.count],
     ):
         assert set(chosen) == {False, True}
+    assert {name for options in drawn for name in options.brokers.operators} == set(OPERATOR_NAMES)
+    assert {version for options in drawn for version in options.brokers.alter_partition_versions} == {
+        0,
+        1,
+        2,
+        3,
+    }
     assert {options.brokers.log_directories for options in drawn if options.brokers.count} == {1, 2, 3}
 
 
@@ -70,7 +87,7 @@ def test_a_profile_draws_only_its_faults(name: str) -> None:
     profile = PROFILES[name]
     assert set(profile.faults) <= {*FAULT_NAMES, *RARE_FAULT_NAMES}
     drawn = {fault for seed in SEEDS for fault in draw_options(seed, name).faults}
-    of_brokers = set(profile.broker_faults) if any(profile.brokers) else set()
+    of_brokers = {*profile.broker_faults, *profile.rare_broker_faults} if any(profile.brokers) else set()
     assert drawn == set(profile.faults) | of_brokers
 
 

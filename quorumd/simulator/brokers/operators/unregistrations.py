@@ -1,0 +1,36 @@
+"""Requests that unregister brokers, running or not, and unknown ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Final
+
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
+from quorumd.simulator.brokers.operators.operator import AdminRequest
+
+UNKNOWN_BROKER: Final = 9999
+DOWN_FIRST: Final = 0.5
+"""Probability that a fenced broker is preferred."""
+
+
+class UnregistrationRequests:
+    """`image()`: the committed metadata."""
+
+    def __init__(self, random: Random, image: Callable[[], ClusterImage], broker_ids: Sequence[int]) -> None:
+        self._random = random
+        self._image = image
+        self._broker_ids = broker_ids
+
+    def next(self) -> AdminRequest | None:
+        """Return the next request."""
+        random, brokers = self._random, self._image().brokers
+        fenced = [
+            broker_id
+            for broker_id in self._broker_ids
+            if broker_id in brokers and brokers[broker_id].is_fenced
+        ]
+        if fenced and random.random() < DOWN_FIRST:
+            return AdminRequest(UnregisterBrokerRequest(random.choice(fenced)), 0)
+        return AdminRequest(UnregisterBrokerRequest(random.choice([*self._broker_ids, UNKNOWN_BROKER])), 0)
