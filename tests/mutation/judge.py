@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -165,7 +166,10 @@ def limit_time(usual_seconds: float) -> None:
 def in_child(judge: Callable[[Callable[[str], None]], Verdict]) -> Verdict:
     """Call `judge` in a forked process; what it reports names the cause if the process ends early."""
     reader, writer = os.pipe()
-    process = os.fork()
+    with warnings.catch_warnings():
+        # Later versions of Python warn about threads, such as those of pytest-xdist; the child starts none.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        process = os.fork()
     if not process:
         os.close(reader)
         _be_child(writer, judge)
