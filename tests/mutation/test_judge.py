@@ -121,7 +121,8 @@ def judged(folder: Path, *tests: str) -> object:
     file = folder / "test_example.py"
     file.write_text(TESTS)
     command = [sys.executable, "-c", SCRIPT, str(file), *tests]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    # Otherwise the ids of the tests depend on where this repository and the temporary folder are.
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": f"--rootdir={folder}"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
