@@ -10,8 +10,8 @@ memory: it is read and written batch by batch.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 
 from quorumd.errors import (
@@ -80,9 +80,11 @@ class SnapshotSummary:
     """None for kraft.version 0, where the log has no voters."""
 
 
-def read_batches(disk: Disk, path: str, snapshot: OffsetAndEpoch) -> Iterator[tuple[bytes, BatchHeader]]:
+def read_batches(
+    disk: Disk, path: str, snapshot: OffsetAndEpoch
+) -> Generator[tuple[bytes, BatchHeader], None, None]:
     """Yield the batches of a snapshot as (data that contains the whole batch, header), with CRC, offsets and epoch
-    verified.
+    verified. Close it, unless it is read to its end: a compiled generator that is dropped leaves the file open.
 
     Raises CorruptSnapshot for an invalid batch, StorageError if the file cannot be read.
     """
@@ -119,11 +121,12 @@ def read_timestamp(disk: Disk, path: str, snapshot: OffsetAndEpoch) -> int:
 
     Raises CorruptSnapshot, or StorageError if the file cannot be read.
     """
-    for data, batch in read_batches(disk, path, snapshot):
-        for message in _control_messages(path, 0, data, batch) if batch.is_control else ():
-            if isinstance(message, SnapshotHeaderRecord):
-                return message.last_contained_log_timestamp
-        break
+    with closing(read_batches(disk, path, snapshot)) as batches:
+        for data, batch in batches:
+            for message in _control_messages(path, 0, data, batch) if batch.is_control else ():
+                if isinstance(message, SnapshotHeaderRecord):
+                    return message.last_contained_log_timestamp
+            break
     raise _corrupt(path, 0, "it does not begin with a snapshot header")
 
 

@@ -168,6 +168,7 @@ def test_records_of_topics_are_followed_by_those_of_their_partitions() -> None:
     assert kinds == [(TopicRecord, None), (PartitionRecord, 0), (PartitionRecord, 1)]
 
 
+@pytest.mark.stand_in
 def test_full_intern_pool_starts_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(intern_pool, "MAX_ENTRIES", 2)
     pool = intern_pool.InternPool()

@@ -129,6 +129,7 @@ CHANGES: list[tuple[object, str, Callable[[SegmentedLog], object]]] = [
 @pytest.mark.parametrize(
     ("where", "call", "change"), CHANGES, ids=["delete", "reset", "flush", "close", "roll"]
 )
+@pytest.mark.stand_in
 def test_log_stops_after_a_failed_change_of_its_files(
     where: object, call: str, change: Callable[[SegmentedLog], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,6 +161,7 @@ def test_full_disk_is_reported_by_writes_of_small_files_and_at_open(monkeypatch:
         open_log(disk, "log")
 
 
+@pytest.mark.stand_in
 def test_snapshot_that_is_not_valid_once_written_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = fresh_disk(1)
     with monkeypatch.context() as patched:

@@ -53,6 +53,7 @@ def test_decoded_messages_stay_within_the_estimate(name: str, monkeypatch: pytes
         assert peak <= 1.25 * estimates[-1] + OTHER_MEMORY
 
 
+@pytest.mark.stand_in
 def test_element_counts_require_matching_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (primitives, vote_request):
         monkeypatch.setattr(module, "ALWAYS_ALLOWED_MEMORY", SMALL_ALLOWANCE)
