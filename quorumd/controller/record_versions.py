@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from quorumd.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
@@ -22,10 +23,6 @@ CORDONED_SINCE: Final = 30
 """The metadata version (4.3-IV0) from which directories can be cordoned (KIP-1066)."""
 _DEFAULT_LEVEL: Final = 21
 """A log without a metadata version is written for the lowest that `features` allows."""
-_VERSIONED_CLASSES: Final = frozenset(
-    {PartitionChangeRecord, PartitionRecord, RegisterBrokerRecord, BrokerRegistrationChangeRecord}
-)
-"""The records that are written in other versions than 0."""
 
 
 def encode_for_version(record: Message, metadata_version: int) -> bytes:
@@ -33,30 +30,49 @@ def encode_for_version(record: Message, metadata_version: int) -> bytes:
 
     Fields unknown to them are first cleared in `record`, so that it equals what readers decode.
     """
-    if type(record) not in _VERSIONED_CLASSES:
+    version_at = _VERSIONS.get(type(record))
+    if version_at is None:
         return encode_record(record, 0)
-    version = record_version(record, metadata_version)
+    version = version_at(record, metadata_version or _DEFAULT_LEVEL)
     _clear_unsupported_fields(record, version)
     return encode_record(record, version)
 
 
 def record_version(record: Message, metadata_version: int) -> int:
     """Return the record version for readers at this metadata version, 0 if none is finalized yet."""
-    level = metadata_version or _DEFAULT_LEVEL
-    if isinstance(record, (PartitionChangeRecord, PartitionRecord)):
-        return 2 if level >= ELR_FIELDS_SINCE else 1 if level >= DIRECTORIES_SINCE else 0
-    if isinstance(record, RegisterBrokerRecord):
-        if level >= DIRECTORIES_SINCE:
-            return 4 if level >= CORDONED_SINCE else 3
-        return 2 if level >= MIGRATION_SINCE else 1
-    if isinstance(record, BrokerRegistrationChangeRecord):
-        if record.cordoned_log_dirs is not None and level >= CORDONED_SINCE:
-            return 3
-        # Readers without controlled shutdown or directories read the other fields.
-        if record.log_dirs and level >= DIRECTORIES_SINCE:
-            return 2
-        return 1 if record.in_controlled_shutdown else 0
-    return 0
+    version_at = _VERSIONS.get(type(record))
+    return 0 if version_at is None else version_at(record, metadata_version or _DEFAULT_LEVEL)
+
+
+def _partition_version(record: Message, level: int) -> int:
+    del record
+    return 2 if level >= ELR_FIELDS_SINCE else 1 if level >= DIRECTORIES_SINCE else 0
+
+
+def _registration_version(record: Message, level: int) -> int:
+    del record
+    if level >= DIRECTORIES_SINCE:
+        return 4 if level >= CORDONED_SINCE else 3
+    return 2 if level >= MIGRATION_SINCE else 1
+
+
+def _registration_change_version(record: Message, level: int) -> int:
+    assert isinstance(record, BrokerRegistrationChangeRecord)
+    if record.cordoned_log_dirs is not None and level >= CORDONED_SINCE:
+        return 3
+    # Readers without controlled shutdown or directories read the other fields.
+    if record.log_dirs and level >= DIRECTORIES_SINCE:
+        return 2
+    return 1 if record.in_controlled_shutdown else 0
+
+
+_VERSIONS: Final[dict[type[Message], Callable[[Message, int], int]]] = {
+    PartitionRecord: _partition_version,
+    PartitionChangeRecord: _partition_version,
+    RegisterBrokerRecord: _registration_version,
+    BrokerRegistrationChangeRecord: _registration_change_version,
+}
+"""The version of a record at a metadata version, by class; all others have version 0."""
 
 
 def _clear_unsupported_fields(record: Message, version: int) -> None:
