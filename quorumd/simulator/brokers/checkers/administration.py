@@ -6,7 +6,7 @@ Each is judged by the request and the committed records, without the controller'
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from quorumd.controller.partition import NO_LEADER, Partition, PartitionId
 from quorumd.errors import ErrorCode
@@ -19,14 +19,13 @@ from quorumd.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from quorumd.protocol.messages.elect_leaders_response import ElectLeadersResponse
 from quorumd.protocol.resource_type import ResourceType
 from quorumd.protocol.wire import Message
-from quorumd.simulator.brokers.checkers.base import BrokerChecker
+from quorumd.simulator.brokers.checkers.base import BrokerChecker, SentRequests
 from quorumd.simulator.brokers.cluster_view import ClusterView, PartitionChange
 
 USE_DEFAULT: Final = -1
 PREFERRED: Final = 0
 UNCLEAN: Final = 1
 
-T = TypeVar("T")
 NAME_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
@@ -61,7 +60,7 @@ class RequestedTopicsAreCreated(BrokerChecker):
         self._created: dict[str, list[_Creation]] = {}
         self._new: dict[KafkaUuid, tuple[str, _Creation]] = {}
         self._known: set[KafkaUuid] = set()
-        self._sent: list[tuple[Message, dict[str, int]]] = []
+        self._sent = SentRequests[dict[str, int]]()
         """Each request with the number of creations of its names before; -1 for a topic that exists."""
 
     def admin_request_sent(self, view: ClusterView, request: Message) -> None:
@@ -73,7 +72,7 @@ class RequestedTopicsAreCreated(BrokerChecker):
             before[topic.name] = -1 if exists else len(self._created.get(topic.name, ()))
             if not request.validate_only and not _problem(view, request, topic):
                 self._wanted.setdefault(topic.name, []).append(topic)
-        self._sent.append((request, before))
+        self._sent.add(request, before)
 
     def partition_changed(self, view: ClusterView, change: PartitionChange) -> None:
         where, after = change.where, change.after
@@ -97,7 +96,7 @@ class RequestedTopicsAreCreated(BrokerChecker):
     def admin_request_completed(self, view: ClusterView, request: Message, response: Message) -> None:
         if not isinstance(request, CreateTopicsRequest) or not isinstance(response, CreateTopicsResponse):
             return
-        before = _take(self._sent, request) or {}
+        before = self._sent.take(request) or {}
         results = {result.name: result for result in response.topics}
         if results.keys() != {topic.name for topic in request.topics}:
             raise self.violation(f"the response to {request!r} is about {list(results)}")
@@ -158,7 +157,7 @@ class OnlyRequestedTopicsAreDeleted(BrokerChecker):
     def __init__(self) -> None:
         self._requested: set[str | KafkaUuid] = set()
         self._names: dict[KafkaUuid, str] = {}
-        self._sent: list[tuple[Message, dict[str, KafkaUuid]]] = []
+        self._sent = SentRequests[dict[str, KafkaUuid]]()
         """Each request with the ids that its topics had then, by name."""
 
     def admin_request_sent(self, view: ClusterView, request: Message) -> None:
@@ -166,7 +165,7 @@ class OnlyRequestedTopicsAreDeleted(BrokerChecker):
             names = [*request.topic_names, *(each.name for each in request.topics if each.name is not None)]
             self._requested.update(names)
             self._requested.update(each.topic_id for each in request.topics if each.name is None)
-            self._sent.append((request, dict(view.image.topic_ids)))
+            self._sent.add(request, dict(view.image.topic_ids))
 
     def partition_changed(self, view: ClusterView, change: PartitionChange) -> None:
         topic_id = change.where.topic_id
@@ -180,7 +179,7 @@ class OnlyRequestedTopicsAreDeleted(BrokerChecker):
     def admin_request_completed(self, view: ClusterView, request: Message, response: Message) -> None:
         if not isinstance(request, DeleteTopicsRequest) or not isinstance(response, DeleteTopicsResponse):
             return
-        before = _take(self._sent, request) or {}
+        before = self._sent.take(request) or {}
         for result in response.responses:
             self._check_result(view, result, before)
 
@@ -206,11 +205,11 @@ class ElectionRequestsTakeEffect(BrokerChecker):
         self._changes = 0
         self._ended: dict[tuple[PartitionId, int], int] = {}
         """By partition and kind of election: the number of the change since which it was not fulfilled."""
-        self._sent: list[tuple[Message, int]] = []
+        self._sent = SentRequests[int]()
 
     def admin_request_sent(self, view: ClusterView, request: Message) -> None:
         if isinstance(request, ElectLeadersRequest):
-            self._sent.append((request, self._changes))
+            self._sent.add(request, self._changes)
 
     def partition_changed(self, view: ClusterView, change: PartitionChange) -> None:
         self._changes += 1
@@ -224,7 +223,7 @@ class ElectionRequestsTakeEffect(BrokerChecker):
     def admin_request_completed(self, view: ClusterView, request: Message, response: Message) -> None:
         if not isinstance(request, ElectLeadersRequest) or not isinstance(response, ElectLeadersResponse):
             return
-        since, kind = _take(self._sent, request), request.election_type
+        since, kind = self._sent.take(request), request.election_type
         if kind not in (PREFERRED, UNCLEAN):
             if not response.error_code:
                 raise self.violation(f"{request!r} was accepted: {response!r}")
@@ -246,12 +245,3 @@ _FULFILLED: Final = (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED)
 
 def _is_elected(row: Partition, kind: int) -> bool:
     return row.leader == row.replicas[0] if kind == PREFERRED else row.leader != NO_LEADER
-
-
-def _take(sent: list[tuple[Message, T]], request: Message) -> T | None:
-    """Remove a request and return what was recorded with it."""
-    for index, (other, found) in enumerate(sent):
-        if other is request:
-            del sent[index]
-            return found
-    return None

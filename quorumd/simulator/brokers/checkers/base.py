@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Generic, TypeVar
 
 from quorumd.controller.partition import Partition, PartitionId
 from quorumd.errors import ErrorCode
@@ -15,6 +16,8 @@ from quorumd.simulator.brokers.cluster_view import BrokerView, ClusterView, Part
 from quorumd.simulator.brokers.data_log import Record
 from quorumd.simulator.brokers.replica import Outcome, Proposal, Replica
 from quorumd.simulator.checkers.base import InvariantViolation
+
+T = TypeVar("T")
 
 
 class BrokerChecker:
@@ -107,6 +110,25 @@ class BrokerChecker:
 
     def violation(self, text: str) -> InvariantViolation:
         return InvariantViolation(self.invariant, text)
+
+
+class SentRequests(Generic[T]):
+    """Requests that have no response yet, each with what a checker knew when it was sent. Told apart by identity:
+    equal requests may be sent."""
+
+    def __init__(self) -> None:
+        self._sent: list[tuple[Message, T]] = []
+
+    def add(self, request: Message, known: T) -> None:
+        self._sent.append((request, known))
+
+    def take(self, request: Message) -> T | None:
+        """Remove a request and return what was known; None if it was not added."""
+        for index, (other, known) in enumerate(self._sent):
+            if other is request:
+                del self._sent[index]
+                return known
+        return None
 
 
 def named(view: ClusterView, where: PartitionId) -> str:

@@ -13,7 +13,7 @@ from quorumd.protocol.messages.incremental_alter_configs_request import Incremen
 from quorumd.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
 from quorumd.protocol.resource_type import ResourceType
 from quorumd.protocol.wire import Message
-from quorumd.simulator.brokers.checkers.base import BrokerChecker
+from quorumd.simulator.brokers.checkers.base import BrokerChecker, SentRequests
 from quorumd.simulator.brokers.cluster_view import ClusterView, PartitionChange
 
 REPLACED: Final = (MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION)
@@ -36,7 +36,7 @@ class ConfigRequestsTakeEffect(BrokerChecker):
         self._values: dict[tuple[Resource, str], list[tuple[int, str | None]]] = {}
         """The values of each config, with the number of the change that set it."""
         self._names: dict[KafkaUuid, str] = {}
-        self._sent: list[tuple[Message, int, Wanted]] = []
+        self._sent = SentRequests[tuple[int, Wanted]]()
 
     def config_changed(self, view: ClusterView, record: ConfigRecord) -> None:
         if record.resource_type in KINDS:
@@ -58,13 +58,14 @@ class ConfigRequestsTakeEffect(BrokerChecker):
 
     def admin_request_sent(self, view: ClusterView, request: Message) -> None:
         if isinstance(request, IncrementalAlterConfigsRequest | AlterConfigsRequest):
-            self._sent.append((request, self._changes, _wanted(request)))
+            self._sent.add(request, (self._changes, _wanted(request)))
 
     def admin_request_completed(self, view: ClusterView, request: Message, response: Message) -> None:
         if not isinstance(response, IncrementalAlterConfigsResponse | AlterConfigsResponse):
             return
-        since, wanted = next((x[1], x[2]) for x in self._sent if x[0] is request)
-        self._sent = [x for x in self._sent if x[0] is not request]
+        known = self._sent.take(request)
+        assert known is not None
+        since, wanted = known
         for result in response.responses:
             if result.error_code:
                 continue

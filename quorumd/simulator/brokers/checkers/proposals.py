@@ -12,7 +12,7 @@ from quorumd.ids import ZERO_UUID
 from quorumd.protocol.messages.alter_partition_request import AlterPartitionRequest, PartitionData, TopicData
 from quorumd.protocol.messages.alter_partition_response import AlterPartitionResponse
 from quorumd.protocol.wire import Message
-from quorumd.simulator.brokers.checkers.base import BrokerChecker
+from quorumd.simulator.brokers.checkers.base import BrokerChecker, SentRequests
 from quorumd.simulator.brokers.cluster_view import BrokerView, ClusterView
 from quorumd.simulator.brokers.isr_changes import TOPIC_IDS_SINCE
 from quorumd.simulator.brokers.replica import Proposal
@@ -47,7 +47,7 @@ class InvalidProposalsAreRefused(BrokerChecker):
     invariant = "an invalid ISR change is refused with the right error"
 
     def __init__(self) -> None:
-        self._sent: list[tuple[Message, list[_State]]] = []
+        self._sent = SentRequests[list[_State]]()
 
     def proposal_completed(
         self,
@@ -62,13 +62,13 @@ class InvalidProposalsAreRefused(BrokerChecker):
 
     def admin_request_sent(self, view: ClusterView, request: Message) -> None:
         if isinstance(request, AlterPartitionRequest):
-            self._sent.append((request, [_state(view, request, *each) for each in _partitions(request)]))
+            self._sent.add(request, [_state(view, request, *each) for each in _partitions(request)])
 
     def admin_request_completed(self, view: ClusterView, request: Message, response: Message) -> None:
         if not isinstance(request, AlterPartitionRequest) or not isinstance(response, AlterPartitionResponse):
             return
-        states = next(found for other, found in self._sent if other is request)
-        self._sent = [each for each in self._sent if each[0] is not request]
+        states = self._sent.take(request)
+        assert states is not None
         errors = [ErrorCode(part.error_code) for topic in response.topics for part in topic.partitions]
         if response.error_code:
             errors = [ErrorCode(response.error_code)] * len(states)

@@ -14,7 +14,7 @@ from quorumd.protocol.messages.unregister_broker_record import UnregisterBrokerR
 from quorumd.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from quorumd.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
 from quorumd.protocol.wire import Message
-from quorumd.simulator.brokers.checkers.base import BrokerChecker, named
+from quorumd.simulator.brokers.checkers.base import BrokerChecker, SentRequests, named
 from quorumd.simulator.brokers.cluster_view import BrokerView, ClusterView
 
 NOT_REPORTED: Final = (MIGRATING, UNASSIGNED)
@@ -28,13 +28,13 @@ class OnlyRequestedBrokersAreUnregistered(BrokerChecker):
 
     def __init__(self) -> None:
         self._requested: set[int] = set()
-        self._sent: list[tuple[Message, int]] = []
+        self._sent = SentRequests[int]()
         """Each request with the broker epoch registered before, -1 without one."""
 
     def admin_request_sent(self, view: ClusterView, request: Message) -> None:
         if isinstance(request, UnregisterBrokerRequest):
             self._requested.add(request.broker_id)
-            self._sent.append((request, _epoch_of(view, request.broker_id)))
+            self._sent.add(request, _epoch_of(view, request.broker_id))
 
     def unregistered(self, view: ClusterView, record: UnregisterBrokerRecord) -> None:
         if record.broker_id not in self._requested:
@@ -45,8 +45,8 @@ class OnlyRequestedBrokersAreUnregistered(BrokerChecker):
             response, UnregisterBrokerResponse
         ):
             return
-        before = next(epoch for other, epoch in self._sent if other is request)
-        self._sent = [each for each in self._sent if each[0] is not request]
+        before = self._sent.take(request)
+        assert before is not None
         after = _epoch_of(view, request.broker_id)
         if before == after != -1 and response.error_code in (0, ErrorCode.BROKER_ID_NOT_REGISTERED):
             raise self.violation(f"broker {request.broker_id} is registered with epoch {after}: {response!r}")
