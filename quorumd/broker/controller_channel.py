@@ -1,0 +1,33 @@
+"""Requests of a broker to the active controller, wherever that is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from quorumd.protocol.wire import Message
+
+
+class NoResponse(Protocol):
+    """Why a request got no response; it may still have an effect."""
+
+    @property
+    def reason(self) -> str: ...
+
+
+class ControllerChannel(Protocol):
+    """One connection of a broker to the active controller, with one request at a time.
+
+    Kafka's brokers have one channel for each purpose, so that a slow request does not delay the others. The order of
+    the requests of one channel is kept, also when the controller changes.
+    """
+
+    def send(
+        self,
+        api_key: int,
+        build: Callable[[int], Message],
+        on_response: Callable[[Any], None],
+        on_failure: Callable[[NoResponse], None],
+    ) -> None:
+        """Send the message of `build(api_version)`. Exactly one callback is called, later; without a known controller
+        or at NOT_CONTROLLER that is `on_failure`."""
