@@ -62,7 +62,7 @@ class LifecycleSettings:
 
 
 class LifecycleListener(Protocol):
-    """What the broker does when its state changes."""
+    """Callbacks about changes of the state."""
 
     def on_registered(self, broker_epoch: int) -> None:
         """The controller has accepted the incarnation, which is still fenced."""

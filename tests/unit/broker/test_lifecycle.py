@@ -178,7 +178,9 @@ def test_registration_that_gets_no_response_keeps_its_incarnation() -> None:
     broker.time.pass_ms(60.0)
     first, second = broker.controller.sent
     assert first is not second
-    assert getattr(first, "incarnation_id") == getattr(second, "incarnation_id")  # noqa: B009
+    assert isinstance(first, BrokerRegistrationRequest)
+    assert isinstance(second, BrokerRegistrationRequest)
+    assert first.incarnation_id == second.incarnation_id
 
 
 @pytest.mark.parametrize("error", [ErrorCode.STALE_BROKER_EPOCH, ErrorCode.REQUEST_TIMED_OUT])
