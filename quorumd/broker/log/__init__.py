@@ -52,7 +52,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class PartitionLogSettings:
-    """Configs of a topic that its logs obey, by Kafka's names and with Kafka's defaults. Sizes in bytes, times in ms."""
+    """Topic configs of a log, by their names and with their defaults in Kafka. Sizes in bytes, times in milliseconds."""
 
     segment_bytes: int = 1024 * 1024 * 1024
     segment_ms: int = 7 * 24 * 3600 * 1000

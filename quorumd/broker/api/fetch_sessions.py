@@ -1,0 +1,239 @@
+"""Incremental fetch sessions (KIP-227): a fetcher names only partitions that changed, and so does the leader.
+
+A session remembers the partitions of a fetcher, in the order in which they are served: one with records goes to the
+end, so that a busy partition does not starve the others. Each request of a session has the next epoch, so a request
+or response that was lost is noticed, and the fetcher begins a new session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Generic, Protocol, TypeVar
+
+from quorumd.errors import ErrorCode
+
+NO_SESSION: Final = 0
+"""The session id of a fetch without a session."""
+FIRST_EPOCH: Final = 0
+"""The epoch of a request that asks for a new session."""
+FINAL_EPOCH: Final = -1
+"""The epoch of a request that wants no session, and ends the one it names."""
+MAX_EPOCH: Final = 2**31 - 1
+MAX_SESSION_ID: Final = 2**31 - 1
+SLOTS: Final = 1000
+"""`max.incremental.fetch.session.cache.slots`."""
+EVICTION_MS: Final = 120_000.0
+"""How long a session is kept for sure, unused or against a larger one."""
+
+PartitionKey = tuple[object, int]
+"""(topic id or name, partition number)"""
+Q = TypeVar("Q")
+"""A partition in a request."""
+
+
+class PartitionResult(Protocol):
+    """A partition in a response, as `fetch_response.PartitionData`."""
+
+    error_code: int
+    high_watermark: int
+    log_start_offset: int
+    preferred_read_replica: int
+    records: bytes | None
+
+    @property
+    def has_diverged(self) -> bool:
+        """Whether the fetcher has to truncate its log."""
+
+
+R = TypeVar("R", bound=PartitionResult)
+
+
+class _Sent(Generic[Q]):
+    """A partition of a session: the last request, and what the fetcher knows of the leader."""
+
+    __slots__ = ("high_watermark", "log_start_offset", "requested")
+
+    def __init__(self, requested: Q) -> None:
+        self.requested = requested
+        self.high_watermark = -1
+        self.log_start_offset = -1
+
+    def has_news(self, result: PartitionResult) -> bool:
+        return (
+            bool(result.records)
+            or result.error_code != ErrorCode.NONE
+            or result.high_watermark != self.high_watermark
+            or result.log_start_offset != self.log_start_offset
+            or result.preferred_read_replica >= 0
+            or result.has_diverged
+        )
+
+    def sent(self, result: PartitionResult) -> None:
+        # After an error the partition is sent again even if its offsets are those that were known before.
+        self.high_watermark = -1 if result.error_code != ErrorCode.NONE else result.high_watermark
+        self.log_start_offset = result.log_start_offset
+
+
+class _Session(Generic[Q]):
+    __slots__ = ("created_ms", "epoch", "id", "is_follower", "partitions", "used_ms", "uses_topic_ids")
+
+    def __init__(self, session_id: int, is_follower: bool, uses_topic_ids: bool, now_ms: float) -> None:
+        self.id = session_id
+        self.is_follower = is_follower
+        self.uses_topic_ids = uses_topic_ids
+        self.created_ms = now_ms
+        self.used_ms = now_ms
+        self.epoch = FIRST_EPOCH + 1
+        """The epoch of the next request."""
+        self.partitions: dict[PartitionKey, _Sent[Q]] = {}
+
+
+class SessionFetch(Generic[Q]):
+    """One fetch: the partitions to read, in this order, and the session that its response belongs to."""
+
+    def __init__(
+        self,
+        partitions: Mapping[PartitionKey, Q],
+        sessions: FetchSessions[Q],
+        session: _Session[Q] | None,
+        wants_session: bool,
+        is_follower: bool,
+        uses_topic_ids: bool,
+    ) -> None:
+        self.partitions = partitions
+        self._sessions = sessions
+        self._session = session
+        self._epoch = session.epoch if session is not None else 0
+        self._wants_session = wants_session
+        self._is_follower = is_follower
+        self._uses_topic_ids = uses_topic_ids
+
+    def respond(
+        self, results: Mapping[PartitionKey, R], now_ms: float
+    ) -> tuple[ErrorCode, int, Mapping[PartitionKey, R]]:
+        """Return top-level error, session id and the results to send. Called once, when the fetch is complete."""
+        session = self._session
+        if session is None:
+            if not self._wants_session:
+                return ErrorCode.NONE, NO_SESSION, results
+            created = self._sessions.create(self._is_follower, self._uses_topic_ids, len(results), now_ms)
+            if created is None:
+                return ErrorCode.NONE, NO_SESSION, results
+            for key, result in results.items():
+                sent = created.partitions[key] = _Sent(self.partitions[key])
+                sent.sent(result)
+            return ErrorCode.NONE, created.id, results
+        if session.epoch != self._epoch:
+            # The fetcher did not wait for this response.
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.id, {}
+        news = {}
+        for key, result in results.items():
+            known = session.partitions.get(key)
+            if known is None or not known.has_news(result):
+                continue
+            news[key] = result
+            known.sent(result)
+            if result.records:
+                session.partitions[key] = session.partitions.pop(key)
+        return ErrorCode.NONE, session.id, news
+
+
+class FetchSessions(Generic[Q]):
+    """The sessions of a broker. When all slots are taken, a session that is not used any more, or one that is worth
+    less than the new one, makes room: a follower's is worth more than a consumer's, and a larger more than a smaller.
+
+    `randrange`: see `Entropy`.
+    """
+
+    def __init__(self, randrange: Callable[[int], int], slots: int = SLOTS) -> None:
+        self.evictions = 0
+        """Number of sessions that were evicted."""
+        self._randrange = randrange
+        self._slots = slots
+        self._sessions: dict[int, _Session[Q]] = {}
+        """In the order of use, the longest unused first."""
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def partitions(self) -> int:
+        """The number of partitions in all sessions."""
+        return sum(len(session.partitions) for session in self._sessions.values())
+
+    def begin(
+        self,
+        session_id: int,
+        epoch: int,
+        requested: Mapping[PartitionKey, Q],
+        forgotten: Iterable[PartitionKey],
+        now_ms: float,
+        *,
+        is_follower: bool,
+        uses_topic_ids: bool,
+    ) -> SessionFetch[Q] | ErrorCode:
+        """Begin a fetch. Returns the top-level error of a request that does not continue its session."""
+        if epoch in (FIRST_EPOCH, FINAL_EPOCH):
+            self._sessions.pop(session_id, None)
+            return SessionFetch(requested, self, None, epoch == FIRST_EPOCH, is_follower, uses_topic_ids)
+        session = self._sessions.get(session_id)
+        if session is None:
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        if session.epoch != epoch:
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        if session.uses_topic_ids != uses_topic_ids:
+            return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        for key, partition in requested.items():
+            known = session.partitions.get(key)
+            if known is None:
+                session.partitions[key] = _Sent(partition)
+            else:
+                known.requested = partition
+        for key in forgotten:
+            session.partitions.pop(key, None)
+        del self._sessions[session_id]
+        if not session.partitions:
+            return SessionFetch(requested, self, None, False, is_follower, uses_topic_ids)
+        self._sessions[session_id] = session
+        session.used_ms = now_ms
+        session.epoch = epoch + 1 if epoch < MAX_EPOCH else FIRST_EPOCH + 1
+        partitions = {key: sent.requested for key, sent in session.partitions.items()}
+        return SessionFetch(partitions, self, session, False, is_follower, uses_topic_ids)
+
+    def create(self, is_follower: bool, uses_topic_ids: bool, size: int, now_ms: float) -> _Session[Q] | None:
+        """Create a session for `size` partitions; None if there is no room."""
+        if len(self._sessions) >= self._slots and not self._evict(is_follower, size, now_ms):
+            return None
+        session_id = NO_SESSION
+        while session_id == NO_SESSION or session_id in self._sessions:
+            session_id = 1 + self._randrange(MAX_SESSION_ID)
+        session = self._sessions[session_id] = _Session[Q](session_id, is_follower, uses_topic_ids, now_ms)
+        return session
+
+    def _evict(self, is_follower: bool, size: int, now_ms: float) -> bool:
+        longest_unused = next(iter(self._sessions.values()), None)
+        if longest_unused is None:
+            return False
+        victim: _Session[Q] | None = longest_unused
+        if now_ms - longest_unused.used_ms <= EVICTION_MS:
+            victim = min(
+                (each for each in self._sessions.values() if _may_yield(each, is_follower, now_ms)),
+                key=_value,
+                default=None,
+            )
+            if victim is None or (is_follower, size) <= _value(victim)[:2]:
+                return False
+        assert victim is not None
+        del self._sessions[victim.id]
+        self.evictions += 1
+        return True
+
+
+def _value(session: _Session[Q]) -> tuple[bool, int, int]:
+    return session.is_follower, len(session.partitions), session.id
+
+
+def _may_yield(session: _Session[Q], to_follower: bool, now_ms: float) -> bool:
+    """Whether the session may yield its slot although it is in use."""
+    is_old = now_ms - session.created_ms > EVICTION_MS
+    return is_old or (to_follower and not session.is_follower)
