@@ -4,16 +4,17 @@
     .timeindex  12 bytes per entry: largest timestamp so far in Unix ms (i64), last offset of its batch (u32)
 
 Offsets are relative to the segment's base offset. There is an entry for the first batch after every `interval` bytes,
-and a final time entry. The files are for other readers of the folder; the indexes here are always built from the
-batches.
+and a final time entry. The metadata log writes the files for other readers of the folder and builds its indexes from
+the batches; a broker's log loads those of its sealed segments.
 """
 
 from __future__ import annotations
 
 import sys
 from array import array
-from bisect import bisect_right
-from struct import Struct
+from bisect import bisect_left, bisect_right
+from itertools import pairwise
+from struct import Struct, iter_unpack
 
 _TIME_ENTRY = Struct(">qI")
 NO_TIMESTAMP = -1
@@ -30,7 +31,8 @@ class SegmentIndexes:
         "_largest",
         "_last_offsets",
         "_positions",
-        "_times",
+        "_time_offsets",
+        "_timestamps",
         "_unindexed",
     )
 
@@ -39,7 +41,8 @@ class SegmentIndexes:
         self._interval = interval
         self._last_offsets = array("I")
         self._positions = array("I")
-        self._times: list[tuple[int, int]] = []
+        self._timestamps = array("q")
+        self._time_offsets = array("I")
         self._largest = (NO_TIMESTAMP, 0)
         self._unindexed = 0
 
@@ -58,8 +61,9 @@ class SegmentIndexes:
         if self._unindexed > self._interval:
             self._last_offsets.append(relative)
             self._positions.append(position)
-            if self._largest[0] > (self._times[-1][0] if self._times else NO_TIMESTAMP):
-                self._times.append(self._largest)
+            if self._largest[0] > self._last_time_entry[0]:
+                self._timestamps.append(self._largest[0])
+                self._time_offsets.append(self._largest[1])
             self._unindexed = 0
         self._unindexed += size
 
@@ -67,6 +71,62 @@ class SegmentIndexes:
         """Position of a batch that contains `offset` or precedes it by at most about `interval` bytes."""
         index = bisect_right(self._last_offsets, offset - self._base_offset) - 1
         return self._positions[index] if index >= 0 else 0
+
+    @property
+    def largest_timestamp_offset(self) -> int:
+        """Last offset of the first batch with the largest timestamp; the base offset if there is none."""
+        return self._base_offset + self._largest[1]
+
+    @property
+    def last_position(self) -> int:
+        """Position of the last indexed batch, 0 if there is none."""
+        return self._positions[-1] if self._positions else 0
+
+    def boundary(self, position: int, max_offset: int) -> int:
+        """The last indexed batch boundary at or before `position` such that all batches before it end at or below
+        `max_offset`; 0 if there is none."""
+        index = min(
+            bisect_right(self._positions, position),
+            bisect_left(self._last_offsets, max(max_offset - self._base_offset, 0)),
+        )
+        return self._positions[index - 1] if index > 0 else 0
+
+    def position_before_timestamp(self, timestamp_ms: int) -> int:
+        """Position at or before the first batch with a record of `timestamp_ms` or later."""
+        index = bisect_right(self._timestamps, timestamp_ms) - 1
+        return self.position_before(self._base_offset + self._time_offsets[index]) if index >= 0 else 0
+
+    def note(self, last_offset: int, timestamp_ms: int) -> None:
+        """Account for the timestamp of a batch that is indexed already, or lies after the last entry."""
+        if timestamp_ms > self._largest[0]:
+            self._largest = (timestamp_ms, last_offset - self._base_offset)
+
+    def load(self, offset_index: bytes, time_index: bytes, size: int) -> bool:
+        """Replace the content by that of the files of a segment with `size` bytes of batches.
+
+        Returns False, with the indexes unchanged, if the files cannot be those of such a segment.
+        """
+        if len(offset_index) % 8 or len(time_index) % 12:
+            return False
+        entries = array("I", offset_index)
+        if sys.byteorder == "little":
+            entries.byteswap()
+        last_offsets, positions = entries[0::2], entries[1::2]
+        times = list(iter_unpack(">qI", time_index))
+        timestamps = array("q", [timestamp for timestamp, _ in times])
+        time_offsets = array("I", [offset for _, offset in times])
+        ascending = all(map(_is_ascending, (last_offsets, positions, timestamps)))
+        if (
+            not ascending
+            or (positions and positions[-1] >= size)
+            or (not positions and size > 0 and not times)
+        ):
+            return False
+        self._last_offsets, self._positions = last_offsets, positions
+        self._timestamps, self._time_offsets = timestamps, time_offsets
+        self._largest = self._last_time_entry
+        self._unindexed = size - self.last_position
+        return True
 
     def truncate(self, end_offset: int, position: int) -> None:
         """Remove the batches from `end_offset` on, which is at `position`.
@@ -76,9 +136,10 @@ class SegmentIndexes:
         keep = bisect_right(self._last_offsets, end_offset - 1 - self._base_offset)
         del self._last_offsets[keep:]
         del self._positions[keep:]
-        while self._times and self._times[-1][1] >= end_offset - self._base_offset:
-            self._times.pop()
-        self._largest = self._times[-1] if self._times else (NO_TIMESTAMP, 0)
+        while self._time_offsets and self._time_offsets[-1] >= end_offset - self._base_offset:
+            self._timestamps.pop()
+            self._time_offsets.pop()
+        self._largest = self._last_time_entry
         self._unindexed = position - (self._positions[-1] if keep else 0)
 
     def offset_index(self) -> bytes:
@@ -92,7 +153,17 @@ class SegmentIndexes:
 
     def time_index(self) -> bytes:
         """The content of the `.timeindex` file."""
-        entries = self._times
-        if self._largest[0] > (entries[-1][0] if entries else NO_TIMESTAMP):
-            entries = [*entries, self._largest]
+        entries = list(zip(self._timestamps, self._time_offsets, strict=True))
+        if self._largest[0] > self._last_time_entry[0]:
+            entries.append(self._largest)
         return b"".join([_TIME_ENTRY.pack(*entry) for entry in entries])
+
+    @property
+    def _last_time_entry(self) -> tuple[int, int]:
+        if not self._timestamps:
+            return NO_TIMESTAMP, 0
+        return self._timestamps[-1], self._time_offsets[-1]
+
+
+def _is_ascending(values: array[int]) -> bool:
+    return all(first < second for first, second in pairwise(values))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 from struct import iter_unpack
 
@@ -108,3 +109,55 @@ def test_offset_beyond_the_entry_range_is_not_indexed() -> None:
 def test_largest_timestamp_is_that_of_all_batches() -> None:
     assert filled([]).largest_timestamp_ms == NO_TIMESTAMP
     assert filled([(BASE, 0, 60, 7), (BASE + 1, 60, 60, 9), (BASE + 2, 120, 60, 8)]).largest_timestamp_ms == 9
+
+
+def test_loaded_files_continue_as_if_never_written() -> None:
+    for seed in range(20):
+        batches = some_batches(seed)
+        for keep in (0, 1, 20, 39):
+            indexes = filled(batches[:keep])
+            size = sum(size for *_, size, _ in batches[:keep])
+            loaded = SegmentIndexes(BASE, INTERVAL)
+            assert loaded.load(indexes.offset_index(), indexes.time_index(), size)
+            assert loaded.largest_timestamp_ms == indexes.largest_timestamp_ms
+            assert loaded.largest_timestamp_offset == indexes.largest_timestamp_offset
+            for batch in batches[keep:]:
+                loaded.add(*batch)
+            assert loaded.offset_index() == filled(batches).offset_index()
+            assert loaded.largest_timestamp_ms == filled(batches).largest_timestamp_ms
+
+
+def test_files_that_cannot_be_indexes_are_not_loaded() -> None:
+    batches = some_batches(3)
+    indexes = filled(batches)
+    size = sum(size for *_, size, _ in batches)
+    offsets, times = indexes.offset_index(), indexes.time_index()
+    loaded = SegmentIndexes(BASE, INTERVAL)
+    assert not loaded.load(offsets[:-1], times, size)
+    assert not loaded.load(offsets, times[:-1], size)
+    assert not loaded.load(offsets[:8] + bytes(8) + offsets[16:], times, size)
+    assert not loaded.load(offsets, times[:12] + bytes(12) + times[24:], size)
+    assert not loaded.load(offsets, times, indexes.last_position)
+    assert not loaded.load(b"", b"", size)
+    assert loaded.load(offsets, times, size)
+
+
+def test_timestamp_lookup_starts_at_or_before_the_first_later_batch() -> None:
+    for seed in range(20):
+        batches = some_batches(seed)
+        indexes = filled(batches)
+        for wanted in range(52):
+            later = [position for _, position, _, timestamp in batches if timestamp >= wanted]
+            assert indexes.position_before_timestamp(wanted) <= min(later, default=batches[-1][1])
+
+
+def test_boundary_is_a_batch_up_to_which_all_may_be_read() -> None:
+    for seed in range(20):
+        batches = some_batches(seed)
+        indexes = filled(batches)
+        ends = {0: BASE} | {position: before[0] + 1 for before, (_, position, *_) in pairwise(batches)}
+        for position in range(0, batches[-1][1] + 300, 37):
+            for max_offset in range(BASE, batches[-1][0] + 3, 5):
+                boundary = indexes.boundary(position, max_offset)
+                assert boundary <= position
+                assert ends[boundary] <= max_offset
