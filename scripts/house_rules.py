@@ -42,7 +42,17 @@ MAX_LINES_WITHOUT_DOCSTRING = 10
 GENERATED = ("quorumd/protocol/messages/",)
 PURE = tuple(
     f"quorumd/{name}"
-    for name in ("ids.py", "errors.py", "ports.py", "raft/", "controller/", "protocol/", "log/", "node/")
+    for name in (
+        "ids.py",
+        "errors.py",
+        "ports.py",
+        "raft/",
+        "controller/",
+        "protocol/",
+        "log/",
+        "broker/",
+        "node/",
+    )
 )
 TIMELESS_TESTS = ("tests/unit/", "tests/property/")
 

@@ -15,34 +15,45 @@
 `PartitionLog` (.partition_log) is what a replica uses:
 
     log, report = PartitionLog.open(disk, directory, settings, recovery_point=0, start_offset=0, is_clean=False)
-        Recovers: after an unclean stop verifies every batch from `recovery_point` on, truncates after the last valid
-        one, rebuilds indexes, epochs and producers; after a clean stop reads indexes and the newest producer
-        snapshot only. Raises CorruptLog or StorageError.
+        Recovers (.log_recovery): after an unclean stop verifies every batch of the segment with `recovery_point` and
+        of later ones, truncates after the last valid one, rebuilds indexes, epochs and producers; after a clean stop
+        reads indexes and the newest producer snapshot only. Raises CorruptLog or StorageError.
     log.start_offset  log.end_offset  log.last_epoch  log.size_bytes  log.recovery_point
-    log.append_as_leader(records, epoch, now_ms, wall_ms) -> Appended(base_offset, last_offset, log_append_time_ms)
-        Verifies batches of a producer (.validation): CRC, magic, size, timestamps, and that sequences continue
-        (.producer_state), then stamps base offsets and the epoch, which the CRC does not cover, and appends. A
-        repeated batch of an idempotent producer is not appended again; its offsets are returned. Raises
-        InvalidBatch(error, message) with the log unchanged, DiskFull, StorageError.
-    log.append_as_follower(records) -> end offset
-        Appends the leader's batches as they are; they start at `end_offset` or above (compaction leaves gaps).
+        `last_epoch` is -1 if there is none. Truncation lowers the recovery point: save its checkpoint before the next
+        append.
+    log.settings                                          may be replaced when configs change
+    log.append_as_leader(records, epoch, now_ms, wall_ms, origin=CLIENT)
+        -> Appended(base_offset, last_offset, log_append_time_ms, is_duplicate)
+        Verifies the one batch of a producer (.validation): CRC, magic, size, timestamps, and that sequences continue
+        (.producer_state), then stamps base offset and epoch, which the CRC does not cover, and appends. A repeated
+        batch of an idempotent producer is not appended again; its offsets are returned. Raises
+        InvalidBatch(error, message) with the log unchanged, DiskFull, FlushFailed.
+    log.append_marker(producer_id, producer_epoch, marker, epoch, now_ms, wall_ms, transaction_version=0)
+        Ends a transaction (.transaction_marker).
+    log.append_as_follower(records, now_ms=0.0) -> end offset
+        Appends the leader's batches unchanged; they start at `end_offset` or above (compaction leaves gaps).
         Raises CorruptLog for bad bytes, ValueError for a batch below the end.
+    log.start_epoch(epoch)                                a new leader's epoch starts at the log end
     log.read(offset, max_bytes, max_offset, at_least_one=True) -> bytes
-        Whole batches from the one that contains `offset`, of offsets below `max_offset`.
-    log.end_of_epoch(epoch) -> OffsetAndEpoch | None      KIP-101, section 5.7 of KIP-966's description
+        Whole batches from the one that contains `offset`, or follows it, of offsets below `max_offset`.
+    log.end_of_epoch(epoch) -> OffsetAndEpoch | None      KIP-101 (.leader_epochs)
     log.truncate(end_offset)  log.reset(start_offset)     durable when they return
-    log.delete_before(offset)                             raises the log start offset; whole segments below it go
-    log.retain(wall_ms, high_watermark) -> bytes freed    by time, size and start offset
+    log.delete_before(offset) -> bytes freed              raises the log start offset; whole segments below it go
+    log.retain(wall_ms, high_watermark) -> bytes freed    by time, size and start offset; expires idle producers
     log.offset_of_timestamp(timestamp_ms, max_offset) -> TimestampOffset | None
     log.max_timestamp() -> TimestampOffset | None         KIP-734
     log.last_stable_offset(high_watermark)                below the first open transaction
     log.aborted_transactions(start, end)                  for read_committed fetches
     log.producers                                         states by producer id (.producer_state)
-    log.begin_flush() -> flush                            as `quorumd.log.segmented_log`
-    log.compact(...)                                      `cleanup.policy=compact` (.compaction)
+    log.needs_flush(now_ms)                               by flush.messages, flush.ms, and once a segment is sealed
+    log.begin_flush() -> flush                            as `quorumd.log.segmented_log` (.log_flush)
     log.close()                                           flushes, writes indexes and the producer snapshot
 
-Segments, sparse indexes and the epoch cache are those of `quorumd.log`.
+A leader's coordinators append with `origin=COORDINATOR`. Whether a transaction was added to the partition is for the
+caller to verify (`log.producers.has_open_transaction`, KIP-890). Records are not decoded on the way in or out.
+
+A sealed segment keeps its indexes in its files, and is flushed before it gets them (.data_segment). Sparse indexes,
+atomic files and batch extents are those of `quorumd.log`.
 """
 
 from __future__ import annotations
@@ -52,7 +63,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class PartitionLogSettings:
-    """Topic configs of a log, by their names and with their defaults in Kafka. Sizes in bytes, times in milliseconds."""
+    """Topic configs of a log, by their names and with their defaults in Kafka. Sizes in bytes, times in ms."""
 
     segment_bytes: int = 1024 * 1024 * 1024
     segment_ms: int = 7 * 24 * 3600 * 1000

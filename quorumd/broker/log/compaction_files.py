@@ -1,0 +1,82 @@
+"""Replacing segments by a compacted one, so that a crash leaves the log before or after it. Suffixes are Kafka's.
+
+    .cleaned    written by a compaction in progress, removed by the next start
+    .swap       complete and durable: the next start puts it in place of the segments that it covers
+
+A replacement has its index files from the beginning, so that an unclean start trusts it (see `.data_segment`). The
+`.log.swap` file is renamed to first and away from last: while it exists, the replacement is to be completed.
+"""
+
+from __future__ import annotations
+
+from quorumd.broker.log.batches import scan_batches
+from quorumd.broker.log.data_segment import SIDE_SUFFIXES, remove_segment_files
+from quorumd.log.segment import LOG_SUFFIX, parse_base_offset
+from quorumd.ports import Disk, File
+
+CLEANED = ".cleaned"
+SWAP = ".swap"
+_WINDOW = 1024 * 1024
+
+
+def segment_stem(directory: str, base_offset: int) -> str:
+    """The path of a segment's files without suffix."""
+    return f"{directory}/{base_offset:020d}"
+
+
+def replace_segments(disk: Disk, directory: str, base_offset: int, end_offset: int) -> None:
+    """Put the `.cleaned` files of `base_offset` in place of the segments from it up to `end_offset`. Blocks.
+
+    The files are durable. Raises OSError; the next start then completes or undoes it.
+    """
+    stem = segment_stem(directory, base_offset)
+    for suffix in (*SIDE_SUFFIXES, LOG_SUFFIX):
+        disk.rename(stem + suffix + CLEANED, stem + suffix + SWAP)
+        disk.sync_directory(directory)
+    _complete(disk, directory, base_offset, end_offset)
+
+
+def _complete(disk: Disk, directory: str, base_offset: int, end_offset: int) -> None:
+    stem = segment_stem(directory, base_offset)
+    for name in reversed(disk.list_directory(directory)):
+        covered = parse_base_offset(name)
+        if covered is not None and base_offset < covered < end_offset:
+            remove_segment_files(disk, directory, covered)
+    for suffix in SIDE_SUFFIXES:
+        if disk.exists(stem + suffix + SWAP):
+            disk.rename(stem + suffix + SWAP, stem + suffix)
+    disk.sync_directory(directory)
+    disk.rename(stem + LOG_SUFFIX + SWAP, stem + LOG_SUFFIX)
+    disk.sync_directory(directory)
+
+
+def complete_compaction(disk: Disk, directory: str) -> None:
+    """Complete the replacements that a crash interrupted, and remove remains of others. Blocks. Raises OSError."""
+    names = disk.list_directory(directory)
+    for name in names:
+        base_offset = parse_base_offset(name.removesuffix(SWAP))
+        if name.endswith(LOG_SUFFIX + SWAP) and base_offset is not None:
+            file = disk.open(f"{directory}/{name}")
+            try:
+                end_offset = _end_offset(file, base_offset)
+            finally:
+                file.close()
+            _complete(disk, directory, base_offset, end_offset)
+    leftovers = [name for name in disk.list_directory(directory) if name.endswith((CLEANED, SWAP))]
+    for name in leftovers:
+        disk.remove(f"{directory}/{name}")
+    if leftovers:
+        disk.sync_directory(directory)
+
+
+def _end_offset(file: File, base_offset: int) -> int:
+    position, window, size = 0, _WINDOW, file.size()
+    while position < size:
+        scan = scan_batches(file.read_at(position, window), 0, with_crc=False)
+        if scan.batches:
+            base_offset = scan.batches[-1].end_offset
+        elif not scan.needed_bytes or scan.needed_bytes <= window:
+            break
+        position += scan.end
+        window = max(_WINDOW, scan.needed_bytes)
+    return base_offset

@@ -1,0 +1,367 @@
+"""One segment of a data log: a `.log` file of whole batches, its sparse indexes and its aborted transactions.
+
+A sealed segment keeps no indexes in memory: they are loaded from its files when needed, or rebuilt from the batches.
+Index files exist only once the segment is sealed and its batches are durable, or after the log was closed: an unclean
+start trusts a segment with index files, and reads the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from quorumd.broker.log.batches import NO_TIMESTAMP, BatchScan, DataBatch, read_batch, scan_batches
+from quorumd.broker.log.producer_state import AbortedTransaction
+from quorumd.broker.log.transaction_index import SUFFIX as TRANSACTION_SUFFIX
+from quorumd.broker.log.transaction_index import decode_entries, encode_entries
+from quorumd.errors import CorruptLog, MalformedMessage
+from quorumd.log.atomic_file import read_whole, write_atomically
+from quorumd.log.batch_extents import EXTENT_SIZE, extent, find_batch
+from quorumd.log.indexes import SegmentIndexes
+from quorumd.log.segment import LOG_SUFFIX
+from quorumd.ports import Disk, File
+from quorumd.protocol.record_batch import HEADER_SIZE
+
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+MAX_SEGMENT_OFFSETS = 2**31 - 1
+"""An index entry has 31 bits for an offset relative to its segment."""
+SIDE_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_SUFFIX)
+_LOCATE_BYTES = 16 * 1024
+_WINDOW = 1024 * 1024
+_REMEMBERED_READS = 16
+
+
+class DataSegment:
+    """Batches from `base_offset` in the first `size` bytes of a file. Methods raise the file's OSError.
+
+    `end_offset` is that of the last batch, `base_offset` without batches. In a compacted log the next segment may
+    start above it.
+    """
+
+    __slots__ = (
+        "_directory",
+        "_disk",
+        "_indexes",
+        "_interval",
+        "_read_ends",
+        "_stem",
+        "_transaction_file",
+        "aborted",
+        "base_offset",
+        "end_offset",
+        "file",
+        "first_timestamp_ms",
+        "has_index_files",
+        "path",
+        "size",
+    )
+
+    def __init__(self, disk: Disk, directory: str, base_offset: int, index_interval_bytes: int) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._stem = f"{directory}/{base_offset:020d}"
+        self._interval = index_interval_bytes
+        self.path = self._stem + LOG_SUFFIX
+        self.base_offset = base_offset
+        self.end_offset = base_offset
+        self.size = 0
+        self.first_timestamp_ms = NO_TIMESTAMP
+        """Maximum timestamp of the first batch, from which `segment.ms` counts."""
+        self.aborted: list[AbortedTransaction] = []
+        """Transactions whose abort marker is in this segment, by its offset."""
+        self.has_index_files = False
+        self.file: File = disk.open(self.path, create=True)
+        self._transaction_file: File | None = None
+        self._indexes: SegmentIndexes | None = SegmentIndexes(base_offset, index_interval_bytes)
+        self._read_ends: dict[int, int] = {}
+        """End offset of recent reads -> position, where the reader continues."""
+
+    def __repr__(self) -> str:
+        return f"<segment {self.base_offset}..{self.end_offset}, {self.size} bytes>"
+
+    @property
+    def indexes(self) -> SegmentIndexes:
+        """The indexes, loaded if needed."""
+        if self._indexes is None:
+            self._indexes = self._loaded_indexes() or self._rebuilt_indexes()
+        return self._indexes
+
+    @property
+    def largest_timestamp_ms(self) -> int:
+        """Largest timestamp of all batches, NO_TIMESTAMP if there is none."""
+        return self.indexes.largest_timestamp_ms
+
+    def release_indexes(self) -> None:
+        """Free the memory of the indexes, which can be loaded again. For sealed segments only."""
+        if self.has_index_files:
+            self._indexes = None
+
+    def files(self) -> list[tuple[str, File]]:
+        """The files to sync, with their paths."""
+        found = [(self.path, self.file)]
+        if self._transaction_file is not None:
+            found.append((self._stem + TRANSACTION_SUFFIX, self._transaction_file))
+        return found
+
+    # ---- loading
+
+    def load(self) -> bool:
+        """Trust the files of a segment: take the size from the file, and read its aborted transactions.
+
+        Returns False if that cannot be: then the segment has to be scanned.
+        """
+        self.has_index_files = self.index_files_exist()
+        self.size = self.file.size()
+        self._indexes = None
+        aborted = decode_entries(read_whole(self._disk, self._stem + TRANSACTION_SUFFIX) or b"")
+        self.aborted = aborted or []
+        if self.size:
+            self.first_timestamp_ms = self._first_timestamp()
+        return self.has_index_files and aborted is not None
+
+    def load_end(self) -> bool:
+        """Find the end offset of a loaded segment; False if its batches do not end with the file."""
+        position = self.indexes.last_position
+        self.end_offset = self.base_offset
+        for batch in self.batches_from(position):
+            self.end_offset = batch.end_offset
+            position += batch.size
+            self.indexes.note(batch.end_offset - 1, batch.max_timestamp_ms)
+        return position == self.size
+
+    def index_files_exist(self) -> bool:
+        """Whether both index files exist."""
+        exists = self._disk.exists
+        return exists(self._stem + INDEX_SUFFIX) and exists(self._stem + TIME_INDEX_SUFFIX)
+
+    def forget_batches(self) -> None:
+        """Start over, for a scan that adds the batches again."""
+        self.size = 0
+        self.end_offset = self.base_offset
+        self.first_timestamp_ms = NO_TIMESTAMP
+        self._indexes = SegmentIndexes(self.base_offset, self._interval)
+        self.has_index_files = False
+
+    def _first_timestamp(self) -> int:
+        try:
+            return read_batch(self.file.read_at(0, HEADER_SIZE)).max_timestamp_ms
+        except MalformedMessage:
+            return NO_TIMESTAMP
+
+    def _loaded_indexes(self) -> SegmentIndexes | None:
+        offset_index = read_whole(self._disk, self._stem + INDEX_SUFFIX)
+        time_index = read_whole(self._disk, self._stem + TIME_INDEX_SUFFIX)
+        indexes = SegmentIndexes(self.base_offset, self._interval)
+        if (
+            offset_index is None
+            or time_index is None
+            or not indexes.load(offset_index, time_index, self.size)
+        ):
+            return None
+        return indexes
+
+    def _rebuilt_indexes(self) -> SegmentIndexes:
+        indexes = SegmentIndexes(self.base_offset, self._interval)
+        position = 0
+        for batch in self.batches_from(0):
+            indexes.add(batch.end_offset - 1, position, batch.size, batch.max_timestamp_ms)
+            position += batch.size
+        self.has_index_files = False
+        return indexes
+
+    def batches_from(self, position: int) -> Iterator[DataBatch]:
+        """The headers of the whole batches from a batch boundary to the last valid one; the CRC is not verified."""
+        for _, scan in self.windows(position, self.size):
+            yield from scan.batches
+
+    def windows(
+        self, position: int, end: int, with_crc: bool = False, min_offset: int = 0
+    ) -> Iterator[tuple[bytes, BatchScan]]:
+        """Read whole batches from a batch boundary to position `end` or the first fault: (data, its scan)."""
+        window = _WINDOW
+        while position < end:
+            data = self.file.read_at(position, min(window, end - position))
+            scan = scan_batches(data, min_offset, with_crc)
+            yield data, scan
+            if scan.batches:
+                min_offset = scan.batches[-1].end_offset
+            position += scan.end
+            cut_off = scan.needed_bytes or (0 if scan.fault else len(data) - scan.end)
+            if (scan.fault and not scan.needed_bytes) or position + cut_off > end or not data:
+                return
+            if not scan.batches and not scan.needed_bytes:
+                return
+            window = max(_WINDOW, scan.needed_bytes)
+
+    # ---- appending
+
+    def add(self, batch: DataBatch) -> None:
+        """Index the next batch, which is in the file."""
+        timestamp_ms = batch.max_timestamp_ms
+        if self.size == 0:
+            self.first_timestamp_ms = timestamp_ms
+        indexes = self._indexes
+        if indexes is None:
+            indexes = self.indexes
+        indexes.add(batch.end_offset - 1, self.size, batch.size, timestamp_ms)
+        self.end_offset = batch.end_offset
+        self.size += batch.size
+
+    def append(self, data: bytes, batches: Sequence[DataBatch]) -> None:
+        """Write whole batches after the last one. After an error the segment is unchanged once it is trimmed."""
+        self.file.write_at(self.size, data)
+        for batch in batches:
+            self.add(batch)
+
+    def add_aborted(self, transaction: AbortedTransaction) -> None:
+        """Add to the transaction index."""
+        entry = encode_entries((transaction,))
+        file = self._open_transaction_file()
+        file.write_at(len(self.aborted) * len(entry), entry)
+        self.aborted.append(transaction)
+
+    def _open_transaction_file(self) -> File:
+        if self._transaction_file is None:
+            self._transaction_file = self._disk.open(self._stem + TRANSACTION_SUFFIX, create=True)
+        return self._transaction_file
+
+    def trim(self) -> None:
+        """Truncate the file after the last batch."""
+        self.file.truncate(self.size)
+
+    # ---- reading
+
+    def read(self, offset: int, limit: int, max_offset: int, at_least_one: bool) -> bytes | None:
+        """Read whole batches from the one that contains `offset` or the next one.
+
+        At most `limit` bytes, but the first batch in any case if `at_least_one`, and only batches that end at or
+        below `max_offset`. None if this segment has no batch after `offset`. Raises CorruptLog.
+        """
+        try:
+            position = self._read_ends.pop(offset, -1)
+            if position < 0:
+                position = self.position_of(offset)
+            if position >= self.size:
+                return None
+            data = self.file.read_at(position, min(max(limit, EXTENT_SIZE), self.size - position))
+            boundary = 0
+            if self._indexes is not None:
+                boundary = self._indexes.boundary(position + min(limit, len(data)), max_offset) - position
+            stop, end_offset = _whole_batches(data, max(boundary, 0), limit, max_offset)
+            if stop == 0:
+                _, end_offset, size = extent(data, 0)
+                if end_offset > max_offset or not at_least_one:
+                    return b""
+                data = self.file.read_at(position, size)
+                if len(data) < size:
+                    raise CorruptLog(f"the batch has {size} bytes, {len(data)} are left")
+                stop = size
+        except CorruptLog as fault:
+            raise CorruptLog(f"{self.path}, reading from offset {offset}: {fault}; check the disk") from None
+        if end_offset:
+            ends = self._read_ends
+            if len(ends) >= _REMEMBERED_READS:
+                del ends[next(iter(ends))]
+            ends[end_offset] = position + stop
+        return data if stop == len(data) else data[:stop]
+
+    def position_of(self, offset: int) -> int:
+        """The position of the batch that contains `offset` or of the next one; `size` if there is none.
+
+        Raises CorruptLog.
+        """
+        position = self.indexes.position_before(offset)
+        while position + EXTENT_SIZE <= self.size:
+            data = self.file.read_at(position, min(_LOCATE_BYTES, self.size - position))
+            found = find_batch(data, offset)
+            if found + EXTENT_SIZE <= len(data):
+                return position + found
+            position += found
+        return self.size
+
+    # ---- truncation and removal
+
+    def truncate(self, offset: int) -> None:
+        """Remove the batch that contains `offset` and all after it. Durable except for the size of the file.
+
+        The index files go first: without them an unclean start scans the segment.
+        """
+        position = self.position_of(offset)
+        self.remove_index_files()
+        end_offset = self.base_offset
+        indexes = self.indexes
+        self._read_ends.clear()
+        if position < self.size:
+            base_offset, _, _ = extent(self.file.read_at(position, EXTENT_SIZE), 0)
+            indexes.truncate(base_offset, position)
+            self.size = position
+        for batch in self.batches_from(indexes.last_position):
+            end_offset = batch.end_offset
+            indexes.note(end_offset - 1, batch.max_timestamp_ms)
+        self.end_offset = end_offset
+        if self.size == 0:
+            self.first_timestamp_ms = NO_TIMESTAMP
+        self.set_aborted([entry for entry in self.aborted if entry.last_offset < end_offset])
+        self.trim()
+
+    def set_aborted(self, aborted: list[AbortedTransaction]) -> None:
+        """Replace the transaction index by a prefix, or by what a scan found."""
+        self.aborted = aborted
+        if aborted or self._transaction_file or self._disk.exists(self._stem + TRANSACTION_SUFFIX):
+            content = encode_entries(aborted)
+            file = self._open_transaction_file()
+            file.write_at(0, content)
+            file.truncate(len(content))
+
+    def remove_index_files(self) -> None:
+        """Remove the index files; durable once the folder is synced."""
+        if self._indexes is None:
+            self._indexes = self.indexes
+        self.has_index_files = False
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            if self._disk.exists(self._stem + suffix):
+                self._disk.remove(self._stem + suffix)
+
+    def write_index_files(self) -> None:
+        """Write the index files durably, once the batches are durable. Blocks. Raises DiskFull, StorageError."""
+        indexes = self.indexes
+        write_atomically(self._disk, self._stem + TIME_INDEX_SUFFIX, indexes.time_index())
+        write_atomically(self._disk, self._stem + INDEX_SUFFIX, indexes.offset_index())
+
+    def remove(self) -> None:
+        """Remove the files, the batches first and durably; the open file can still be read until it is closed."""
+        remove_segment_files(self._disk, self._directory, self.base_offset)
+
+    def close(self) -> None:
+        """Close the files."""
+        self.file.close()
+        if self._transaction_file is not None:
+            self._transaction_file.close()
+
+
+def remove_segment_files(disk: Disk, directory: str, base_offset: int) -> None:
+    """Remove the files of a segment, the batches first and durably: no segment is left without its index files."""
+    stem = f"{directory}/{base_offset:020d}"
+    disk.remove(stem + LOG_SUFFIX)
+    disk.sync_directory(directory)
+    for suffix in SIDE_SUFFIXES:
+        if disk.exists(stem + suffix):
+            disk.remove(stem + suffix)
+
+
+def _whole_batches(data: bytes, start: int, limit: int, max_offset: int) -> tuple[int, int]:
+    """The end of the whole batches in at most `limit` bytes that end at or below `max_offset`, and the end offset of
+    the last one, 0 if unknown.
+
+    Whole batches that may be read lie before `start`. Raises CorruptLog.
+    """
+    position = start
+    last_end_offset = 0
+    available = min(len(data), limit)
+    while position + EXTENT_SIZE <= available:
+        _, end_offset, size = extent(data, position)
+        if end_offset > max_offset or position + size > available:
+            break
+        position += size
+        last_end_offset = end_offset
+    return position, last_end_offset

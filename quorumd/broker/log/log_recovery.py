@@ -1,0 +1,288 @@
+"""Opening a data log: after a clean stop its files are trusted; otherwise everything unflushed is verified.
+
+An unclean start reads every batch of the segment that contains the recovery point and of all later ones, and of each
+segment without index files. It truncates after the last valid batch. Unflushed segments must continue each other:
+a gap between them is a lost write. Only compaction leaves gaps, and it rewrites flushed segments.
+
+Epochs below the first segment that is read come from `leader-epoch-checkpoint`, producers from the newest snapshot.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from quorumd.broker.log.batches import DataBatch
+from quorumd.broker.log.compaction_files import complete_compaction
+from quorumd.broker.log.data_segment import MAX_SEGMENT_OFFSETS, SIDE_SUFFIXES, DataSegment
+from quorumd.broker.log.leader_epochs import FILE_NAME as EPOCH_FILE_NAME
+from quorumd.broker.log.leader_epochs import LeaderEpochs
+from quorumd.broker.log.producer_snapshot import parse_snapshot_name
+from quorumd.broker.log.producer_snapshots import ProducerSnapshots
+from quorumd.broker.log.producer_state import ProducerStates
+from quorumd.broker.log.transaction_marker import TransactionMarker, read_marker
+from quorumd.errors import CorruptLog, DiskFull, MalformedMessage
+from quorumd.log.atomic_file import read_whole, write_atomically
+from quorumd.log.flush import flush_failed
+from quorumd.log.recovery import Truncation
+from quorumd.log.segment import LOG_SUFFIX, parse_base_offset
+from quorumd.ports import Disk
+
+logger = logging.getLogger("quorumd.broker.log")
+
+_OBSOLETE_SUFFIXES = (".deleted", ".tmp")
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryReport:
+    """The result of opening a log: its end offset, what was truncated, and how many bytes were verified."""
+
+    end_offset: int
+    truncations: tuple[Truncation, ...] = ()
+    verified_bytes: int = 0
+
+    @property
+    def truncated_bytes(self) -> int:
+        """Total size of all truncations."""
+        return sum(truncation.bytes for truncation in self.truncations)
+
+    def __str__(self) -> str:
+        return "; ".join([f"log ends at offset {self.end_offset}", *map(str, self.truncations)])
+
+
+@dataclass(slots=True)
+class LoadedLog:
+    """A recovered log."""
+
+    segments: list[DataSegment]
+    epochs: LeaderEpochs
+    producers: ProducerStates
+    report: RecoveryReport
+    start_offset: int
+    recovery_point: int
+    snapshots: ProducerSnapshots
+
+
+def load_log(
+    disk: Disk,
+    directory: str,
+    index_interval_bytes: int,
+    recovery_point: int,
+    start_offset: int,
+    is_clean: bool,
+) -> LoadedLog:
+    """Load the log in a folder, which exists, and remove the remains of a crash. Blocks.
+
+    Raises CorruptLog if a trusted segment cannot be read, FlushFailed if the result cannot be made durable, OSError.
+    """
+    complete_compaction(disk, directory)
+    loader = _Loader(disk, directory, index_interval_bytes)
+    try:
+        loader.open_segments()
+        loader.load(recovery_point, is_clean)
+        loader.discard_below(start_offset)
+        loader.repair()
+        return loader.finish(start_offset)
+    except BaseException:
+        for segment in loader.opened:
+            segment.close()
+        raise
+
+
+def replay(
+    segments: Sequence[DataSegment], producers: ProducerStates, start: int, index_from: int | None
+) -> None:
+    """Apply the batches from offset `start` on to `producers`.
+
+    `index_from`: the base offset of the first segment whose transaction index is built by this. Raises CorruptLog.
+    """
+    for index, segment in enumerate(segments):
+        if index + 1 < len(segments) and segments[index + 1].base_offset <= start:
+            continue
+        aborted = []
+        first = segment.position_of(start) if start > segment.base_offset else 0
+        for data, scan in segment.windows(first, segment.size):
+            for batch in scan.batches:
+                ended = producers.update(batch, marker_of(data, batch))
+                if ended is not None:
+                    aborted.append(ended)
+        if index_from is not None and segment.base_offset >= index_from:
+            segment.set_aborted(aborted)
+
+
+def marker_of(data: bytes, batch: DataBatch) -> TransactionMarker | None:
+    """The marker of a control batch, None for a data batch. Raises CorruptLog."""
+    if not batch.is_control:
+        return None
+    try:
+        return read_marker(data, batch)
+    except MalformedMessage as fault:
+        raise CorruptLog(str(fault)) from None
+
+
+class _Loader:
+    """Reads a log without changing it; `repair` then applies the necessary changes."""
+
+    def __init__(self, disk: Disk, directory: str, index_interval_bytes: int) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._epoch_path = f"{directory}/{EPOCH_FILE_NAME}"
+        self._interval = index_interval_bytes
+        self.opened: list[DataSegment] = []
+        self._sound: list[DataSegment] = []
+        self._scanned: list[DataSegment] = []
+        self._obsolete: list[str] = []
+        self._snapshots = ProducerSnapshots(disk, directory, ())
+        self._epochs = LeaderEpochs()
+        self._end_offset = 0
+        self._truncations: list[Truncation] = []
+        self._verified_bytes = 0
+
+    def open_segments(self) -> None:
+        """Open all segments, and note the files that belong to none."""
+        names = self._disk.list_directory(self._directory)
+        logs = set(names)
+        for name in names:
+            stem, dot, suffix = name.partition(".")
+            if name.endswith(_OBSOLETE_SUFFIXES) or (
+                dot + suffix in SIDE_SUFFIXES and stem + LOG_SUFFIX not in logs
+            ):
+                self._obsolete.append(name)
+            elif (base_offset := parse_base_offset(name)) is not None:
+                self.opened.append(DataSegment(self._disk, self._directory, base_offset, self._interval))
+            elif (end_offset := parse_snapshot_name(name)) is not None:
+                self._snapshots.end_offsets.append(end_offset)
+
+    def load(self, recovery_point: int, is_clean: bool) -> None:
+        """Trust or scan each segment, and find the epochs."""
+        content = read_whole(self._disk, self._epoch_path)
+        knows_epochs = content is not None and self._epochs.decode(content)
+        must_follow = False
+        for index, segment in enumerate(self.opened):
+            is_last = index + 1 == len(self.opened)
+            following = 0 if is_last else self.opened[index + 1].base_offset
+            if must_follow and (self._truncations or segment.base_offset != self._end_offset):
+                self._reject(segment, f"the log before it ends at offset {self._end_offset}")
+                continue
+            is_trusted = segment.load()
+            must_read = not is_clean and (bool(self._scanned) or is_last or following > recovery_point)
+            if is_last and is_trusted and not must_read:
+                is_trusted = segment.load_end()
+            had_index_files = segment.has_index_files
+            if must_read or not is_trusted:
+                if not self._scanned and not is_clean:
+                    self._epochs.truncate(segment.base_offset)
+                self._scan(segment, assigns_epochs=not is_clean)
+                # Without index files the segment was not flushed, and may have lost its last batches.
+                must_follow = bool(self._truncations) or (not is_clean and not had_index_files)
+            elif not is_last:
+                segment.end_offset = following
+            self._sound.append(segment)
+            self._end_offset = segment.end_offset
+        if not knows_epochs:
+            self._rebuild_epochs()
+        self._epochs.truncate(self._end_offset)
+
+    def _reject(self, segment: DataSegment, reason: str) -> None:
+        size = segment.file.size()
+        self._truncations.append(Truncation(segment.path, 0, self._end_offset, size, reason))
+
+    def _scan(self, segment: DataSegment, assigns_epochs: bool) -> None:
+        """Verify the batches of a segment and rebuild its indexes."""
+        file_size = segment.size
+        segment.forget_batches()
+        fault = ""
+        for _, scan in segment.windows(0, file_size, with_crc=True, min_offset=segment.base_offset):
+            fault = scan.fault
+            for batch in scan.batches:
+                if batch.end_offset - segment.base_offset > MAX_SEGMENT_OFFSETS:
+                    fault = f"offset {batch.end_offset - 1} is too far from the start of the segment"
+                    break
+                segment.add(batch)
+                if assigns_epochs and batch.epoch > self._epochs.last_epoch:
+                    self._epochs.assign(batch.epoch, batch.base_offset)
+        self._scanned.append(segment)
+        self._verified_bytes += segment.size
+        surplus = file_size - segment.size
+        if surplus and (fault or any(segment.file.read_at(segment.size, surplus))):
+            self._truncations.append(
+                Truncation(
+                    segment.path, segment.size, segment.end_offset, surplus, fault or "only zeros follow"
+                )
+            )
+
+    def _rebuild_epochs(self) -> None:
+        self._epochs = LeaderEpochs()
+        for segment in self._sound:
+            for batch in segment.batches_from(0):
+                if batch.epoch > self._epochs.last_epoch:
+                    self._epochs.assign(batch.epoch, batch.base_offset)
+
+    def discard_below(self, start_offset: int) -> None:
+        """Empty a log that ends below its start offset, as its unflushed batches were lost."""
+        if self._sound and self._end_offset >= start_offset:
+            return
+        for segment in self._sound:
+            self._reject(segment, f"the log starts at offset {start_offset}")
+        self._sound, self._scanned, self._epochs = [], [], LeaderEpochs()
+        self._end_offset = start_offset
+
+    def repair(self) -> None:
+        """Apply the changes, last segment first, so that recovery after a crash in between finds the same log."""
+        disk, path = self._disk, self._directory
+        try:
+            for name in self._obsolete:
+                disk.remove(f"{self._directory}/{name}")
+            self._snapshots.remove_above(self._end_offset)
+            for segment in reversed(self.opened[len(self._sound) :]):
+                segment.remove()
+                segment.close()
+            if not self._sound:
+                # As in a reset: epochs of removed batches must not outlive them.
+                if disk.exists(self._epoch_path):
+                    write_atomically(disk, self._epoch_path, self._epochs.encode())
+                self._sound.append(DataSegment(disk, self._directory, self._end_offset, self._interval))
+            self.opened = self._sound
+            for segment in self._scanned:
+                path = segment.path
+                segment.remove_index_files()
+                segment.trim()
+                # Also without truncation: after a killed process the data may be only in the page cache.
+                segment.file.sync()
+            disk.sync_directory(self._directory)
+        except OSError as cause:
+            raise flush_failed(path, cause) from cause
+
+    def finish(self, start_offset: int) -> LoadedLog:
+        """Find the producers, and make what the scan found durable."""
+        producers = ProducerStates()
+        index_from = self._scanned[0].base_offset if self._scanned else None
+        usable = self._end_offset if index_from is None else index_from
+        begin = self._snapshots.load_newest(usable, producers)
+        if begin < self._end_offset or index_from is not None:
+            replay(self._sound, producers, begin, index_from)
+        for segment in self._scanned:
+            for path, file in segment.files():
+                try:
+                    file.sync()
+                except OSError as cause:
+                    raise flush_failed(path, cause) from cause
+        if self._epochs.encode() != (read_whole(self._disk, self._epoch_path) or LeaderEpochs().encode()):
+            write_atomically(self._disk, self._epoch_path, self._epochs.encode())
+        for segment in self._scanned:
+            if segment is not self._sound[-1]:
+                with suppress(DiskFull):
+                    segment.write_index_files()
+                    segment.has_index_files = True
+        report = RecoveryReport(self._end_offset, tuple(self._truncations), self._verified_bytes)
+        return LoadedLog(
+            self._sound,
+            self._epochs,
+            producers,
+            report,
+            max(start_offset, self._sound[0].base_offset),
+            self._end_offset,
+            self._snapshots,
+        )

@@ -1,0 +1,496 @@
+"""The log of one replica as a sequence of segments, the last of which is active."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from quorumd.broker.log import PartitionLogSettings
+from quorumd.broker.log.batches import (
+    NO_PRODUCER,
+    NO_TIMESTAMP,
+    DataBatch,
+    scan_batches,
+    stamped,
+    with_log_append_time,
+)
+from quorumd.broker.log.data_segment import MAX_SEGMENT_OFFSETS, DataSegment
+from quorumd.broker.log.leader_epochs import FILE_NAME as EPOCH_FILE_NAME
+from quorumd.broker.log.log_flush import LogFlush
+from quorumd.broker.log.log_recovery import LoadedLog, RecoveryReport, load_log, marker_of, replay
+from quorumd.broker.log.log_retention import first_segment_to_keep
+from quorumd.broker.log.producer_state import AbortedTransaction
+from quorumd.broker.log.segment_list import SegmentList
+from quorumd.broker.log.timestamps import TimestampOffset, first_at_least, first_with_largest
+from quorumd.broker.log.transaction_marker import TransactionMarker, encode_marker
+from quorumd.broker.log.validation import LOG_APPEND_TIME, Origin, validate_produced
+from quorumd.errors import CorruptLog, DiskFull, FlushFailed, StorageError
+from quorumd.ids import OffsetAndEpoch
+from quorumd.log.atomic_file import is_disk_full, write_atomically
+from quorumd.log.flush import flush_failed
+from quorumd.ports import Disk
+
+
+class Appended(NamedTuple):
+    """The offsets of an appended batch, or of the batch that it repeats."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int = NO_TIMESTAMP
+    is_duplicate: bool = False
+
+
+class PartitionLog:
+    """The log of one partition; see the package docstring.
+
+    All methods run on the event thread. Only the flush that `begin_flush` returns runs on another thread, one at a
+    time: begin the next one once its result has arrived.
+    """
+
+    def __init__(self, disk: Disk, directory: str, settings: PartitionLogSettings, loaded: LoadedLog) -> None:
+        self._disk = disk
+        self.directory = directory
+        self.settings = settings
+        """May be replaced at any time."""
+        self._segments = SegmentList(disk, directory, loaded.segments)
+        self.start_offset = loaded.start_offset
+        """The log start offset: records below it are deleted."""
+        self.end_offset = loaded.report.end_offset
+        """Last offset + 1, flushed or not."""
+        self.first_dirty_offset = loaded.start_offset
+        """The offset up to which the log is compacted; set it from a cleaner-offset-checkpoint."""
+        self.producers = loaded.producers
+        self._epochs = loaded.epochs
+        self._epoch_path = f"{directory}/{EPOCH_FILE_NAME}"
+        self._epochs_are_dirty = False
+        self._snapshots = loaded.snapshots
+        self._recovery_point = loaded.recovery_point
+        self._flush: LogFlush | None = None
+        self._failure: FlushFailed | None = None
+        self._unflushed_since_ms: float | None = None
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        directory: str,
+        settings: PartitionLogSettings,
+        recovery_point: int = 0,
+        start_offset: int = 0,
+        is_clean: bool = False,
+    ) -> tuple[PartitionLog, RecoveryReport]:
+        """Recover the log in a folder, or create an empty one. Blocks. The log is durable afterwards.
+
+        `recovery_point`, `start_offset`: of the checkpoint files; `is_clean`: whether the broker stopped cleanly.
+        Raises CorruptLog for flushed batches that cannot be read, FlushFailed or DiskFull if the repair fails.
+        """
+        try:
+            disk.make_directory(directory)
+            loaded = load_log(
+                disk, directory, settings.index_interval_bytes, recovery_point, start_offset, is_clean
+            )
+        except OSError as cause:
+            if is_disk_full(cause):
+                raise DiskFull(f"disk full: the log in {directory} cannot be opened: {cause}") from cause
+            raise StorageError(f"the log in {directory} cannot be opened: {cause}") from cause
+        return cls(disk, directory, settings, loaded), loaded.report
+
+    def __repr__(self) -> str:
+        return (
+            f"<log {self.directory} {self.start_offset}..{self.end_offset} epoch {self.last_epoch}, "
+            f"{len(self._segments.all)} segments>"
+        )
+
+    # ---- state
+
+    @property
+    def last_epoch(self) -> int:
+        """The newest leader epoch, -1 if there is none."""
+        return self._epochs.last_epoch
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of all segments."""
+        return self._segments.size_bytes
+
+    @property
+    def recovery_point(self) -> int:
+        """Everything below is flushed. Truncation lowers it: save its checkpoint before the next append."""
+        flush = self._flush
+        if flush is not None and flush.is_done:
+            self._recovery_point = max(self._recovery_point, flush.end_offset)
+        return self._recovery_point
+
+    @property
+    def active_base_offset(self) -> int:
+        """Base offset of the active segment; earlier segments are sealed."""
+        return self._segments.active.base_offset
+
+    def segments(self) -> Sequence[DataSegment]:
+        """The segments, oldest first; the last one is active. For inspection only."""
+        return self._segments.all
+
+    def end_of_epoch(self, epoch: int) -> OffsetAndEpoch | None:
+        """The largest epoch <= `epoch` and its end offset; None if unknown (see `LeaderEpochs`)."""
+        return self._epochs.end_of_epoch(epoch, self.end_offset)
+
+    def epoch_of(self, offset: int) -> int:
+        """The leader epoch of the record at `offset`, -1 if unknown."""
+        return self._epochs.epoch_of(offset)
+
+    def start_epoch(self, epoch: int) -> None:
+        """Start a leader epoch at the log end, before its leader appends."""
+        if self._epochs.assign(epoch, self.end_offset):
+            self._epochs_are_dirty = True
+
+    # ---- appending
+
+    def append_as_leader(
+        self, records: bytes, epoch: int, now_ms: float, wall_ms: int, origin: Origin = Origin.CLIENT
+    ) -> Appended:
+        """Verify one batch of a producer, stamp and append it.
+
+        Raises InvalidBatch or DiskFull with the log unchanged, FlushFailed for any other failed write.
+        """
+        batch = validate_produced(records, self.settings, wall_ms, origin)
+        log_append_time_ms = NO_TIMESTAMP
+        if self.settings.message_timestamp_type == LOG_APPEND_TIME:
+            log_append_time_ms = wall_ms
+        if batch.producer_id != NO_PRODUCER:
+            if origin is Origin.CLIENT and (known := self.producers.duplicate_of(batch)) is not None:
+                timestamp_ms = NO_TIMESTAMP if log_append_time_ms == NO_TIMESTAMP else known.timestamp_ms
+                return Appended(known.base_offset, known.last_offset, timestamp_ms, is_duplicate=True)
+            self.producers.check(batch, origin)
+        if log_append_time_ms != NO_TIMESTAMP:
+            records = with_log_append_time(records, batch, wall_ms)
+        base_offset = self.end_offset
+        data = stamped(records, batch, base_offset, epoch)
+        self._write(data, (batch,), now_ms)
+        if batch.producer_id != NO_PRODUCER:
+            self.producers.update(batch, None)
+        return Appended(base_offset, batch.end_offset - 1, log_append_time_ms)
+
+    def append_marker(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        marker: TransactionMarker,
+        epoch: int,
+        now_ms: float,
+        wall_ms: int,
+        transaction_version: int = 0,
+    ) -> Appended:
+        """End a producer's transaction. Raises as `append_as_leader` does."""
+        self.producers.check_marker(
+            producer_id, producer_epoch, marker.coordinator_epoch, transaction_version
+        )
+        records = encode_marker(producer_id, producer_epoch, marker, wall_ms)
+        batch = scan_batches(records, 0, with_crc=False).batches[0]
+        base_offset = self.end_offset
+        data = stamped(records, batch, base_offset, epoch)
+        self._write(data, (batch,), now_ms)
+        self._update_producers(batch, marker)
+        return Appended(base_offset, base_offset)
+
+    def append_as_follower(self, records: bytes, now_ms: float = 0.0) -> int:
+        """Append whole batches of the leader, and return the new end offset.
+
+        The first one starts at `end_offset`, or above it after compaction. Raises CorruptLog for bad bytes,
+        ValueError for a batch below the end, DiskFull with the log unchanged, FlushFailed.
+        """
+        scan = scan_batches(records, 0)
+        batches = scan.batches
+        if scan.fault or scan.end != len(records):
+            raise CorruptLog(
+                f"records fetched for offset {self.end_offset}: {scan.fault or 'zeros instead of a batch'}"
+            )
+        if not batches:
+            return self.end_offset
+        if batches[0].base_offset < self.end_offset:
+            raise ValueError(
+                f"a batch at offset {batches[0].base_offset} is below the end of the log, {self.end_offset}"
+            )
+        markers = [marker_of(records, batch) for batch in batches]
+        self._write(records, batches, now_ms)
+        for batch, marker in zip(batches, markers, strict=True):
+            if batch.producer_id != NO_PRODUCER:
+                self._update_producers(batch, marker)
+        return self.end_offset
+
+    def _update_producers(self, batch: DataBatch, marker: TransactionMarker | None) -> None:
+        aborted = self.producers.update(batch, marker)
+        if aborted is not None:
+            segment = self._segments.from_offset(batch.base_offset)[0]
+            try:
+                segment.add_aborted(aborted)
+            except OSError as cause:
+                raise self._fail(segment.path, cause) from cause
+
+    def _write(self, data: bytes, batches: Sequence[DataBatch], now_ms: float) -> None:
+        settings = self.settings
+        segment = self._segments.active
+        last = batches[-1]
+        if segment.size > 0 and (
+            segment.size + len(data) > settings.segment_bytes
+            or last.max_timestamp_ms - segment.first_timestamp_ms > settings.segment_ms
+            or last.end_offset - segment.base_offset > MAX_SEGMENT_OFFSETS
+        ):
+            segment = self._roll()
+        try:
+            segment.append(data, batches)
+        except OSError as cause:
+            raise self._append_error(segment, cause) from cause
+        self.end_offset = last.end_offset
+        self._segments.mark_dirty(segment)
+        if self._unflushed_since_ms is None:
+            self._unflushed_since_ms = now_ms
+        if last.epoch != self._epochs.last_epoch:
+            for batch in batches:
+                if self._epochs.assign(batch.epoch, batch.base_offset):
+                    self._epochs_are_dirty = True
+
+    def _roll(self) -> DataSegment:
+        """Seal the active segment and create the next one. Raises DiskFull with the log unchanged."""
+        sealed = self._segments.active
+        try:
+            if sealed.has_index_files:
+                # They are those of the last clean stop: with them a lost write before the next segment would go
+                # unnoticed.
+                sealed.remove_index_files()
+                self._disk.sync_directory(self.directory)
+            self._snapshots.write(self.end_offset, self.producers)
+            return self._segments.add(self.end_offset, self.settings.index_interval_bytes)
+        except OSError as cause:
+            raise self._append_error(sealed, cause) from cause
+
+    def _append_error(self, segment: DataSegment, cause: OSError) -> StorageError:
+        try:
+            segment.trim()
+            # Otherwise a crash could restore the partial write behind later appends.
+            segment.file.sync()
+        except OSError as another:
+            return self._fail(segment.path, another)
+        if not is_disk_full(cause):
+            return self._fail(segment.path, cause)
+        return DiskFull(f"disk full: no space for the log in {self.directory}; free space there")
+
+    def _fail(self, path: str, cause: OSError) -> FlushFailed:
+        self._failure = flush_failed(path, cause)
+        return self._failure
+
+    # ---- reading
+
+    def read(self, offset: int, max_bytes: int, max_offset: int, at_least_one: bool = True) -> bytes:
+        """Read whole batches from the one that contains `offset` or follows it, to the end of its segment at most.
+
+        At most `max_bytes`, but the first batch in any case if `at_least_one`; only batches that end at or below
+        `max_offset`. Raises ValueError below the log start offset, CorruptLog, StorageError.
+        """
+        if offset >= self.end_offset or offset >= max_offset:
+            return b""
+        if offset < self.start_offset:
+            raise ValueError(f"offset {offset} is below the log start offset {self.start_offset}")
+        for segment in self._segments.from_offset(offset):
+            try:
+                data = segment.read(offset, max_bytes, max_offset, at_least_one)
+            except OSError as cause:
+                raise self._read_error(cause) from cause
+            if data is not None:
+                return data
+        return b""
+
+    def offset_of_timestamp(self, timestamp_ms: int, max_offset: int) -> TimestampOffset | None:
+        """The first record from the log start to `max_offset` whose timestamp is at least `timestamp_ms`.
+
+        Raises CorruptLog, StorageError.
+        """
+        try:
+            found = first_at_least(self._segments.all, timestamp_ms, self.start_offset)
+        except OSError as cause:
+            raise self._read_error(cause) from cause
+        return found if found is not None and found.offset < max_offset else None
+
+    def max_timestamp(self) -> TimestampOffset | None:
+        """The largest timestamp of the log and the first record that has it (KIP-734); None without timestamps.
+
+        Raises CorruptLog, StorageError.
+        """
+        try:
+            return first_with_largest(self._segments.all)
+        except OSError as cause:
+            raise self._read_error(cause) from cause
+
+    def _read_error(self, cause: OSError) -> StorageError:
+        return StorageError(f"the log in {self.directory} cannot be read: {cause}; check the disk")
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """The offset below which every transaction is complete, at most the high watermark."""
+        first = self.producers.first_unstable_offset(high_watermark)
+        return high_watermark if first is None else min(max(first, self.start_offset), high_watermark)
+
+    def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
+        """The aborted transactions with records in offsets from `start` to `end`."""
+        return self._segments.aborted_transactions(start, end)
+
+    # ---- truncation and deletion
+
+    def truncate(self, end_offset: int) -> None:
+        """Truncate to the batch boundary at or below `end_offset`; no effect if the log ends there or before.
+
+        Blocks until that is durable: otherwise a crash could restore old bytes behind newly appended ones. Raises
+        FlushFailed, CorruptLog.
+        """
+        if self._epochs.truncate(min(end_offset, self.end_offset)):
+            self._epochs_are_dirty = True
+        if end_offset >= self.end_offset:
+            return
+        segments = self._segments
+        if end_offset < segments.all[0].base_offset:
+            self.reset(end_offset)
+            return
+        segment = segments.active
+        try:
+            self._snapshots.remove_above(end_offset)
+            while len(segments.all) > 1 and segments.active.base_offset >= end_offset:
+                segments.remove_last()
+            segment = segments.active
+            segment.remove_index_files()
+            self._disk.sync_directory(self.directory)
+            segment.truncate(end_offset)
+            for _, file in segment.files():
+                file.sync()
+        except OSError as cause:
+            raise self._fail(segment.path, cause) from cause
+        self._set_end(segment.end_offset)
+        self.start_offset = min(self.start_offset, self.end_offset)
+        self._reload_producers()
+
+    def reset(self, start_offset: int) -> None:
+        """Empty the log, which then starts at `start_offset`. Blocks until that is durable.
+
+        Raises FlushFailed, and DiskFull, StorageError if the epochs cannot be written: then open the log again.
+        """
+        try:
+            self._snapshots.remove_above(-1)
+            while self._segments.all:
+                self._segments.remove_last()
+            self._epochs.truncate(0)
+            write_atomically(self._disk, self._epoch_path, self._epochs.encode())
+            self._segments.add(start_offset, self.settings.index_interval_bytes)
+            self._disk.sync_directory(self.directory)
+        except OSError as cause:
+            raise self._fail(self.directory, cause) from cause
+        self.start_offset = start_offset
+        self._epochs_are_dirty = False
+        self._set_end(start_offset)
+        self.producers.load(())
+
+    def _set_end(self, end_offset: int) -> None:
+        self.end_offset = end_offset
+        self._recovery_point = min(self.recovery_point, end_offset)
+        self.first_dirty_offset = min(self.first_dirty_offset, end_offset)
+        if self._epochs.truncate(end_offset):
+            self._epochs_are_dirty = True
+        if self._flush is not None:
+            self._flush.end_offset = min(self._flush.end_offset, end_offset)
+
+    def _reload_producers(self) -> None:
+        """Find the producers at the new log end: those of the newest snapshot and of the batches after it."""
+        if not self.producers.entries:
+            return
+        begin = self._snapshots.load_newest(self.end_offset, self.producers)
+        try:
+            replay(self._segments.all, self.producers, begin, None)
+        except OSError as cause:
+            raise self._read_error(cause) from cause
+
+    def delete_before(self, offset: int) -> int:
+        """Raise the log start offset to `offset`, and remove the segments entirely below it; returns their size.
+
+        Segments are removed oldest first, each durably before the next, so that a crash leaves no gap. The caller
+        saves the log start offset. Blocks if there are such segments. Raises FlushFailed, and ValueError for an
+        offset above the log end.
+        """
+        if offset > self.end_offset:
+            raise ValueError(f"offset {offset} is above the log end {self.end_offset}")
+        if offset > self.start_offset:
+            self.start_offset = offset
+            self.first_dirty_offset = max(self.first_dirty_offset, offset)
+            if self._epochs.set_start(offset):
+                self._epochs_are_dirty = True
+        freed = 0
+        segments = self._segments
+        try:
+            while len(segments.all) > 1 and segments.all[1].base_offset <= self.start_offset:
+                freed += segments.remove_first()
+                self._snapshots.remove_below(segments.all[0].base_offset)
+        except OSError as cause:
+            raise self._fail(self.directory, cause) from cause
+        return freed
+
+    def retain(self, wall_ms: int, high_watermark: int) -> int:
+        """Remove what time, size and start offset allow, idle producers too; returns the bytes freed. Blocks.
+
+        Raises as `delete_before` does, and DiskFull.
+        """
+        self.producers.expire(wall_ms, self.settings.producer_id_expiration_ms)
+        segments = self._segments.all
+        try:
+            keep = first_segment_to_keep(segments, self.settings, wall_ms, high_watermark)
+        except OSError as cause:
+            raise self._read_error(cause) from cause
+        if keep == len(segments) and segments[-1].size > 0:
+            self._roll()
+        keep = min(keep, len(segments) - 1)
+        freed = self.delete_before(max(segments[keep].base_offset, self.start_offset))
+        for segment in segments[:-1]:
+            segment.release_indexes()
+        return freed
+
+    # ---- flushing and closing
+
+    def needs_flush(self, now_ms: float) -> bool:
+        """Whether a sealed segment or the flush configs require a flush now."""
+        recovery_point = self.recovery_point
+        segments = self._segments.all
+        if len(segments) > 1 and (
+            recovery_point < segments[-1].base_offset or not segments[-2].has_index_files
+        ):
+            return True
+        unflushed = self.end_offset - recovery_point
+        if unflushed <= 0 or self._unflushed_since_ms is None:
+            return False
+        settings = self.settings
+        return unflushed >= settings.flush_messages or now_ms - self._unflushed_since_ms >= settings.flush_ms
+
+    def begin_flush(self) -> LogFlush:
+        """Return a flush of everything appended so far; calling it makes that durable."""
+        if self._flush is not None:
+            if self._flush.is_running:
+                raise RuntimeError("a flush is already running; wait for its result first")
+            self._recovery_point = self.recovery_point
+            self._failure = self._failure or self._flush.failure
+            self._epochs_are_dirty |= not self._flush.moves_recovery_point
+        segments = self._segments
+        segments.close_retired()
+        epochs = (self._epoch_path, self._epochs.encode()) if self._epochs_are_dirty else None
+        folder = self.directory if segments.folder_is_dirty else None
+        files, sealed = segments.take_dirty_files(), segments.without_index_files()
+        self._flush = LogFlush(self._disk, self.end_offset, files, folder, sealed, epochs, self._failure)
+        self._epochs_are_dirty = False
+        self._unflushed_since_ms = None
+        return self._flush
+
+    def close(self) -> None:
+        """Flush, write the indexes and the producer snapshot, and close. Not while a flush is running. Blocks.
+
+        After a failed flush, only close the files. Raises FlushFailed, StorageError.
+        """
+        try:
+            if self._failure is None and (self._flush is None or self._flush.failure is None):
+                self.begin_flush()()
+                self._recovery_point = self.recovery_point
+                self._segments.active.write_index_files()
+                self._snapshots.write_durably(self.end_offset, self.producers)
+        finally:
+            self._segments.close()

@@ -1,0 +1,75 @@
+"""The producer snapshots in the folder of a log: one per segment, and that of the last clean stop."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from quorumd.broker.log.producer_snapshot import decode_snapshot, encode_snapshot, snapshot_path
+from quorumd.broker.log.producer_state import ProducerStates
+from quorumd.errors import MalformedMessage
+from quorumd.log.atomic_file import read_whole, write_atomically
+from quorumd.ports import Disk
+
+logger = logging.getLogger("quorumd.broker.log")
+
+
+class ProducerSnapshots:
+    """`end_offsets` are those of the snapshots, ascending. Methods raise OSError."""
+
+    __slots__ = ("_directory", "_disk", "end_offsets")
+
+    def __init__(self, disk: Disk, directory: str, end_offsets: Iterable[int]) -> None:
+        self._disk = disk
+        self._directory = directory
+        self.end_offsets = sorted(end_offsets)
+
+    def write(self, end_offset: int, states: ProducerStates) -> None:
+        """Save the producers at the log end. A crash may lose the file; its CRC shows whether it is whole."""
+        content = encode_snapshot(states.entries.values())
+        file = self._disk.open(snapshot_path(self._directory, end_offset), create=True)
+        try:
+            file.truncate(0)
+            file.write_at(0, content)
+        finally:
+            file.close()
+        if end_offset not in self.end_offsets[-1:]:
+            self.end_offsets.append(end_offset)
+
+    def write_durably(self, end_offset: int, states: ProducerStates) -> None:
+        """Save the producers at the log end for good. Raises DiskFull, StorageError."""
+        content = encode_snapshot(states.entries.values())
+        write_atomically(self._disk, snapshot_path(self._directory, end_offset), content)
+
+    def load_newest(self, max_offset: int, states: ProducerStates) -> int:
+        """Load the newest valid snapshot at or below `max_offset`, and return its end offset; -1 if there is none.
+
+        Without one, `states` is emptied.
+        """
+        states.load(())
+        for end_offset in reversed(self.end_offsets):
+            if end_offset > max_offset:
+                continue
+            path = snapshot_path(self._directory, end_offset)
+            try:
+                states.load(decode_snapshot(read_whole(self._disk, path) or b""))
+            except MalformedMessage as fault:
+                logger.info("%s is ignored: %s", path, fault)
+                continue
+            return end_offset
+        return -1
+
+    def remove_above(self, end_offset: int) -> None:
+        """Remove the snapshots above the log end; durable once the folder is synced."""
+        while self.end_offsets and self.end_offsets[-1] > end_offset:
+            self._remove(self.end_offsets.pop())
+
+    def remove_below(self, offset: int) -> None:
+        """Remove the snapshots below the first segment."""
+        while self.end_offsets and self.end_offsets[0] < offset:
+            self._remove(self.end_offsets.pop(0))
+
+    def _remove(self, end_offset: int) -> None:
+        path = snapshot_path(self._directory, end_offset)
+        if self._disk.exists(path):
+            self._disk.remove(path)

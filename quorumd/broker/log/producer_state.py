@@ -1,0 +1,244 @@
+"""Producers of one partition: sequences, epochs and open transactions (KIP-98, KIP-360, KIP-890).
+
+A leader calls `duplicate_of` and `check` before it appends a batch, and every replica `update` after it. An
+idempotent producer has at most five batches in flight, so the last five are enough to recognise a repeated one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from quorumd.broker.log.batches import MAX_SEQUENCE, NO_PRODUCER, NO_TIMESTAMP, DataBatch
+from quorumd.broker.log.transaction_marker import TransactionMarker
+from quorumd.broker.log.validation import InvalidBatch, Origin
+from quorumd.errors import ErrorCode
+
+REMEMBERED_BATCHES = 5
+NO_OFFSET = -1
+NO_PRODUCER_EPOCH = -1
+MAX_PRODUCER_EPOCH = 2**15 - 1
+
+
+class ProducedBatch(NamedTuple):
+    """A batch that a producer has appended."""
+
+    base_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset: int
+    timestamp_ms: int
+
+
+class AbortedTransaction(NamedTuple):
+    """An entry of the transaction index. Offsets are those of the first record and of the marker."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class ProducerEntry:
+    """One producer. `transaction_start` is the first offset of its open transaction, NO_OFFSET if there is none."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "last_timestamp_ms",
+        "producer_id",
+        "transaction_start",
+    )
+
+    def __init__(
+        self,
+        producer_id: int,
+        epoch: int = NO_PRODUCER_EPOCH,
+        coordinator_epoch: int = -1,
+        last_timestamp_ms: int = NO_TIMESTAMP,
+        transaction_start: int = NO_OFFSET,
+    ) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.coordinator_epoch = coordinator_epoch
+        self.last_timestamp_ms = last_timestamp_ms
+        self.transaction_start = transaction_start
+        self.batches: list[ProducedBatch] = []
+        """The last batches of `epoch`, oldest first."""
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence of the last record, -1 if none of this epoch is known."""
+        return self.batches[-1].last_sequence if self.batches else -1
+
+    def __repr__(self) -> str:
+        return (
+            f"<producer {self.producer_id} epoch {self.epoch} sequence {self.last_sequence}, "
+            f"transaction from {self.transaction_start}>"
+        )
+
+
+class ProducerStates:
+    """The producers of a log. `entries` is keyed by producer id."""
+
+    __slots__ = ("_open", "_unreplicated", "entries")
+
+    def __init__(self) -> None:
+        self.entries: dict[int, ProducerEntry] = {}
+        self._open: dict[int, int] = {}
+        """First offset of each open transaction -> producer id; ascending, as transactions begin in log order."""
+        self._unreplicated: list[tuple[int, int]] = []
+        """(first offset, marker offset) of transactions whose marker may be above the high watermark."""
+
+    def load(self, entries: Iterable[ProducerEntry]) -> None:
+        """Replace all state by that of a snapshot."""
+        self.entries = {entry.producer_id: entry for entry in entries}
+        starts = [
+            (entry.transaction_start, entry.producer_id)
+            for entry in self.entries.values()
+            if entry.transaction_start != NO_OFFSET
+        ]
+        self._open = dict(sorted(starts))
+        self._unreplicated = []
+
+    def duplicate_of(self, batch: DataBatch) -> ProducedBatch | None:
+        """The remembered batch that `batch` of a client repeats."""
+        entry = self.entries.get(batch.producer_id)
+        if entry is None or entry.epoch != batch.producer_epoch:
+            return None
+        first, last = batch.base_sequence, batch.last_sequence
+        for known in entry.batches:
+            if known.base_sequence == first and known.last_sequence == last:
+                return known
+        return None
+
+    def check(self, batch: DataBatch, origin: Origin) -> None:
+        """Raise InvalidBatch unless a leader may append this data batch."""
+        entry = self.entries.get(batch.producer_id)
+        if entry is None:
+            return
+        producer_epoch = batch.producer_epoch
+        name = f"producer {batch.producer_id}"
+        if producer_epoch < entry.epoch:
+            raise InvalidBatch(
+                ErrorCode.INVALID_PRODUCER_EPOCH, f"{name} has epoch {producer_epoch}, the log {entry.epoch}"
+            )
+        if origin is Origin.CLIENT:
+            first = batch.base_sequence
+            if producer_epoch != entry.epoch:
+                in_sequence = first == 0 or entry.epoch == NO_PRODUCER_EPOCH
+            else:
+                last = entry.last_sequence
+                in_sequence = first == last + 1 or (first == 0 and last == MAX_SEQUENCE)
+            if not in_sequence:
+                raise InvalidBatch(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"{name} sent sequence {first} of epoch {producer_epoch} after sequence "
+                    f"{entry.last_sequence} of epoch {entry.epoch}",
+                )
+        if entry.transaction_start != NO_OFFSET and not batch.is_transactional:
+            raise InvalidBatch(
+                ErrorCode.INVALID_TXN_STATE,
+                f"{name} has an open transaction, and the batch is not part of it",
+            )
+
+    def check_marker(
+        self, producer_id: int, producer_epoch: int, coordinator_epoch: int, transaction_version: int
+    ) -> None:
+        """Raise InvalidBatch unless a leader may append this marker.
+
+        From transaction version 2 on, the coordinator raises the producer epoch with every marker (KIP-890).
+        """
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            return
+        is_raised = producer_epoch > entry.epoch or transaction_version < 2
+        # A coordinator repeats markers after a failover, when their transaction may have ended.
+        is_repeated = entry.transaction_start == NO_OFFSET or producer_epoch == MAX_PRODUCER_EPOCH
+        if producer_epoch < entry.epoch or not (is_raised or is_repeated):
+            raise InvalidBatch(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"the marker of producer {producer_id} has epoch {producer_epoch}, the log {entry.epoch}",
+            )
+        if coordinator_epoch < entry.coordinator_epoch:
+            raise InvalidBatch(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"the marker of producer {producer_id} has coordinator epoch {coordinator_epoch}, the log "
+                f"{entry.coordinator_epoch}",
+            )
+
+    def update(self, batch: DataBatch, marker: TransactionMarker | None) -> AbortedTransaction | None:
+        """Apply a batch that has been appended. Returns the transaction that its marker aborts."""
+        if batch.producer_id == NO_PRODUCER:
+            return None
+        if batch.is_control and marker is None:
+            return None  # Compaction removed the marker together with its transaction.
+        entry = self.entries.get(batch.producer_id)
+        if entry is None:
+            entry = self.entries[batch.producer_id] = ProducerEntry(batch.producer_id)
+        if entry.epoch != batch.producer_epoch:
+            entry.batches.clear()
+            entry.epoch = batch.producer_epoch
+        entry.last_timestamp_ms = batch.max_timestamp_ms
+        if marker is not None:
+            return self._end_transaction(entry, batch.base_offset, marker)
+        if len(entry.batches) == REMEMBERED_BATCHES:
+            entry.batches.pop(0)
+        entry.batches.append(
+            ProducedBatch(
+                batch.base_sequence,
+                batch.last_sequence,
+                batch.base_offset,
+                batch.end_offset - 1,
+                batch.max_timestamp_ms,
+            )
+        )
+        if batch.is_transactional and entry.transaction_start == NO_OFFSET:
+            entry.transaction_start = batch.base_offset
+            self._open[batch.base_offset] = batch.producer_id
+        return None
+
+    def _end_transaction(
+        self, entry: ProducerEntry, offset: int, marker: TransactionMarker
+    ) -> AbortedTransaction | None:
+        entry.coordinator_epoch = marker.coordinator_epoch
+        first_offset = entry.transaction_start
+        if first_offset == NO_OFFSET:
+            return None
+        entry.transaction_start = NO_OFFSET
+        self._open.pop(first_offset, None)
+        self._unreplicated.append((first_offset, offset))
+        if marker.is_commit:
+            return None
+        return AbortedTransaction(entry.producer_id, first_offset, offset, next(iter(self._open), offset + 1))
+
+    def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether the producer has an open transaction of this epoch."""
+        entry = self.entries.get(producer_id)
+        return entry is not None and entry.transaction_start != NO_OFFSET and entry.epoch == producer_epoch
+
+    def oldest_transaction(self) -> ProducerEntry | None:
+        """The producer with the oldest open transaction, which may be hanging."""
+        producer_id = next(iter(self._open.values()), None)
+        return None if producer_id is None else self.entries.get(producer_id)
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """The first offset of a transaction that is open, or whose marker is at or above the high watermark."""
+        first = next(iter(self._open), None)
+        if self._unreplicated:
+            self._unreplicated = [entry for entry in self._unreplicated if entry[1] >= high_watermark]
+            for start, _ in self._unreplicated:
+                if first is None or start < first:
+                    first = start
+        return first
+
+    def expire(self, wall_ms: int, expiration_ms: int) -> None:
+        """Remove producers that were idle for `expiration_ms` and have no open transaction."""
+        expired = [
+            entry.producer_id
+            for entry in self.entries.values()
+            if entry.transaction_start == NO_OFFSET and wall_ms - entry.last_timestamp_ms >= expiration_ms
+        ]
+        for producer_id in expired:
+            del self.entries[producer_id]

@@ -1,0 +1,117 @@
+"""Records inside a data batch: found by position, copied as they are.
+
+Only what needs single records uses this: compaction, offsets by timestamp and markers. Codecs without a decoder here
+(snappy, lz4, zstd) leave a batch opaque: `decompressed` returns None, and callers treat it as a whole.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from quorumd.broker.log.batches import DataBatch
+from quorumd.errors import MalformedMessage
+from quorumd.protocol.primitives import read_varlong, write_varlong
+from quorumd.protocol.record_batch import HEADER_SIZE
+
+GZIP = 1
+_GZIP_FORMAT = 16 + zlib.MAX_WBITS
+MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
+"""A batch that expands beyond this is treated as opaque."""
+
+
+class RecordSpan(NamedTuple):
+    """Positions of one record within the records of its batch. `key_start` and `value_start` are -1 for null."""
+
+    start: int
+    end: int
+    timestamp_delta: int
+    offset_delta: int
+    key_start: int
+    key_end: int
+    value_start: int
+    value_end: int
+
+
+def record_spans(payload: bytes, count: int) -> Iterator[RecordSpan]:
+    """Iterate over the `count` uncompressed records. Raises MalformedMessage."""
+    position = 0
+    try:
+        for _ in range(count):
+            start = position
+            length, body = read_varlong(payload, position)
+            end = body + length
+            timestamp_delta, position = read_varlong(payload, body + 1)
+            offset_delta, position = read_varlong(payload, position)
+            size, position = read_varlong(payload, position)
+            key_start = position if size >= 0 else -1
+            position += max(size, 0)
+            key_end = position if size >= 0 else -1
+            size, position = read_varlong(payload, position)
+            value_start = position if size >= 0 else -1
+            position += max(size, 0)
+            value_end = position if size >= 0 else -1
+            if length < 6 or position >= end or end > len(payload):
+                raise MalformedMessage(f"record at position {start}: its parts exceed its length {length}")
+            yield RecordSpan(
+                start, end, timestamp_delta, offset_delta, key_start, key_end, value_start, value_end
+            )
+            position = end
+    except IndexError:
+        raise MalformedMessage(f"record at position {position}: it exceeds the batch") from None
+    if position != len(payload):
+        raise MalformedMessage(f"{len(payload) - position} bytes follow the {count} records")
+
+
+def decompressed(data: bytes, batch: DataBatch) -> bytes | None:
+    """The encoded records of a batch that is whole in `data`; None if there is no decoder for its codec.
+
+    Raises MalformedMessage.
+    """
+    payload = data[batch.position + HEADER_SIZE : batch.position + batch.size]
+    # A batch that compaction emptied keeps no compressed stream.
+    if batch.codec == 0 or batch.count == 0:
+        return payload
+    if batch.codec != GZIP:
+        return None
+    decoder = zlib.decompressobj(_GZIP_FORMAT)
+    try:
+        found = decoder.decompress(payload, MAX_DECOMPRESSED_BYTES)
+    except zlib.error as fault:
+        raise MalformedMessage(f"batch at offset {batch.base_offset}: invalid gzip: {fault}") from None
+    return found if decoder.eof else None
+
+
+def compressed(payload: bytes, codec: int) -> bytes:
+    """Compress encoded records with the codec of the batch that `decompressed` read them from."""
+    if codec == 0:
+        return payload
+    encoder = zlib.compressobj(wbits=_GZIP_FORMAT)
+    return encoder.compress(payload) + encoder.flush()
+
+
+def encode_record(offset_delta: int, timestamp_delta: int, key: bytes | None, value: bytes | None) -> bytes:
+    """Encode one record without headers."""
+    body = bytearray(1)
+    write_varlong(body, timestamp_delta)
+    write_varlong(body, offset_delta)
+    for part in (key, value):
+        write_varlong(body, -1 if part is None else len(part))
+        body += part or b""
+    body.append(0)
+    record = bytearray()
+    write_varlong(record, len(body))
+    return bytes(record + body)
+
+
+def with_timestamp_delta(payload: bytes, span: RecordSpan, timestamp_delta: int) -> bytes:
+    """Return a record with another timestamp delta, as its batch gets another base timestamp."""
+    _, body = read_varlong(payload, span.start)
+    _, after_timestamp = read_varlong(payload, body + 1)
+    changed = bytearray(payload[body : body + 1])
+    write_varlong(changed, timestamp_delta)
+    changed += payload[after_timestamp : span.end]
+    record = bytearray()
+    write_varlong(record, len(changed))
+    return bytes(record + changed)

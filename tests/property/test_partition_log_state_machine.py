@@ -1,0 +1,326 @@
+"""Random operations on a broker's log against a list of batches: flushed batches stay, truncated ones never reappear,
+producers and aborted transactions are those of the batches; with restarts, power losses in the middle of any disk
+call, and full disks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from random import Random
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from quorumd.broker.log import PartitionLogSettings
+from quorumd.broker.log.batches import DataBatch, scan_batches
+from quorumd.broker.log.leader_epochs import LeaderEpochs
+from quorumd.broker.log.partition_log import PartitionLog
+from quorumd.broker.log.producer_state import AbortedTransaction, ProducerEntry, ProducerStates
+from quorumd.broker.log.transaction_marker import TransactionMarker, encode_marker, read_marker
+from quorumd.errors import DiskFull
+from quorumd.simulator.environment.disk import DEFAULT_CAPACITY_BYTES, PowerLost, SimulatedDisk
+from quorumd.simulator.environment.event_heap import EventHeap, Process
+from tests.support.log.data_batches import produced
+
+FOLDER = "log"
+SETTINGS = PartitionLogSettings(segment_bytes=900, segment_ms=500, index_interval_bytes=150)
+Batch = tuple[DataBatch, bytes]
+
+
+def parsed(data: bytes) -> list[Batch]:
+    """The batches in `data`, each with a header as if it were alone."""
+    found = []
+    for batch in scan_batches(data, 0).batches:
+        content = data[batch.position : batch.position + batch.size]
+        found.append((scan_batches(content, 0).batches[0], content))
+    return found
+
+
+class LogModel:
+    """A log, and the list of batches that it must hold."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.disk = SimulatedDisk(EventHeap(), Random(seed))
+        self.disk.mount(Process("test"))
+        self.disk.make_directory(FOLDER)
+        self.disk.sync_directory(".")
+        self.batches: list[Batch] = []
+        self.may_be_there = self.batches
+        """The batches that a power loss now leaves, or a prefix of them."""
+        self.base = 0
+        """The offset that the log was reset to."""
+        self.resetting: int | None = None
+        self.durable_end = 0
+        self.recovery_point = 0
+        """As in the checkpoint file, which may be old."""
+        self.start_offset = 0
+        """The requested log start offset, as in the checkpoint file."""
+        self.epoch = 0
+        self.knows_producers = True
+        self.log = PartitionLog.open(self.disk, FOLDER, SETTINGS)[0]
+
+    @property
+    def end_offset(self) -> int:
+        return self.batches[-1][0].end_offset if self.batches else self.base
+
+    def produced(self) -> bytes:
+        count = self.random.randint(1, 3)
+        size = self.random.choice((1, 9, 40, 200))
+        producer_id = self.random.choice((-1, -1, 1, 2, 3))
+        entry = self.log.producers.entries.get(producer_id)
+        is_open = entry is not None and entry.transaction_start >= 0
+        return produced(
+            [(b"k", self.random.randbytes(size))] * count,
+            producer_id=producer_id,
+            producer_epoch=entry.epoch if entry is not None else 0,
+            sequence=-1 if producer_id < 0 else entry.last_sequence + 1 if entry is not None else 0,
+            transactional=producer_id > 0 and (is_open or self.random.random() < 0.6),
+            timestamps=[self.random.randrange(1, 1000)] * count,
+        )
+
+    def append(self) -> None:
+        """Append a batch as a leader, sometimes of a new epoch, sometimes while the disk is full."""
+        self.epoch += self.random.choice((0, 0, 0, 0, 1, 3))
+        data = self.produced()
+        [(_, content)] = parsed(data)
+        expected = bytearray(content)
+        expected[:8] = self.end_offset.to_bytes(8, "big")
+        expected[12:16] = self.epoch.to_bytes(4, "big")
+        self.attempt(bytes(expected), lambda: self.log.append_as_leader(data, self.epoch, 0.0, 1))
+
+    def attempt(self, data: bytes, append: Callable[[], object]) -> None:
+        self.may_be_there = self.batches + parsed(data)
+        try:
+            append()
+        except DiskFull:
+            self.disk.capacity = DEFAULT_CAPACITY_BYTES
+            self.may_be_there = self.batches
+            return
+        self.batches = self.may_be_there
+
+    def mark(self) -> None:
+        """End an open transaction."""
+        entry = self.log.producers.oldest_transaction()
+        if entry is None:
+            return
+        marker = TransactionMarker(self.random.random() < 0.5, 1)
+        log = self.log
+        self.disk.capacity = DEFAULT_CAPACITY_BYTES
+        content = bytearray(encode_marker(entry.producer_id, entry.epoch, marker, 5))
+        content[:8] = log.end_offset.to_bytes(8, "big")
+        content[12:16] = self.epoch.to_bytes(4, "big")
+        self.may_be_there = self.batches + parsed(bytes(content))
+        log.append_marker(entry.producer_id, entry.epoch, marker, self.epoch, 0.0, 5)
+        self.batches = self.may_be_there
+
+    def replicate(self) -> None:
+        """Append one to three batches of a leader, sometimes after a gap that compaction left."""
+        parts = []
+        offset = self.end_offset
+        for _ in range(self.random.choice((1, 1, 2, 3))):
+            offset += self.random.choice((0, 0, 0, 2))
+            count = self.random.randint(1, 3)
+            parts.append(
+                produced(
+                    [(b"k", self.random.randbytes(30))] * count,
+                    base_offset=offset,
+                    epoch=self.epoch,
+                    timestamps=[self.random.randrange(1, 1000)] * count,
+                )
+            )
+            offset += count
+        data = b"".join(parts)
+        self.attempt(data, lambda: self.log.append_as_follower(data))
+
+    def truncate(self) -> None:
+        end_offset = self.random.randint(max(self.base, self.start_offset), self.end_offset + 1)
+        self.disk.capacity = DEFAULT_CAPACITY_BYTES
+        self.batches = [entry for entry in self.batches if entry[0].end_offset <= end_offset]
+        self.durable_end = min(self.durable_end, self.end_offset)
+        self.start_offset = min(self.start_offset, self.end_offset)
+        self.log.truncate(end_offset)
+        self.epoch = max([self.log.last_epoch, 0, *[batch.epoch for batch, _ in self.batches[-1:]]])
+        self.recovery_point = min(self.recovery_point, self.log.recovery_point)
+        self.may_be_there = self.batches
+
+    def delete(self) -> None:
+        self.disk.capacity = DEFAULT_CAPACITY_BYTES
+        offset = self.random.randint(self.start_offset, self.end_offset)
+        # Records are deleted below the high watermark: those are flushed here.
+        if offset <= self.durable_end:
+            self.start_offset = offset
+            self.log.delete_before(offset)
+
+    def reset(self) -> None:
+        self.disk.capacity = DEFAULT_CAPACITY_BYTES
+        self.resetting = self.end_offset + self.random.randint(0, 20)
+        self.log.reset(self.resetting)
+        self.was_reset(self.resetting)
+        self.recovery_point = min(self.recovery_point, self.log.recovery_point)
+
+    def was_reset(self, offset: int) -> None:
+        self.base = self.start_offset = self.durable_end = offset
+        self.batches = self.may_be_there = []
+        self.knows_producers = True
+        self.resetting = None
+
+    def flush(self) -> None:
+        flush = self.log.begin_flush()
+        if self.random.random() < 0.3:
+            self.append()
+        end_offset = flush()
+        self.durable_end = max(self.durable_end, end_offset)
+        assert self.log.recovery_point <= end_offset
+        if self.random.random() < 0.5:
+            self.recovery_point = self.log.recovery_point
+
+    def fill_disk(self) -> None:
+        self.disk.capacity = self.disk.used_bytes() + self.random.randrange(400)
+
+    def release(self) -> None:
+        for segment in self.log.segments()[:-1]:
+            segment.release_indexes()
+
+    def close_and_open(self) -> None:
+        self.disk.capacity = DEFAULT_CAPACITY_BYTES
+        self.log.close()
+        self.recovery_point = self.log.recovery_point
+        self.open(is_clean=True)
+        assert self.log.end_offset == self.end_offset
+        self.durable_end = self.end_offset
+
+    def kill_and_open(self) -> None:
+        """Kill the process; its writes stay in the page cache."""
+        self.disk.capacity = DEFAULT_CAPACITY_BYTES
+        self.disk.mount(Process("test"))
+        self.open()
+        assert self.log.end_offset == self.end_offset
+        self.durable_end = self.end_offset
+
+    def open(self, is_clean: bool = False) -> None:
+        self.log, report = PartitionLog.open(
+            self.disk,
+            FOLDER,
+            SETTINGS,
+            recovery_point=self.recovery_point,
+            start_offset=self.start_offset,
+            is_clean=is_clean,
+        )
+        assert report.end_offset == self.log.end_offset
+
+    def lose_power_in(self, action: str) -> None:
+        """Lose power in one of the next disk calls, possibly one of this action."""
+        self.disk.lose_power_within(self.random.randint(1, 12))
+        with suppress(PowerLost):
+            getattr(self, action)()
+        self.lose_power()
+
+    def lose_power(self) -> None:
+        """Reopen the log; sometimes power fails again during recovery."""
+        self.disk.capacity = DEFAULT_CAPACITY_BYTES
+        self.disk.lose_power()
+        self.disk.mount(Process("test"))
+        if self.random.random() < 0.5:
+            self.disk.lose_power_within(self.random.randint(1, 8))
+        try:
+            self.open()
+        except PowerLost:
+            self.lose_power()
+            return
+        self.disk.lose_power_within(0)
+        end_offset = self.log.end_offset
+        if self.resetting is not None:
+            # The reset may have emptied the log before or after it created the new segment.
+            self.durable_end = 0
+            self.resetting = None
+        batches = [entry for entry in self.may_be_there if entry[0].end_offset <= end_offset]
+        self.batches = batches if self.log.size_bytes else []
+        if not self.batches:
+            self.base = end_offset
+            # The producers of the deleted batches are those of a snapshot, if there was one.
+            self.knows_producers = False
+        assert self.durable_end <= end_offset
+        self.durable_end = end_offset
+        self.may_be_there = self.batches
+        self.epoch = max([self.log.last_epoch, 0, *[batch.epoch for batch, _ in self.batches[-1:]]])
+
+    def check(self) -> None:
+        """Compare log and list: bytes by reads of random sizes, offsets, epochs, producers, transactions."""
+        log = self.log
+        assert log.end_offset == self.end_offset
+        assert self.base <= log.start_offset == max(self.start_offset, log.start_offset)
+        self.check_bytes()
+        first = log.segments()[0].base_offset
+        retained = [batch for batch, _ in self.batches if batch.base_offset >= first]
+        epochs = LeaderEpochs()
+        for batch in retained:
+            epochs.assign(batch.epoch, batch.base_offset)
+        for epoch, start in epochs.entries():
+            if start >= log.start_offset:
+                assert log.end_of_epoch(epoch) == epochs.end_of_epoch(epoch, self.end_offset)
+        if self.knows_producers:
+            self.check_producers(first)
+
+    def check_bytes(self) -> None:
+        log = self.log
+        remaining = [(batch, data) for batch, data in self.batches if batch.end_offset > log.start_offset]
+        index = 0
+        while index < len(remaining):
+            batch = remaining[index][0]
+            limit = self.random.choice((0, 100, 500, 1 << 30))
+            offset = self.random.randrange(max(batch.base_offset, log.start_offset), batch.end_offset)
+            data = log.read(offset, limit, self.random.choice((batch.end_offset, self.end_offset)))
+            count = len(scan_batches(data, 0).batches)
+            assert count > 0
+            assert count == 1 or len(data) <= limit
+            assert data == b"".join(data for _, data in remaining[index : index + count])
+            index += count
+
+    def check_producers(self, first: int) -> None:
+        states = ProducerStates()
+        aborted: list[AbortedTransaction] = []
+        partial = set()
+        for batch, data in self.batches:
+            if batch.base_offset < first:
+                partial.add(batch.producer_id)
+            ended = states.update(batch, read_marker(data, batch) if batch.is_control else None)
+            if ended is not None:
+                aborted.append(ended)
+        for producer_id, entry in states.entries.items():
+            found = self.log.producers.entries.get(producer_id)
+            if producer_id not in partial:
+                assert found is not None
+                assert summary(found) == summary(entry)
+        expected = [entry[:3] for entry in aborted]
+        known = [entry[:3] for entry in self.log.aborted_transactions(first, self.end_offset)]
+        assert [entry for entry in known if entry[0] not in partial] == [
+            entry for entry in expected if entry[0] not in partial
+        ]
+
+
+def summary(entry: ProducerEntry) -> tuple[int, ...]:
+    return entry.epoch, entry.last_sequence, entry.transaction_start, entry.coordinator_epoch
+
+
+COMMON = ("append", "append", "append", "append", "mark", "replicate", "flush", "truncate")
+RARE = ("fill_disk", "release", "close_and_open", "kill_and_open", "lose_power", "delete", "reset")
+INTERRUPTED = ("append", "mark", "truncate", "flush", "close_and_open", "delete", "reset")
+
+
+@settings(max_examples=150)
+@given(seed=st.integers(0, 2**32), length=st.integers(1, 60))
+@example(seed=0, length=200)
+def test_log_behaves_like_a_durable_list(seed: int, length: int) -> None:
+    model = LogModel(seed)
+    for _ in range(length):
+        roll = model.random.random()
+        if roll < 0.65:
+            getattr(model, model.random.choice(COMMON))()
+        elif roll < 0.88:
+            getattr(model, model.random.choice(RARE))()
+        else:
+            model.lose_power_in(model.random.choice(INTERRUPTED))
+        if model.random.random() < 0.3:
+            model.check()
+    model.check()

@@ -1,0 +1,424 @@
+"""Appends of leaders and followers, reads, truncation, retention and timestamps of a data log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from quorumd.broker.log import PartitionLogSettings
+from quorumd.broker.log.batches import read_batch, scan_batches
+from quorumd.broker.log.partition_log import Appended, PartitionLog
+from quorumd.broker.log.timestamps import TimestampOffset
+from quorumd.broker.log.transaction_marker import TransactionMarker
+from quorumd.broker.log.validation import InvalidBatch
+from quorumd.errors import CorruptLog, DiskFull, ErrorCode, FlushFailed
+from quorumd.ids import OffsetAndEpoch
+from quorumd.log.atomic_file import read_whole
+from quorumd.ports import Disk
+from quorumd.simulator.environment.disk import DEFAULT_CAPACITY_BYTES, SimulatedDisk
+from tests.support.log.data_batches import produced
+
+COMMIT, ABORT = TransactionMarker(True, 1), TransactionMarker(False, 1)
+
+
+def opened(disk: Disk, folder: str, settings: PartitionLogSettings | None = None) -> PartitionLog:
+    return PartitionLog.open(disk, f"{folder}/t-0", settings or PartitionLogSettings())[0]
+
+
+def append(log: PartitionLog, data: bytes | None = None, epoch: int = 0, wall_ms: int = 1000) -> Appended:
+    return log.append_as_leader(produced() if data is None else data, epoch, 0.0, wall_ms)
+
+
+def of_producer(sequence: int, producer_id: int = 7, transactional: bool = False, count: int = 1) -> bytes:
+    return produced(
+        [(b"k", b"v")] * count,
+        producer_id=producer_id,
+        producer_epoch=0,
+        sequence=sequence,
+        transactional=transactional,
+    )
+
+
+def test_leader_assigns_offsets_and_epoch(disk: Disk, folder: str) -> None:
+    log = opened(disk, folder)
+    assert append(log, produced([(b"k", b"v")] * 3), epoch=4) == Appended(0, 2)
+    assert append(log, produced(codec=1), epoch=5) == Appended(3, 3)
+    batches = scan_batches(log.read(0, 1 << 20, 4), 0).batches
+    assert [(batch.base_offset, batch.end_offset, batch.epoch) for batch in batches] == [(0, 3, 4), (3, 4, 5)]
+    assert (log.start_offset, log.end_offset, log.last_epoch) == (0, 4, 5)
+    assert log.end_of_epoch(4) == OffsetAndEpoch(3, 4)
+    assert log.epoch_of(2) == 4
+
+
+def test_empty_log_has_no_epoch(disk: Disk, folder: str) -> None:
+    log = opened(disk, folder)
+    assert (log.end_offset, log.last_epoch, log.end_of_epoch(0), log.max_timestamp()) == (0, -1, None, None)
+    assert log.read(0, 100, 100) == b""
+
+
+def test_refused_batch_leaves_the_log_unchanged(disk: Disk, folder: str) -> None:
+    log = opened(disk, folder)
+    append(log)
+    before = log.read(0, 1 << 20, 1)
+    with pytest.raises(InvalidBatch) as caught:
+        append(log, produced()[:-1])
+    assert caught.value.error is ErrorCode.CORRUPT_MESSAGE
+    assert log.read(0, 1 << 20, 1) == before
+    assert log.end_offset == 1
+
+
+def test_repeated_batch_is_appended_once(disk: Disk, folder: str) -> None:
+    log = opened(disk, folder)
+    append(log)
+    first = append(log, of_producer(0, count=3))
+    append(log)
+    assert append(log, of_producer(0, count=3)) == Appended(1, 3, is_duplicate=True)
+    assert first == Appended(1, 3)
+    assert log.end_offset == 5
+
+
+def test_log_append_time(disk: Disk, folder: str) -> None:
+    log = opened(disk, folder, PartitionLogSettings(message_timestamp_type="LogAppendTime"))
+    assert append(log, of_producer(0), wall_ms=77) == Appended(0, 0, 77)
+    assert append(log, of_producer(0), wall_ms=99) == Appended(0, 0, 77, is_duplicate=True)
+    batch = read_batch(log.read(0, 1 << 20, 1))
+    assert (batch.has_log_append_time, batch.max_timestamp_ms) == (True, 77)
+    assert log.max_timestamp() == TimestampOffset(77, 0, 0)
+
+
+def test_follower_copies_batches_with_gaps(disk: Disk, folder: str) -> None:
+    log = opened(disk, folder)
+    data = produced(base_offset=2, epoch=1) + produced([(b"k", b"v")] * 2, base_offset=5, epoch=3)
+    assert log.append_as_follower(data) == 7
+    assert log.read(0, 1 << 20, 7) == data
+    assert log.read(3, 1 << 20, 7) == data[len(produced()) :]
+    assert log.end_of_epoch(1) == OffsetAndEpoch(5, 1)
+    with pytest.raises(ValueError, match="below the end"):
+        log.append_as_follower(produced(base_offset=6))
+    with pytest.raises(CorruptLog, match="CRC"):
+        log.append_as_follower(produced(base_offset=7)[:-1] + b"\7")
+    assert log.append_as_follower(b"") == 7
+
+
+def test_reads_obey_limit_and_maximum_offset(disk: Disk, folder: str) -> None:
+    log = opened(disk, folder)
+    for _ in range(4):
+        append(log)
+    size = len(produced())
+    assert len(log.read(0, 1, 4)) == size
+    assert log.read(0, 1, 4, at_least_one=False) == b""
+    assert len(log.read(0, 2 * size, 4)) == 2 * size
+    assert len(log.read(0, 2 * size - 1, 4)) == size
+    assert len(log.read(0, 1 << 20, 3)) == 3 * size
+    assert log.read(3, 1 << 20, 3) == b""
+    assert log.read(4, 1 << 20, 4) == b""
+    log.delete_before(2)
+    with pytest.raises(ValueError, match="below the log start offset"):
+        log.read(1, 100, 4)
+
+
+def test_reads_of_a_long_log_return_each_batch_once(disk: Disk, folder: str) -> None:
+    log = opened(disk, folder, PartitionLogSettings(segment_bytes=20_000, index_interval_bytes=300))
+    random = Random(1)
+    expected: list[bytes] = []
+    for _ in range(300):
+        append(log, produced([(b"k", random.randbytes(random.randrange(300)))] * random.randint(1, 3)))
+    for limit in (1, 1000, 7000, 1 << 20):
+        offset, found = 0, []
+        while data := log.read(offset, limit, log.end_offset):
+            found += [data[b.position : b.position + b.size] for b in scan_batches(data, offset).batches]
+            offset = scan_batches(data, offset).batches[-1].end_offset
+        expected = expected or found
+        assert len(found) == 300
+        assert found == expected
+    assert len(log.segments()) > 2
+    for offset in range(0, log.end_offset, 7):
+        batch = read_batch(log.read(offset, 1, log.end_offset))
+        assert batch.base_offset <= offset < batch.end_offset
+
+
+def test_segments_roll_by_size_and_time(disk: Disk, folder: str) -> None:
+    for name, settings, bases in (
+        ("size", PartitionLogSettings(segment_bytes=200), [0, 2, 4]),
+        ("time", PartitionLogSettings(segment_ms=50), [0, 3]),
+    ):
+        log = opened(disk, f"{folder}/{name}", settings)
+        for timestamp in (0, 10, 50, 51, 60):
+            append(log, produced(timestamps=[timestamp]))
+        assert [segment.base_offset for segment in log.segments()] == bases
+
+
+def test_truncation_removes_batches_segments_and_producers(disk: Disk, folder: str) -> None:
+    log = opened(disk, folder, PartitionLogSettings(segment_bytes=200))
+    for sequence in range(8):
+        append(log, of_producer(sequence), epoch=sequence)
+    log.truncate(3)
+    assert (log.end_offset, log.last_epoch) == (3, 2)
+    assert log.producers.entries[7].last_sequence == 2
+    assert append(log, of_producer(3), epoch=9) == Appended(3, 3)
+    log.truncate(0)
+    assert (log.end_offset, log.last_epoch, log.producers.entries) == (0, -1, {})
+    assert disk.list_directory(f"{folder}/t-0") == ["00000000000000000000.log"]
+
+
+def test_truncation_in_a_batch_removes_all_of_it(disk: Disk, folder: str) -> None:
+    log = opened(disk, folder)
+    append(log)
+    append(log, produced([(b"k", b"v")] * 5))
+    log.truncate(4)
+    assert log.end_offset == 1
+
+
+def test_truncation_above_the_end_removes_an_epoch_without_records(disk: Disk, folder: str) -> None:
+    log = opened(disk, folder)
+    append(log, epoch=1)
+    log.start_epoch(3)
+    assert (log.last_epoch, log.end_of_epoch(1)) == (3, OffsetAndEpoch(1, 1))
+    log.truncate(5)
+    assert (log.last_epoch, log.end_offset) == (1, 1)
+
+
+def test_reset_empties_the_log(disk: Disk, folder: str) -> None:
+    log = opened(disk, folder, PartitionLogSettings(segment_bytes=200))
+    for sequence in range(5):
+        append(log, of_producer(sequence), epoch=3)
+    log.reset(100)
+    assert (log.start_offset, log.end_offset, log.last_epoch, log.size_bytes) == (100, 100, -1, 0)
+    assert append(log, of_producer(0), epoch=4) == Appended(100, 100)
+    log.close()
+    log, report = PartitionLog.open(
+        disk, f"{folder}/t-0", PartitionLogSettings(), recovery_point=101, start_offset=100, is_clean=True
+    )
+    assert (report.end_offset, log.start_offset, log.last_epoch) == (101, 100, 4)
+
+
+def test_deletion_raises_the_start_and_removes_segments(disk: Disk, folder: str) -> None:
+    log = opened(disk, folder, PartitionLogSettings(segment_bytes=200))
+    for sequence in range(8):
+        append(log, of_producer(sequence), epoch=sequence)
+    size = len(of_producer(0))
+    assert log.delete_before(5) == 4 * size
+    assert (log.start_offset, log.segments()[0].base_offset) == (5, 4)
+    assert log.end_of_epoch(2) == OffsetAndEpoch(5, 2)
+    assert log.delete_before(3) == 0
+    assert log.start_offset == 5
+    with pytest.raises(ValueError, match="above the log end"):
+        log.delete_before(9)
+
+
+def test_retention_by_size_keeps_what_is_not_replicated(disk: Disk, folder: str) -> None:
+    size = len(produced())
+    log = opened(disk, folder, PartitionLogSettings(segment_bytes=2 * size, retention_bytes=4 * size))
+    for _ in range(10):
+        append(log)
+    assert log.retain(1000, high_watermark=3) == 2 * size
+    assert log.retain(1000, high_watermark=10) == 4 * size
+    assert (log.start_offset, log.size_bytes) == (6, 4 * size)
+    log.settings.cleanup_policy = ("compact",)
+    log.settings.retention_bytes = 0
+    assert log.retain(1000, high_watermark=10) == 0
+
+
+def test_retention_by_time_rolls_the_active_segment(disk: Disk, folder: str) -> None:
+    size = len(produced())
+    settings = PartitionLogSettings(segment_bytes=2 * size, segment_ms=1 << 40, retention_ms=100)
+    log = opened(disk, folder, settings)
+    for timestamp in (10, 20, 500, 30, 600):
+        append(log, produced(timestamps=[timestamp]))
+    assert log.retain(120, 5) == 0
+    assert log.retain(121, 5) == 2 * size
+    assert log.retain(700, 4) == 2 * size
+    assert log.retain(700, 5) == 0
+    assert log.retain(701, 5) == size
+    assert (log.start_offset, log.end_offset, log.size_bytes) == (5, 5, 0)
+    assert append(log) == Appended(5, 5)
+
+
+def test_idle_producers_expire(disk: Disk, folder: str) -> None:
+    log = opened(disk, folder, PartitionLogSettings(producer_id_expiration_ms=500, retention_ms=-1))
+    append(log, of_producer(0, producer_id=1))
+    append(log, of_producer(0, producer_id=2, transactional=True))
+    log.retain(1499, 2)
+    assert sorted(log.producers.entries) == [1, 2]
+    log.retain(1500, 2)
+    assert sorted(log.producers.entries) == [2]
+
+
+def test_offsets_by_timestamp_are_those_of_records(disk: Disk, folder: str) -> None:
+    for codec in (0, 1):
+        log = opened(
+            disk, f"{folder}/{codec}", PartitionLogSettings(segment_bytes=300, index_interval_bytes=0)
+        )
+        times = [(10, 30, 20), (15,), (40, 35), (40,), (5, 50)]
+        for stamps in times:
+            append(log, produced([(b"k", b"v" * 30)] * len(stamps), timestamps=stamps, codec=codec))
+        flat = [stamp for stamps in times for stamp in stamps]
+        for wanted in range(52):
+            offset = next((index for index, stamp in enumerate(flat) if stamp >= wanted), None)
+            found = log.offset_of_timestamp(wanted, len(flat))
+            assert found == (None if offset is None else TimestampOffset(flat[offset], offset, 0))
+        assert log.max_timestamp() == TimestampOffset(50, 8, 0)
+        assert log.offset_of_timestamp(50, 8) is None
+        log.delete_before(2)
+        assert log.offset_of_timestamp(1, 9) == TimestampOffset(20, 2, 0)
+        log.truncate(7)
+        assert log.max_timestamp() == TimestampOffset(40, 4, 0)
+
+
+def test_transactions_hold_back_the_last_stable_offset(disk: Disk, folder: str) -> None:
+    log = opened(disk, folder)
+    append(log)
+    append(log, of_producer(0, 1, transactional=True))
+    append(log, of_producer(0, 2, transactional=True))
+    assert log.last_stable_offset(3) == 1
+    log.append_marker(1, 0, ABORT, 0, 0.0, 1000)
+    assert log.last_stable_offset(3) == 1  # The marker is not replicated.
+    assert log.last_stable_offset(4) == 2
+    append(log, of_producer(1, 2, transactional=True))
+    log.append_marker(2, 0, COMMIT, 0, 0.0, 1000)
+    assert log.last_stable_offset(log.end_offset) == log.end_offset == 6
+    assert [entry[:4] for entry in log.aborted_transactions(0, 6)] == [(1, 1, 3, 2)]
+    assert log.aborted_transactions(0, 1) == []
+    assert log.aborted_transactions(4, 6) == []
+    assert read_whole(disk, f"{folder}/t-0/{0:020d}.txnindex") is not None
+
+
+def test_aborted_transactions_are_found_from_an_earlier_segment(disk: Disk, folder: str) -> None:
+    log = opened(disk, folder, PartitionLogSettings(segment_bytes=200))
+    for sequence in range(6):
+        append(log, of_producer(sequence, 1, transactional=True))
+    log.append_marker(1, 0, ABORT, 0, 0.0, 1000)
+    append(log)
+    assert [entry[:3] for entry in log.aborted_transactions(0, 2)] == [(1, 0, 6)]
+    log.truncate(6)
+    assert log.aborted_transactions(0, 8) == []
+    assert log.last_stable_offset(6) == 0
+
+
+def test_flush_moves_the_recovery_point(disk: Disk, folder: str) -> None:
+    settings = PartitionLogSettings(segment_bytes=200, flush_messages=2, flush_ms=50)
+    log = opened(disk, folder, settings)
+    append(log)
+    assert not log.needs_flush(49.0)
+    assert log.needs_flush(50.0)
+    append(log)
+    assert log.needs_flush(0.0)
+    flush = log.begin_flush()
+    assert log.recovery_point == 0
+    assert flush() == log.recovery_point == 2
+    assert not log.needs_flush(1e9)
+    settings.flush_messages = 100
+    append(log)
+    assert log.needs_flush(0.0)  # A segment was sealed.
+    log.begin_flush()()
+    assert disk.exists(f"{folder}/t-0/{0:020d}.index")
+    log.truncate(1)
+    assert log.recovery_point == 1
+
+
+def test_clean_restart_reads_no_batches_below_the_last_index_entry(disk: Disk, folder: str) -> None:
+    log = opened(disk, folder, PartitionLogSettings(segment_bytes=400))
+    for sequence in range(9):
+        append(log, of_producer(sequence), epoch=sequence // 3)
+    log.append_marker(7, 0, COMMIT, 2, 0.0, 1000)
+    log.close()
+    log, report = PartitionLog.open(
+        disk, f"{folder}/t-0", PartitionLogSettings(), recovery_point=10, is_clean=True
+    )
+    assert (report.end_offset, report.verified_bytes, report.truncations) == (10, 0, ())
+    assert log.end_of_epoch(1) == OffsetAndEpoch(6, 1)
+    assert log.producers.entries[7].last_sequence == 8
+    assert append(log, of_producer(9)) == Appended(10, 10)
+    assert append(log, of_producer(8)).is_duplicate
+
+
+def test_unclean_restart_truncates_after_the_last_valid_batch(disk: Disk, folder: str) -> None:
+    log = opened(disk, folder, PartitionLogSettings(segment_bytes=400))
+    for sequence in range(9):
+        append(log, of_producer(sequence))
+    path = log.segments()[-1].path
+    size = log.segments()[-1].size
+    end_offset = log.end_offset
+    file = disk.open(path)
+    file.write_at(size, produced()[:40])
+    log, report = PartitionLog.open(disk, f"{folder}/t-0", PartitionLogSettings())
+    assert (report.end_offset, report.truncated_bytes) == (end_offset, 40)
+    file.write_at(size - 1, b"\xff")
+    log, report = PartitionLog.open(disk, f"{folder}/t-0", PartitionLogSettings())
+    assert report.end_offset == end_offset - 1
+    assert "CRC" in str(report)
+    assert log.producers.entries[7].last_sequence == 7
+
+
+def test_lost_write_before_a_later_segment_truncates_it(disk: Disk, folder: str) -> None:
+    log = opened(disk, folder, PartitionLogSettings(segment_bytes=400))
+    for sequence in range(9):
+        append(log, of_producer(sequence))
+    first = log.segments()[0]
+    disk.open(first.path).truncate(first.size - len(of_producer(0)))
+    log, report = PartitionLog.open(disk, f"{folder}/t-0", PartitionLogSettings())
+    assert report.end_offset == first.end_offset - 1
+    assert len(log.segments()) == 1
+
+
+def test_log_below_its_start_offset_is_emptied(disk: Disk, folder: str) -> None:
+    log = opened(disk, folder)
+    append(log)
+    log, report = PartitionLog.open(disk, f"{folder}/t-0", PartitionLogSettings(), start_offset=5)
+    assert (log.start_offset, log.end_offset, report.truncated_bytes) == (5, 5, len(produced()))
+
+
+def test_full_disk_leaves_the_log_unchanged(memory_disk: SimulatedDisk, folder: str) -> None:
+    log = opened(memory_disk, folder)
+    append(log, of_producer(0))
+    memory_disk.capacity = memory_disk.used_bytes() + 30
+    with pytest.raises(DiskFull):
+        append(log, of_producer(1))
+    assert log.end_offset == 1
+    memory_disk.capacity = DEFAULT_CAPACITY_BYTES
+    assert append(log, of_producer(1)) == Appended(1, 1)
+    assert len(scan_batches(log.read(0, 1 << 20, 2), 0).batches) == 2
+
+
+def test_failed_flush_is_final(memory_disk: SimulatedDisk, folder: str) -> None:
+    log = opened(memory_disk, folder)
+    append(log)
+    memory_disk.fail_sync()
+    with pytest.raises(FlushFailed):
+        log.begin_flush()()
+    assert log.recovery_point == 0
+    with pytest.raises(FlushFailed):
+        log.begin_flush()()
+    log.close()
+
+
+def test_damaged_index_files_are_rebuilt(disk: Disk, folder: str) -> None:
+    log = opened(disk, folder, PartitionLogSettings(segment_bytes=2000, index_interval_bytes=100))
+    for _ in range(60):
+        append(log)
+    log.close()
+    for suffix in ("index", "timeindex"):
+        disk.open(f"{folder}/t-0/{0:020d}.{suffix}").write_at(8, bytes(24))
+    log, _ = PartitionLog.open(
+        disk, f"{folder}/t-0", PartitionLogSettings(), recovery_point=60, is_clean=True
+    )
+    for offset in range(60):
+        assert read_batch(log.read(offset, 1, 60)).base_offset == offset
+    assert log.max_timestamp() == TimestampOffset(1000, 0, 0)
+
+
+def test_files_of_other_kinds_are_left_or_removed(disk: Disk, folder: str, tmp_path: Path) -> None:
+    log = opened(disk, folder)
+    append(log)
+    log.close()
+    directory = f"{folder}/t-0"
+    for name in ("partition.metadata", f"{9:020d}.index", f"{5:020d}.log.deleted", f"{0:020d}.log.cleaned"):
+        disk.open(f"{directory}/{name}", create=True).close()
+    PartitionLog.open(disk, directory, PartitionLogSettings())
+    names = disk.list_directory(directory)
+    assert "partition.metadata" in names
+    assert not [
+        name for name in names if name.startswith(f"{9:020d}") or name.endswith((".deleted", ".cleaned"))
+    ]
