@@ -131,7 +131,7 @@ def test_request_that_does_not_continue_its_session_is_refused() -> None:
     assert broker.begin(session_id, 2) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
     assert broker.begin(session_id, 1, uses_topic_ids=False) is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
     broker.fetch(session_id, 1, {})
-    assert broker.begin(session_id, 1) is ErrorCode.INVALID_FETCH_SESSION_EPOCH, "a repeated request (R19)"
+    assert broker.begin(session_id, 1) is ErrorCode.INVALID_FETCH_SESSION_EPOCH, "a repeated request"
 
 
 def test_response_that_the_fetcher_did_not_wait_for_is_refused() -> None:
