@@ -12,7 +12,10 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from quorumd.protocol.apis import Api
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "protocol.md"
@@ -24,7 +27,9 @@ def tables() -> dict[str, str]:
     """Return every generated table by its name."""
     return {
         "apis": _table(("key", "API", "versions", "flexible from", "forwarded to the leader"), _apis()),
+        "broker apis": _table(("key", "API", "versions", "flexible from"), _broker_apis()),
         "records": _table(("id", "record", "versions"), _records()),
+        "coordinator records": _table(("topic", "type", "record", "versions"), _coordinator_records()),
         "control records": _table(("type", "control record", "version"), _control_records()),
         "private apis": _table(("key", "API", "versions"), _private_apis()),
         "private fields": _table(("message", "field", "tag", "type", "meaning"), _private_fields()),
@@ -43,13 +48,25 @@ def render(page: str) -> str:
 
 
 def _apis() -> Iterator[tuple[object, ...]]:
-    from quorumd.protocol.apis import APIS
+    from quorumd.protocol.apis import APIS, BROKER_APIS, RAFT_FETCH_VERSION, ApiKey
 
     for api in APIS.values():
-        if not api.private:
-            flexible = "never" if api.flexible_from is None else api.flexible_from
-            versions = _range(api.min_version, api.max_version)
-            yield api.key, api.name, versions, flexible, "yes" if api.forwardable else ""
+        if not api.private and api.key not in BROKER_APIS:
+            first = RAFT_FETCH_VERSION if api.key == ApiKey.FETCH else api.min_version
+            versions = _range(first, api.max_version)
+            yield api.key, api.name, versions, _flexible(api), "yes" if api.forwardable else ""
+
+
+def _broker_apis() -> Iterator[tuple[object, ...]]:
+    from quorumd.protocol.apis import APIS, BROKER_APIS, ApiKey
+
+    for api in APIS.values():
+        if api.key == ApiKey.FETCH or api.key in BROKER_APIS:
+            yield api.key, api.name, _range(api.min_version, api.max_version), _flexible(api)
+
+
+def _flexible(api: Api) -> object:
+    return "never" if api.flexible_from is None else api.flexible_from
 
 
 def _private_apis() -> Iterator[tuple[object, ...]]:
@@ -67,6 +84,16 @@ def _records() -> Iterator[tuple[object, ...]]:
     for number in sorted(RECORDS):
         record = record_class(number)
         yield number, record.NAME, _range(record.MIN_VERSION, record.MAX_VERSION)
+
+
+def _coordinator_records() -> Iterator[tuple[object, ...]]:
+    from quorumd.protocol.coordinator_record import TOPICS, value_class
+    from quorumd.protocol.messages import COORDINATOR_RECORDS
+
+    for coordinator, names in COORDINATOR_RECORDS.items():
+        for kind, name in names.items():
+            value = value_class(coordinator, kind)
+            yield TOPICS[coordinator], kind, name, _range(value.MIN_VERSION, value.MAX_VERSION)
 
 
 def _control_records() -> Iterator[tuple[object, ...]]:

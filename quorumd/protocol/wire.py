@@ -9,6 +9,10 @@ NOT_GIVEN: Final[list[Any]] = []
 """Default of list parameters of generated classes, replaced by a new empty list. Never in a message."""
 
 
+NEW_STRUCT: Final[Any] = object()
+"""Default of struct parameters for which None is null, replaced by a new struct. Never in a message."""
+
+
 class MessageStruct:
     """Base of all generated classes: values with slots that compare and print by their fields."""
 
@@ -27,7 +31,8 @@ class MessageStruct:
 class Message(MessageStruct):
     """Base of versioned messages: requests, responses, headers and records. `codec` encodes and decodes them.
 
-    API_KEY is None for headers and control records. FLEXIBLE_FROM is the first version with compact encoding
+    API_KEY is None for headers and control records. RECORD_TYPE is that of a coordinator's record, in its key and its
+    value; None for everything else. FLEXIBLE_FROM is the first version with compact encoding
     and tagged fields, None if there is none. DECODE_IN_STEPS is for requests that may be large, ENCODE_IN_STEPS for
     responses that may be: generators that yield after each element of an array.
     """
@@ -35,6 +40,7 @@ class Message(MessageStruct):
     __slots__ = ()
     NAME: ClassVar[str]
     API_KEY: ClassVar[int | None]
+    RECORD_TYPE: ClassVar[int | None] = None
     MIN_VERSION: ClassVar[int]
     MAX_VERSION: ClassVar[int]
     FLEXIBLE_FROM: ClassVar[int | None]

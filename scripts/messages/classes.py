@@ -54,9 +54,12 @@ def _comment(field: FieldSchema) -> str:
 
 def _identity(message: MessageSchema) -> list[str]:
     flexible_from = None if message.flexible_versions is None else message.flexible_versions.first
+    key = [f"    API_KEY = {message.api_key}"]
+    if message.coordinator is not None:
+        key = ["    API_KEY = None", f"    RECORD_TYPE = {message.api_key}"]
     return [
         f'    NAME = "{message.name}"',
-        f"    API_KEY = {message.api_key}",
+        *key,
         f"    MIN_VERSION = {message.versions[0]}",
         f"    MAX_VERSION = {message.versions[-1]}",
         f"    FLEXIBLE_FROM = {flexible_from}",
@@ -72,7 +75,9 @@ def _init(fields: list[FieldSchema]) -> list[str]:
         if literal(field) == "[]":
             lines.append(f"        self.{name}: {python_type(field)} = [] if {name} is NOT_GIVEN else {name}")
         elif _has_fresh_default(field):
-            lines.append(f"        self.{name} = {literal(field)} if {name} is None else {name}")
+            lines.append(
+                f"        self.{name} = {literal(field)} if {name} is {_no_argument(field)} else {name}"
+            )
         else:
             lines.append(f"        self.{name} = {name}")
     return lines
@@ -82,10 +87,14 @@ def _has_fresh_default(field: FieldSchema) -> bool:
     return not is_primitive(field.element_type) and not field.is_array and literal(field) != "None"
 
 
+def _no_argument(field: FieldSchema) -> str:
+    return "NEW_STRUCT" if field.nullable_versions else "None"
+
+
 def _parameter(field: FieldSchema) -> str:
     name = snake_case(field.name)
     if literal(field) == "[]":
         return f"{name}: {python_type(field)} = NOT_GIVEN"
     if _has_fresh_default(field):
-        return f"{name}: {field.type} | None = None"
+        return f"{name}: {field.type} | None = {_no_argument(field)}"
     return f"{name}: {python_type(field)} = {literal(field)}"

@@ -117,8 +117,10 @@ class Decoder:
             self._source.line(f"{name}, pos = {self._reader(field)}(buf, pos)")
         elif field.nullable_in(self._version):
             self._source.line("pos += 1")
-            with self._source.block("if buf[pos - 1] < 128:"):
+            not_null = "> 0" if field.tagged_in(self._version) else "< 128"  # a varint there, an int8 here
+            with self._source.block(f"if buf[pos - 1] {not_null}:"):
                 self._nested(field, f"{name} = ")
+            self._else_null(field, name)
         else:
             self._nested(field, f"{name} = ")
 
@@ -151,6 +153,13 @@ class Decoder:
             return
         with self._source.block("if count >= 0:"):
             self._elements(field, name)
+        self._else_null(field, name)
+
+    def _else_null(self, field: FieldSchema, name: str) -> None:
+        """Emit the branch for null where the local variable begins with another default."""
+        if field.tagged_in(self._version) and literal(field) != "None":
+            with self._source.block("else:"):
+                self._source.line(f"{name} = None")
 
     def _elements(self, field: FieldSchema, name: str) -> None:
         kind = field.element_type

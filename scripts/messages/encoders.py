@@ -85,12 +85,15 @@ class Encoder:
         elif is_primitive(field.type):
             self._source.line(f"{self._writer(field)}({out}, {value})")
         elif field.nullable_in(self._version):
-            with self._source.block(f"if {value} is None:"):
-                self._source.line(f"{out}.append(255)")
-            with self._source.block("else:"):
-                self._source.line(f"{out}.append(1)")
-                self._struct(fields_of(field, self._message), value, out)
+            self._nullable_struct(field, value, out, 255)
         else:
+            self._struct(fields_of(field, self._message), value, out)
+
+    def _nullable_struct(self, field: FieldSchema, value: str, out: str, null: int) -> None:
+        with self._source.block(f"if {value} is None:"):
+            self._source.line(f"{out}.append({null})")
+        with self._source.block("else:"):
+            self._source.line(f"{out}.append(1)")
             self._struct(fields_of(field, self._message), value, out)
 
     def _writer(self, field: FieldSchema) -> str:
@@ -167,9 +170,14 @@ class Encoder:
             return
         payload = f"{snake_case(field.name)}_payload"
         self._source.line(f"{payload} = bytearray()")
-        if literal(field) == "None":
-            field = field.model_copy(
-                update={"nullable_versions": None}
-            )  # null is the default, not written at all
-        self._variable(field, value, payload)
+        if field.nullable_in(self._version) and not (field.is_array or is_primitive(field.type)):
+            self._nullable_struct(
+                field, value, payload, 0
+            )  # In tagged fields null is a varint, not a byte of -1.
+        else:
+            if literal(field) == "None":
+                field = field.model_copy(
+                    update={"nullable_versions": None}
+                )  # null is the default, not written at all
+            self._variable(field, value, payload)
         self._source.line(f"{write_tag}({out}, {field.tag}, {payload})")

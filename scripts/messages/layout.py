@@ -172,6 +172,8 @@ def differs_from_default(field: FieldSchema, value: str, message: MessageSchema)
         differs_from_default(part, f"{value}.{snake_case(part.name)}", message)
         for part in fields_of(field, message)
     ]
+    if field.nullable_versions:
+        inner.insert(0, f"{value} is None")
     return " or ".join(f"({part})" if " or " in part else part for part in inner)
 
 

@@ -57,9 +57,27 @@ def emit_index(messages: list[MessageSchema]) -> str:
         lines.append(f'    {message.api_key}: ("{_api_name(message)}", {first}, {last}, {flexible}),')
     lines += ["}", "", "# API key of a metadata record: its class", "RECORDS: dict[int, str] = {"]
     lines += [f'    {record.api_key}: "{record.name}",' for record in records]
-    lines += ["}", "", "# Class of a message: its module in this package", "MODULES: dict[str, str] = {"]
+    lines += ["}", "", *_coordinator_records(messages)]
+    lines += ["", "# Class of a message: its module in this package", "MODULES: dict[str, str] = {"]
     lines += [f'    "{message.name}": "{module_name(message.name)}",' for message in messages]
     return "\n".join([*lines, "}", ""])
+
+
+def _coordinator_records(messages: list[MessageSchema]) -> list[str]:
+    lines = [
+        "# Coordinator: type of a record: its name, to which the names of the classes add Key and Value",
+        "COORDINATOR_RECORDS: dict[str, dict[int, str]] = {",
+    ]
+    keys = sorted((m for m in messages if m.type == "coordinator-key"), key=lambda m: m.api_key or 0)
+    for coordinator in sorted({key.coordinator for key in keys if key.coordinator}):
+        lines.append(f'    "{coordinator}": {{')
+        lines += [
+            f'        {key.api_key}: "{key.name.removesuffix("Key")}",'
+            for key in keys
+            if key.coordinator == coordinator
+        ]
+        lines.append("    },")
+    return [*lines, "}"]
 
 
 def _api_name(request: MessageSchema) -> str:
@@ -73,6 +91,8 @@ def _title(message: MessageSchema) -> str:
     key = "" if message.api_key is None else f", API key {message.api_key}"
     first, last = message.versions[0], message.versions[-1]
     versions = f"version {first}" if first == last else f"versions {first} to {last}"
+    if message.coordinator is not None:
+        key = f" of {message.coordinator} record {message.api_key}"
     return f"{message.name}: {message.type}{key}, {versions}, {flexible}."
 
 
@@ -114,7 +134,7 @@ def _functions(message: MessageSchema, needs: Needs) -> list[str]:
 def _imports(text: str, needs: Needs) -> str:
     struct = sorted({*needs.struct, *(["Struct"] if needs.formats() else [])})
     ids = [name for name in ("ZERO_UUID", "KafkaUuid") if name in text]
-    base = ["Message", *(name for name in ("MessageStruct", "NOT_GIVEN") if name in text)]
+    base = ["Message", *(name for name in ("MessageStruct", "NEW_STRUCT", "NOT_GIVEN") if name in text)]
     lines = ["from __future__ import annotations", ""]
     if "Generator[" in text:
         lines.append("from collections.abc import Generator")

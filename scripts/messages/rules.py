@@ -14,6 +14,10 @@ PRIVATE_TAGS = 10000
 stock reader skips unknown tags, and Kafka will not use this range."""
 
 
+_Key = tuple[str, str | None, int]
+"""Type, coordinator and API key of a schema."""
+
+
 def check_message(message: MessageSchema) -> list[Problem]:
     """Return all problems within one schema."""
     return list(_MessageRules(message).problems())
@@ -23,7 +27,7 @@ def check_together(messages: dict[Path, MessageSchema]) -> list[tuple[Path, Prob
     """Return problems across schemas: duplicate names and API keys, requests without a response."""
     problems = []
     names: dict[str, Path] = {}
-    keys: dict[tuple[str, int], tuple[Path, MessageSchema]] = {}
+    keys: dict[_Key, tuple[Path, MessageSchema]] = {}
     for path, message in messages.items():
         if path.stem != message.name:
             problems.append(
@@ -33,25 +37,27 @@ def check_together(messages: dict[Path, MessageSchema]) -> list[tuple[Path, Prob
         if twin != path:
             problems.append((path, Problem("name", f"{message.name!r} is taken by {twin}")))
         if message.api_key is not None:
-            first, _ = keys.setdefault((message.type, message.api_key), (path, message))
+            first, _ = keys.setdefault((message.type, message.coordinator, message.api_key), (path, message))
             if first != path:
                 problems.append(
                     (path, Problem("apiKey", f"{message.type} {message.api_key} is taken by {first}"))
                 )
-    for (kind, key), (path, message) in keys.items():
+    for (kind, coordinator, key), (path, message) in keys.items():
         if kind in ("request", "response"):
             problems += [(path, problem) for problem in _check_pair(message, key, keys)]
+        elif coordinator is not None:
+            problems += [(path, problem) for problem in _check_record(message, key, keys)]
     return problems
 
 
 def _check_pair(
-    message: MessageSchema, key: int, keys: dict[tuple[str, int], tuple[Path, MessageSchema]]
+    message: MessageSchema, key: int, keys: dict[_Key, tuple[Path, MessageSchema]]
 ) -> Iterator[Problem]:
     other_kind = "response" if message.type == "request" else "request"
-    if (other_kind, key) not in keys:
+    if (other_kind, None, key) not in keys:
         yield Problem("apiKey", f"no schema is the {other_kind} of API {key}")
     elif message.type == "request":
-        _, response = keys[other_kind, key]
+        _, response = keys[other_kind, None, key]
         if response.valid_versions != message.valid_versions:
             yield Problem(
                 "validVersions",
@@ -59,6 +65,21 @@ def _check_pair(
             )
         if not message.name.endswith("Request") or response.name != message.name[:-7] + "Response":
             yield Problem("name", f"{message.name!r} and {response.name!r} are not XRequest and XResponse")
+
+
+def _check_record(
+    message: MessageSchema, key: int, keys: dict[_Key, tuple[Path, MessageSchema]]
+) -> Iterator[Problem]:
+    """Check the key and the value of one record of a coordinator, each from its side."""
+    is_key = message.type == "coordinator-key"
+    other_kind, suffix, other_suffix = ("value", "Key", "Value") if is_key else ("key", "Value", "Key")
+    if is_key and message.valid_versions != Versions(0, 0):
+        yield Problem("validVersions", f"{message.valid_versions}, but a key has version 0 only")
+    found = keys.get((f"coordinator-{other_kind}", message.coordinator, key))
+    if found is None:
+        yield Problem("apiKey", f"no schema is the {other_kind} of {message.coordinator} record {key}")
+    elif message.name.removesuffix(suffix) + other_suffix != found[1].name:
+        yield Problem("name", f"{message.name!r} and {found[1].name!r} are not XKey and XValue")
 
 
 class _MessageRules:
@@ -80,10 +101,13 @@ class _MessageRules:
             yield Problem(
                 "flexibleVersions", f'{flexible} is neither "none" nor open-ended from one of {valid}'
             )
-        if (message.api_key is None) == (message.type in ("request", "response", "metadata")):
+        is_record = message.type in ("coordinator-key", "coordinator-value")
+        if (message.api_key is None) == (is_record or message.type in ("request", "response", "metadata")):
             yield Problem(
                 "apiKey", f"a {message.type} {'needs one' if message.api_key is None else 'has none'}"
             )
+        if (message.coordinator is None) == is_record:
+            yield Problem("coordinator", f"a {message.type} {'needs one' if is_record else 'has none'}")
         for index, struct in enumerate(message.common_structs):
             path = f"commonStructs[{index}]"
             yield from self._check_struct_name(struct.name, f"{path}.name")

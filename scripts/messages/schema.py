@@ -123,8 +123,11 @@ class MessageSchema(_Model):
     """One schema file: a message of an API, a header, a metadata record or other data."""
 
     name: str = Field(pattern=NAME_PATTERN)
-    type: Literal["request", "response", "header", "metadata", "data"]
+    type: Literal["request", "response", "header", "metadata", "data", "coordinator-key", "coordinator-value"]
     api_key: int | None = Field(default=None, ge=0)
+    """The key of an API, the id of a metadata record or the type of a coordinator's record."""
+    coordinator: Literal["group", "transaction"] | None = None
+    """The coordinator whose record this is the key or value of."""
     about: str = ""
     valid_versions: Range
     flexible_versions: RangeOrNone

@@ -18,6 +18,7 @@ from typing import Any
 import kafka.protocol.admin
 import kafka.protocol.consumer
 import kafka.protocol.metadata
+import kafka.protocol.producer
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -41,6 +42,12 @@ from tests.support.protocol.message_strategies import (
     versions_of,
 )
 
+MODULES_OF_KAFKA_PYTHON = (
+    kafka.protocol.admin,
+    kafka.protocol.metadata,
+    kafka.protocol.consumer,
+    kafka.protocol.producer,
+)
 EXAMPLES = settings(max_examples=12, suppress_health_check=list(HealthCheck))
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 MILLISECOND = datetime.timedelta(milliseconds=1)
@@ -60,8 +67,10 @@ def kio_class(name: str, version: int) -> type | None:
 
 
 def kafka_python_class(name: str) -> Any:
-    """kafka-python's class of all versions of a message that it knows."""
-    for module in (kafka.protocol.admin, kafka.protocol.metadata, kafka.protocol.consumer):
+    """kafka-python's class of all versions of a request or response that it knows."""
+    if schema(name)["type"] not in ("request", "response"):
+        return None
+    for module in MODULES_OF_KAFKA_PYTHON:
         if hasattr(module, name):
             return getattr(module, name)
     return None
@@ -102,6 +111,8 @@ def assert_same(ours: Any, theirs: Any, name: str, version: int) -> None:
             assert_same(our, their, name, version)
     elif ours == ZERO_UUID:
         assert theirs is None or theirs.int == 0
+    elif theirs is None:
+        assert ours in (None, -1), "kio's null of a time that may be -1"
     else:
         assert plain(theirs) == ours
 
@@ -151,12 +162,16 @@ def test_oracles_cover_the_expected_messages() -> None:
     names = {name for name, _ in KNOWN_TO_KIO}
     apis = ("FetchQuorumRecords", "DiscoverBrokers", "AlterQuorum", "DescribeNode", "UnregisterController")
     unknown = {f"{api}{kind}" for api in apis for kind in ("Request", "Response")}
-    unknown |= {name for name, _ in all_versions() if schema(name)["type"] == "metadata"}
+    records = ("metadata", "coordinator-key", "coordinator-value")
+    unknown |= {name for name, _ in all_versions() if schema(name)["type"] in records}
     assert {name for name, _ in all_versions()} - names == unknown
     before_kafka_4 = {
         (f"AlterPartition{kind}", version) for kind in ("Request", "Response") for version in (0, 1)
     }
-    since_kafka_4_4 = {(f"ApiVersions{kind}", 5) for kind in ("Request", "Response")}
+    newest = (("ApiVersions", 5), ("DeleteGroups", 3), ("TxnOffsetCommit", 6))
+    since_kafka_4_4 = {
+        (f"{api}{kind}", version) for api, version in newest for kind in ("Request", "Response")
+    }
     spoken = {(name, version) for name in names for version in versions_of(name)}
     assert spoken - set(KNOWN_TO_KIO) == before_kafka_4 | since_kafka_4_4
-    assert len({name for name, _ in KNOWN_TO_KAFKA_PYTHON}) == 32
+    assert len({name for name, _ in KNOWN_TO_KAFKA_PYTHON}) == 84

@@ -15,6 +15,7 @@ from quorumd.node.sessions.router import Route
 from quorumd.node.sessions.server_session import Session
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.wire import fetch_messages, quorum_messages, snapshot_messages
+from quorumd.protocol.apis import RAFT_FETCH_VERSION
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import (
     begin_quorum_epoch_response,
@@ -88,7 +89,7 @@ class QuorumApis:
             Route(BeginQuorumEpochRequest, self.begin_quorum_epoch),
             Route(EndQuorumEpochRequest, self.end_quorum_epoch),
             Route(FetchQuorumRecordsRequest, self.fetch_quorum_records),
-            Route(FetchRequest, self.fetch),
+            Route(FetchRequest, self.fetch, RAFT_FETCH_VERSION),
             Route(FetchSnapshotRequest, self.fetch_snapshot),
             Route(DescribeQuorumRequest, self.describe_quorum),
         )

@@ -16,15 +16,16 @@ Handler = Callable[[Session, Request[M]], None]
 
 
 class Route:
-    """The handler of one API, declared for the class of its requests."""
+    """The handler of one API, declared for the class of its requests, from `min_version` on."""
 
-    __slots__ = ("api_key", "handler")
+    __slots__ = ("api_key", "handler", "min_version")
 
-    def __init__(self, request_class: type[M], handler: Handler[M]) -> None:
+    def __init__(self, request_class: type[M], handler: Handler[M], min_version: int = 0) -> None:
         assert request_class.API_KEY is not None, f"{request_class.NAME} is not a request"
         self.api_key: int = request_class.API_KEY
         # Requests are decoded by their API key, so a handler gets only messages of its class.
         self.handler = cast("Handler[Message]", handler)
+        self.min_version = max(min_version, request_class.MIN_VERSION)
 
 
 class RequestRouter:
@@ -39,13 +40,13 @@ class RequestRouter:
         self.spoken: dict[int, tuple[int, int]] = {}
 
     def add(self, routes: Iterable[Route]) -> None:
-        """Register handlers for every version in the schemas; private APIs only if this node supports them."""
+        """Register handlers; private APIs only if this node supports them."""
         for route in routes:
             api = APIS[route.api_key]
             if api.private and not self._private_apis:
                 continue
             self._handlers[route.api_key] = route.handler
-            self.spoken[route.api_key] = (api.min_version, api.max_version)
+            self.spoken[route.api_key] = (route.min_version, api.max_version)
 
     def route(self, session: Session, request: Request[Message]) -> None:
         """Call the handler of an API and version that `spoken` contains."""

@@ -7,18 +7,41 @@ from enum import IntEnum
 
 
 class ApiKey(IntEnum):
+    PRODUCE = 0
     FETCH = 1
+    LIST_OFFSETS = 2
     METADATA = 3
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
     API_VERSIONS = 18
     CREATE_TOPICS = 19
     DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    WRITE_TXN_MARKERS = 27
+    TXN_OFFSET_COMMIT = 28
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
+    ALTER_REPLICA_LOG_DIRS = 34
+    DESCRIBE_LOG_DIRS = 35
     CREATE_PARTITIONS = 37
+    DELETE_GROUPS = 42
     ELECT_LEADERS = 43
     INCREMENTAL_ALTER_CONFIGS = 44
     ALTER_PARTITION_REASSIGNMENTS = 45
     LIST_PARTITION_REASSIGNMENTS = 46
+    OFFSET_DELETE = 47
     VOTE = 52
     BEGIN_QUORUM_EPOCH = 53
     END_QUORUM_EPOCH = 54
@@ -28,10 +51,15 @@ class ApiKey(IntEnum):
     ENVELOPE = 58
     FETCH_SNAPSHOT = 59
     DESCRIBE_CLUSTER = 60
+    DESCRIBE_PRODUCERS = 61
     BROKER_REGISTRATION = 62
     BROKER_HEARTBEAT = 63
     UNREGISTER_BROKER = 64
+    DESCRIBE_TRANSACTIONS = 65
+    LIST_TRANSACTIONS = 66
     ALLOCATE_PRODUCER_IDS = 67
+    CONSUMER_GROUP_HEARTBEAT = 68
+    CONSUMER_GROUP_DESCRIBE = 69
     CONTROLLER_REGISTRATION = 70
     ASSIGN_REPLICAS_TO_DIRS = 73
     DESCRIBE_TOPIC_PARTITIONS = 75
@@ -47,18 +75,41 @@ class ApiKey(IntEnum):
 
 # API key: name, first version, last version, first flexible version (None: there is none)
 APIS: dict[int, tuple[str, int, int, int | None]] = {
-    1: ("Fetch", 12, 18, 12),
+    0: ("Produce", 3, 13, 9),
+    1: ("Fetch", 4, 18, 12),
+    2: ("ListOffsets", 1, 11, 6),
     3: ("Metadata", 0, 13, 9),
+    8: ("OffsetCommit", 2, 10, 8),
+    9: ("OffsetFetch", 1, 10, 6),
+    10: ("FindCoordinator", 0, 6, 3),
+    11: ("JoinGroup", 0, 9, 6),
+    12: ("Heartbeat", 0, 4, 4),
+    13: ("LeaveGroup", 0, 5, 4),
+    14: ("SyncGroup", 0, 5, 4),
+    15: ("DescribeGroups", 0, 6, 5),
+    16: ("ListGroups", 0, 5, 3),
     18: ("ApiVersions", 0, 5, 3),
     19: ("CreateTopics", 2, 7, 5),
     20: ("DeleteTopics", 1, 6, 4),
+    21: ("DeleteRecords", 0, 2, 2),
+    22: ("InitProducerId", 0, 5, 2),
+    23: ("OffsetForLeaderEpoch", 2, 4, 4),
+    24: ("AddPartitionsToTxn", 0, 5, 3),
+    25: ("AddOffsetsToTxn", 0, 4, 3),
+    26: ("EndTxn", 0, 5, 3),
+    27: ("WriteTxnMarkers", 1, 2, 1),
+    28: ("TxnOffsetCommit", 0, 6, 3),
     32: ("DescribeConfigs", 1, 4, 4),
     33: ("AlterConfigs", 0, 2, 2),
+    34: ("AlterReplicaLogDirs", 1, 2, 2),
+    35: ("DescribeLogDirs", 1, 5, 2),
     37: ("CreatePartitions", 0, 3, 2),
+    42: ("DeleteGroups", 0, 3, 2),
     43: ("ElectLeaders", 0, 2, 2),
     44: ("IncrementalAlterConfigs", 0, 1, 1),
     45: ("AlterPartitionReassignments", 0, 1, 0),
     46: ("ListPartitionReassignments", 0, 0, 0),
+    47: ("OffsetDelete", 0, 0, None),
     52: ("Vote", 0, 2, 0),
     53: ("BeginQuorumEpoch", 0, 1, 1),
     54: ("EndQuorumEpoch", 0, 1, 1),
@@ -68,10 +119,15 @@ APIS: dict[int, tuple[str, int, int, int | None]] = {
     58: ("Envelope", 0, 0, 0),
     59: ("FetchSnapshot", 0, 1, 0),
     60: ("DescribeCluster", 0, 2, 0),
+    61: ("DescribeProducers", 0, 0, 0),
     62: ("BrokerRegistration", 0, 4, 0),
     63: ("BrokerHeartbeat", 0, 2, 0),
     64: ("UnregisterBroker", 0, 0, 0),
+    65: ("DescribeTransactions", 0, 0, 0),
+    66: ("ListTransactions", 0, 2, 0),
     67: ("AllocateProducerIds", 0, 0, 0),
+    68: ("ConsumerGroupHeartbeat", 0, 1, 0),
+    69: ("ConsumerGroupDescribe", 0, 1, 0),
     70: ("ControllerRegistration", 0, 0, 0),
     73: ("AssignReplicasToDirs", 0, 0, 0),
     75: ("DescribeTopicPartitions", 0, 0, 0),
@@ -116,10 +172,33 @@ RECORDS: dict[int, str] = {
     29: "UnregisterControllerRecord",
 }
 
+# Coordinator: type of a record: its name, to which the names of the classes add Key and Value
+COORDINATOR_RECORDS: dict[str, dict[int, str]] = {
+    "group": {
+        0: "LegacyOffsetCommit",
+        1: "OffsetCommit",
+        2: "GroupMetadata",
+        3: "ConsumerGroupMetadata",
+        4: "ConsumerGroupPartitionMetadata",
+        5: "ConsumerGroupMemberMetadata",
+        6: "ConsumerGroupTargetAssignmentMetadata",
+        7: "ConsumerGroupTargetAssignmentMember",
+        8: "ConsumerGroupCurrentMemberAssignment",
+        16: "ConsumerGroupRegularExpression",
+    },
+    "transaction": {
+        0: "TransactionLog",
+    },
+}
+
 # Class of a message: its module in this package
 MODULES: dict[str, str] = {
     "AbortTransactionRecord": "abort_transaction_record",
     "AccessControlEntryRecord": "access_control_entry_record",
+    "AddOffsetsToTxnRequest": "add_offsets_to_txn_request",
+    "AddOffsetsToTxnResponse": "add_offsets_to_txn_response",
+    "AddPartitionsToTxnRequest": "add_partitions_to_txn_request",
+    "AddPartitionsToTxnResponse": "add_partitions_to_txn_response",
     "AddRaftVoterRequest": "add_raft_voter_request",
     "AddRaftVoterResponse": "add_raft_voter_response",
     "AllocateProducerIdsRequest": "allocate_producer_ids_request",
@@ -132,6 +211,8 @@ MODULES: dict[str, str] = {
     "AlterPartitionResponse": "alter_partition_response",
     "AlterQuorumRequest": "alter_quorum_request",
     "AlterQuorumResponse": "alter_quorum_response",
+    "AlterReplicaLogDirsRequest": "alter_replica_log_dirs_request",
+    "AlterReplicaLogDirsResponse": "alter_replica_log_dirs_response",
     "ApiVersionsRequest": "api_versions_request",
     "ApiVersionsResponse": "api_versions_response",
     "AssignReplicasToDirsRequest": "assign_replicas_to_dirs_request",
@@ -147,6 +228,26 @@ MODULES: dict[str, str] = {
     "ClearElrRecord": "clear_elr_record",
     "ClientQuotaRecord": "client_quota_record",
     "ConfigRecord": "config_record",
+    "ConsumerGroupCurrentMemberAssignmentKey": "consumer_group_current_member_assignment_key",
+    "ConsumerGroupCurrentMemberAssignmentValue": "consumer_group_current_member_assignment_value",
+    "ConsumerGroupDescribeRequest": "consumer_group_describe_request",
+    "ConsumerGroupDescribeResponse": "consumer_group_describe_response",
+    "ConsumerGroupHeartbeatRequest": "consumer_group_heartbeat_request",
+    "ConsumerGroupHeartbeatResponse": "consumer_group_heartbeat_response",
+    "ConsumerGroupMemberMetadataKey": "consumer_group_member_metadata_key",
+    "ConsumerGroupMemberMetadataValue": "consumer_group_member_metadata_value",
+    "ConsumerGroupMetadataKey": "consumer_group_metadata_key",
+    "ConsumerGroupMetadataValue": "consumer_group_metadata_value",
+    "ConsumerGroupPartitionMetadataKey": "consumer_group_partition_metadata_key",
+    "ConsumerGroupPartitionMetadataValue": "consumer_group_partition_metadata_value",
+    "ConsumerGroupRegularExpressionKey": "consumer_group_regular_expression_key",
+    "ConsumerGroupRegularExpressionValue": "consumer_group_regular_expression_value",
+    "ConsumerGroupTargetAssignmentMemberKey": "consumer_group_target_assignment_member_key",
+    "ConsumerGroupTargetAssignmentMemberValue": "consumer_group_target_assignment_member_value",
+    "ConsumerGroupTargetAssignmentMetadataKey": "consumer_group_target_assignment_metadata_key",
+    "ConsumerGroupTargetAssignmentMetadataValue": "consumer_group_target_assignment_metadata_value",
+    "ConsumerProtocolAssignment": "consumer_protocol_assignment",
+    "ConsumerProtocolSubscription": "consumer_protocol_subscription",
     "ControllerRegistrationRequest": "controller_registration_request",
     "ControllerRegistrationResponse": "controller_registration_response",
     "CreatePartitionsRequest": "create_partitions_request",
@@ -155,18 +256,30 @@ MODULES: dict[str, str] = {
     "CreateTopicsResponse": "create_topics_response",
     "DefaultPrincipalData": "default_principal_data",
     "DelegationTokenRecord": "delegation_token_record",
+    "DeleteGroupsRequest": "delete_groups_request",
+    "DeleteGroupsResponse": "delete_groups_response",
+    "DeleteRecordsRequest": "delete_records_request",
+    "DeleteRecordsResponse": "delete_records_response",
     "DeleteTopicsRequest": "delete_topics_request",
     "DeleteTopicsResponse": "delete_topics_response",
     "DescribeClusterRequest": "describe_cluster_request",
     "DescribeClusterResponse": "describe_cluster_response",
     "DescribeConfigsRequest": "describe_configs_request",
     "DescribeConfigsResponse": "describe_configs_response",
+    "DescribeGroupsRequest": "describe_groups_request",
+    "DescribeGroupsResponse": "describe_groups_response",
+    "DescribeLogDirsRequest": "describe_log_dirs_request",
+    "DescribeLogDirsResponse": "describe_log_dirs_response",
     "DescribeNodeRequest": "describe_node_request",
     "DescribeNodeResponse": "describe_node_response",
+    "DescribeProducersRequest": "describe_producers_request",
+    "DescribeProducersResponse": "describe_producers_response",
     "DescribeQuorumRequest": "describe_quorum_request",
     "DescribeQuorumResponse": "describe_quorum_response",
     "DescribeTopicPartitionsRequest": "describe_topic_partitions_request",
     "DescribeTopicPartitionsResponse": "describe_topic_partitions_response",
+    "DescribeTransactionsRequest": "describe_transactions_request",
+    "DescribeTransactionsResponse": "describe_transactions_response",
     "DiscoverBrokersRequest": "discover_brokers_request",
     "DiscoverBrokersResponse": "discover_brokers_response",
     "ElectLeadersRequest": "elect_leaders_request",
@@ -174,6 +287,9 @@ MODULES: dict[str, str] = {
     "EndQuorumEpochRequest": "end_quorum_epoch_request",
     "EndQuorumEpochResponse": "end_quorum_epoch_response",
     "EndTransactionRecord": "end_transaction_record",
+    "EndTxnMarker": "end_txn_marker",
+    "EndTxnRequest": "end_txn_request",
+    "EndTxnResponse": "end_txn_response",
     "EnvelopeRequest": "envelope_request",
     "EnvelopeResponse": "envelope_response",
     "FeatureLevelRecord": "feature_level_record",
@@ -184,17 +300,49 @@ MODULES: dict[str, str] = {
     "FetchResponse": "fetch_response",
     "FetchSnapshotRequest": "fetch_snapshot_request",
     "FetchSnapshotResponse": "fetch_snapshot_response",
+    "FindCoordinatorRequest": "find_coordinator_request",
+    "FindCoordinatorResponse": "find_coordinator_response",
+    "GroupMetadataKey": "group_metadata_key",
+    "GroupMetadataValue": "group_metadata_value",
+    "HeartbeatRequest": "heartbeat_request",
+    "HeartbeatResponse": "heartbeat_response",
     "IncrementalAlterConfigsRequest": "incremental_alter_configs_request",
     "IncrementalAlterConfigsResponse": "incremental_alter_configs_response",
+    "InitProducerIdRequest": "init_producer_id_request",
+    "InitProducerIdResponse": "init_producer_id_response",
+    "JoinGroupRequest": "join_group_request",
+    "JoinGroupResponse": "join_group_response",
     "KRaftVersionRecord": "kraft_version_record",
     "LeaderChangeMessage": "leader_change_message",
+    "LeaveGroupRequest": "leave_group_request",
+    "LeaveGroupResponse": "leave_group_response",
+    "LegacyOffsetCommitKey": "legacy_offset_commit_key",
+    "LegacyOffsetCommitValue": "legacy_offset_commit_value",
+    "ListGroupsRequest": "list_groups_request",
+    "ListGroupsResponse": "list_groups_response",
+    "ListOffsetsRequest": "list_offsets_request",
+    "ListOffsetsResponse": "list_offsets_response",
     "ListPartitionReassignmentsRequest": "list_partition_reassignments_request",
     "ListPartitionReassignmentsResponse": "list_partition_reassignments_response",
+    "ListTransactionsRequest": "list_transactions_request",
+    "ListTransactionsResponse": "list_transactions_response",
     "MetadataRequest": "metadata_request",
     "MetadataResponse": "metadata_response",
     "NoOpRecord": "no_op_record",
+    "OffsetCommitKey": "offset_commit_key",
+    "OffsetCommitRequest": "offset_commit_request",
+    "OffsetCommitResponse": "offset_commit_response",
+    "OffsetCommitValue": "offset_commit_value",
+    "OffsetDeleteRequest": "offset_delete_request",
+    "OffsetDeleteResponse": "offset_delete_response",
+    "OffsetFetchRequest": "offset_fetch_request",
+    "OffsetFetchResponse": "offset_fetch_response",
+    "OffsetForLeaderEpochRequest": "offset_for_leader_epoch_request",
+    "OffsetForLeaderEpochResponse": "offset_for_leader_epoch_response",
     "PartitionChangeRecord": "partition_change_record",
     "PartitionRecord": "partition_record",
+    "ProduceRequest": "produce_request",
+    "ProduceResponse": "produce_response",
     "ProducerIdsRecord": "producer_ids_record",
     "RegisterBrokerRecord": "register_broker_record",
     "RegisterControllerRecord": "register_controller_record",
@@ -208,7 +356,13 @@ MODULES: dict[str, str] = {
     "ResponseHeader": "response_header",
     "SnapshotFooterRecord": "snapshot_footer_record",
     "SnapshotHeaderRecord": "snapshot_header_record",
+    "SyncGroupRequest": "sync_group_request",
+    "SyncGroupResponse": "sync_group_response",
     "TopicRecord": "topic_record",
+    "TransactionLogKey": "transaction_log_key",
+    "TransactionLogValue": "transaction_log_value",
+    "TxnOffsetCommitRequest": "txn_offset_commit_request",
+    "TxnOffsetCommitResponse": "txn_offset_commit_response",
     "UnfenceBrokerRecord": "unfence_broker_record",
     "UnregisterBrokerRecord": "unregister_broker_record",
     "UnregisterBrokerRequest": "unregister_broker_request",
@@ -224,5 +378,7 @@ MODULES: dict[str, str] = {
     "VoteRequest": "vote_request",
     "VoteResponse": "vote_response",
     "VotersRecord": "voters_record",
+    "WriteTxnMarkersRequest": "write_txn_markers_request",
+    "WriteTxnMarkersResponse": "write_txn_markers_response",
     "ZkMigrationStateRecord": "zk_migration_state_record",
 }

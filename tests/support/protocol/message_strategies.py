@@ -23,6 +23,9 @@ _ERROR_CODES = st.sampled_from([0, -1, 6, 41, 74])
 _MILLISECONDS = st.one_of(st.sampled_from([0, -1]), st.integers(0, (1 << 31) - 1))
 """Fields that kio converts to durations and times, within the range of Python's types."""
 
+_START_OF_A_TRANSACTION = st.integers(0, (1 << 31) - 1)
+"""kio refuses -1, which Kafka reports without a transaction."""
+
 _PRIMITIVES: dict[str, st.SearchStrategy[Any]] = {
     "bool": st.booleans(),
     "int8": st.integers(-(1 << 7), (1 << 7) - 1),
@@ -115,8 +118,10 @@ def present_slots(name: str, struct_name: str, version: int) -> list[str]:
 
 
 def _primitive(field: dict[str, Any]) -> st.SearchStrategy[Any] | None:
-    if field["name"] == "ErrorCode":
+    if field["name"].endswith("ErrorCode"):
         return _ERROR_CODES
+    if field["name"] == "TransactionStartTimeMs":
+        return _START_OF_A_TRANSACTION
     if field["name"].endswith(("Ms", "Timestamp")):
         return _MILLISECONDS
     return _PRIMITIVES.get(field["type"].removeprefix("[]"))

@@ -9,7 +9,7 @@ import pytest
 
 from quorumd.errors import UnsupportedVersion
 from quorumd.protocol import apis, messages
-from quorumd.protocol.apis import APIS, Api, ApiKey
+from quorumd.protocol.apis import APIS, BROKER_APIS, Api, ApiKey
 
 
 def test_every_api_has_its_request_and_response_class() -> None:
@@ -37,7 +37,12 @@ def test_every_metadata_record_has_its_class() -> None:
 def test_keys_have_names() -> None:
     assert [ApiKey(key).value for key in APIS] == list(APIS)
     assert APIS[ApiKey.VOTE] == Api(52, "Vote", 0, 2, 0, forwardable=False, private=False)
-    assert APIS[ApiKey.FETCH] == Api(1, "Fetch", 12, 18, 12, forwardable=False, private=False)
+    assert APIS[ApiKey.FETCH] == Api(1, "Fetch", 4, 18, 12, forwardable=False, private=False)
+
+
+def test_broker_apis_are_known_and_public() -> None:
+    assert len(BROKER_APIS) == 28
+    assert all(not APIS[key].private and not APIS[key].forwardable for key in BROKER_APIS)
 
 
 def test_private_apis_are_those_that_kafka_never_shipped() -> None:

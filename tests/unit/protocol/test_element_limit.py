@@ -32,7 +32,18 @@ MOST_VOTE_TOPICS = SMALL_ALLOWANCE // VOTE_TOPIC_BYTES
 
 
 @pytest.mark.parametrize(
-    "name", ["VoteRequest", "AlterConfigsRequest", "MetadataResponse", "DescribeConfigsResponse"]
+    "name",
+    [
+        "VoteRequest",
+        "AlterConfigsRequest",
+        "MetadataResponse",
+        "DescribeConfigsResponse",
+        "ProduceRequest",
+        "JoinGroupRequest",
+        "AddPartitionsToTxnRequest",
+        "OffsetFetchResponse",
+        "ConsumerGroupCurrentMemberAssignmentValue",
+    ],
 )
 def test_decoded_messages_stay_within_the_estimate(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     decoder, version = message_class(name), LATEST_VERSION[name]

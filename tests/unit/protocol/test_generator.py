@@ -226,6 +226,12 @@ BAD: list[tuple[str, Change, str]] = [
         "fields[7].name: 'class' is a word of Python",
     ),
     ("no API key", lambda m: m.pop("apiKey"), "apiKey: a request needs one"),
+    ("coordinator", lambda m: m.update(coordinator="group"), "coordinator: a request has none"),
+    (
+        "unknown coordinator",
+        lambda m: m.update(coordinator="share"),
+        "coordinator: Input should be 'group' or 'transaction'",
+    ),
     (
         "unknown message type",
         lambda m: m.update(type="answer"),
@@ -329,6 +335,90 @@ def test_every_construct_of_the_language_is_generated(
         f"02 68 00 00 01 00 00 00 03 02 {uuid.hex(' ')} 00 01 00 00 00 00 {half} "
         "03 00 02 02 6e 01 09 02 00 00 00 00 00 00 00 05 90 4e 01 01"
     )
+
+
+def test_tagged_struct_may_be_null_by_default_or_by_value(
+    generator: ModuleType, schemas: Callable[..., Path]
+) -> None:
+    """In a tagged field null is a varint of 0, as Kafka's generator writes it; elsewhere it is a byte of -1."""
+
+    def field(name: str, tag: int, **others: Any) -> dict[str, Any]:
+        all_versions = dict.fromkeys(("versions", "nullableVersions", "taggedVersions"), "0+")
+        return {"name": name, "tag": tag, **all_versions, **others}
+
+    count = [{"name": "Count", "type": "int8", "versions": "0+"}]
+    message = {
+        **DATA,
+        "name": "Optional",
+        "fields": [
+            field("First", 0, type="First", fields=count),
+            field("Second", 1, type="Second", fields=count, default="null"),
+            field("Ids", 2, type="[]int8"),
+        ],
+    }
+    text = generator.generate(generator.load_schemas(schemas(message)))["optional.py"]
+    names: dict[str, Any] = {"__name__": "optional"}
+    exec(compile(text, "optional.py", "exec"), names)
+    optional, first, second = names["Optional"], names["First"], names["Second"]
+    for value, expected in (
+        (optional(), "00"),
+        (optional(None, None, None), "02 00 01 00 02 01 00"),
+        (optional(first(7), second(8), [9]), "03 00 03 01 07 00 01 03 01 08 00 02 02 02 09"),
+        (optional(first(), second(), []), "01 01 03 01 00 00"),
+    ):
+        out = bytearray()
+        names["ENCODE"][0](value, out)
+        assert out.hex(" ") == expected
+        assert names["DECODE"][0](bytes(out), 0) == (value, len(out))
+
+
+RECORD_KEY = {**DATA, "name": "PingKey", "type": "coordinator-key", "apiKey": 3, "coordinator": "group"}
+RECORD_VALUE = {**RECORD_KEY, "name": "PingValue", "type": "coordinator-value", "validVersions": "0-1"}
+
+
+def test_records_of_coordinators_are_indexed_by_their_type(
+    generator: ModuleType, schemas: Callable[..., Path]
+) -> None:
+    messages = (RECORD_KEY, RECORD_VALUE, REQUEST, RESPONSE)
+    files = generator.generate(generator.load_schemas(schemas(*messages)))
+    index: dict[str, Any] = {"__name__": "index"}
+    exec(compile(files["__init__.py"], "__init__.py", "exec"), index)
+    assert index["COORDINATOR_RECORDS"] == {"group": {3: "Ping"}}
+    assert 3 not in index["APIS"]
+    assert '"""PingValue: coordinator-value of group record 3, versions 0 to 1' in files["ping_value.py"]
+
+
+@pytest.mark.parametrize(
+    ("messages", "problem"),
+    [
+        ([RECORD_KEY], "PingKey.json: apiKey: no schema is the value of group record 3"),
+        ([RECORD_VALUE], "PingValue.json: apiKey: no schema is the key of group record 3"),
+        (
+            [{**RECORD_KEY, "coordinator": "transaction"}, RECORD_VALUE],
+            "PingKey.json: apiKey: no schema is the value of transaction record 3",
+        ),
+        (
+            [RECORD_KEY, {**RECORD_VALUE, "name": "PongValue"}],
+            "PingKey.json: name: 'PingKey' and 'PongValue' are not XKey and XValue",
+        ),
+        (
+            [{**RECORD_KEY, "validVersions": "0-1"}, RECORD_VALUE],
+            "PingKey.json: validVersions: 0-1, but a key has version 0 only",
+        ),
+        (
+            [RECORD_KEY, RECORD_VALUE, {**RECORD_KEY, "name": "PongKey"}],
+            "PongKey.json: apiKey: coordinator-key 3 is taken by",
+        ),
+        (
+            [{key: value for key, value in RECORD_KEY.items() if key != "coordinator"}],
+            "PingKey.json: coordinator: a coordinator-key needs one",
+        ),
+    ],
+)
+def test_key_and_value_of_a_record_must_agree(
+    generator: ModuleType, schemas: Callable[..., Path], messages: list[dict[str, Any]], problem: str
+) -> None:
+    assert problem in refusal(generator, schemas(*messages))
 
 
 def test_check_names_stale_missing_and_surplus_files(

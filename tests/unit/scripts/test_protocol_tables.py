@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quorumd.protocol.apis import APIS
-from quorumd.protocol.messages import RECORDS
+from quorumd.protocol.messages import COORDINATOR_RECORDS, RECORDS
 from scripts.protocol_tables import PAGE, render, tables
 
 
@@ -28,8 +28,11 @@ def test_a_changed_row_is_rewritten() -> None:
 
 def test_tables_have_a_row_for_every_api_and_record() -> None:
     rows = tables()
-    listed = rows["apis"].count("\n") + rows["private apis"].count("\n") - 4
-    assert (listed, rows["records"].count("\n") - 2) == (len(APIS), len(RECORDS))
+    listed = sum(rows[name].count("\n") - 2 for name in ("apis", "broker apis", "private apis"))
+    assert listed == len(APIS) + 1, "Fetch is in two tables"
+    assert rows["records"].count("\n") - 2 == len(RECORDS)
+    records = sum(len(names) for names in COORDINATOR_RECORDS.values())
+    assert rows["coordinator records"].count("\n") - 2 == records
 
 
 def test_private_fields_and_errors_are_listed() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quorumd.protocol.apis import APIS
+from quorumd.protocol.apis import APIS, BROKER_APIS, RAFT_FETCH_VERSION, ApiKey
 from quorumd.protocol.messages import describe_configs_request
 from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.discover_brokers_request import DiscoverBrokersRequest
@@ -12,8 +12,15 @@ from quorumd.protocol.messages.metadata_request import MetadataRequest
 from tests.support.node.nodes import Cluster
 from tests.support.node.sample_requests import full_request
 
+FIRST_VERSIONS = {
+    key: RAFT_FETCH_VERSION if key == ApiKey.FETCH else api.min_version
+    for key, api in APIS.items()
+    if key not in BROKER_APIS
+}
 VERSIONS = [
-    (key, version) for key, api in APIS.items() for version in range(api.min_version, api.max_version + 1)
+    (key, version)
+    for key, first in FIRST_VERSIONS.items()
+    for version in range(first, APIS[key].max_version + 1)
 ]
 
 

@@ -12,7 +12,7 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID, Endpoint, KafkaUuid, OffsetAndEpoch, ReplicaKey
 from quorumd.node.api.quorum import QuorumApis
 from quorumd.node.peers.address_book import Address
-from quorumd.protocol.apis import APIS, ApiKey
+from quorumd.protocol.apis import APIS, RAFT_FETCH_VERSION, ApiKey
 from quorumd.protocol.messages import (
     begin_quorum_epoch_request,
     describe_quorum_request,
@@ -155,7 +155,9 @@ ENGINE_REQUESTS = [
         ApiKey.FETCH,
         ApiKey.FETCH_SNAPSHOT,
     )
-    for version in range(APIS[key].min_version, APIS[key].max_version + 1)
+    for version in range(
+        RAFT_FETCH_VERSION if key == ApiKey.FETCH else APIS[key].min_version, APIS[key].max_version + 1
+    )
 ]
 
 

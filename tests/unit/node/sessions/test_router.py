@@ -15,6 +15,12 @@ def test_private_apis_can_be_left_out() -> None:
     assert set(router.spoken) == {key for key, api in APIS.items() if not api.private}
 
 
+def test_first_version_of_a_route_limits_what_is_advertised() -> None:
+    router = RequestRouter()
+    router.add([Route(MetadataRequest, lambda session, request: None, 9)])
+    assert router.spoken == {ApiKey.METADATA: (9, APIS[ApiKey.METADATA].max_version)}
+
+
 def test_each_api_has_its_handler_and_no_others_are_advertised() -> None:
     routed: list[tuple[str, Any]] = []
     router = RequestRouter()
