@@ -136,6 +136,8 @@ class _Loader:
         self._obsolete: list[str] = []
         self._snapshots = ProducerSnapshots(disk, directory, ())
         self._epochs = LeaderEpochs()
+        self._known_starts: dict[int, int] = {}
+        """Start offset by epoch in the checkpoint file."""
         self._end_offset = 0
         self._truncations: list[Truncation] = []
         self._verified_bytes = 0
@@ -173,6 +175,7 @@ class _Loader:
             had_index_files = segment.has_index_files
             if must_read or not is_trusted:
                 if not self._scanned and not is_clean:
+                    self._known_starts = dict(self._epochs.entries())
                     self._epochs.truncate(segment.base_offset)
                 self._scan(segment, assigns_epochs=not is_clean)
                 # Without index files the segment was not flushed, and may have lost its last batches.
@@ -200,9 +203,12 @@ class _Loader:
                 if batch.end_offset - segment.base_offset > MAX_SEGMENT_OFFSETS:
                     fault = f"offset {batch.end_offset - 1} is too far from the start of the segment"
                     break
-                segment.add(batch)
                 if assigns_epochs and batch.epoch > self._epochs.last_epoch:
-                    self._epochs.assign(batch.epoch, batch.base_offset)
+                    # Compaction may have removed the first batches of the epoch.
+                    start = self._known_starts.get(batch.epoch, batch.base_offset)
+                    is_possible = segment.end_offset <= start <= batch.base_offset
+                    self._epochs.assign(batch.epoch, start if is_possible else batch.base_offset)
+                segment.add(batch)
         self._scanned.append(segment)
         self._verified_bytes += segment.size
         surplus = file_size - segment.size

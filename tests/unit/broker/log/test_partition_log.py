@@ -422,3 +422,13 @@ def test_files_of_other_kinds_are_left_or_removed(disk: Disk, folder: str, tmp_p
     assert not [
         name for name in names if name.startswith(f"{9:020d}") or name.endswith((".deleted", ".cleaned"))
     ]
+
+
+def test_epoch_keeps_its_start_when_its_first_batches_were_compacted(disk: Disk, folder: str) -> None:
+    log = opened(disk, folder)
+    append(log, epoch=1)
+    log.start_epoch(3)
+    log.append_as_follower(produced(base_offset=7, epoch=3))
+    log.begin_flush()()
+    log = opened(disk, folder)
+    assert (log.end_offset, log.end_of_epoch(1)) == (8, OffsetAndEpoch(1, 1))
