@@ -1,6 +1,6 @@
 """Random operations on a broker's log against a list of batches: flushed batches stay, truncated ones never reappear,
-producers and aborted transactions are those of the batches; with restarts, power losses in the middle of any disk
-call, and full disks."""
+producers and aborted transactions are those of the batches, and compaction keeps the last record of each key; with
+restarts, power losses in the middle of any disk call, and full disks."""
 
 from __future__ import annotations
 
@@ -13,17 +13,26 @@ from hypothesis import strategies as st
 
 from quorumd.broker.log import PartitionLogSettings
 from quorumd.broker.log.batches import DataBatch, scan_batches
+from quorumd.broker.log.compaction import compact, install_compaction, plan_compaction
 from quorumd.broker.log.leader_epochs import LeaderEpochs
 from quorumd.broker.log.partition_log import PartitionLog
 from quorumd.broker.log.producer_state import AbortedTransaction, ProducerEntry, ProducerStates
+from quorumd.broker.log.records import decompressed, record_spans
 from quorumd.broker.log.transaction_marker import TransactionMarker, encode_marker, read_marker
 from quorumd.errors import DiskFull
 from quorumd.simulator.environment.disk import DEFAULT_CAPACITY_BYTES, PowerLost, SimulatedDisk
 from quorumd.simulator.environment.event_heap import EventHeap, Process
-from tests.support.log.data_batches import produced
+from tests.support.log.data_batches import Record, produced
 
 FOLDER = "log"
-SETTINGS = PartitionLogSettings(segment_bytes=900, segment_ms=500, index_interval_bytes=150)
+SETTINGS = PartitionLogSettings(
+    segment_bytes=900,
+    segment_ms=500,
+    index_interval_bytes=150,
+    cleanup_policy=("compact",),
+    min_cleanable_dirty_ratio=0.0,
+    delete_retention_ms=20,
+)
 Batch = tuple[DataBatch, bytes]
 
 
@@ -58,11 +67,15 @@ class LogModel:
         """The requested log start offset, as in the checkpoint file."""
         self.epoch = 0
         self.knows_producers = True
+        self.wall_ms = 1000
+        self.floor = 0
+        """The log end in a compacted log whose active segment is empty."""
+        self.is_compacting = self.was_compacted = False
         self.log = PartitionLog.open(self.disk, FOLDER, SETTINGS)[0]
 
     @property
     def end_offset(self) -> int:
-        return self.batches[-1][0].end_offset if self.batches else self.base
+        return max(self.floor, self.batches[-1][0].end_offset if self.batches else self.base)
 
     def produced(self) -> bytes:
         count = self.random.randint(1, 3)
@@ -71,13 +84,18 @@ class LogModel:
         entry = self.log.producers.entries.get(producer_id)
         is_open = entry is not None and entry.transaction_start >= 0
         return produced(
-            [(b"k", self.random.randbytes(size))] * count,
+            [self.record(size) for _ in range(count)],
             producer_id=producer_id,
             producer_epoch=entry.epoch if entry is not None else 0,
             sequence=-1 if producer_id < 0 else entry.last_sequence + 1 if entry is not None else 0,
             transactional=producer_id > 0 and (is_open or self.random.random() < 0.6),
+            codec=self.random.choice((0, 0, 1)),
             timestamps=[self.random.randrange(1, 1000)] * count,
         )
+
+    def record(self, size: int) -> Record:
+        value = self.random.randbytes(size) if self.random.random() < 0.85 else None
+        return self.random.choice((b"a", b"b", b"c", b"d")), value
 
     def append(self) -> None:
         """Append a batch as a leader, sometimes of a new epoch, sometimes while the disk is full."""
@@ -123,7 +141,7 @@ class LogModel:
             count = self.random.randint(1, 3)
             parts.append(
                 produced(
-                    [(b"k", self.random.randbytes(30))] * count,
+                    [self.record(30) for _ in range(count)],
                     base_offset=offset,
                     epoch=self.epoch,
                     timestamps=[self.random.randrange(1, 1000)] * count,
@@ -137,12 +155,21 @@ class LogModel:
         end_offset = self.random.randint(max(self.base, self.start_offset), self.end_offset + 1)
         self.disk.capacity = DEFAULT_CAPACITY_BYTES
         self.batches = [entry for entry in self.batches if entry[0].end_offset <= end_offset]
+        self.floor = 0
         self.durable_end = min(self.durable_end, self.end_offset)
         self.start_offset = min(self.start_offset, self.end_offset)
+        # A snapshot knows sequences that compaction has removed from the batches.
+        self.knows_producers &= not self.was_compacted
         self.log.truncate(end_offset)
+        self.find_end()
         self.epoch = max([self.log.last_epoch, 0, *[batch.epoch for batch, _ in self.batches[-1:]]])
         self.recovery_point = min(self.recovery_point, self.log.recovery_point)
         self.may_be_there = self.batches
+
+    def find_end(self) -> None:
+        """The active segment may be empty, and compaction may have removed the batches before it."""
+        if self.was_compacted and self.log.segments()[-1].size == 0:
+            self.floor = self.log.active_base_offset
 
     def delete(self) -> None:
         self.disk.capacity = DEFAULT_CAPACITY_BYTES
@@ -161,8 +188,10 @@ class LogModel:
 
     def was_reset(self, offset: int) -> None:
         self.base = self.start_offset = self.durable_end = offset
+        self.floor = 0
         self.batches = self.may_be_there = []
         self.knows_producers = True
+        self.was_compacted = False
         self.resetting = None
 
     def flush(self) -> None:
@@ -174,6 +203,37 @@ class LogModel:
         assert self.log.recovery_point <= end_offset
         if self.random.random() < 0.5:
             self.recovery_point = self.log.recovery_point
+
+    def compact(self) -> None:
+        self.disk.capacity = DEFAULT_CAPACITY_BYTES
+        self.wall_ms += self.random.choice((0, 10, 30))
+        job = plan_compaction(self.log, self.wall_ms, self.log.recovery_point)
+        if job is None:
+            return
+        self.is_compacting = True
+        install_compaction(self.disk, self.log, job, compact(self.disk, job))
+        self.accept_compacted()
+
+    def accept_compacted(self) -> None:
+        """Check that only records went that may go; from now on the log must hold the others."""
+        self.is_compacting, self.was_compacted = False, True
+        content, offset = b"", self.log.segments()[0].base_offset
+        self.log.start_offset, start = offset, self.log.start_offset
+        while data := self.log.read(offset, 1 << 30, self.log.end_offset):
+            content += data
+            offset = scan_batches(data, 0).batches[-1].end_offset
+        self.log.start_offset = start
+        compacted = parsed(content)
+        before, after = records_of(self.batches), records_of(compacted)
+        assert after.items() <= before.items()
+        aborted = aborted_offsets(self.batches)
+        last = {key: offset for offset, (key, _) in before.items() if offset not in aborted}
+        for offset in last.values():
+            if offset >= self.log.segments()[0].base_offset and before[offset][1] is not None:
+                assert offset in after
+        first = self.log.segments()[0].base_offset
+        deleted = [entry for entry in self.batches if entry[0].base_offset < first]
+        self.batches = self.may_be_there = deleted + compacted
 
     def fill_disk(self) -> None:
         self.disk.capacity = self.disk.used_bytes() + self.random.randrange(400)
@@ -236,11 +296,15 @@ class LogModel:
             self.resetting = None
         batches = [entry for entry in self.may_be_there if entry[0].end_offset <= end_offset]
         self.batches = batches if self.log.size_bytes else []
+        self.floor = 0
+        self.find_end()
         if not self.batches:
             self.base = end_offset
             # The producers of the deleted batches are those of a snapshot, if there was one.
             self.knows_producers = False
         assert self.durable_end <= end_offset
+        if self.is_compacting:
+            self.accept_compacted()
         self.durable_end = end_offset
         self.may_be_there = self.batches
         self.epoch = max([self.log.last_epoch, 0, *[batch.epoch for batch, _ in self.batches[-1:]]])
@@ -249,7 +313,8 @@ class LogModel:
         """Compare log and list: bytes by reads of random sizes, offsets, epochs, producers, transactions."""
         log = self.log
         assert log.end_offset == self.end_offset
-        assert self.base <= log.start_offset == max(self.start_offset, log.start_offset)
+        assert log.start_offset >= self.start_offset
+        assert log.start_offset >= self.base or self.was_compacted
         self.check_bytes()
         first = log.segments()[0].base_offset
         retained = [batch for batch, _ in self.batches if batch.base_offset >= first]
@@ -257,7 +322,7 @@ class LogModel:
         for batch in retained:
             epochs.assign(batch.epoch, batch.base_offset)
         for epoch, start in epochs.entries():
-            if start >= log.start_offset:
+            if start >= log.start_offset and not self.was_compacted:
                 assert log.end_of_epoch(epoch) == epochs.end_of_epoch(epoch, self.end_offset)
         if self.knows_producers:
             self.check_producers(first)
@@ -291,12 +356,44 @@ class LogModel:
             found = self.log.producers.entries.get(producer_id)
             if producer_id not in partial:
                 assert found is not None
-                assert summary(found) == summary(entry)
-        expected = [entry[:3] for entry in aborted]
-        known = [entry[:3] for entry in self.log.aborted_transactions(first, self.end_offset)]
-        assert [entry for entry in known if entry[0] not in partial] == [
-            entry for entry in expected if entry[0] not in partial
-        ]
+                # Compaction may have removed the last marker.
+                assert summary(found)[: 3 if self.was_compacted else 4] == summary(entry)[:3] + (
+                    () if self.was_compacted else summary(entry)[3:]
+                )
+        known = self.log.aborted_transactions(first, self.end_offset)
+        expected = [entry for entry in aborted if entry.producer_id not in partial]
+        if self.was_compacted:
+            starts = {entry.last_offset: entry.first_offset for entry in known}
+            assert all(starts[entry.last_offset] <= entry.first_offset for entry in expected)
+        else:
+            found = [entry[:3] for entry in known if entry.producer_id not in partial]
+            assert found == [entry[:3] for entry in expected]
+
+
+def records_of(batches: list[Batch]) -> dict[int, Record]:
+    """The records of data batches by offset."""
+    found: dict[int, Record] = {}
+    for batch, data in batches:
+        payload = b"" if batch.is_control else decompressed(data, batch)
+        assert payload is not None
+        for span in record_spans(payload, 0 if batch.is_control else batch.count):
+            value = None if span.value_start < 0 else payload[span.value_start : span.value_end]
+            found[batch.base_offset + span.offset_delta] = payload[span.key_start : span.key_end], value
+    return found
+
+
+def aborted_offsets(batches: list[Batch]) -> set[int]:
+    """Offsets of the records of aborted transactions."""
+    found: set[int] = set()
+    pending: dict[int, set[int]] = {}
+    for batch, data in batches:
+        if batch.is_control:
+            marker = read_marker(data, batch)
+            offsets = pending.pop(batch.producer_id, set())
+            found |= offsets if marker is not None and not marker.is_commit else set()
+        elif batch.is_transactional:
+            pending.setdefault(batch.producer_id, set()).update(range(batch.base_offset, batch.end_offset))
+    return found
 
 
 def summary(entry: ProducerEntry) -> tuple[int, ...]:
@@ -304,8 +401,20 @@ def summary(entry: ProducerEntry) -> tuple[int, ...]:
 
 
 COMMON = ("append", "append", "append", "append", "mark", "replicate", "flush", "truncate")
-RARE = ("fill_disk", "release", "close_and_open", "kill_and_open", "lose_power", "delete", "reset")
-INTERRUPTED = ("append", "mark", "truncate", "flush", "close_and_open", "delete", "reset")
+RARE = (
+    "fill_disk",
+    "release",
+    "close_and_open",
+    "kill_and_open",
+    "lose_power",
+    "delete",
+    "reset",
+    "compact",
+    "compact",
+)
+INTERRUPTED = (
+    *("append", "mark", "truncate", "flush", "close_and_open", "delete", "reset", "compact", "compact"),
+)
 
 
 @settings(max_examples=150)

@@ -5,6 +5,7 @@
     <log dir>/replication-offset-checkpoint      high watermarks (.offset_checkpoint)
     <log dir>/recovery-point-offset-checkpoint   offsets below which logs are flushed (.offset_checkpoint)
     <log dir>/log-start-offset-checkpoint        log start offsets above the first segment's (.offset_checkpoint)
+    <log dir>/cleaner-offset-checkpoint          offsets up to which logs are compacted (.offset_checkpoint)
     <log dir>/<topic>-<partition>/
         partition.metadata                       topic id
         leader-epoch-checkpoint                  epochs and their start offsets
@@ -47,6 +48,7 @@
     log.producers                                         states by producer id (.producer_state)
     log.needs_flush(now_ms)                               by flush.messages, flush.ms, and once a segment is sealed
     log.begin_flush() -> flush                            as `quorumd.log.segmented_log` (.log_flush)
+    plan_compaction(log, wall_ms, high_watermark)         `cleanup.policy=compact` (.compaction)
     log.close()                                           flushes, writes indexes and the producer snapshot
 
 A leader's coordinators append with `origin=COORDINATOR`. Whether a transaction was added to the partition is for the

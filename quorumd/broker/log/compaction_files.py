@@ -50,6 +50,13 @@ def _complete(disk: Disk, directory: str, base_offset: int, end_offset: int) -> 
     disk.sync_directory(directory)
 
 
+def remove_cleaned(disk: Disk, directory: str) -> None:
+    """Remove what a compaction wrote. Raises OSError."""
+    for name in disk.list_directory(directory):
+        if name.endswith(CLEANED):
+            disk.remove(f"{directory}/{name}")
+
+
 def complete_compaction(disk: Disk, directory: str) -> None:
     """Complete the replacements that a crash interrupted, and remove remains of others. Blocks. Raises OSError."""
     names = disk.list_directory(directory)

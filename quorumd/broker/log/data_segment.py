@@ -178,20 +178,7 @@ class DataSegment:
         self, position: int, end: int, with_crc: bool = False, min_offset: int = 0
     ) -> Iterator[tuple[bytes, BatchScan]]:
         """Read whole batches from a batch boundary to position `end` or the first fault: (data, its scan)."""
-        window = _WINDOW
-        while position < end:
-            data = self.file.read_at(position, min(window, end - position))
-            scan = scan_batches(data, min_offset, with_crc)
-            yield data, scan
-            if scan.batches:
-                min_offset = scan.batches[-1].end_offset
-            position += scan.end
-            cut_off = scan.needed_bytes or (0 if scan.fault else len(data) - scan.end)
-            if (scan.fault and not scan.needed_bytes) or position + cut_off > end or not data:
-                return
-            if not scan.batches and not scan.needed_bytes:
-                return
-            window = max(_WINDOW, scan.needed_bytes)
+        return batch_windows(self.file, position, end, with_crc, min_offset)
 
     # ---- appending
 
@@ -337,6 +324,26 @@ class DataSegment:
         self.file.close()
         if self._transaction_file is not None:
             self._transaction_file.close()
+
+
+def batch_windows(
+    file: File, position: int, end: int, with_crc: bool, min_offset: int
+) -> Iterator[tuple[bytes, BatchScan]]:
+    """Like `DataSegment.windows`, for any file of batches."""
+    window = _WINDOW
+    while position < end:
+        data = file.read_at(position, min(window, end - position))
+        scan = scan_batches(data, min_offset, with_crc)
+        yield data, scan
+        if scan.batches:
+            min_offset = scan.batches[-1].end_offset
+        position += scan.end
+        cut_off = scan.needed_bytes or (0 if scan.fault else len(data) - scan.end)
+        if (scan.fault and not scan.needed_bytes) or position + cut_off > end or not data:
+            return
+        if not scan.batches and not scan.needed_bytes:
+            return
+        window = max(_WINDOW, scan.needed_bytes)
 
 
 def remove_segment_files(disk: Disk, directory: str, base_offset: int) -> None:

@@ -32,7 +32,9 @@ def first_segment_to_keep(
 
 
 def _is_expired(segment: DataSegment, settings: PartitionLogSettings, wall_ms: int) -> bool:
-    if settings.retention_ms < 0 or segment.size == 0:
+    if settings.retention_ms < 0:
         return False
+    if segment.size == 0:
+        return True  # Compaction removed everything.
     largest = segment.largest_timestamp_ms
     return largest != NO_TIMESTAMP and wall_ms - largest > settings.retention_ms

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from quorumd.broker.log import PartitionLogSettings
+from quorumd.broker.log.appended import Appended
 from quorumd.broker.log.batches import (
     NO_PRODUCER,
     NO_TIMESTAMP,
@@ -14,6 +14,7 @@ from quorumd.broker.log.batches import (
     stamped,
     with_log_append_time,
 )
+from quorumd.broker.log.compaction_files import replace_segments
 from quorumd.broker.log.data_segment import MAX_SEGMENT_OFFSETS, DataSegment
 from quorumd.broker.log.leader_epochs import FILE_NAME as EPOCH_FILE_NAME
 from quorumd.broker.log.log_flush import LogFlush
@@ -29,15 +30,6 @@ from quorumd.ids import OffsetAndEpoch
 from quorumd.log.atomic_file import is_disk_full, write_atomically
 from quorumd.log.flush import flush_failed
 from quorumd.ports import Disk
-
-
-class Appended(NamedTuple):
-    """The offsets of an appended batch, or of the batch that it repeats."""
-
-    base_offset: int
-    last_offset: int
-    log_append_time_ms: int = NO_TIMESTAMP
-    is_duplicate: bool = False
 
 
 class PartitionLog:
@@ -446,6 +438,17 @@ class PartitionLog:
         for segment in segments[:-1]:
             segment.release_indexes()
         return freed
+
+    def replace_segments(self, base_offset: int, end_offset: int) -> int:
+        """Put a compacted segment in place of those from `base_offset` up to `end_offset`; returns the bytes freed.
+
+        Blocks. Raises FlushFailed.
+        """
+        try:
+            replace_segments(self._disk, self.directory, base_offset, end_offset)
+            return self._segments.replace(base_offset, end_offset, self.settings.index_interval_bytes)
+        except OSError as cause:
+            raise self._fail(self.directory, cause) from cause
 
     # ---- flushing and closing
 

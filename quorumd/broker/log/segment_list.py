@@ -91,19 +91,22 @@ class SegmentList:
         self._retired.append(segment)
         segment.remove()
 
-    def replace(self, base_offset: int, end_offset: int, replacement: DataSegment) -> int:
-        """Put a segment in place of those from `base_offset` up to `end_offset`; returns the size of those.
+    def replace(self, base_offset: int, end_offset: int, index_interval_bytes: int) -> int:
+        """Load a segment in place of those from `base_offset` up to `end_offset`, whose files it has replaced.
 
-        Their files are no longer those of the log.
+        Returns the number of bytes that are gone.
         """
         first = self._base_offsets.index(base_offset)
         last = bisect_right(self._base_offsets, end_offset - 1)
+        replacement = DataSegment(self._disk, self._directory, base_offset, index_interval_bytes)
+        replacement.load()
+        replacement.end_offset = end_offset
         replaced = self.all[first:last]
         self.all[first:last] = [replacement]
         self._base_offsets[first:last] = [base_offset]
         self._dirty = [dirty for dirty in self._dirty if dirty not in replaced]
         self._retired += replaced
-        return sum([segment.size for segment in replaced])
+        return sum([segment.size for segment in replaced]) - replacement.size
 
     def close_retired(self) -> None:
         """Close the files of removed segments, while no flush is running."""

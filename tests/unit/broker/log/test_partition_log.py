@@ -8,8 +8,9 @@ from random import Random
 import pytest
 
 from quorumd.broker.log import PartitionLogSettings
+from quorumd.broker.log.appended import Appended
 from quorumd.broker.log.batches import read_batch, scan_batches
-from quorumd.broker.log.partition_log import Appended, PartitionLog
+from quorumd.broker.log.partition_log import PartitionLog
 from quorumd.broker.log.timestamps import TimestampOffset
 from quorumd.broker.log.transaction_marker import TransactionMarker
 from quorumd.broker.log.validation import InvalidBatch

@@ -1,0 +1,16 @@
+"""The result of an append."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from quorumd.broker.log.batches import NO_TIMESTAMP
+
+
+class Appended(NamedTuple):
+    """The offsets of an appended batch, or of the batch that it repeats."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int = NO_TIMESTAMP
+    is_duplicate: bool = False

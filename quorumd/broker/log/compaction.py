@@ -1,0 +1,283 @@
+"""`cleanup.policy=compact`: keep the last record of each key, and remove aborted transactions.
+
+    job = plan_compaction(log, wall_ms, high_watermark)     None if there is nothing to do
+    result = compact(disk, job)                             blocks; made for `Disk.run_in_subprocess`
+    freed = install_compaction(disk, log, job, result)      on the event thread
+
+Sealed and flushed segments below the last stable offset are compacted. Offsets stay: a compacted batch has its offset
+range, sequences and epoch, and fewer records. Tombstones, and markers of transactions without records, get a delete
+horizon when they are first compacted and go once it has passed. The last batch of each active producer stays, without
+records if need be, as its sequence is found there after an unclean stop. Batches that cannot be decoded (see
+`.records`) stay whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from quorumd.broker.log.batches import DataBatch, read_batch
+from quorumd.broker.log.compaction_files import CLEANED, remove_cleaned, segment_stem
+from quorumd.broker.log.compaction_filter import BatchFilter, TransactionFilter, map_key
+from quorumd.broker.log.data_segment import (
+    INDEX_SUFFIX,
+    MAX_SEGMENT_OFFSETS,
+    TIME_INDEX_SUFFIX,
+    batch_windows,
+)
+from quorumd.broker.log.partition_log import PartitionLog
+from quorumd.broker.log.producer_state import AbortedTransaction
+from quorumd.broker.log.records import decompressed, record_spans
+from quorumd.broker.log.transaction_index import SUFFIX as TRANSACTION_SUFFIX
+from quorumd.broker.log.transaction_index import encode_entries
+from quorumd.broker.log.validation import COMPACT
+from quorumd.errors import CorruptLog, MalformedMessage
+from quorumd.log.indexes import SegmentIndexes
+from quorumd.log.segment import LOG_SUFFIX
+from quorumd.ports import Disk, File
+
+MAX_KEYS = 2_000_000
+"""Number of keys after which a compaction stops at the next segment; the rest follows with the next one."""
+_WRITE_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A segment to compact; `end_offset` is where the next one starts."""
+
+    base_offset: int
+    end_offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionJob:
+    """The input of `compact`, picklable."""
+
+    directory: str
+    sources: tuple[Source, ...]
+    first_dirty_offset: int
+    """Records below it are compacted already; their segments may still lose records with later ones."""
+    segment_bytes: int
+    index_interval_bytes: int
+    delete_retention_ms: int
+    wall_ms: int
+    high_watermark: int
+    aborted: tuple[AbortedTransaction, ...]
+    last_records: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """A compacted segment, `.cleaned` and durable, for the sources from `base_offset` up to `end_offset`."""
+
+    base_offset: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionResult:
+    """The replacements, and the offset up to which the log is then compacted."""
+
+    replacements: tuple[Replacement, ...]
+    end_offset: int
+
+
+def dirty_ratio(log: PartitionLog) -> float:
+    """Share of the sealed segments' bytes that were never compacted."""
+    sealed = log.segments()[:-1]
+    total = sum([segment.size for segment in sealed])
+    dirty = sum([segment.size for segment in sealed if segment.base_offset >= log.first_dirty_offset])
+    return dirty / total if total else 0.0
+
+
+def plan_compaction(log: PartitionLog, wall_ms: int, high_watermark: int) -> CompactionJob | None:
+    """The compaction that is due by `min.cleanable.dirty.ratio` or `max.compaction.lag.ms`; None if none is."""
+    settings = log.settings
+    if COMPACT not in settings.cleanup_policy:
+        return None
+    sources = _cleanable(log, wall_ms, high_watermark)
+    dirty = [source for source in sources if source.base_offset >= log.first_dirty_offset]
+    total = sum([source.size for source in sources])
+    if not dirty or not total:
+        return None
+    ratio = sum([source.size for source in dirty]) / total
+    first = next(segment for segment in log.segments() if segment.base_offset == dirty[0].base_offset)
+    is_late = wall_ms - first.first_timestamp_ms > settings.max_compaction_lag_ms
+    if ratio <= settings.min_cleanable_dirty_ratio and not is_late:
+        return None
+    end_offset = sources[-1].end_offset
+    return CompactionJob(
+        log.directory,
+        tuple(sources),
+        log.first_dirty_offset,
+        settings.segment_bytes,
+        settings.index_interval_bytes,
+        settings.delete_retention_ms,
+        wall_ms,
+        high_watermark,
+        tuple(log.aborted_transactions(sources[0].base_offset, end_offset)),
+        {
+            entry.producer_id: (entry.batches[-1].last_offset if entry.batches else -1, entry.epoch)
+            for entry in log.producers.entries.values()
+        },
+    )
+
+
+def _cleanable(log: PartitionLog, wall_ms: int, high_watermark: int) -> list[Source]:
+    """The segments that are sealed, flushed, older than `min.compaction.lag.ms` and without open transactions."""
+    limit = min(log.recovery_point, log.last_stable_offset(high_watermark))
+    youngest_ms = wall_ms - log.settings.min_compaction_lag_ms
+    found = []
+    segments = log.segments()
+    for segment, following in pairwise(segments):
+        lags = log.settings.min_compaction_lag_ms > 0 and segment.largest_timestamp_ms > youngest_ms
+        if following.base_offset > limit or lags or not segment.has_index_files:
+            break
+        found.append(Source(segment.base_offset, following.base_offset, segment.size))
+    return found
+
+
+def compact(disk: Disk, job: CompactionJob) -> CompactionResult:
+    """Write the compacted segments. Blocks for long. Raises CorruptLog, OSError."""
+    offsets, end_offset = _last_offsets(disk, job)
+    sources = [source for source in job.sources if source.end_offset <= end_offset]
+    transactions = TransactionFilter(job.aborted)
+    batches = BatchFilter(offsets, job.last_records, job.high_watermark, job.wall_ms, job.delete_retention_ms)
+    replacements = []
+    while sources:
+        group = [sources.pop(0)]
+        size = group[0].size
+        while (
+            sources
+            and size + sources[0].size <= job.segment_bytes
+            and sources[0].end_offset - group[0].base_offset <= MAX_SEGMENT_OFFSETS
+        ):
+            size += sources[0].size
+            group.append(sources.pop(0))
+        if _Writer(disk, job, group).write(batches, transactions):
+            replacements.append(Replacement(group[0].base_offset, group[-1].end_offset))
+    return CompactionResult(tuple(replacements), end_offset)
+
+
+def _last_offsets(disk: Disk, job: CompactionJob) -> tuple[dict[bytes, int], int]:
+    """The last offset of each key of the dirty segments, and the end of the last segment that is in it."""
+    offsets: dict[bytes, int] = {}
+    transactions = TransactionFilter(
+        [entry for entry in job.aborted if entry.last_offset >= job.first_dirty_offset]
+    )
+    end_offset = job.sources[0].base_offset
+    for source in job.sources:
+        if len(offsets) >= MAX_KEYS:
+            break
+        end_offset = source.end_offset
+        if source.base_offset < job.first_dirty_offset:
+            continue
+        for data, batch in _batches(disk, job.directory, source):
+            if transactions.is_obsolete(data, batch) or batch.is_control:
+                continue
+            payload = decompressed(data, batch)
+            if payload is not None:
+                for span in record_spans(payload, batch.count):
+                    if span.key_start >= 0:
+                        key = map_key(payload[span.key_start : span.key_end])
+                        offsets[key] = batch.base_offset + span.offset_delta
+    return offsets, end_offset
+
+
+def _batches(disk: Disk, directory: str, source: Source) -> Iterator[tuple[bytes, DataBatch]]:
+    """The batches of a segment, verified: (data with the whole batch, header). Raises CorruptLog, OSError."""
+    path = segment_stem(directory, source.base_offset) + LOG_SUFFIX
+    file = disk.open(path)
+    position = 0
+    try:
+        for data, scan in batch_windows(file, 0, source.size, True, source.base_offset):
+            for batch in scan.batches:
+                yield data, batch
+            position += scan.end
+    finally:
+        file.close()
+    if position != source.size:
+        raise CorruptLog(f"{path}, position {position}: the batch is invalid; check the disk")
+
+
+class _Writer:
+    """Writes the replacement of a group of segments."""
+
+    def __init__(self, disk: Disk, job: CompactionJob, group: list[Source]) -> None:
+        self._disk = disk
+        self._job = job
+        self._group = group
+        self._stem = segment_stem(job.directory, group[0].base_offset)
+        self._indexes = SegmentIndexes(group[0].base_offset, job.index_interval_bytes)
+        self._position = 0
+        self._buffer: list[bytes] = []
+        self._written = 0
+
+    def write(self, batches: BatchFilter, transactions: TransactionFilter) -> bool:
+        """Write the files durably. Returns False, with none left, for a single segment that loses nothing."""
+        has_changed = len(self._group) > 1
+        transactions.kept.clear()
+        file = self._disk.open(self._stem + LOG_SUFFIX + CLEANED, create=True)
+        try:
+            file.truncate(0)
+            for source in self._group:
+                for data, batch in _batches(self._disk, self._job.directory, source):
+                    try:
+                        found = batches.compacted(data, batch, transactions.is_obsolete(data, batch))
+                    except MalformedMessage as fault:
+                        raise CorruptLog(f"batch at offset {batch.base_offset}: {fault}") from None
+                    if found:
+                        kept = read_batch(found)
+                        has_changed |= kept.crc != batch.crc
+                        self._add(file, kept, found)
+                    else:
+                        has_changed = True
+            self._flush(file)
+            file.sync()
+        finally:
+            file.close()
+        if not has_changed:
+            self._disk.remove(self._stem + LOG_SUFFIX + CLEANED)
+            return False
+        self._write_file(INDEX_SUFFIX, self._indexes.offset_index())
+        self._write_file(TIME_INDEX_SUFFIX, self._indexes.time_index())
+        self._write_file(TRANSACTION_SUFFIX, encode_entries(transactions.kept))
+        return True
+
+    def _add(self, file: File, batch: DataBatch, data: bytes) -> None:
+        self._indexes.add(batch.end_offset - 1, self._position, batch.size, batch.max_timestamp_ms)
+        self._position += batch.size
+        self._buffer.append(data)
+        if self._position - self._written >= _WRITE_BYTES:
+            self._flush(file)
+
+    def _flush(self, file: File) -> None:
+        file.write_at(self._written, b"".join(self._buffer))
+        self._written = self._position
+        self._buffer = []
+
+    def _write_file(self, suffix: str, content: bytes) -> None:
+        file = self._disk.open(self._stem + suffix + CLEANED, create=True)
+        try:
+            file.truncate(0)
+            file.write_at(0, content)
+            file.sync()
+        finally:
+            file.close()
+
+
+def install_compaction(disk: Disk, log: PartitionLog, job: CompactionJob, result: CompactionResult) -> int:
+    """Put the compacted segments in place; returns the bytes freed. Blocks.
+
+    A log that has lost a source since the job was planned is left unchanged. After a failed job, only
+    `remove_cleaned` is called. Raises FlushFailed, OSError.
+    """
+    known = {segment.base_offset: segment.size for segment in log.segments()[:-1]}
+    if any(known.get(source.base_offset) != source.size for source in job.sources):
+        remove_cleaned(disk, job.directory)
+        return 0
+    freed = sum([log.replace_segments(one.base_offset, one.end_offset) for one in result.replacements])
+    log.first_dirty_offset = max(log.first_dirty_offset, result.end_offset)
+    return freed

@@ -1,0 +1,175 @@
+"""Which batches and records a compaction keeps, decided batch by batch in log order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+
+from quorumd.broker.log.batches import (
+    DELETE_HORIZON_BIT,
+    NO_TIMESTAMP,
+    DataBatch,
+    encode_header,
+)
+from quorumd.broker.log.producer_state import AbortedTransaction
+from quorumd.broker.log.records import (
+    RecordSpan,
+    compressed,
+    decompressed,
+    record_spans,
+    with_timestamp_delta,
+)
+from quorumd.broker.log.transaction_marker import read_marker
+from quorumd.protocol.record_batch import COMPRESSION_MASK
+
+_LONG_KEY_BYTES = 32
+_DIGEST_BYTES = 16
+
+LastRecords = Mapping[int, tuple[int, int]]
+"""Producer id -> (offset of its last record, -1 if only a marker is known; producer epoch)."""
+
+
+def map_key(key: bytes) -> bytes:
+    """A key, or the digest of a long one."""
+    return key if len(key) <= _LONG_KEY_BYTES else blake2b(key, digest_size=_DIGEST_BYTES).digest()
+
+
+class TransactionFilter:
+    """Follows the transactions of a log. Batches have to be given in order, each once."""
+
+    def __init__(self, aborted: Sequence[AbortedTransaction]) -> None:
+        self._pending = sorted(aborted, key=_first_offset, reverse=True)
+        self._aborted: dict[int, AbortedTransaction] = {}
+        self._with_records: set[int] = set()
+        """Producers with batches of their current transaction."""
+        self.kept: list[AbortedTransaction] = []
+        """Aborted transactions that still have batches, whose markers were passed."""
+
+    def is_obsolete(self, data: bytes, batch: DataBatch) -> bool:
+        """Whether a batch is of an aborted transaction, or is a marker of a transaction without batches."""
+        while self._pending and self._pending[-1].first_offset < batch.end_offset:
+            entry = self._pending.pop()
+            self._aborted.setdefault(entry.producer_id, entry)
+        producer_id = batch.producer_id
+        if not batch.is_control:
+            if batch.is_transactional:
+                self._with_records.add(producer_id)
+            return batch.is_transactional and producer_id in self._aborted
+        marker = read_marker(data, batch)
+        has_records = producer_id in self._with_records
+        self._with_records.discard(producer_id)
+        if marker is not None and not marker.is_commit:
+            aborted = self._aborted.pop(producer_id, None)
+            if aborted is not None and has_records:
+                self.kept.append(aborted)
+        return marker is None or not has_records
+
+
+def _first_offset(entry: AbortedTransaction) -> int:
+    return entry.first_offset
+
+
+class BatchFilter:
+    """Compacts single batches. `offsets`: the last offset of each key, by `map_key`."""
+
+    def __init__(
+        self,
+        offsets: Mapping[bytes, int],
+        last_records: LastRecords,
+        high_watermark: int,
+        wall_ms: int,
+        delete_retention_ms: int,
+    ) -> None:
+        self._offsets = offsets
+        self._last_records = last_records
+        self._high_watermark = high_watermark
+        self._wall_ms = wall_ms
+        self._delete_retention_ms = delete_retention_ms
+
+    def compacted(self, data: bytes, batch: DataBatch, is_obsolete: bool) -> bytes:
+        """The bytes that remain of a batch, b"" if none. Raises MalformedMessage."""
+        original = data[batch.position : batch.position + batch.size]
+        horizon_ms = batch.delete_horizon_ms
+        has_passed = horizon_ms != NO_TIMESTAMP and horizon_ms <= self._wall_ms
+        if batch.is_control:
+            if not is_obsolete or (batch.count and horizon_ms != NO_TIMESTAMP and not has_passed):
+                return original
+            if batch.count and not has_passed:
+                return self._with_horizon(original, batch)
+            return self._emptied(batch)
+        payload = None if is_obsolete else decompressed(data, batch)
+        if payload is None:
+            return self._emptied(batch) if is_obsolete else original
+        spans = list(record_spans(payload, batch.count))
+        kept = [span for span in spans if self._is_kept(payload, batch, span, has_passed)]
+        if not kept:
+            return self._emptied(batch)
+        has_tombstones = any(span.value_start < 0 for span in kept)
+        if has_tombstones and horizon_ms == NO_TIMESTAMP:
+            return self._rewritten(payload, batch, kept, self._wall_ms + self._delete_retention_ms)
+        if len(kept) == len(spans):
+            return original
+        return self._rewritten(payload, batch, kept, NO_TIMESTAMP)
+
+    def _is_kept(self, payload: bytes, batch: DataBatch, span: RecordSpan, has_passed: bool) -> bool:
+        if span.key_start < 0 or (span.value_start < 0 and has_passed):
+            return False
+        key = map_key(payload[span.key_start : span.key_end])
+        return batch.base_offset + span.offset_delta >= self._offsets.get(key, -1)
+
+    def _with_horizon(self, original: bytes, batch: DataBatch) -> bytes:
+        payload = decompressed(original, _at_start(batch))
+        if payload is None:
+            return original
+        spans = list(record_spans(payload, batch.count))
+        return self._rewritten(payload, batch, spans, self._wall_ms + self._delete_retention_ms)
+
+    def _rewritten(
+        self, payload: bytes, batch: DataBatch, kept: Sequence[RecordSpan], horizon_ms: int
+    ) -> bytes:
+        """The batch with some of its records; `horizon_ms`: a new delete horizon, which is its base timestamp."""
+        changed = _at_start(batch)
+        changed.count = len(kept)
+        if not batch.has_log_append_time:
+            changed.max_timestamp_ms = batch.timestamp_ms + max([span.timestamp_delta for span in kept])
+        if horizon_ms == NO_TIMESTAMP:
+            parts = [payload[span.start : span.end] for span in kept]
+        else:
+            shift = batch.timestamp_ms - horizon_ms
+            changed.timestamp_ms = horizon_ms
+            changed.attributes |= DELETE_HORIZON_BIT
+            parts = [with_timestamp_delta(payload, span, span.timestamp_delta + shift) for span in kept]
+        return encode_header(changed, compressed(b"".join(parts), batch.codec))
+
+    def _emptied(self, batch: DataBatch) -> bytes:
+        """The header alone if it is the last one with the sequence of an active producer or with its offset."""
+        last_offset, producer_epoch = self._last_records.get(batch.producer_id, (-2, -1))
+        is_last = last_offset == batch.end_offset - 1 or (
+            last_offset == -1 and batch.is_control and producer_epoch == batch.producer_epoch
+        )
+        if not is_last and batch.end_offset != self._high_watermark:
+            return b""
+        empty = _at_start(batch)
+        empty.attributes &= ~(COMPRESSION_MASK | DELETE_HORIZON_BIT)
+        empty.timestamp_ms = NO_TIMESTAMP
+        empty.count = 0
+        return encode_header(empty, b"")
+
+
+def _at_start(batch: DataBatch) -> DataBatch:
+    """A copy of a header, of a batch that is alone."""
+    return DataBatch(
+        0,
+        batch.size,
+        batch.base_offset,
+        batch.end_offset,
+        batch.epoch,
+        batch.crc,
+        batch.attributes,
+        batch.timestamp_ms,
+        batch.max_timestamp_ms,
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.base_sequence,
+        batch.count,
+    )
