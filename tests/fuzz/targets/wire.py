@@ -17,13 +17,22 @@ from quorumd.protocol.apis import APIS, request_class, request_header_version, r
 from quorumd.protocol.codec import decode, encode
 from quorumd.protocol.connection import ClientConnection, ServerConnection
 from quorumd.protocol.control_record import decode_control, encode_control
+from quorumd.protocol.coordinator_record import (
+    GROUP,
+    TRANSACTION,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+)
 from quorumd.protocol.framing import FrameReader
-from quorumd.protocol.messages import RECORDS
+from quorumd.protocol.messages import COORDINATOR_RECORDS, RECORDS
 from quorumd.protocol.metadata_record import decode_record, encode_record
 from quorumd.protocol.record_batch import HEADER_SIZE, encode_batch, encode_control_batch
 from quorumd.protocol.wire import Message
 from tests.fuzz.messages import messages_of_all_versions, sample
 from tests.fuzz.target import Parse, Target
+from tests.support.protocol.message_strategies import message_class
 
 MAX_FRAME = 2 << 20
 CONTROL_MESSAGES = (
@@ -249,6 +258,29 @@ def _decode_and_apply(data: bytes) -> None:
     ClusterImage().apply(decode_record(data), [])
 
 
+def _coordinator_corpus() -> list[bytes]:
+    found = []
+    for coordinator, names in COORDINATOR_RECORDS.items():
+        for name in names.values():
+            key = encode_key(sample(f"{name}Key", 0, 1))
+            head = bytes([coordinator == TRANSACTION]) + _WHICH.pack(len(key)) + key
+            values = message_class(f"{name}Value")
+            versions = range(values.MIN_VERSION, values.MAX_VERSION + 1)
+            found += [head + encode_value(sample(values.NAME, v, n), v) for v in versions for n in range(4)]
+    return found
+
+
+def _decode_coordinator_record(data: bytes) -> None:
+    if len(data) < 1 + _WHICH.size:
+        return
+    coordinator = TRANSACTION if data[0] & 1 else GROUP
+    end = 1 + _WHICH.size + int(_WHICH.unpack_from(data, 1)[0])
+    key = decode_key(coordinator, data[1 + _WHICH.size : end])
+    assert decode_key(coordinator, encode_key(key)) == key
+    value = decode_value(coordinator, key, data[end:])
+    assert value.RECORD_TYPE == key.RECORD_TYPE
+
+
 TARGETS = (
     Target("frames", 8, _frames_corpus, lambda: _feed_in_pieces, (MalformedMessage,)),
     Target("server connection", 10, request_frames, lambda: _receive_requests, (MalformedMessage,)),
@@ -257,6 +289,13 @@ TARGETS = (
     Target("record batches", 12, batches, lambda: _walk_batches, (MalformedMessage,), mend=mend_batches),
     Target(
         "control records", 4, _control_corpus, lambda: _decode_control, (MalformedMessage, UnsupportedVersion)
+    ),
+    Target(
+        "coordinator records",
+        4,
+        _coordinator_corpus,
+        lambda: _decode_coordinator_record,
+        (MalformedMessage, UnsupportedVersion),
     ),
     Target(
         "metadata records",
