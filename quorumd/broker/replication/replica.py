@@ -413,8 +413,9 @@ class Replica(Generic[L]):
             return decision._replace(error=ErrorCode.OFFSET_OUT_OF_RANGE)
         if is_delayed:
             return decision
-        if NO_BROKER_EPOCH < fetch.broker_epoch < self._context.broker_epoch(fetch.replica_id):
-            # An earlier incarnation sent it, and perhaps another log.
+        newest = max(self._context.broker_epoch(fetch.replica_id), follower.broker_epoch)
+        if NO_BROKER_EPOCH < fetch.broker_epoch < newest:
+            # An earlier incarnation sent it, perhaps of another log.
             return FetchDecision(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         follower.update(fetch.offset, fetch.start_offset, fetch.broker_epoch, log.end_offset, now_ms)
         self._maybe_expand_isr(fetch.replica_id, follower)
@@ -463,6 +464,7 @@ class Replica(Generic[L]):
         return FetchResult.TRUNCATED
 
     def _is_current(self, fetch: ReplicaFetch) -> bool:
+        """Whether nothing has changed since the request: a log with the same end and last epoch is the same."""
         known = self.metadata
         return (
             self.leadership is None
@@ -471,6 +473,7 @@ class Replica(Generic[L]):
             and self.broker_id in known.replicas
             and fetch.leader_epoch == known.leader_epoch
             and fetch.offset == self.log.end_offset
+            and fetch.last_epoch == self.log.last_epoch
         )
 
     def _truncate(self, end_offset: int) -> None:

@@ -153,6 +153,16 @@ def test_race_10_response_after_a_change_is_ignored() -> None:
     assert follower.log.epochs == [1, 1, 1]
 
 
+def test_race_10_second_report_of_a_divergence_is_ignored() -> None:
+    """The log has the same end again, with another record."""
+    follower = Follower(1, 1, leader_epoch=2)
+    request = follower.replica.next_fetch(20)
+    follower.receive(diverging(1, 1), request)
+    follower.receive(response(1, 0, records(2, start=1)))
+    assert follower.receive(diverging(1, 1), request) is FetchResult.IGNORED
+    assert follower.log.epochs == [1, 2]
+
+
 @pytest.mark.parametrize(
     "state",
     [

@@ -138,6 +138,13 @@ def test_race_3_late_fetch_of_an_earlier_incarnation_does_not_count() -> None:
     assert leader.proposed == []
 
 
+def test_race_3_late_fetch_does_not_count_before_the_metadata_shows_the_new_incarnation() -> None:
+    leader = Leader(epochs=(0, 0, 0, 0))
+    assert leader.fetch(2, 0, broker_epoch=21).error is ErrorCode.NONE
+    assert leader.fetch(2, 4, broker_epoch=20).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (leader.end_offset_of(2), leader.replica.high_watermark) == (0, 0)
+
+
 def test_race_10_delayed_fetch_is_not_counted_again() -> None:
     leader = Leader()
     leader.append()
