@@ -366,8 +366,8 @@ class LogModel:
             starts = {entry.last_offset: entry.first_offset for entry in known}
             assert all(starts[entry.last_offset] <= entry.first_offset for entry in expected)
         else:
-            found = [entry[:3] for entry in known if entry.producer_id not in partial]
-            assert found == [entry[:3] for entry in expected]
+            indexed = [entry[:3] for entry in known if entry.producer_id not in partial]
+            assert indexed == [entry[:3] for entry in expected]
 
 
 def records_of(batches: list[Batch]) -> dict[int, Record]:

@@ -230,11 +230,17 @@ class DataSegment:
                 position = self.position_of(offset)
             if position >= self.size:
                 return None
-            data = self.file.read_at(position, min(max(limit, EXTENT_SIZE), self.size - position))
-            boundary = 0
-            if self._indexes is not None:
-                boundary = self._indexes.boundary(position + min(limit, len(data)), max_offset) - position
-            stop, end_offset = _whole_batches(data, max(boundary, 0), limit, max_offset)
+            available = min(limit, self.size - position)
+            boundary = self._boundary(position + available, max_offset)
+            if boundary > position + _LOCATE_BYTES:
+                # Reading only the end twice is cheaper than cutting the end off a copy of everything.
+                stop, end_offset = _whole_batches(
+                    self.file.read_at(boundary, position + available - boundary), max_offset
+                )
+                self._remember(end_offset, boundary + stop)
+                return self.file.read_at(position, boundary + stop - position)
+            data = self.file.read_at(position, max(available, EXTENT_SIZE))
+            stop, end_offset = _whole_batches(data[:limit], max_offset)
             if stop == 0:
                 _, end_offset, size = extent(data, 0)
                 if end_offset > max_offset or not at_least_one:
@@ -245,12 +251,19 @@ class DataSegment:
                 stop = size
         except CorruptLog as fault:
             raise CorruptLog(f"{self.path}, reading from offset {offset}: {fault}; check the disk") from None
+        self._remember(end_offset, position + stop)
+        return data if stop == len(data) else data[:stop]
+
+    def _boundary(self, position: int, max_offset: int) -> int:
+        return 0 if self._indexes is None else self._indexes.boundary(position, max_offset)
+
+    def _remember(self, end_offset: int, position: int) -> None:
+        """Remember where a reader continues."""
         if end_offset:
             ends = self._read_ends
             if len(ends) >= _REMEMBERED_READS:
                 del ends[next(iter(ends))]
-            ends[end_offset] = position + stop
-        return data if stop == len(data) else data[:stop]
+            ends[end_offset] = position
 
     def position_of(self, offset: int) -> int:
         """The position of the batch that contains `offset` or of the next one; `size` if there is none.
@@ -356,18 +369,15 @@ def remove_segment_files(disk: Disk, directory: str, base_offset: int) -> None:
             disk.remove(stem + suffix)
 
 
-def _whole_batches(data: bytes, start: int, limit: int, max_offset: int) -> tuple[int, int]:
-    """The end of the whole batches in at most `limit` bytes that end at or below `max_offset`, and the end offset of
-    the last one, 0 if unknown.
-
-    Whole batches that may be read lie before `start`. Raises CorruptLog.
-    """
-    position = start
+def _whole_batches(data: bytes, max_offset: int) -> tuple[int, int]:
+    """The end of the whole batches that end at or below `max_offset`, and the end offset of the last one, 0 if there
+    is none. Raises CorruptLog."""
+    position = 0
     last_end_offset = 0
-    available = min(len(data), limit)
-    while position + EXTENT_SIZE <= available:
+    length = len(data)
+    while position + EXTENT_SIZE <= length:
         _, end_offset, size = extent(data, position)
-        if end_offset > max_offset or position + size > available:
+        if end_offset > max_offset or position + size > length:
             break
         position += size
         last_end_offset = end_offset
