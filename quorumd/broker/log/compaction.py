@@ -14,8 +14,8 @@ records if need be, as its sequence is found there after an unclean stop. Batche
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import NamedTuple
 
 from quorumd.broker.log.batches import DataBatch, read_batch
 from quorumd.broker.log.compaction_files import CLEANED, remove_cleaned, segment_stem
@@ -42,8 +42,7 @@ MAX_KEYS = 2_000_000
 _WRITE_BYTES = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """A segment to compact; `end_offset` is where the next one starts."""
 
     base_offset: int
@@ -51,8 +50,7 @@ class Source:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionJob:
+class CompactionJob(NamedTuple):
     """The input of `compact`, picklable."""
 
     directory: str
@@ -65,19 +63,18 @@ class CompactionJob:
     wall_ms: int
     high_watermark: int
     aborted: tuple[AbortedTransaction, ...]
-    last_records: dict[int, tuple[int, int]] = field(default_factory=dict)
+    last_records: dict[int, tuple[int, int]]
+    """See `LastRecords`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Replacement:
+class Replacement(NamedTuple):
     """A compacted segment, `.cleaned` and durable, for the sources from `base_offset` up to `end_offset`."""
 
     base_offset: int
     end_offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionResult:
+class CompactionResult(NamedTuple):
     """The replacements, and the offset up to which the log is then compacted."""
 
     replacements: tuple[Replacement, ...]

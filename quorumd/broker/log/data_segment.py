@@ -282,12 +282,8 @@ class DataSegment:
     # ---- truncation and removal
 
     def truncate(self, offset: int) -> None:
-        """Remove the batch that contains `offset` and all after it. Durable except for the size of the file.
-
-        The index files go first: without them an unclean start scans the segment.
-        """
+        """Remove the batch that contains `offset` and all after it. Index files are then those of removed batches."""
         position = self.position_of(offset)
-        self.remove_index_files()
         end_offset = self.base_offset
         indexes = self.indexes
         self._read_ends.clear()
@@ -314,7 +310,7 @@ class DataSegment:
             file.truncate(len(content))
 
     def remove_index_files(self) -> None:
-        """Remove the index files; durable once the folder is synced."""
+        """Remove the index files; durable once the folder is synced. An unclean start then scans the segment."""
         if self._indexes is None:
             self._indexes = self.indexes
         self.has_index_files = False

@@ -346,7 +346,6 @@ class PartitionLog:
             while len(segments.all) > 1 and segments.active.base_offset >= end_offset:
                 segments.remove_last()
             segment = segments.active
-            segment.remove_index_files()
             self._disk.sync_directory(self.directory)
             segment.truncate(end_offset)
             for _, file in segment.files():

@@ -364,6 +364,62 @@ def test_lost_write_before_a_later_segment_truncates_it(disk: Disk, folder: str)
     assert len(log.segments()) == 1
 
 
+def test_lost_write_in_a_segment_of_the_last_clean_stop_truncates_later_ones(disk: Disk, folder: str) -> None:
+    settings = PartitionLogSettings(segment_bytes=400)
+    log = opened(disk, folder, settings)
+    append(log, of_producer(0))
+    log.close()
+    log, _ = PartitionLog.open(disk, f"{folder}/t-0", settings, recovery_point=1, is_clean=True)
+    for sequence in range(1, 9):
+        append(log, of_producer(sequence))
+    first = log.segments()[0]
+    disk.open(first.path).truncate(first.size - len(of_producer(0)))
+    log, report = PartitionLog.open(disk, f"{folder}/t-0", settings, recovery_point=1)
+    assert report.end_offset == first.end_offset - 1
+    assert len(log.segments()) == 1
+
+
+def test_truncated_segment_is_verified_whatever_the_recovery_point(disk: Disk, folder: str) -> None:
+    """The recovery point in the checkpoint file may be older than a truncation."""
+    settings = PartitionLogSettings(segment_bytes=400)
+    log = opened(disk, folder, settings)
+    for sequence in range(9):
+        append(log, of_producer(sequence))
+    log.close()
+    log, _ = PartitionLog.open(disk, f"{folder}/t-0", settings, recovery_point=9, is_clean=True)
+    log.truncate(1)
+    for sequence in range(1, 9):
+        append(log, of_producer(sequence))
+    first = log.segments()[0]
+    disk.open(first.path).write_at(first.size - 1, b"\xff")
+    log, report = PartitionLog.open(disk, f"{folder}/t-0", settings, recovery_point=9)
+    assert report.end_offset == first.end_offset - 1
+
+
+def test_recovery_point_stays_when_the_disk_is_too_full_for_the_epochs(
+    memory_disk: SimulatedDisk, folder: str
+) -> None:
+    log = opened(memory_disk, folder)
+    append(log, epoch=4)
+    memory_disk.capacity = memory_disk.used_bytes()
+    assert log.begin_flush()() == 1
+    assert log.recovery_point == 0
+    memory_disk.capacity = DEFAULT_CAPACITY_BYTES
+    assert log.begin_flush()() == log.recovery_point == 1
+    assert read_whole(memory_disk, f"{folder}/t-0/leader-epoch-checkpoint") == b"0\n1\n4 0\n"
+
+
+def test_snapshots_of_lost_batches_are_removed(disk: Disk, folder: str) -> None:
+    settings = PartitionLogSettings(segment_bytes=400)
+    log = opened(disk, folder, settings)
+    for sequence in range(12):
+        append(log, of_producer(sequence))
+    assert disk.exists(f"{folder}/t-0/{10:020d}.snapshot")
+    disk.open(log.segments()[0].path).truncate(0)
+    PartitionLog.open(disk, f"{folder}/t-0", settings)
+    assert not [name for name in disk.list_directory(f"{folder}/t-0") if name.endswith(".snapshot")]
+
+
 def test_log_below_its_start_offset_is_emptied(disk: Disk, folder: str) -> None:
     log = opened(disk, folder)
     append(log)
