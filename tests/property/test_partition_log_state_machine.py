@@ -169,7 +169,7 @@ class LogModel:
     def find_end(self) -> None:
         """The active segment may be empty, and compaction may have removed the batches before it."""
         if self.was_compacted and self.log.segments()[-1].size == 0:
-            self.floor = self.log.active_base_offset
+            self.floor = self.log.segments()[-1].base_offset
 
     def delete(self) -> None:
         self.disk.capacity = DEFAULT_CAPACITY_BYTES

@@ -134,6 +134,11 @@ class DataSegment:
         exists = self._disk.exists
         return exists(self._stem + INDEX_SUFFIX) and exists(self._stem + TIME_INDEX_SUFFIX)
 
+    def has_some_index_file(self) -> bool:
+        """Whether there is a file to remove before this segment may be sealed."""
+        exists = self._disk.exists
+        return exists(self._stem + INDEX_SUFFIX) or exists(self._stem + TIME_INDEX_SUFFIX)
+
     def forget_batches(self) -> None:
         """Start over, for a scan that adds the batches again."""
         self.size = 0
@@ -318,11 +323,27 @@ class DataSegment:
             if self._disk.exists(self._stem + suffix):
                 self._disk.remove(self._stem + suffix)
 
-    def write_index_files(self) -> None:
-        """Write the index files durably, once the batches are durable. Blocks. Raises DiskFull, StorageError."""
+    def write_index_files(self, atomically: bool = True) -> None:
+        """Write the index files durably, once the batches are durable. Blocks. Raises OSError, StorageError.
+
+        Those of the active segment count after a clean stop only, and need not be replaced `atomically`; the caller
+        syncs the folder.
+        """
         indexes = self.indexes
-        write_atomically(self._disk, self._stem + TIME_INDEX_SUFFIX, indexes.time_index())
-        write_atomically(self._disk, self._stem + INDEX_SUFFIX, indexes.offset_index())
+        for suffix, content in (
+            (TIME_INDEX_SUFFIX, indexes.time_index()),
+            (INDEX_SUFFIX, indexes.offset_index()),
+        ):
+            if atomically:
+                write_atomically(self._disk, self._stem + suffix, content)
+                continue
+            file = self._disk.open(self._stem + suffix, create=True)
+            try:
+                file.truncate(0)
+                file.write_at(0, content)
+                file.sync()
+            finally:
+                file.close()
 
     def remove(self) -> None:
         """Remove the files, the batches first and durably; the open file can still be read until it is closed."""

@@ -238,11 +238,15 @@ class _Loader:
     def repair(self) -> None:
         """Apply the changes, last segment first, so that recovery after a crash in between finds the same log."""
         disk, path = self._disk, self._directory
+        removed = [known for known in self._snapshots.end_offsets if known > self._end_offset]
+        rejected = self.opened[len(self._sound) :]
+        if self._sound and not (self._obsolete or removed or rejected or self._scanned):
+            return
         try:
             for name in self._obsolete:
                 disk.remove(f"{self._directory}/{name}")
             self._snapshots.remove_above(self._end_offset)
-            for segment in reversed(self.opened[len(self._sound) :]):
+            for segment in reversed(rejected):
                 segment.remove()
                 segment.close()
             if not self._sound:
@@ -252,8 +256,8 @@ class _Loader:
                 self._sound.append(DataSegment(disk, self._directory, self._end_offset, self._interval))
             self.opened = self._sound
             for segment in self._scanned:
+                # Index files stay: without them a repeated recovery would take the gaps of compaction for losses.
                 path = segment.path
-                segment.remove_index_files()
                 segment.trim()
                 # Also without truncation: after a killed process the data may be only in the page cache.
                 segment.file.sync()
@@ -282,6 +286,8 @@ class _Loader:
                 with suppress(DiskFull):
                     segment.write_index_files()
                     segment.has_index_files = True
+        active = self._sound[-1]
+        active.has_index_files = active.has_some_index_file()
         report = RecoveryReport(self._end_offset, tuple(self._truncations), self._verified_bytes)
         return LoadedLog(
             self._sound,

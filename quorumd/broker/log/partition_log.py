@@ -27,7 +27,7 @@ from quorumd.broker.log.transaction_marker import TransactionMarker, encode_mark
 from quorumd.broker.log.validation import LOG_APPEND_TIME, Origin, validate_produced
 from quorumd.errors import CorruptLog, DiskFull, FlushFailed, StorageError
 from quorumd.ids import OffsetAndEpoch
-from quorumd.log.atomic_file import is_disk_full, write_atomically
+from quorumd.log.atomic_file import is_disk_full, parent_folder, write_atomically
 from quorumd.log.flush import flush_failed
 from quorumd.ports import Disk
 
@@ -60,6 +60,7 @@ class PartitionLog:
         self._flush: LogFlush | None = None
         self._failure: FlushFailed | None = None
         self._unflushed_since_ms: float | None = None
+        self._has_changed = loaded.report.verified_bytes > 0 or bool(loaded.report.truncations)
 
     @classmethod
     def open(
@@ -77,7 +78,9 @@ class PartitionLog:
         Raises CorruptLog for flushed batches that cannot be read, FlushFailed or DiskFull if the repair fails.
         """
         try:
-            disk.make_directory(directory)
+            if not disk.exists(directory):
+                disk.make_directory(directory)
+                disk.sync_directory(parent_folder(directory))
             loaded = load_log(
                 disk, directory, settings.index_interval_bytes, recovery_point, start_offset, is_clean
             )
@@ -92,8 +95,6 @@ class PartitionLog:
             f"<log {self.directory} {self.start_offset}..{self.end_offset} epoch {self.last_epoch}, "
             f"{len(self._segments.all)} segments>"
         )
-
-    # ---- state
 
     @property
     def last_epoch(self) -> int:
@@ -112,11 +113,6 @@ class PartitionLog:
         if flush is not None and flush.is_done:
             self._recovery_point = max(self._recovery_point, flush.end_offset)
         return self._recovery_point
-
-    @property
-    def active_base_offset(self) -> int:
-        """Base offset of the active segment; earlier segments are sealed."""
-        return self._segments.active.base_offset
 
     def segments(self) -> Sequence[DataSegment]:
         """The segments, oldest first; the last one is active. For inspection only."""
@@ -233,6 +229,7 @@ class PartitionLog:
         except OSError as cause:
             raise self._append_error(segment, cause) from cause
         self.end_offset = last.end_offset
+        self._has_changed = True
         self._segments.mark_dirty(segment)
         if self._unflushed_since_ms is None:
             self._unflushed_since_ms = now_ms
@@ -378,6 +375,7 @@ class PartitionLog:
 
     def _set_end(self, end_offset: int) -> None:
         self.end_offset = end_offset
+        self._has_changed = True
         self._recovery_point = min(self.recovery_point, end_offset)
         self.first_dirty_offset = min(self.first_dirty_offset, end_offset)
         if self._epochs.truncate(end_offset):
@@ -492,7 +490,11 @@ class PartitionLog:
             if self._failure is None and (self._flush is None or self._flush.failure is None):
                 self.begin_flush()()
                 self._recovery_point = self.recovery_point
-                self._segments.active.write_index_files()
-                self._snapshots.write_durably(self.end_offset, self.producers)
+                if self._has_changed or not self._segments.active.has_index_files:
+                    self._segments.active.write_index_files(atomically=False)
+                    self._snapshots.write(self.end_offset, self.producers, synced=True)
+                    self._disk.sync_directory(self.directory)
+        except OSError as cause:
+            raise self._fail(self.directory, cause) from cause
         finally:
             self._segments.close()

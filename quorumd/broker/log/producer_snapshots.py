@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from quorumd.broker.log.producer_snapshot import decode_snapshot, encode_snapshot, snapshot_path
 from quorumd.broker.log.producer_state import ProducerStates
 from quorumd.errors import MalformedMessage
-from quorumd.log.atomic_file import read_whole, write_atomically
+from quorumd.log.atomic_file import read_whole
 from quorumd.ports import Disk
 
 logger = logging.getLogger("quorumd.broker.log")
@@ -24,22 +24,20 @@ class ProducerSnapshots:
         self._directory = directory
         self.end_offsets = sorted(end_offsets)
 
-    def write(self, end_offset: int, states: ProducerStates) -> None:
-        """Save the producers at the log end. A crash may lose the file; its CRC shows whether it is whole."""
+    def write(self, end_offset: int, states: ProducerStates, synced: bool = False) -> None:
+        """Save the producers at the log end. A crash may lose the file unless it is `synced`, and the folder too; its
+        CRC shows whether it is whole."""
         content = encode_snapshot(states.entries.values())
         file = self._disk.open(snapshot_path(self._directory, end_offset), create=True)
         try:
             file.truncate(0)
             file.write_at(0, content)
+            if synced:
+                file.sync()
         finally:
             file.close()
         if end_offset not in self.end_offsets[-1:]:
             self.end_offsets.append(end_offset)
-
-    def write_durably(self, end_offset: int, states: ProducerStates) -> None:
-        """Save the producers at the log end for good. Raises DiskFull, StorageError."""
-        content = encode_snapshot(states.entries.values())
-        write_atomically(self._disk, snapshot_path(self._directory, end_offset), content)
 
     def load_newest(self, max_offset: int, states: ProducerStates) -> int:
         """Load the newest valid snapshot at or below `max_offset`, and return its end offset; -1 if there is none.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from quorumd.errors import CorruptLog, StorageError
+from quorumd.ids import KafkaUuid
 from quorumd.log.atomic_file import read_whole, write_atomically
 from quorumd.log.folder_lock import lock_folder
 from quorumd.log.high_watermark_checkpoint import HighWatermarkCheckpoint
-from quorumd.log.partition_metadata import ensure_partition_metadata
+from quorumd.log.partition_metadata import ensure_partition_metadata, read_topic_id
 from quorumd.ports import Disk
 
 
@@ -77,3 +78,22 @@ def test_lock_is_exclusive(disk: Disk, folder: str) -> None:
 def test_folder_that_is_not_there_cannot_be_locked(disk: Disk, folder: str) -> None:
     with pytest.raises(StorageError, match="cannot be locked"):
         lock_folder(disk, f"{folder}/missing")
+
+
+def test_partition_metadata_has_the_topic_id(disk: Disk, folder: str) -> None:
+    topic_id = KafkaUuid(bytes(range(16)))
+    assert read_topic_id(disk, folder) is None
+    ensure_partition_metadata(disk, folder, topic_id)
+    assert read_whole(disk, f"{folder}/partition.metadata") == f"version: 0\ntopic_id: {topic_id}".encode()
+    assert read_topic_id(disk, folder) == topic_id
+    with pytest.raises(CorruptLog, match="belongs to another partition"):
+        ensure_partition_metadata(disk, folder)
+    for content in (
+        b"",
+        b"version: 0\n",
+        b"version: 1\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ",
+        b"version: 0\ntopic_id: x",
+    ):
+        write_atomically(disk, f"{folder}/partition.metadata", content)
+        with pytest.raises(CorruptLog, match="topic id"):
+            read_topic_id(disk, folder)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -319,114 +318,6 @@ def test_flush_moves_the_recovery_point(disk: Disk, folder: str) -> None:
     assert log.recovery_point == 1
 
 
-def test_clean_restart_reads_no_batches_below_the_last_index_entry(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder, PartitionLogSettings(segment_bytes=400))
-    for sequence in range(9):
-        append(log, of_producer(sequence), epoch=sequence // 3)
-    log.append_marker(7, 0, COMMIT, 2, 0.0, 1000)
-    log.close()
-    log, report = PartitionLog.open(
-        disk, f"{folder}/t-0", PartitionLogSettings(), recovery_point=10, is_clean=True
-    )
-    assert (report.end_offset, report.verified_bytes, report.truncations) == (10, 0, ())
-    assert log.end_of_epoch(1) == OffsetAndEpoch(6, 1)
-    assert log.producers.entries[7].last_sequence == 8
-    assert append(log, of_producer(9)) == Appended(10, 10)
-    assert append(log, of_producer(8)).is_duplicate
-
-
-def test_unclean_restart_truncates_after_the_last_valid_batch(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder, PartitionLogSettings(segment_bytes=400))
-    for sequence in range(9):
-        append(log, of_producer(sequence))
-    path = log.segments()[-1].path
-    size = log.segments()[-1].size
-    end_offset = log.end_offset
-    file = disk.open(path)
-    file.write_at(size, produced()[:40])
-    log, report = PartitionLog.open(disk, f"{folder}/t-0", PartitionLogSettings())
-    assert (report.end_offset, report.truncated_bytes) == (end_offset, 40)
-    file.write_at(size - 1, b"\xff")
-    log, report = PartitionLog.open(disk, f"{folder}/t-0", PartitionLogSettings())
-    assert report.end_offset == end_offset - 1
-    assert "CRC" in str(report)
-    assert log.producers.entries[7].last_sequence == 7
-
-
-def test_lost_write_before_a_later_segment_truncates_it(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder, PartitionLogSettings(segment_bytes=400))
-    for sequence in range(9):
-        append(log, of_producer(sequence))
-    first = log.segments()[0]
-    disk.open(first.path).truncate(first.size - len(of_producer(0)))
-    log, report = PartitionLog.open(disk, f"{folder}/t-0", PartitionLogSettings())
-    assert report.end_offset == first.end_offset - 1
-    assert len(log.segments()) == 1
-
-
-def test_lost_write_in_a_segment_of_the_last_clean_stop_truncates_later_ones(disk: Disk, folder: str) -> None:
-    settings = PartitionLogSettings(segment_bytes=400)
-    log = opened(disk, folder, settings)
-    append(log, of_producer(0))
-    log.close()
-    log, _ = PartitionLog.open(disk, f"{folder}/t-0", settings, recovery_point=1, is_clean=True)
-    for sequence in range(1, 9):
-        append(log, of_producer(sequence))
-    first = log.segments()[0]
-    disk.open(first.path).truncate(first.size - len(of_producer(0)))
-    log, report = PartitionLog.open(disk, f"{folder}/t-0", settings, recovery_point=1)
-    assert report.end_offset == first.end_offset - 1
-    assert len(log.segments()) == 1
-
-
-def test_truncated_segment_is_verified_whatever_the_recovery_point(disk: Disk, folder: str) -> None:
-    """The recovery point in the checkpoint file may be older than a truncation."""
-    settings = PartitionLogSettings(segment_bytes=400)
-    log = opened(disk, folder, settings)
-    for sequence in range(9):
-        append(log, of_producer(sequence))
-    log.close()
-    log, _ = PartitionLog.open(disk, f"{folder}/t-0", settings, recovery_point=9, is_clean=True)
-    log.truncate(1)
-    for sequence in range(1, 9):
-        append(log, of_producer(sequence))
-    first = log.segments()[0]
-    disk.open(first.path).write_at(first.size - 1, b"\xff")
-    log, report = PartitionLog.open(disk, f"{folder}/t-0", settings, recovery_point=9)
-    assert report.end_offset == first.end_offset - 1
-
-
-def test_recovery_point_stays_when_the_disk_is_too_full_for_the_epochs(
-    memory_disk: SimulatedDisk, folder: str
-) -> None:
-    log = opened(memory_disk, folder)
-    append(log, epoch=4)
-    memory_disk.capacity = memory_disk.used_bytes()
-    assert log.begin_flush()() == 1
-    assert log.recovery_point == 0
-    memory_disk.capacity = DEFAULT_CAPACITY_BYTES
-    assert log.begin_flush()() == log.recovery_point == 1
-    assert read_whole(memory_disk, f"{folder}/t-0/leader-epoch-checkpoint") == b"0\n1\n4 0\n"
-
-
-def test_snapshots_of_lost_batches_are_removed(disk: Disk, folder: str) -> None:
-    settings = PartitionLogSettings(segment_bytes=400)
-    log = opened(disk, folder, settings)
-    for sequence in range(12):
-        append(log, of_producer(sequence))
-    assert disk.exists(f"{folder}/t-0/{10:020d}.snapshot")
-    disk.open(log.segments()[0].path).truncate(0)
-    PartitionLog.open(disk, f"{folder}/t-0", settings)
-    assert not [name for name in disk.list_directory(f"{folder}/t-0") if name.endswith(".snapshot")]
-
-
-def test_log_below_its_start_offset_is_emptied(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder)
-    append(log)
-    log, report = PartitionLog.open(disk, f"{folder}/t-0", PartitionLogSettings(), start_offset=5)
-    assert (log.start_offset, log.end_offset, report.truncated_bytes) == (5, 5, len(produced()))
-
-
 def test_full_disk_leaves_the_log_unchanged(memory_disk: SimulatedDisk, folder: str) -> None:
     log = opened(memory_disk, folder)
     append(log, of_producer(0))
@@ -449,43 +340,3 @@ def test_failed_flush_is_final(memory_disk: SimulatedDisk, folder: str) -> None:
     with pytest.raises(FlushFailed):
         log.begin_flush()()
     log.close()
-
-
-def test_damaged_index_files_are_rebuilt(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder, PartitionLogSettings(segment_bytes=2000, index_interval_bytes=100))
-    for _ in range(60):
-        append(log)
-    log.close()
-    for suffix in ("index", "timeindex"):
-        disk.open(f"{folder}/t-0/{0:020d}.{suffix}").write_at(8, bytes(24))
-    log, _ = PartitionLog.open(
-        disk, f"{folder}/t-0", PartitionLogSettings(), recovery_point=60, is_clean=True
-    )
-    for offset in range(60):
-        assert read_batch(log.read(offset, 1, 60)).base_offset == offset
-    assert log.max_timestamp() == TimestampOffset(1000, 0, 0)
-
-
-def test_files_of_other_kinds_are_left_or_removed(disk: Disk, folder: str, tmp_path: Path) -> None:
-    log = opened(disk, folder)
-    append(log)
-    log.close()
-    directory = f"{folder}/t-0"
-    for name in ("partition.metadata", f"{9:020d}.index", f"{5:020d}.log.deleted", f"{0:020d}.log.cleaned"):
-        disk.open(f"{directory}/{name}", create=True).close()
-    PartitionLog.open(disk, directory, PartitionLogSettings())
-    names = disk.list_directory(directory)
-    assert "partition.metadata" in names
-    assert not [
-        name for name in names if name.startswith(f"{9:020d}") or name.endswith((".deleted", ".cleaned"))
-    ]
-
-
-def test_epoch_keeps_its_start_when_its_first_batches_were_compacted(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder)
-    append(log, epoch=1)
-    log.start_epoch(3)
-    log.append_as_follower(produced(base_offset=7, epoch=3))
-    log.begin_flush()()
-    log = opened(disk, folder)
-    assert (log.end_offset, log.end_of_epoch(1)) == (8, OffsetAndEpoch(1, 1))
