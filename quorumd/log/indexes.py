@@ -13,8 +13,7 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
-from itertools import pairwise
-from struct import Struct, iter_unpack
+from struct import Struct
 
 _TIME_ENTRY = Struct(">qI")
 NO_TIMESTAMP = -1
@@ -108,19 +107,14 @@ class SegmentIndexes:
         """
         if len(offset_index) % 8 or len(time_index) % 12:
             return False
-        entries = array("I", offset_index)
-        if sys.byteorder == "little":
-            entries.byteswap()
+        entries = _words(offset_index)
         last_offsets, positions = entries[0::2], entries[1::2]
-        times = list(iter_unpack(">qI", time_index))
-        timestamps = array("q", [timestamp for timestamp, _ in times])
-        time_offsets = array("I", [offset for _, offset in times])
+        entries = _words(time_index)
+        timestamps, time_offsets = _longs(entries[0::3], entries[1::3]), entries[2::3]
         ascending = all(map(_is_ascending, (last_offsets, positions, timestamps)))
-        if (
-            not ascending
-            or (positions and positions[-1] >= size)
-            or (not positions and size > 0 and not times)
-        ):
+        if not ascending or (positions and not 0 < positions[0] <= positions[-1] < size):
+            return False
+        if not positions and not timestamps and size > 0:
             return False
         self._last_offsets, self._positions = last_offsets, positions
         self._timestamps, self._time_offsets = timestamps, time_offsets
@@ -153,10 +147,17 @@ class SegmentIndexes:
 
     def time_index(self) -> bytes:
         """The content of the `.timeindex` file."""
-        entries = list(zip(self._timestamps, self._time_offsets, strict=True))
+        is_little = sys.byteorder == "little"
+        halves = array("I", self._timestamps.tobytes())
+        entries = array("I", bytes(12 * len(self._timestamps)))
+        entries[0::3] = halves[is_little::2]
+        entries[1::3] = halves[not is_little :: 2]
+        entries[2::3] = self._time_offsets
+        if is_little:
+            entries.byteswap()
         if self._largest[0] > self._last_time_entry[0]:
-            entries.append(self._largest)
-        return b"".join([_TIME_ENTRY.pack(*entry) for entry in entries])
+            return entries.tobytes() + _TIME_ENTRY.pack(*self._largest)
+        return entries.tobytes()
 
     @property
     def _last_time_entry(self) -> tuple[int, int]:
@@ -165,5 +166,23 @@ class SegmentIndexes:
         return self._timestamps[-1], self._time_offsets[-1]
 
 
+def _words(content: bytes) -> array[int]:
+    """Big-endian 32-bit words."""
+    words = array("I", content)
+    if sys.byteorder == "little":
+        words.byteswap()
+    return words
+
+
+def _longs(high: array[int], low: array[int]) -> array[int]:
+    """64-bit numbers from their halves."""
+    words = array("I", bytes(8 * len(high)))
+    is_little = sys.byteorder == "little"
+    words[0::2] = low if is_little else high
+    words[1::2] = high if is_little else low
+    return array("q", words.tobytes())
+
+
 def _is_ascending(values: array[int]) -> bool:
-    return all(first < second for first, second in pairwise(values))
+    items = values.tolist()
+    return items == sorted(items)

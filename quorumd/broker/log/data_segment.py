@@ -26,6 +26,7 @@ TIME_INDEX_SUFFIX = ".timeindex"
 MAX_SEGMENT_OFFSETS = 2**31 - 1
 """An index entry has 31 bits for an offset relative to its segment."""
 SIDE_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_SUFFIX)
+TIME_ENTRY_SIZE = 12
 _LOCATE_BYTES = 16 * 1024
 _WINDOW = 1024 * 1024
 _REMEMBERED_READS = 16
@@ -43,6 +44,7 @@ class DataSegment:
         "_disk",
         "_indexes",
         "_interval",
+        "_largest_timestamp_ms",
         "_read_ends",
         "_stem",
         "_transaction_file",
@@ -73,6 +75,8 @@ class DataSegment:
         self.file: File = disk.open(self.path, create=True)
         self._transaction_file: File | None = None
         self._indexes: SegmentIndexes | None = SegmentIndexes(base_offset, index_interval_bytes)
+        self._largest_timestamp_ms: int | None = None
+        """That of a sealed segment whose indexes are not loaded."""
         self._read_ends: dict[int, int] = {}
         """End offset of recent reads -> position, where the reader continues."""
 
@@ -89,11 +93,30 @@ class DataSegment:
     @property
     def largest_timestamp_ms(self) -> int:
         """Largest timestamp of all batches, NO_TIMESTAMP if there is none."""
+        if self._indexes is None and self.has_index_files:
+            if self._largest_timestamp_ms is None:
+                self._largest_timestamp_ms = self._last_indexed_timestamp()
+            return self._largest_timestamp_ms
         return self.indexes.largest_timestamp_ms
+
+    def _last_indexed_timestamp(self) -> int:
+        """The timestamp of the last entry of the time index file, which has the largest one of a sealed segment."""
+        try:
+            file = self._disk.open(self._stem + TIME_INDEX_SUFFIX)
+        except FileNotFoundError:
+            return self.indexes.largest_timestamp_ms
+        try:
+            entry = file.read_at(max(file.size() - TIME_ENTRY_SIZE, 0), TIME_ENTRY_SIZE)
+        finally:
+            file.close()
+        if len(entry) < TIME_ENTRY_SIZE:
+            return self.indexes.largest_timestamp_ms
+        return int.from_bytes(entry[:8], "big", signed=True)
 
     def release_indexes(self) -> None:
         """Free the memory of the indexes, which can be loaded again. For sealed segments only."""
-        if self.has_index_files:
+        if self.has_index_files and self._indexes is not None:
+            self._largest_timestamp_ms = self._indexes.largest_timestamp_ms
             self._indexes = None
 
     def files(self) -> list[tuple[str, File]]:
