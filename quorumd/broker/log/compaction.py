@@ -8,7 +8,7 @@ Sealed and flushed segments below the last stable offset are compacted. Offsets 
 range, sequences and epoch, and fewer records. Tombstones, and markers of transactions without records, get a delete
 horizon when they are first compacted and go once it has passed. The last batch of each active producer stays, without
 records if need be, as its sequence is found there after an unclean stop. Batches that cannot be decoded (see
-`.records`) stay whole.
+`.records`) stay whole; those of codecs without an encoder are rewritten without compression.
 """
 
 from __future__ import annotations

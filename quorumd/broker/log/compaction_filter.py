@@ -13,6 +13,7 @@ from quorumd.broker.log.batches import (
 )
 from quorumd.broker.log.producer_state import AbortedTransaction
 from quorumd.broker.log.records import (
+    ENCODABLE,
     RecordSpan,
     compressed,
     decompressed,
@@ -139,7 +140,9 @@ class BatchFilter:
             changed.timestamp_ms = horizon_ms
             changed.attributes |= DELETE_HORIZON_BIT
             parts = [with_timestamp_delta(payload, span, span.timestamp_delta + shift) for span in kept]
-        return encode_header(changed, compressed(b"".join(parts), batch.codec))
+        if batch.codec not in ENCODABLE:
+            changed.attributes &= ~COMPRESSION_MASK
+        return encode_header(changed, compressed(b"".join(parts), changed.codec))
 
     def _emptied(self, batch: DataBatch) -> bytes:
         """The header alone if it is the last one with the sequence of an active producer or with its offset."""

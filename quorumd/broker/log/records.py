@@ -1,7 +1,7 @@
 """Records inside a data batch: found by position, copied as they are.
 
-Only what needs single records uses this: compaction, offsets by timestamp and markers. Codecs without a decoder here
-(snappy, lz4, zstd) leave a batch opaque: `decompressed` returns None, and callers treat it as a whole.
+Only what needs single records uses this: compaction, offsets by timestamp and markers. zstd, which has no decoder
+here, leaves a batch opaque: `decompressed` returns None, and callers treat it as a whole.
 """
 
 from __future__ import annotations
@@ -11,11 +11,16 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from quorumd.broker.log.batches import DataBatch
+from quorumd.broker.log.decompression import decompress_lz4, decompress_snappy
 from quorumd.errors import MalformedMessage
 from quorumd.protocol.primitives import read_varlong, write_varlong
 from quorumd.protocol.record_batch import HEADER_SIZE
 
 GZIP = 1
+SNAPPY = 2
+LZ4 = 3
+ENCODABLE = (0, GZIP)
+"""Codecs with an encoder and a fast decoder."""
 _GZIP_FORMAT = 16 + zlib.MAX_WBITS
 MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
 """A batch that expands beyond this is treated as opaque."""
@@ -73,6 +78,10 @@ def decompressed(data: bytes, batch: DataBatch) -> bytes | None:
     # A batch that compaction emptied keeps no compressed stream.
     if batch.codec == 0 or batch.count == 0:
         return payload
+    if batch.codec == SNAPPY:
+        return decompress_snappy(payload, MAX_DECOMPRESSED_BYTES)
+    if batch.codec == LZ4:
+        return decompress_lz4(payload, MAX_DECOMPRESSED_BYTES)
     if batch.codec != GZIP:
         return None
     decoder = zlib.decompressobj(_GZIP_FORMAT)
@@ -84,7 +93,7 @@ def decompressed(data: bytes, batch: DataBatch) -> bytes | None:
 
 
 def compressed(payload: bytes, codec: int) -> bytes:
-    """Compress encoded records with the codec of the batch that `decompressed` read them from."""
+    """Compress encoded records with a codec of ENCODABLE."""
     if codec == 0:
         return payload
     encoder = zlib.compressobj(wbits=_GZIP_FORMAT)

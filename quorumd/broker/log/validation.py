@@ -10,7 +10,7 @@ from enum import Enum
 
 from quorumd.broker.log import PartitionLogSettings
 from quorumd.broker.log.batches import DataBatch, crc_is_valid, read_batch
-from quorumd.broker.log.records import decompressed, record_spans
+from quorumd.broker.log.records import ENCODABLE, decompressed, record_spans
 from quorumd.errors import ErrorCode, MalformedMessage, QuorumdError
 from quorumd.protocol.record_batch import COMPRESSION_NAMES
 
@@ -69,7 +69,7 @@ def validate_produced(
         _validate_header(batch)
         if settings.message_timestamp_type != LOG_APPEND_TIME:
             _validate_timestamps(batch, settings, wall_ms)
-        if COMPACT in settings.cleanup_policy:
+        if COMPACT in settings.cleanup_policy and batch.codec in ENCODABLE:
             _validate_keys(records, batch)
     return batch
 

@@ -226,12 +226,26 @@ def test_sequence_of_an_active_producer_survives_an_unclean_stop(disk: Disk, fol
 def test_opaque_batches_stay_whole(disk: Disk, folder: str) -> None:
     log = opened(disk, folder)
     data = bytearray(produced([(b"a", b"1")]))
-    data[22] = 3  # lz4, whose records are not decoded
+    data[22] = 4  # zstd, whose records are not decoded
     log.append_as_leader(with_crc(bytes(data)), 0, 0.0, NOW)
     append(log, (b"a", b"2"))
     seal(log)
     run(disk, log)
     assert [batch.base_offset for batch, _ in batches_of(log)][:2] == [0, 1]
+
+
+def test_lz4_batch_is_rewritten_without_compression(disk: Disk, folder: str) -> None:
+    log = opened(disk, folder)
+    plain = produced([(b"a", b"1"), (b"b", b"1")])
+    block = plain[61:]
+    frame = b"\x04\x22\x4d\x18\x60\x40\x00" + (len(block) | 1 << 31).to_bytes(4, "little") + block + bytes(4)
+    data = plain[:8] + (49 + len(frame)).to_bytes(4, "big") + plain[12:22] + b"\x03" + plain[23:61] + frame
+    log.append_as_leader(with_crc(data), 0, 0.0, NOW)
+    append(log, (b"a", b"2"))
+    seal(log)
+    run(disk, log)
+    assert kept(log) == {1: (b"b", b"1"), 2: (b"a", b"2")}
+    assert batches_of(log)[0][0].codec == 0
 
 
 def with_crc(data: bytes) -> bytes:

@@ -1,0 +1,143 @@
+"""Decoders of the codecs that the standard library lacks: snappy and lz4, as Kafka's clients frame them.
+
+Written for compaction and searches by timestamp, which run rarely; a batch of 64 KiB takes milliseconds.
+"""
+
+from __future__ import annotations
+
+from quorumd.errors import MalformedMessage
+
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER_BYTES = 16
+_LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_LZ4_UNCOMPRESSED = 0x8000_0000
+
+
+def decompress_snappy(data: bytes, limit: int) -> bytes | None:
+    """Decode raw snappy, or the blocks of the Java client's framing; None for more than `limit` bytes.
+
+    Raises MalformedMessage.
+    """
+    out = bytearray()
+    try:
+        if not data.startswith(_XERIAL_MAGIC):
+            _decode_snappy(data, out, limit)
+            return bytes(out) if len(out) <= limit else None
+        position = _XERIAL_HEADER_BYTES
+        while position < len(data) and len(out) <= limit:
+            size = int.from_bytes(data[position : position + 4], "big")
+            position += 4
+            _decode_snappy(data[position : position + size], out, limit)
+            position += size
+    except IndexError:
+        raise MalformedMessage("invalid snappy: it ends within an element") from None
+    return bytes(out) if len(out) <= limit else None
+
+
+def _decode_snappy(data: bytes, out: bytearray, limit: int) -> None:
+    position, shift, expected = 0, 0, len(out)
+    while True:
+        byte = data[position]
+        position += 1
+        expected += (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    end = len(data)
+    while position < end and len(out) <= limit:
+        tag = data[position]
+        position += 1
+        kind = tag & 3
+        if kind == 0:
+            length = tag >> 2
+            if length >= 60:
+                extra = length - 59
+                length = int.from_bytes(data[position : position + extra], "little")
+                position += extra
+            out += data[position : position + length + 1]
+            position += length + 1
+            continue
+        if kind == 1:
+            length = 4 + (tag >> 2 & 7)
+            offset = (tag >> 5) << 8 | data[position]
+            position += 1
+        else:
+            length = 1 + (tag >> 2)
+            size = 2 if kind == 2 else 4
+            offset = int.from_bytes(data[position : position + size], "little")
+            position += size
+        _copy(out, offset, length)
+    if len(out) != expected and len(out) <= limit:
+        raise MalformedMessage(f"invalid snappy: {len(out)} bytes instead of {expected}")
+
+
+def decompress_lz4(data: bytes, limit: int) -> bytes | None:
+    """Decode an lz4 frame; checksums are not verified, the batch has its own. None for more than `limit` bytes.
+
+    Raises MalformedMessage.
+    """
+    if data[:4] != _LZ4_MAGIC or len(data) < 7:
+        raise MalformedMessage("invalid lz4: no frame header")
+    flags = data[4]
+    has_block_checksums = flags & 0x10 != 0
+    position = 7 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
+    out = bytearray()
+    try:
+        while len(out) <= limit:
+            if position + 4 > len(data):
+                raise MalformedMessage("invalid lz4: the frame has no end")
+            size = int.from_bytes(data[position : position + 4], "little")
+            position += 4
+            if size == 0:
+                return bytes(out)
+            is_plain = size & _LZ4_UNCOMPRESSED != 0
+            block = data[position : position + (size & ~_LZ4_UNCOMPRESSED)]
+            position += len(block) + (4 if has_block_checksums else 0)
+            if is_plain:
+                out += block
+            else:
+                _decode_lz4(block, out, limit)
+    except IndexError:
+        raise MalformedMessage("invalid lz4: a block ends within an element") from None
+    return None
+
+
+def _decode_lz4(block: bytes, out: bytearray, limit: int) -> None:
+    position, end = 0, len(block)
+    while position < end and len(out) <= limit:
+        token = block[position]
+        position += 1
+        length = token >> 4
+        if length == 15:
+            length, position = _extended(block, position, length)
+        out += block[position : position + length]
+        position += length
+        if position >= end:
+            return
+        offset = block[position] | block[position + 1] << 8
+        position += 2
+        length = token & 15
+        if length == 15:
+            length, position = _extended(block, position, length)
+        _copy(out, offset, length + 4)
+
+
+def _extended(block: bytes, position: int, length: int) -> tuple[int, int]:
+    while True:
+        byte = block[position]
+        position += 1
+        length += byte
+        if byte != 255:
+            return length, position
+
+
+def _copy(out: bytearray, offset: int, length: int) -> None:
+    """Append `length` bytes from `offset` before the end, which may overlap with what is appended."""
+    start = len(out) - offset
+    if offset == 0 or start < 0:
+        raise MalformedMessage(f"invalid compressed data: it refers to {offset} of {len(out)} bytes before")
+    if offset >= length:
+        out += out[start : start + length]
+    else:
+        pattern = bytes(out[start:])
+        out += (pattern * (length // offset + 1))[:length]

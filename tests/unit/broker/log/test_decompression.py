@@ -1,0 +1,82 @@
+"""snappy and lz4, decoded from what clients send and from frames made by hand."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+
+import pytest
+
+from quorumd.broker.log.decompression import decompress_lz4, decompress_snappy
+from quorumd.broker.log.records import record_spans
+from quorumd.errors import MalformedMessage
+
+LIMIT = 1 << 20
+# 50 records with the key "k" and the values txn0 to txn49, from librdkafka.
+FROM_LIBRDKAFKA = b64decode(
+    b"BCJNGGBAgoUBAADyARYAAAACawh0eG4wABYAAAIMABAxDAASBAwAEDIMABIGDAAQMwwAEggMABA0DAASCgwAEDUMABIMDAAQ"
+    b"NgwAEg4MABA3DAASEAwAEDgMABISDADgOQAYAAAUAmsKdHhuMTANABMWDQAQMQ0AExgNABAyDQATGg0AEDMNABMcDQAQNA0A"
+    b"Ex4NABA1DQATIA0AEDYNABMiDQAQNw0AEyQNABA4DQATJg0AAYIAEigNABEyggATKg0AAYIAEywNAAGCABMuDQABggATMA0A"
+    b"AYIAEzINAAGCABM0DQABggATNg0AAYIAEzgNAAGCABM6DQABggASPA0AETOCABM+DQABggATQA0AAYIAE0INAAGCABNEDQAB"
+    b"ggATRg0AAYIAE0gNAAGCABNKDQABggATTA0AAYIAE04NAAGCABJQDQARNIIAE1INAAGCABNUDQABggATVg0AAYIAE1gNAAGC"
+    b"ABNaDQABggATXA0AAYIAE14NAAGCABNgDQABggCgYgJrCnR4bjQ5AAAAAAA="
+)
+RAW_SNAPPY = (
+    bytes([26, 2 << 2]) + b"abc" + bytes([(10 - 1) << 2 | 2, 3, 0, (9 - 4) << 2 | 1, 9, 60 << 2, 3]) + b"wxyz"
+)
+TEXT = b"abc" + b"abcabcabca" + b"bcabcabca" + b"wxyz"
+
+
+def lz4_frame(*blocks: bytes, flags: int = 0x60, extra: bytes = b"") -> bytes:
+    parts = [b"\x04\x22\x4d\x18", bytes([flags, 0x40]), extra, b"\x00", *blocks, bytes(4)]
+    return b"".join(parts)
+
+
+def lz4_block(data: bytes, plain: bool = False) -> bytes:
+    return (len(data) | (0x8000_0000 if plain else 0)).to_bytes(4, "little") + data
+
+
+def test_lz4_of_a_client() -> None:
+    payload = decompress_lz4(FROM_LIBRDKAFKA, LIMIT)
+    assert payload is not None
+    values = [payload[span.value_start : span.value_end] for span in record_spans(payload, 50)]
+    assert values == [b"txn%d" % index for index in range(50)]
+
+
+def test_lz4_blocks() -> None:
+    compressed = bytes([3 << 4 | 15]) + b"abc" + bytes([3, 0, 1]) + bytes([15 << 4, 2]) + b"x" * 17
+    expected = b"abc" + (b"abc" * 7)[:20] + b"x" * 17
+    assert decompress_lz4(lz4_frame(lz4_block(compressed)), LIMIT) == expected
+    assert (
+        decompress_lz4(lz4_frame(lz4_block(b"plain", True), lz4_block(compressed)), LIMIT)
+        == b"plain" + expected
+    )
+    linked = bytes([0, 5, 0, 1 << 4]) + b"z"
+    assert decompress_lz4(lz4_frame(lz4_block(b"plain", True), lz4_block(linked)), LIMIT) == b"plainplaiz"
+    sized = lz4_frame(lz4_block(b"abc", True) + bytes(4), flags=0x78, extra=bytes(8))
+    assert decompress_lz4(sized, LIMIT) == b"abc"
+
+
+def test_snappy_raw_and_framed() -> None:
+    assert decompress_snappy(RAW_SNAPPY, LIMIT) == TEXT
+    block = len(RAW_SNAPPY).to_bytes(4, "big") + RAW_SNAPPY
+    framed = b"\x82SNAPPY\x00" + bytes([0, 0, 0, 1, 0, 0, 0, 1]) + block * 3
+    assert decompress_snappy(framed, LIMIT) == TEXT * 3
+
+
+def test_what_exceeds_the_limit_is_opaque() -> None:
+    assert decompress_snappy(RAW_SNAPPY, len(TEXT)) == TEXT
+    assert decompress_snappy(RAW_SNAPPY, len(TEXT) - 1) is None
+    assert decompress_lz4(lz4_frame(lz4_block(b"plain", True)), 4) is None
+
+
+def test_damage_is_reported() -> None:
+    for position in range(len(RAW_SNAPPY)):
+        with pytest.raises(MalformedMessage):
+            decompress_snappy(RAW_SNAPPY[:position], LIMIT)
+    for position in range(len(FROM_LIBRDKAFKA) - 8):
+        with pytest.raises(MalformedMessage):
+            decompress_lz4(FROM_LIBRDKAFKA[:position], LIMIT)
+    with pytest.raises(MalformedMessage, match="refers to"):
+        decompress_snappy(bytes([5, (5 - 4) << 2 | 1, 9]), LIMIT)
+    with pytest.raises(MalformedMessage, match="refers to"):
+        decompress_lz4(lz4_frame(lz4_block(bytes([0, 0, 0]))), LIMIT)
