@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quorumd.node.sessions.server_session import Session
+from quorumd.protocol.routes import Session
 
 
 def may_alter_cluster(session: Session) -> bool:

@@ -12,8 +12,6 @@ from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, METADATA_TOPIC_ID, N
 from quorumd.node.api.broker_messages import add_registered_brokers, endpoint_for_clients
 from quorumd.node.api.context import ApiContext
 from quorumd.node.api.topic_listing import TopicEntry, TopicListings
-from quorumd.node.sessions.router import Route
-from quorumd.node.sessions.server_session import Session
 from quorumd.protocol.apis import APIS
 from quorumd.protocol.connection import CLIENT_SOFTWARE_NAME, Request
 from quorumd.protocol.messages import (
@@ -24,6 +22,7 @@ from quorumd.protocol.messages import (
 from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from quorumd.protocol.routes import Route, Session
 from quorumd.protocol.wire import Message
 
 Node = tuple[int, str, int]

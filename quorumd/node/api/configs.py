@@ -18,12 +18,11 @@ from quorumd.errors import ErrorCode
 from quorumd.node.api.authorization import may_describe_configs
 from quorumd.node.api.context import ApiContext
 from quorumd.node.api.purgatory import ResponseHook
-from quorumd.node.sessions.router import Route
-from quorumd.node.sessions.server_session import Session
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import describe_configs_response
 from quorumd.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from quorumd.protocol.resource_type import ResourceType
+from quorumd.protocol.routes import Route, Session
 
 _OTHER_RESOURCES = {
     ResourceType.CLIENT_METRICS: (ConfigSource.CLIENT_METRICS, CLIENT_METRICS_CONFIGS),

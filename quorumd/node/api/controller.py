@@ -13,11 +13,10 @@ from quorumd.errors import ErrorCode
 from quorumd.node.api.context import ApiContext
 from quorumd.node.api.controller_table import CONTROLLER_APIS, ControllerApi
 from quorumd.node.controller.alter_partition_order import ConnectionOrder
-from quorumd.node.sessions.router import Route
-from quorumd.node.sessions.server_session import Session
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.alter_partition_request import AlterPartitionRequest
 from quorumd.protocol.response_errors import errors_in
+from quorumd.protocol.routes import Route, Session
 from quorumd.protocol.wire import Message
 
 logger = logging.getLogger("quorumd.controller")

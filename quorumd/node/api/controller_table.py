@@ -37,7 +37,6 @@ from quorumd.node.api.authorization import (
     may_alter_configs,
     may_describe_cluster,
 )
-from quorumd.node.sessions.server_session import Session
 from quorumd.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from quorumd.protocol.messages.alter_configs_request import AlterConfigsRequest
 from quorumd.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
@@ -55,6 +54,7 @@ from quorumd.protocol.messages.list_partition_reassignments_request import ListP
 from quorumd.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from quorumd.protocol.messages.unregister_controller_request import UnregisterControllerRequest
 from quorumd.protocol.messages.update_features_request import UpdateFeaturesRequest
+from quorumd.protocol.routes import Session
 from quorumd.protocol.wire import Message
 
 M = TypeVar("M", bound=Message)

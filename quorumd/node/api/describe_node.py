@@ -8,11 +8,10 @@ from math import inf
 from quorumd.ids import NO_NODE
 from quorumd.node.api.context import ApiContext
 from quorumd.node.readiness import readiness
-from quorumd.node.sessions.router import Route
-from quorumd.node.sessions.server_session import Session
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import describe_node_response as wire
 from quorumd.protocol.messages.describe_node_request import DescribeNodeRequest
+from quorumd.protocol.routes import Route, Session
 
 
 class NodeApis:

@@ -9,11 +9,10 @@ from quorumd.errors import ErrorCode, MalformedMessage, UnsupportedVersion
 from quorumd.node.api.context import ApiContext
 from quorumd.node.api.error_responses import FORWARDABLE
 from quorumd.node.sessions.decoding_task import DecodingTask
-from quorumd.node.sessions.router import Route
-from quorumd.node.sessions.server_session import Session
 from quorumd.protocol.connection import Request, encode_response, read_request
 from quorumd.protocol.messages.envelope_request import EnvelopeRequest
 from quorumd.protocol.messages.envelope_response import EnvelopeResponse
+from quorumd.protocol.routes import Route, Session
 from quorumd.protocol.wire import Message
 
 logger = logging.getLogger("quorumd.forwarding")

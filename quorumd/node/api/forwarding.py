@@ -14,8 +14,6 @@ from typing import Any
 from quorumd.errors import ErrorCode, MalformedMessage
 from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.peers.connection import Call, Failure
-from quorumd.node.sessions.router import Handler
-from quorumd.node.sessions.server_session import Session
 from quorumd.ports import Clock
 from quorumd.protocol.apis import ApiKey, response_class, response_header_version
 from quorumd.protocol.codec import decode, encode
@@ -26,6 +24,7 @@ from quorumd.protocol.messages.default_principal_data import DefaultPrincipalDat
 from quorumd.protocol.messages.envelope_request import EnvelopeRequest
 from quorumd.protocol.messages.envelope_response import EnvelopeResponse
 from quorumd.protocol.primitives import skip_tagged_fields
+from quorumd.protocol.routes import Handler, Session
 from quorumd.protocol.wire import Message
 
 logger = logging.getLogger("quorumd.forwarding")

@@ -19,9 +19,9 @@ from quorumd.node.sessions.request_splitting import (
     merge,
     parts_of,
 )
-from quorumd.node.sessions.server_session import Session
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.protocol.connection import Request
+from quorumd.protocol.routes import Session
 from quorumd.protocol.wire import Message
 
 M = TypeVar("M", bound=Message)

@@ -8,10 +8,10 @@ from typing import Any
 
 from quorumd.errors import ErrorCode
 from quorumd.node.api.error_responses import FORWARDABLE, counted_error_responses
-from quorumd.node.sessions.server_session import Session
 from quorumd.node.state.proposals import CommitCallback, Proposals
 from quorumd.node.statistics import NodeStatistics
 from quorumd.protocol.connection import Request
+from quorumd.protocol.routes import Session
 from quorumd.protocol.wire import Message
 
 ResponseHook = Callable[[Any], None]

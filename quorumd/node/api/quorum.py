@@ -11,8 +11,6 @@ from typing import Any, TypeVar
 from quorumd.errors import ErrorCode, StorageError
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, ZERO_UUID, Endpoint
 from quorumd.node.api.context import ApiContext
-from quorumd.node.sessions.router import Route
-from quorumd.node.sessions.server_session import Session
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.wire import fetch_messages, quorum_messages, snapshot_messages
 from quorumd.protocol.apis import RAFT_FETCH_VERSION
@@ -33,6 +31,7 @@ from quorumd.protocol.messages.fetch_quorum_records_request import FetchQuorumRe
 from quorumd.protocol.messages.fetch_request import FetchRequest
 from quorumd.protocol.messages.fetch_snapshot_request import FetchSnapshotRequest
 from quorumd.protocol.messages.vote_request import VoteRequest
+from quorumd.protocol.routes import Route, Session
 from quorumd.protocol.wire import Message
 from quorumd.raft.description import ReplicaDescription
 from quorumd.raft.events import RequestReceived

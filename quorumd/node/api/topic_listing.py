@@ -17,13 +17,13 @@ from quorumd.node.api.topic_messages import (
     metadata_partitions,
     missing_topic_error,
 )
-from quorumd.node.sessions.server_session import Session
 from quorumd.node.sessions.slice_scheduler import SlicedTask, SliceScheduler
 from quorumd.node.state.proposals import CommitCallback
 from quorumd.node.state.state_machine import StateMachine
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.metadata_request import MetadataRequestTopic
 from quorumd.protocol.messages.metadata_response import MetadataResponseTopic
+from quorumd.protocol.routes import Session
 from quorumd.protocol.wire import Message
 
 

@@ -17,8 +17,6 @@ from quorumd.node.api.topic_messages import (
     described_partitions,
     missing_topic_error,
 )
-from quorumd.node.sessions.router import Route
-from quorumd.node.sessions.server_session import Session
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
 from quorumd.protocol.messages.describe_topic_partitions_response import (
@@ -26,6 +24,7 @@ from quorumd.protocol.messages.describe_topic_partitions_response import (
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponseTopic,
 )
+from quorumd.protocol.routes import Route, Session
 
 MAX_PARTITIONS = 2000
 """The maximum per response to DescribeTopicPartitions (Kafka's max.request.partition.size.limit)."""

@@ -16,8 +16,6 @@ from quorumd.node.api.authorization import may_alter_cluster
 from quorumd.node.api.context import ApiContext
 from quorumd.node.api.error_responses import message_of
 from quorumd.node.peers.connection import Call, Failure
-from quorumd.node.sessions.router import Route
-from quorumd.node.sessions.server_session import Session
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.wire import quorum_messages
 from quorumd.node.wire.fetch_messages import REPLICA_DIRECTORY_VERSION
@@ -30,6 +28,7 @@ from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.api_versions_response import ApiVersionsResponse
 from quorumd.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 from quorumd.protocol.messages.update_raft_voter_request import UpdateRaftVoterRequest
+from quorumd.protocol.routes import Route, Session
 from quorumd.protocol.wire import Message
 from quorumd.raft.effects import VoterChangeResult
 from quorumd.raft.events import AddVoter, RemoveVoter, UpdateVoter, VoterChange, VoterChangeRequested

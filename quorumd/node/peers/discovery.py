@@ -17,14 +17,13 @@ from quorumd.node.identity.cluster_identity import ClusterIdentity
 from quorumd.node.identity.founding import Founding
 from quorumd.node.peers.address_book import Address, AddressBook
 from quorumd.node.peers.connection import Call, Failure
-from quorumd.node.sessions.router import Route
-from quorumd.node.sessions.server_session import Session
 from quorumd.ports import Clock, Entropy, Timer
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.discover_brokers_request import DiscoverBrokersRequest
 from quorumd.protocol.messages.discover_brokers_response import Broker, DiscoverBrokersResponse
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from quorumd.protocol.routes import Route, Session
 from quorumd.raft.events import Event, FoundingPermitted, LeaderReported, PeerDiscovered
 from quorumd.raft.messages import BeginEpochRequest
 from quorumd.raft.voters import Voter

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from quorumd.errors import UnsupportedVersion
-from quorumd.node.sessions.server_session import Session
 from quorumd.protocol.connection import Request, encode_response_in_steps
+from quorumd.protocol.routes import Session
 from quorumd.protocol.wire import Message
 
 STEPS_PER_UNIT = 8

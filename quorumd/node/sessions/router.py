@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TypeVar, cast
+from collections.abc import Iterable
 
-from quorumd.node.sessions.server_session import Session
 from quorumd.protocol.apis import APIS
 from quorumd.protocol.connection import Request
+from quorumd.protocol.routes import Handler, Route, Session
 from quorumd.protocol.wire import Message
-
-M = TypeVar("M", bound=Message)
-Handler = Callable[[Session, Request[M]], None]
-"""Responds once through a method of the session, at once or later."""
-
-
-class Route:
-    """The handler of one API, declared for the class of its requests, from `min_version` on."""
-
-    __slots__ = ("api_key", "handler", "min_version")
-
-    def __init__(self, request_class: type[M], handler: Handler[M], min_version: int = 0) -> None:
-        assert request_class.API_KEY is not None, f"{request_class.NAME} is not a request"
-        self.api_key: int = request_class.API_KEY
-        # Requests are decoded by their API key, so a handler gets only messages of its class.
-        self.handler = cast("Handler[Message]", handler)
-        self.min_version = max(min_version, request_class.MIN_VERSION)
 
 
 class RequestRouter:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
 
 from quorumd.errors import MalformedMessage, UnsupportedVersion
 from quorumd.node.sessions.decoding_task import DecodingTask
@@ -14,6 +13,7 @@ from quorumd.node.statistics import Histogram, NodeStatistics
 from quorumd.node.tick import Tick
 from quorumd.ports import Clock, Transport
 from quorumd.protocol.connection import LARGE_REQUEST, Request, ServerConnection, VersionRanges
+from quorumd.protocol.routes import Session
 from quorumd.protocol.wire import Message
 
 logger = logging.getLogger("quorumd.connections")
@@ -24,35 +24,6 @@ MAX_UNSENT_BYTES = 16 * 1024 * 1024
 """Responses that a client has not read, in addition to its largest response."""
 DRAIN_POLL_MS = 20.0
 """Interval of checks whether a client has read its large response."""
-
-
-class Session(Protocol):
-    """The source of a request and the destination of its response: a connection or an Envelope around it."""
-
-    peer: str
-    number: int
-    """The number of the connection; newer connections have larger numbers."""
-    is_controller_client: bool
-    """Whether the client finds controllers itself (DescribeCluster, endpoint type 2)."""
-    comes_from_broker: bool
-    """Whether a broker forwarded the request, after the checks that only brokers can make."""
-
-    def respond(self, request: Request[Message], message: Message) -> None: ...
-
-    def respond_immediately(self, request: Request[Message], message: Message) -> None:
-        """As `respond`, but send it without waiting for the end of the tick."""
-
-    def respond_encoded(self, request: Request[Message], response: bytes) -> None:
-        """As `respond`, with response header and message already encoded: by the leader, or in slices."""
-
-    def block(self, request: Request[Message]) -> None:
-        """Queue later requests of this session until this one has its response: one large response at a time."""
-
-    def close(self) -> None:
-        """Close the connection without a response."""
-
-    def respond_not_leader(self, request: Request[Message], message: Message) -> None:
-        """As `respond`, for a request without effect on a node that does not lead: another node may handle it."""
 
 
 class ServerSession:

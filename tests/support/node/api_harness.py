@@ -20,7 +20,6 @@ from quorumd.node.identity.cluster_identity import ClusterIdentity
 from quorumd.node.peers.address_book import Address
 from quorumd.node.peers.connection import Call
 from quorumd.node.sessions.router import RequestRouter
-from quorumd.node.sessions.server_session import Session
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.node.settings import NodeSettings
 from quorumd.node.state.metadata_writer import MetadataWriter
@@ -29,6 +28,7 @@ from quorumd.node.statistics import NodeStatistics
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.metadata_record import decode_record
+from quorumd.protocol.routes import Session
 from quorumd.protocol.wire import Message
 from quorumd.raft.events import Event
 from quorumd.raft.messages import BeginEpochRequest

@@ -11,7 +11,6 @@ from quorumd.controller.partition import NO_LEADER, Partition
 from quorumd.errors import ErrorCode
 from quorumd.node.api.controller_table import CONTROLLER_APIS, ControllerApi
 from quorumd.node.api.error_responses import FORWARDABLE
-from quorumd.node.sessions.server_session import Session
 from quorumd.node.state import metadata_writer
 from quorumd.protocol.apis import APIS, ApiKey
 from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
@@ -21,6 +20,7 @@ from quorumd.protocol.messages.create_partitions_response import CreatePartition
 from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecord
 from quorumd.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from quorumd.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
+from quorumd.protocol.routes import Session
 from tests.support.controller.broker_harness import registration
 from tests.support.node.api_harness import FIRST_OFFSET
 from tests.support.node.controller_harness import ControllerHarness

@@ -9,8 +9,6 @@ from quorumd.node.api.envelopes import EnvelopeApis
 from quorumd.node.api.error_responses import FORWARDABLE, error_response
 from quorumd.node.api.forwarding import LEADER_WAIT_MS, RETRY_MS, Forwarder
 from quorumd.node.peers.connection import Call, Failure
-from quorumd.node.sessions.router import Route
-from quorumd.node.sessions.server_session import Session
 from quorumd.protocol.apis import APIS, ApiKey, request_class
 from quorumd.protocol.connection import ClientConnection, Request, encode_response, read_request
 from quorumd.protocol.messages import (
@@ -25,6 +23,7 @@ from quorumd.protocol.messages.incremental_alter_configs_request import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from quorumd.protocol.routes import Route, Session
 from quorumd.protocol.wire import Message
 from tests.support.node.api_harness import ApiHarness
 from tests.support.node.recording_session import RecordingSession, request_of

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from quorumd.node.sessions.router import RequestRouter, Route
+from quorumd.node.sessions.router import RequestRouter
 from quorumd.protocol.apis import APIS, ApiKey, request_class
 from quorumd.protocol.messages.metadata_request import MetadataRequest
 from quorumd.protocol.messages.vote_request import VoteRequest
+from quorumd.protocol.routes import Route
 from tests.support.node.recording_session import RecordingSession, request_of
 
 

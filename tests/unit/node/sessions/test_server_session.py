@@ -8,12 +8,13 @@ import pytest
 
 from quorumd.node.sessions import server_session as module
 from quorumd.node.sessions.decoding_task import STEPS_PER_UNIT
-from quorumd.node.sessions.server_session import ServerSession, Session
+from quorumd.node.sessions.server_session import ServerSession
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import ClientConnection, Request
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from quorumd.protocol.messages.metadata_response import MetadataResponse
+from quorumd.protocol.routes import Session
 from tests.support.node.parts import NodeParts
 
 SLICE = 100

@@ -1,0 +1,57 @@
+"""Handlers of requests: where a request comes from, where its response goes, and the handler of each API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar, cast
+
+from quorumd.protocol.connection import Request
+from quorumd.protocol.wire import Message
+
+M = TypeVar("M", bound=Message)
+
+
+class Session(Protocol):
+    """The source of a request and the destination of its response: a connection or an Envelope around it."""
+
+    peer: str
+    number: int
+    """The number of the connection; newer connections have larger numbers."""
+    is_controller_client: bool
+    """Whether the client finds controllers itself (DescribeCluster, endpoint type 2)."""
+    comes_from_broker: bool
+    """Whether a broker forwarded the request, after the checks that only brokers can make."""
+
+    def respond(self, request: Request[Message], message: Message) -> None: ...
+
+    def respond_immediately(self, request: Request[Message], message: Message) -> None:
+        """As `respond`, but send it without waiting for the end of the tick."""
+
+    def respond_encoded(self, request: Request[Message], response: bytes) -> None:
+        """As `respond`, with response header and message already encoded: by the leader, or in slices."""
+
+    def block(self, request: Request[Message]) -> None:
+        """Queue later requests of this session until this one has its response: one large response at a time."""
+
+    def close(self) -> None:
+        """Close the connection without a response."""
+
+    def respond_not_leader(self, request: Request[Message], message: Message) -> None:
+        """As `respond`, for a request without effect on a node that does not lead: another node may handle it."""
+
+
+Handler = Callable[[Session, Request[M]], None]
+"""Responds once through a method of the session, at once or later."""
+
+
+class Route:
+    """The handler of one API, declared for the class of its requests, from `min_version` on."""
+
+    __slots__ = ("api_key", "handler", "min_version")
+
+    def __init__(self, request_class: type[M], handler: Handler[M], min_version: int = 0) -> None:
+        assert request_class.API_KEY is not None, f"{request_class.NAME} is not a request"
+        self.api_key: int = request_class.API_KEY
+        # Requests are decoded by their API key, so a handler gets only messages of its class.
+        self.handler = cast("Handler[Message]", handler)
+        self.min_version = max(min_version, request_class.MIN_VERSION)
