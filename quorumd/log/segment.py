@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from quorumd.errors import CorruptLog
+from quorumd.errors import CorruptLog, StorageError
 from quorumd.log.atomic_file import is_disk_full, read_whole
 from quorumd.log.batch_extents import locate_batch, whole_batches
 from quorumd.log.indexes import SegmentIndexes
@@ -128,11 +128,12 @@ class Segment:
         self.trim()
 
     def write_indexes(self) -> None:
-        """Bring the index files up to date. A full disk is no error: a stock reader can rebuild them."""
+        """Bring the index files up to date, even those that cannot be read. A full disk is no error: a stock reader
+        can rebuild them."""
         contents = (self.indexes.offset_index(), self.indexes.time_index())
         for suffix, content in zip(_INDEX_SUFFIXES, contents, strict=True):
             path = self._stem + suffix
-            if read_whole(self._disk, path) == content:
+            if self._has_content(path, content):
                 continue
             try:
                 file = self._disk.open(path, create=True)
@@ -144,6 +145,12 @@ class Segment:
             except OSError as cause:
                 if not is_disk_full(cause):
                     raise
+
+    def _has_content(self, path: str, content: bytes) -> bool:
+        try:
+            return read_whole(self._disk, path) == content
+        except StorageError:
+            return False
 
     def remove(self) -> None:
         """Remove the files; the open file can still be read and flushed until it is closed."""

@@ -140,6 +140,36 @@ def test_log_stops_after_a_failed_change_of_its_files(
         change(log)
 
 
+INDEX_CHANGES: list[Callable[[SegmentedLog], object]] = [lambda log: fill(log, 20), lambda log: log.close()]
+
+
+@pytest.mark.parametrize("change", INDEX_CHANGES, ids=["roll", "close"])
+def test_index_file_that_cannot_be_opened_stops_the_log(change: Callable[[SegmentedLog], object]) -> None:
+    disk = fresh_disk(1)
+    log = open_log(disk, "log")
+    fill(log, 1)
+    disk.make_directory("log/00000000000000000000.index")
+    with pytest.raises(FlushFailed, match="log could not be flushed"):
+        change(log)
+    with pytest.raises(FlushFailed):
+        log.begin_flush()()
+
+
+@pytest.mark.parametrize("change", INDEX_CHANGES, ids=["roll", "close"])
+def test_index_file_that_cannot_be_read_is_written_again(
+    change: Callable[[SegmentedLog], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = fresh_disk(1)
+    log = open_log(disk, "log")
+    fill(log, 5)
+    index = disk.open("log/00000000000000000000.index", create=True)
+    index.write_at(0, b"of another version")
+    with monkeypatch.context() as patched:
+        patched.setattr(OpenFile, "read_at", fail_with_io_error)
+        change(log)
+    assert b"version" not in index.read_at(0, index.size())
+
+
 def test_failed_write_that_cannot_be_undone_stops_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     log = log_with_snapshot(fresh_disk(1))
     monkeypatch.setattr(SimulatedDisk, "free_space_for", fail_with_disk_full)
