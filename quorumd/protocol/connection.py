@@ -344,6 +344,13 @@ class ServerConnection:
         else:
             request.response_frame = frame
 
+    def respond_nothing(self, request: Request[Message]) -> None:
+        """Complete a request that gets no response. Raises ValueError for a request that has its response."""
+        if self._is_next(request):
+            self._advance()
+        else:
+            request.response_frame = b""
+
     def take_output(self) -> bytes:
         """Return the bytes that can be sent now, joined for one write; b"" if there are none."""
         output = bytes(self._output)

@@ -30,8 +30,14 @@ class Session(Protocol):
     def respond_encoded(self, request: Request[Message], response: bytes) -> None:
         """As `respond`, with response header and message already encoded: by the leader, or in slices."""
 
-    def block(self, request: Request[Message]) -> None:
-        """Queue later requests of this session until this one has its response: one large response at a time."""
+    def respond_nothing(self, request: Request[Message]) -> None:
+        """Complete a request that gets no response (Produce with acks=0)."""
+
+    def block(self, request: Request[Message], on_unblocked: Callable[[], None] | None = None) -> None:
+        """Queue later requests of this session until this one has its response: one large response at a time.
+
+        `on_unblocked` is called once, when the client has received most of the response or its connection is closed.
+        """
 
     def close(self) -> None:
         """Close the connection without a response."""

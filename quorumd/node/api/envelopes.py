@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from quorumd.errors import ErrorCode, MalformedMessage, UnsupportedVersion
 from quorumd.node.api.context import ApiContext
@@ -43,9 +43,12 @@ class EnvelopeSession:
             return
         self.respond_encoded(request, response)
 
-    def block(self, request: Request[Message]) -> None:
+    def respond_nothing(self, request: Request[Message]) -> None:
+        raise AssertionError(f"{request!r} has a response, as every forwarded request")
+
+    def block(self, request: Request[Message], on_unblocked: Callable[[], None] | None = None) -> None:
         del request
-        self._outer.block(self._envelope)
+        self._outer.block(self._envelope, on_unblocked)
 
     def close(self) -> None:
         self._outer.close()

@@ -195,8 +195,13 @@ class _PartSession:
         del request, message
         self._whole.part_refused()
 
-    def block(self, request: Request[Message]) -> None:
+    def respond_nothing(self, request: Request[Message]) -> None:
+        raise AssertionError(f"{request!r} is a part of a request, and each has a response")
+
+    def block(self, request: Request[Message], on_unblocked: Callable[[], None] | None = None) -> None:
+        """Have no effect: the whole request blocks the session."""
         del request
+        assert on_unblocked is None
 
     def close(self) -> None:
         self._outer.close()

@@ -62,6 +62,7 @@ class ServerSession:
         """Whether the connection is to be closed once every received request has its response."""
         self._largest_write = 0
         self._blocking_request: Request[Message] | None = None
+        self._on_unblocked: Callable[[], None] | None = None
         self._queued: deque[Request[Message]] = deque()
         """Requests behind the blocking one."""
 
@@ -145,8 +146,13 @@ class ServerSession:
             self._report_malformed(fault)
             self._is_closing = True
 
-    def block(self, request: Request[Message]) -> None:
-        self._blocking_request = request
+    def block(self, request: Request[Message], on_unblocked: Callable[[], None] | None = None) -> None:
+        self._blocking_request, self._on_unblocked = request, on_unblocked
+
+    def _call_on_unblocked(self) -> None:
+        callback, self._on_unblocked = self._on_unblocked, None
+        if callback is not None:
+            callback()
 
     def _unblock(self) -> None:
         """Continue with queued requests once the client has read most of the large response."""
@@ -157,6 +163,7 @@ class ServerSession:
             self._clock.call_at(self._clock.now_ms() + DRAIN_POLL_MS, self._unblock)
             return
         self._blocking_request = None
+        self._call_on_unblocked()
         self._tick.begin()
         self._route_queued()
         self._tick.end()
@@ -167,6 +174,7 @@ class ServerSession:
         self._transport = None
         self._received_at.clear()
         self._queued.clear()
+        self._call_on_unblocked()
         self._statistics.connections_open -= 1
         self._on_closed(self)
 
@@ -211,6 +219,11 @@ class ServerSession:
     def respond_encoded(self, request: Request[Message], response: bytes) -> None:
         if self._transport is not None:
             self._connection.respond_encoded(request, response)
+            self._schedule_flush(request)
+
+    def respond_nothing(self, request: Request[Message]) -> None:
+        if self._transport is not None:
+            self._connection.respond_nothing(request)
             self._schedule_flush(request)
 
     def _schedule_flush(self, request: Request[Message]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from quorumd.node.api.forwarding import decode_response
@@ -22,6 +23,10 @@ class RecordingSession:
         self.is_controller_client = is_controller_client
         self.responses: list[Any] = []
         self.held: list[Request] = []
+        self.on_unblocked: list[Callable[[], None]] = []
+        """Callbacks of `block`."""
+        self.completed: list[Request] = []
+        """Requests that got no response."""
         self.refusals = 0
         """Number of responses with a not-leader error, without any effect."""
 
@@ -33,8 +38,13 @@ class RecordingSession:
         self.respond(request, message)
         self.refusals += 1
 
-    def block(self, request: Request) -> None:
+    def respond_nothing(self, request: Request) -> None:
+        self.completed.append(request)
+
+    def block(self, request: Request, on_unblocked: Callable[[], None] | None = None) -> None:
         self.held.append(request)
+        if on_unblocked is not None:
+            self.on_unblocked.append(on_unblocked)
 
     def close(self) -> None:
         self.is_closed = True

@@ -376,3 +376,33 @@ def test_large_request_of_a_closed_connection_is_dropped(harness: SessionHarness
     harness.session.closed("", False)
     harness.time.end_turn()
     assert harness.requests == []
+
+
+def test_request_without_a_response_lets_later_responses_leave(harness: SessionHarness) -> None:
+    """Produce with acks=0: the client does not expect a response with its correlation id."""
+    harness.send(3)
+    harness.session._connection.respond_nothing(harness.requests[1])
+    harness.respond(2, 22)
+    harness.time.end_turn()
+    assert harness.transport.writes == []
+    harness.session.respond_nothing(harness.requests[0])
+    harness.time.end_turn()
+    responses = harness.transport.writes[0]
+    assert responses[4:8] == harness.requests[2].correlation_id.to_bytes(4, "big")
+    assert harness.session._connection.pending == 0
+
+
+def test_owner_of_a_large_response_learns_when_it_is_received(harness: SessionHarness) -> None:
+    unblocked: list[str] = []
+    harness.route = lambda session, request: session.block(request, lambda: unblocked.append("received"))
+    harness.send(2)
+    harness.respond(0)
+    harness.transport.unsent_bytes = module.MAX_UNSENT_BYTES + 1
+    harness.time.end_turn()
+    harness.time.end_turn()
+    assert unblocked == []
+    harness.transport.unsent_bytes = 0
+    harness.time.pass_ms(2 * module.DRAIN_POLL_MS)
+    assert unblocked == ["received"]
+    harness.session.closed("", False)
+    assert unblocked == ["received", "received"], "the second request's, as the connection closed"
