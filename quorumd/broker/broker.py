@@ -1,0 +1,196 @@
+"""One broker: its replicas follow the metadata, it serves clients, and the controller knows that it is alive."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from quorumd.broker.broker_client import BrokerClient
+from quorumd.broker.controller_channel import ControllerChannel
+from quorumd.broker.directories import LogDirectories, LogDirectory
+from quorumd.broker.lifecycle import BrokerLifecycle, BrokerState, LifecycleSettings
+from quorumd.broker.log.clean_shutdown import previous_broker_epoch, remove_clean_shutdown
+from quorumd.broker.metadata import BrokerMetadata
+from quorumd.broker.metadata_delta import MetadataDelta
+from quorumd.broker.partitions import Partitions
+from quorumd.broker.settings import BrokerSettings
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.controller.metadata_versions import SUPPORTED_FEATURES
+from quorumd.errors import StorageError
+from quorumd.ports import Clock, Disk, Entropy
+from quorumd.protocol.messages.broker_registration_request import (
+    BrokerRegistrationRequest,
+    Feature,
+    Listener,
+)
+from quorumd.protocol.record_batch import BatchHeader
+from quorumd.protocol.routes import Route
+
+logger = logging.getLogger("quorumd.broker")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerPorts:
+    """The parts of its process that a broker uses.
+
+    `open_channel` opens one more connection to the active controller: each purpose has its own. `client` reaches the
+    other brokers.
+    """
+
+    clock: Clock
+    disk: Disk
+    entropy: Entropy
+    client: BrokerClient
+    open_channel: Callable[[], ControllerChannel]
+
+
+class BrokerListener(Protocol):
+    """Callbacks for the process."""
+
+    def on_unfenced(self) -> None:
+        """The broker serves clients now."""
+
+    def on_failed(self, reason: str) -> None:
+        """The broker cannot go on: end the process."""
+
+
+class Broker:
+    """Created once per start of the process.
+
+    Call `start`, then `apply` or `load` with everything that is committed in the metadata log, from its beginning or
+    a snapshot on; `shut_down` for an orderly end, or `stop` to stop at once, as a crash would.
+    """
+
+    def __init__(self, settings: BrokerSettings, ports: BrokerPorts, listener: BrokerListener) -> None:
+        self.settings = settings
+        self.clock = ports.clock
+        self.metadata = BrokerMetadata()
+        self.incarnation_id = ports.entropy.uuid()
+        self.directories = LogDirectories.load(ports.disk, settings.log_directories, settings.broker_id)
+        self.partitions = Partitions(
+            settings,
+            ports.clock,
+            ports.disk,
+            ports.entropy,
+            self.metadata,
+            self.directories,
+            lambda proposal: False,
+            self._on_directories_lost,
+        )
+        self._ports = ports
+        self._listener = listener
+        self._on_shut_down: Callable[[], None] | None = None
+        self.lifecycle = BrokerLifecycle(
+            LifecycleSettings(settings.heartbeat_interval_ms, settings.registration_timeout_ms),
+            ports.clock,
+            ports.open_channel(),
+            self._registration,
+            lambda: self.metadata.offset,
+            lambda: self.directories.offline_ids,
+            lambda: None,
+            self,
+        )
+
+    @property
+    def epoch(self) -> int:
+        """The broker epoch, -1 before the registration."""
+        return self.lifecycle.epoch
+
+    @property
+    def state(self) -> BrokerState:
+        return self.lifecycle.state
+
+    def routes(self) -> Iterable[Route]:
+        """Return the handlers of the broker's APIs."""
+        return ()
+
+    def start(self) -> None:
+        """Register. Raises StorageError if no log directory can be used."""
+        if not self.directories.online:
+            raise StorageError(
+                f"no log directory can be used: {', '.join(self.settings.log_directories)}; the log names the causes"
+            )
+        self.lifecycle.start()
+
+    # Metadata
+
+    def apply(self, data: bytes, header: BatchHeader) -> None:
+        """Apply a committed batch of the metadata log, which `data` holds completely at `header.position`.
+
+        Raises MalformedMessage, UnsupportedVersion.
+        """
+        self._follow(self.metadata.apply(data, header))
+
+    def load(self, image: ClusterImage, end_offset: int) -> None:
+        """Replace the metadata by a snapshot of the records below `end_offset`."""
+        self._follow(self.metadata.load(image, end_offset))
+
+    def _follow(self, delta: MetadataDelta) -> None:
+        self.partitions.apply(delta, self._ports.clock.now_ms())
+
+    # Lifecycle
+
+    def _registration(self) -> BrokerRegistrationRequest:
+        settings, online = self.settings, self.directories.online
+        return BrokerRegistrationRequest(
+            settings.broker_id,
+            settings.cluster_id,
+            self.incarnation_id,
+            [
+                Listener(each.name, each.host, each.port, each.security_protocol)
+                for each in settings.listeners
+            ],
+            [Feature(name, lowest, highest) for name, lowest, highest in SUPPORTED_FEATURES],
+            settings.rack,
+            False,
+            [directory.id for directory in online],
+            previous_broker_epoch([directory.clean_epoch for directory in online]),
+        )
+
+    def on_registered(self, broker_epoch: int) -> None:
+        """See `LifecycleListener`."""
+
+    def on_caught_up(self) -> None:
+        """See `LifecycleListener`: open the logs of this broker."""
+        for directory in self.directories.online:
+            self._mark_used(directory)
+        self.partitions.begin(self.lifecycle.recovered)
+
+    def _mark_used(self, directory: LogDirectory) -> None:
+        """Remove the sign of the last clean stop, before any log changes."""
+
+        def removed(outcome: object) -> None:
+            if isinstance(outcome, BaseException):
+                self.partitions.fail_directory(directory, str(outcome))
+
+        disk, path = self._ports.disk, directory.path
+        self.partitions.logs.run(lambda: remove_clean_shutdown(disk, path), removed)
+
+    def on_unfenced(self) -> None:
+        """See `LifecycleListener`."""
+        logger.info("broker %d serves clients", self.settings.broker_id)
+        self._listener.on_unfenced()
+
+    def on_registration_failed(self, reason: str) -> None:
+        """See `LifecycleListener`."""
+        self._listener.on_failed(f"broker {self.settings.broker_id} is not registered: {reason}")
+
+    def _on_directories_lost(self) -> None:
+        self._listener.on_failed("every log directory has failed")
+
+    # The end
+
+    def shut_down(self, on_done: Callable[[], None]) -> None:
+        """Hand the leaderships over, close the logs, and call `on_done`."""
+        self._on_shut_down = on_done
+        self.lifecycle.shut_down()
+
+    def on_shutdown_granted(self) -> None:
+        """See `LifecycleListener`: close the logs."""
+
+    def stop(self) -> None:
+        """Stop at once, without closing anything durably."""
+        self.lifecycle.stop()
+        self.partitions.close()

@@ -1,0 +1,101 @@
+"""The log directories of a broker, and the offsets that their checkpoint files had at the start."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from quorumd.broker.log.clean_shutdown import NO_BROKER_EPOCH, read_broker_epoch, was_clean
+from quorumd.broker.log.offset_checkpoint import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    OffsetCheckpoint,
+)
+from quorumd.controller.broker import MIGRATING, UNASSIGNED
+from quorumd.errors import StorageError
+from quorumd.ids import ZERO_UUID, KafkaUuid
+from quorumd.log.meta_properties import load_meta_properties
+from quorumd.ports import Disk
+
+logger = logging.getLogger("quorumd.broker")
+
+CHECKPOINTS: Final = (HIGH_WATERMARKS, RECOVERY_POINTS, LOG_START_OFFSETS, CLEANER_OFFSETS)
+
+
+class LogDirectory:
+    """`id` is ZERO_UUID if it could not be read. `saved`: offsets by checkpoint file, as of the start.
+
+    `was_clean`: whether the broker that used it last stopped cleanly, with the epoch `clean_epoch`.
+    """
+
+    __slots__ = ("clean_epoch", "id", "is_online", "path", "saved", "was_clean")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.id = ZERO_UUID
+        self.is_online = True
+        self.was_clean = False
+        self.clean_epoch = NO_BROKER_EPOCH
+        self.saved: dict[str, dict[tuple[str, int], int]] = {name: {} for name in CHECKPOINTS}
+
+    def __repr__(self) -> str:
+        return f"<log directory {self.path}{'' if self.is_online else ', offline'}>"
+
+    def load(self, disk: Disk, broker_id: int) -> None:
+        """Read the identity and the checkpoints. Blocks. Raises StorageError, OSError."""
+        meta = load_meta_properties(disk, self.path)
+        if meta is None:
+            raise StorageError(f"{self.path} is not formatted; run `quorumd format` first")
+        if meta.node_id != broker_id:
+            raise StorageError(
+                f"{self.path} belongs to node {meta.node_id}, this is node {broker_id}; correct log.dirs or node.id"
+            )
+        self.id = meta.directory_id
+        self.was_clean = was_clean(disk, self.path)
+        self.clean_epoch = read_broker_epoch(disk, self.path)
+        self.saved = {name: OffsetCheckpoint(disk, self.path, name).load() for name in CHECKPOINTS}
+
+
+class LogDirectories:
+    """All configured log directories, in the order of the configuration."""
+
+    def __init__(self, directories: Sequence[LogDirectory]) -> None:
+        self.all = tuple(directories)
+
+    @classmethod
+    def load(cls, disk: Disk, paths: Sequence[str], broker_id: int) -> LogDirectories:
+        """Read all directories; one that cannot be read is offline. Blocks."""
+        directories = []
+        for path in paths:
+            directory = LogDirectory(path)
+            try:
+                directory.load(disk, broker_id)
+            except (StorageError, OSError) as fault:
+                logger.error("log directory %s is offline: %s", path, fault)
+                directory.is_online = False
+            directories.append(directory)
+        return cls(directories)
+
+    @property
+    def online(self) -> list[LogDirectory]:
+        return [directory for directory in self.all if directory.is_online]
+
+    @property
+    def offline_ids(self) -> list[KafkaUuid]:
+        """The ids of failed directories, for heartbeats."""
+        return [each.id for each in self.all if not each.is_online and each.id != ZERO_UUID]
+
+    def choose(self, assigned: KafkaUuid, counts: Mapping[str, int]) -> LogDirectory | None:
+        """Choose the directory of a new log: the assigned one, or the online one with the fewest logs.
+
+        None if the assigned one is offline. `counts`: logs by path.
+        """
+        online = self.online
+        if assigned not in (UNASSIGNED, MIGRATING):
+            found = next((each for each in online if each.id == assigned), None)
+            if found is not None or len(online) < len(self.all):
+                return found
+        return min(online, key=lambda each: counts.get(each.path, 0), default=None)

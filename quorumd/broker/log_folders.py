@@ -1,0 +1,134 @@
+"""The folders of logs in a log directory: `<topic>-<partition>`, opened, renamed for deletion and removed.
+
+Everything here blocks, and runs through `Disk.submit`.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import NamedTuple
+
+from quorumd.broker.log import PartitionLogSettings
+from quorumd.broker.log.partition_log import PartitionLog
+from quorumd.errors import CorruptLog
+from quorumd.ids import METADATA_TOPIC, KafkaUuid
+from quorumd.log.partition_metadata import ensure_partition_metadata, read_topic_id
+from quorumd.log.segment import LOG_SUFFIX
+from quorumd.ports import Disk
+
+logger = logging.getLogger("quorumd.broker")
+
+DELETE_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
+_FOLDER = re.compile(r"(.+)-(\d{1,10})")
+_RENAMED = re.compile(r".+\.[0-9a-f]{32}-delete")
+_MAX_NAME = 255
+
+
+class Folder(NamedTuple):
+    """The folder of a log; `topic_id` is None without a valid `partition.metadata`."""
+
+    topic: str
+    number: int
+    topic_id: KafkaUuid | None
+
+
+class OpenRequest(NamedTuple):
+    """A log to open or create. `marker` is unique: it names a folder that has to give way."""
+
+    directory: str
+    topic: str
+    number: int
+    topic_id: KafkaUuid
+    settings: PartitionLogSettings
+    recovery_point: int
+    start_offset: int
+    is_clean: bool
+    marker: KafkaUuid
+
+    @property
+    def folder(self) -> str:
+        return f"{self.directory}/{self.topic}-{self.number}"
+
+
+def open_log(disk: Disk, request: OpenRequest) -> PartitionLog:
+    """Open the log of a partition, or create it. Raises what `PartitionLog.open` does, OSError."""
+    folder = request.folder
+    recovery_point, start_offset, is_clean = request.recovery_point, request.start_offset, request.is_clean
+    if disk.exists(folder) and _topic_id(disk, folder) != request.topic_id:
+        names = disk.list_directory(folder)
+        if _topic_id(disk, folder) is not None:
+            remove_folder(disk, rename_for_deletion(disk, folder, request.marker))
+        elif any(name.endswith(LOG_SUFFIX) for name in names):
+            stray = _renamed(folder, request.marker, STRAY_SUFFIX)
+            logger.warning("%s has no topic id; it is set aside as %s", folder, stray)
+            disk.rename(folder, stray)
+        recovery_point, start_offset, is_clean = 0, 0, False
+    disk.make_directory(folder)
+    disk.sync_directory(request.directory)
+    ensure_partition_metadata(disk, folder, request.topic_id)
+    log, report = PartitionLog.open(disk, folder, request.settings, recovery_point, start_offset, is_clean)
+    if report.truncations:
+        logger.warning("%s-%d: %s", request.topic, request.number, report)
+    return log
+
+
+def _topic_id(disk: Disk, folder: str) -> KafkaUuid | None:
+    try:
+        return read_topic_id(disk, folder)
+    except CorruptLog as fault:
+        logger.warning("%s", fault)
+        return None
+
+
+def rename_for_deletion(disk: Disk, folder: str, marker: KafkaUuid) -> str:
+    """Durably rename the folder of a log, which then counts as deleted; returns the new path. Raises OSError."""
+    renamed = _renamed(folder, marker, DELETE_SUFFIX)
+    disk.rename(folder, renamed)
+    disk.sync_directory(folder.rpartition("/")[0])
+    return renamed
+
+
+def _renamed(folder: str, marker: KafkaUuid, suffix: str) -> str:
+    parent, _, name = folder.rpartition("/")
+    ending = f".{marker.hex()}{suffix}"
+    return f"{parent}/{name[: _MAX_NAME - len(ending)]}{ending}"
+
+
+def remove_folder(disk: Disk, folder: str) -> None:
+    """Remove a folder with its files. Raises OSError."""
+    for name in disk.list_directory(folder):
+        disk.remove(f"{folder}/{name}")
+    disk.remove(folder)
+
+
+def delete_log(disk: Disk, log: PartitionLog, marker: KafkaUuid) -> str:
+    """Close a log without a flush, and rename its folder; returns the new path. Raises OSError."""
+    renamed = rename_for_deletion(disk, log.directory, marker)
+    close_files(log)
+    return renamed
+
+
+def close_files(log: PartitionLog) -> None:
+    """Close a log without a flush."""
+    for segment in log.segments():
+        segment.close()
+
+
+def remove_deleted(disk: Disk, directory: str) -> None:
+    """Remove the folders that were renamed for deletion before a stop. Raises OSError."""
+    for name in disk.list_directory(directory):
+        if _RENAMED.fullmatch(name):
+            remove_folder(disk, f"{directory}/{name}")
+
+
+def list_folders(disk: Disk, directory: str) -> list[Folder]:
+    """List the folders of logs in a log directory. Raises OSError."""
+    found = []
+    for name in disk.list_directory(directory):
+        match = _FOLDER.fullmatch(name)
+        if match is not None and match[1] != METADATA_TOPIC:
+            topic_id = _topic_id(disk, f"{directory}/{name}")
+            found.append(Folder(match[1], int(match[2]), topic_id))
+    return found

@@ -1,0 +1,90 @@
+"""The effective configs of a topic, as its log needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from quorumd.broker.log import PartitionLogSettings
+from quorumd.controller.cluster_image import ALL_BROKERS, MIN_INSYNC_REPLICAS, ClusterImage, parse_min_isr
+from quorumd.controller.config_table import TOPIC_CONFIGS
+from quorumd.protocol.resource_type import ResourceType
+
+
+def topic_config(
+    image: ClusterImage, broker_id: int, defaults: Mapping[str, str], topic: str, name: str
+) -> str | None:
+    """Return the value of a topic config: of the topic, this broker, all brokers, `defaults`, or built in."""
+    own = image.config((int(ResourceType.TOPIC), topic)).get(name)
+    if own is not None:
+        return own
+    definition = TOPIC_CONFIGS.get(name)
+    broker_name = definition.broker_name if definition is not None else None
+    if broker_name is not None:
+        for resource in ((int(ResourceType.BROKER), str(broker_id)), ALL_BROKERS):
+            value = image.config(resource).get(broker_name)
+            if value is not None:
+                return value
+    if name in defaults:
+        return defaults[name]
+    return definition.default if definition is not None else None
+
+
+class TopicSettings:
+    """Reads the effective configs of topics. Values in the log were checked when they were set."""
+
+    def __init__(self, image: ClusterImage, broker_id: int, defaults: Mapping[str, str]) -> None:
+        self._image = image
+        self._broker_id = broker_id
+        self._defaults = defaults
+
+    def text(self, topic: str, name: str) -> str:
+        """Return a config as text, "" if there is none."""
+        return topic_config(self._image, self._broker_id, self._defaults, topic, name) or ""
+
+    def integer(self, topic: str, name: str, fallback: int) -> int:
+        """Return a config as a number, `fallback` if it is none."""
+        try:
+            return int(self.text(topic, name))
+        except ValueError:
+            return fallback
+
+    def decimal(self, topic: str, name: str, fallback: float) -> float:
+        """Return a config as a number, `fallback` if it is none."""
+        try:
+            return float(self.text(topic, name))
+        except ValueError:
+            return fallback
+
+    def min_isr(self, topic: str) -> int:
+        """Return min.insync.replicas."""
+        return parse_min_isr(self.text(topic, MIN_INSYNC_REPLICAS))
+
+    def log_settings(self, topic: str) -> PartitionLogSettings:
+        """Return the settings of the logs of a topic."""
+        base = PartitionLogSettings()
+
+        def number(name: str, fallback: int) -> int:
+            return self.integer(topic, name, fallback)
+
+        policies = tuple(
+            part.strip() for part in self.text(topic, "cleanup.policy").split(",") if part.strip()
+        )
+        return PartitionLogSettings(
+            number("segment.bytes", base.segment_bytes),
+            number("segment.ms", base.segment_ms),
+            number("index.interval.bytes", base.index_interval_bytes),
+            number("max.message.bytes", base.max_message_bytes),
+            number("retention.bytes", base.retention_bytes),
+            number("retention.ms", base.retention_ms),
+            policies,
+            self.text(topic, "message.timestamp.type") or base.message_timestamp_type,
+            number("message.timestamp.before.max.ms", base.message_timestamp_before_max_ms),
+            number("message.timestamp.after.max.ms", base.message_timestamp_after_max_ms),
+            number("flush.messages", base.flush_messages),
+            number("flush.ms", base.flush_ms),
+            self.decimal(topic, "min.cleanable.dirty.ratio", base.min_cleanable_dirty_ratio),
+            number("min.compaction.lag.ms", base.min_compaction_lag_ms),
+            number("max.compaction.lag.ms", base.max_compaction_lag_ms),
+            number("delete.retention.ms", base.delete_retention_ms),
+            number("file.delete.delay.ms", base.file_delete_delay_ms),
+        )

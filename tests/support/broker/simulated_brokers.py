@@ -1,0 +1,298 @@
+"""Brokers in one simulation: their code, disks and clocks, with a stand-in for the quorum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import Any, NamedTuple
+
+from quorumd.broker.broker import Broker, BrokerPorts
+from quorumd.broker.controller_channel import NoResponse
+from quorumd.broker.hosted_partition import HostedPartition
+from quorumd.broker.partitions import AppendResult
+from quorumd.broker.settings import BrokerSettings
+from quorumd.controller.broker import BrokerEndpoint
+from quorumd.controller.partition import Partition, PartitionId
+from quorumd.errors import ErrorCode
+from quorumd.ids import KafkaUuid
+from quorumd.log.meta_properties import MetaProperties, save_meta_properties
+from quorumd.protocol.apis import api, request_class, response_class
+from quorumd.protocol.codec import decode, encode
+from quorumd.protocol.messages.create_topics_request import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from quorumd.protocol.wire import Message
+from quorumd.simulator.environment.clock import SimulatedClock
+from quorumd.simulator.environment.disk import SimulatedDisk
+from quorumd.simulator.environment.entropy import SimulatedEntropy
+from quorumd.simulator.environment.event_heap import EventHeap, Process
+from tests.support.broker.stand_in_controller import CLUSTER_ID, StandInController
+from tests.support.broker.stand_in_fetches import serve
+from tests.support.log.data_batches import produced
+
+LATENCY_MS = (0.5, 2.0)
+
+
+class Failure(NamedTuple):
+    reason: str
+
+
+class SimulatedBroker:
+    """One machine with a broker: `start`, `kill`, and the ports of the broker that runs. Satisfies `BrokerListener`.
+
+    `applied`: number of batches of the metadata log that the broker has.
+    """
+
+    def __init__(self, cluster: SimulatedBrokers, broker_id: int, settings: BrokerSettings) -> None:
+        self.cluster = cluster
+        self.id = broker_id
+        self.settings = settings
+        self.disk = SimulatedDisk(cluster.heap, Random(f"{cluster.seed} disk {broker_id}"))
+        self.incarnation = 0
+        self.process = Process(f"broker {broker_id}", broker_id)
+        self.process.alive = False
+        self.applied = 0
+        self.is_unfenced = False
+        self.failures: list[str] = []
+        self.is_isolated = False
+        self.broker: Broker
+        self.disk.mount(self.process)
+        for number, path in enumerate(settings.log_directories):
+            self.disk.make_directory(path)
+            directory_id = KafkaUuid(bytes([broker_id, number + 1]) * 8)
+            save_meta_properties(self.disk, path, MetaProperties(broker_id, directory_id, CLUSTER_ID))
+            self.disk.sync_directory(path)
+        self.disk.sync_directory("/")
+
+    def start(self) -> None:
+        """Start a new incarnation."""
+        cluster = self.cluster
+        self.incarnation += 1
+        self.process = Process(f"broker {self.id}", self.id, self.incarnation)
+        self.applied, self.is_unfenced = 0, False
+        self.disk.mount(self.process)
+        ports = BrokerPorts(
+            SimulatedClock(cluster.heap, self.process),
+            self.disk,
+            SimulatedEntropy(Random(f"{cluster.seed} {self.id} {self.incarnation}")),
+            self,
+            lambda: _Channel(self),
+        )
+        self.broker = Broker(self.settings, ports, self)
+        self.broker.start()
+        self.catch_up()
+
+    def kill(self, *, loses_power: bool = False) -> None:
+        """End the process; with a power loss, unsynced data may be lost."""
+        self.process.alive = False
+        if loses_power:
+            self.disk.lose_power()
+
+    def stop(self) -> None:
+        """Shut down in an orderly way, and end the process then."""
+        done: list[bool] = []
+        self.broker.shut_down(lambda: done.append(True))
+        self.cluster.run_until(lambda: bool(done))
+        self.broker.stop()
+        self.process.alive = False
+
+    def catch_up(self) -> None:
+        """Deliver the next batch of the metadata log, after some time."""
+        if (
+            self.process.alive
+            and self.applied < len(self.cluster.controller.batches)
+            and not self.is_isolated
+        ):
+            self.cluster.later(self.process, self._apply_next)
+
+    def _apply_next(self) -> None:
+        batches = self.cluster.controller.batches
+        if self.applied < len(batches) and not self.is_isolated:
+            data, header = batches[self.applied]
+            self.applied += 1
+            self.broker.apply(data, header)
+            self.catch_up()
+
+    def on_unfenced(self) -> None:
+        self.is_unfenced = True
+
+    def on_failed(self, reason: str) -> None:
+        self.failures.append(reason)
+        self.broker.stop()
+        self.process.alive = False
+
+    def send(
+        self,
+        broker_id: int,
+        api_key: int,
+        build: Callable[[int], Message],
+        on_response: Callable[[Any], None],
+        on_failure: Callable[[NoResponse], None],
+        timeout_ms: float,
+    ) -> None:
+        """Send a request to another broker. Satisfies `BrokerClient`."""
+        cluster, version = self.cluster, api(api_key).max_version
+        request = cluster.through_the_wire(build(version), version)
+        to = cluster.brokers[broker_id]
+        process = to.process
+
+        def respond(response: Message) -> None:
+            response_bytes = encode(response, version)
+            decoded = decode(response_class(api_key), version, response_bytes)
+            if process.alive and not (self.is_isolated or to.is_isolated):
+                cluster.later(self.process, lambda: on_response(decoded))
+            else:
+                fail()
+
+        def fail() -> None:
+            cluster.later(self.process, lambda: on_failure(Failure("the connection was closed")), 200.0)
+
+        def handle() -> None:
+            if not process.alive or self.is_isolated or to.is_isolated:
+                fail()
+            else:
+                serve(to.broker, request, respond, lambda wait: cluster.later(process, wait, 5.0))
+
+        cluster.later(None, handle)
+
+
+class _Channel:
+    """One connection of a broker to the controller."""
+
+    def __init__(self, owner: SimulatedBroker) -> None:
+        self._owner = owner
+        self._is_open = False
+
+    def send(
+        self,
+        api_key: int,
+        build: Callable[[int], Message],
+        on_response: Callable[[Any], None],
+        on_failure: Callable[[NoResponse], None],
+    ) -> None:
+        assert not self._is_open, "one request at a time"
+        self._is_open = True
+        owner, cluster, version = self._owner, self._owner.cluster, api(api_key).max_version
+        request = cluster.through_the_wire(build(version), version)
+
+        def handle() -> None:
+            if owner.is_isolated or not owner.process.alive:
+                cluster.later(owner.process, lambda: complete(on_failure, Failure("no route")), 200.0)
+                return
+            response = cluster.controller.handle(request, version)
+            decoded = decode(response_class(api_key), version, encode(response, version))
+            cluster.later(owner.process, lambda: complete(on_response, decoded))
+
+        def complete(callback: Callable[[Any], None], outcome: Any) -> None:
+            self._is_open = False
+            callback(outcome)
+
+        cluster.later(None, handle)
+
+
+class SimulatedBrokers:
+    """`run_for` and `run_until` let time pass; everything is drawn from the seed."""
+
+    def __init__(self, broker_ids: tuple[int, ...] = (1,), seed: int = 1, **settings: Any) -> None:
+        self.seed = seed
+        self.heap = EventHeap()
+        self.random = Random(f"{seed} network")
+        self.controller = StandInController(self.heap)
+        self.controller.on_commit = self._on_commit
+        self.brokers: dict[int, SimulatedBroker] = {}
+        for broker_id in broker_ids:
+            endpoint = BrokerEndpoint("PLAINTEXT", f"broker-{broker_id}", 9092, 0)
+            base = BrokerSettings(broker_id, CLUSTER_ID, ("/data",), (endpoint,))
+            self.brokers[broker_id] = SimulatedBroker(self, broker_id, replace(base, **settings))
+
+    def start(self) -> None:
+        """Start all brokers, and wait until they serve clients."""
+        for broker in self.brokers.values():
+            broker.start()
+        self.run_until(lambda: all(broker.is_unfenced for broker in self.brokers.values()))
+
+    def _on_commit(self) -> None:
+        for broker in self.brokers.values():
+            broker.catch_up()
+
+    def later(self, process: Process | None, callback: Callable[[], None], delay_ms: float = 0.0) -> None:
+        """Call back after the latency of the network."""
+        low, high = LATENCY_MS
+        self.heap.call_later(
+            delay_ms + low + (high - low) * self.random.random(), callback, b"network", process
+        )
+
+    def through_the_wire(self, message: Message, version: int) -> Message:
+        assert message.API_KEY is not None
+        return decode(request_class(message.API_KEY), version, encode(message, version))
+
+    def run_for(self, duration_ms: float) -> None:
+        until_ms = self.heap.now_ms + duration_ms
+        while self.heap.step(until_ms):
+            pass
+
+    def run_until(self, condition: Callable[[], bool], timeout_ms: float = 60_000.0) -> None:
+        until_ms = self.heap.now_ms + timeout_ms
+        while not condition():
+            assert self.heap.step(until_ms), f"not within {timeout_ms} ms"
+
+    # Topics
+
+    def create_topic(self, name: str, *replicas: tuple[int, ...], **configs: str) -> KafkaUuid:
+        """Create a topic with these replicas of its partitions; '_' in names of configs means '.'."""
+        assignments = [CreatableReplicaAssignment(number, list(each)) for number, each in enumerate(replicas)]
+        pairs = [CreatableTopicConfig(key.replace("_", "."), value) for key, value in configs.items()]
+        request = CreateTopicsRequest([CreatableTopic(name, -1, -1, assignments, pairs)])
+        response: Any = self.controller.handle(request, 7)
+        assert response.topics[0].error_code == ErrorCode.NONE, response.topics[0].error_message
+        topic_id: KafkaUuid = self.controller.image.topic_ids[name]
+        return topic_id
+
+    def partition(self, topic: str, number: int = 0) -> Partition:
+        """The partition as the controller knows it."""
+        found: Partition = self.controller.image.topic_by_name(topic).partitions[number]
+        return found
+
+    def leader(self, topic: str, number: int = 0) -> SimulatedBroker | None:
+        """The broker that the controller has elected, once it leads."""
+        broker = self.brokers.get(self.partition(topic, number).leader)
+        if broker is None or not broker.process.alive:
+            return None
+        hosted = self.hosted(broker.id, topic, number)
+        return broker if hosted is not None and hosted.is_leader else None
+
+    def hosted(self, broker_id: int, topic: str, number: int = 0) -> HostedPartition | None:
+        id = PartitionId(self.controller.image.topic_ids[topic], number)
+        return self.brokers[broker_id].broker.partitions.hosted(id)
+
+    def await_leader(self, topic: str, number: int = 0) -> SimulatedBroker:
+        self.run_until(lambda: self.leader(topic, number) is not None)
+        leader = self.leader(topic, number)
+        assert leader is not None
+        return leader
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes = b"value",
+        *,
+        acks: int = -1,
+        number: int = 0,
+        timeout_ms: float = 1000.0,
+    ) -> list[AppendResult]:
+        """Produce one record to the leader; the result is in the list once there is one."""
+        results: list[AppendResult] = []
+        leader = self.await_leader(topic, number)
+        hosted = self.hosted(leader.id, topic, number)
+        assert hosted is not None
+        leader.broker.partitions.append(hosted, produced([(None, value)]), acks, timeout_ms, results.append)
+        return results
+
+    def produce_and_wait(self, topic: str, value: bytes = b"value", *, number: int = 0) -> AppendResult:
+        results = self.produce(topic, value, number=number)
+        self.run_until(lambda: bool(results))
+        return results[0]

@@ -1,0 +1,81 @@
+"""An active controller that commits at once: the planners are the real ones, there is no quorum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+from quorumd.controller.bootstrap_metadata import feature_records
+from quorumd.controller.broker_lifecycle import fence
+from quorumd.controller.controller import Controller, ControllerSettings
+from quorumd.controller.metadata_versions import SUPPORTED_FEATURES
+from quorumd.controller.record_versions import encode_for_version
+from quorumd.node.api.controller_table import CONTROLLER_APIS
+from quorumd.protocol.metadata_record import decode_record
+from quorumd.protocol.record_batch import BatchHeader, encode_batch, headers
+from quorumd.protocol.wire import Message
+from quorumd.simulator.environment.entropy import SimulatedEntropy
+from quorumd.simulator.environment.event_heap import EventHeap
+
+CLUSTER_ID = "cluster"
+SESSION_MS = 9_000.0
+SESSION_CHECK_MS = 500.0
+Batch = tuple[bytes, BatchHeader]
+
+
+class StandInController:
+    """`batches`: the whole metadata log. `on_commit()` is called after each batch."""
+
+    def __init__(self, heap: EventHeap, settings: ControllerSettings | None = None) -> None:
+        self.batches: list[Batch] = []
+        self.next_offset = 0
+        self.on_commit: Callable[[], None] = lambda: None
+        self.requests: list[Message] = []
+        self._heap = heap
+        self.controller = Controller(
+            settings or ControllerSettings(broker_session_timeout_ms=SESSION_MS),
+            lambda: CLUSTER_ID,
+            lambda: heap.now_ms,
+            lambda: self.next_offset,
+            SimulatedEntropy(Random("controller")).uuid,
+        )
+        levels = {feature.name: feature.highest for feature in SUPPORTED_FEATURES}
+        self.append(feature_records(levels))
+        self._schedule()
+
+    @property
+    def image(self) -> Any:
+        return self.controller.image
+
+    def append(self, records: Sequence[Message]) -> None:
+        """Commit records as one batch."""
+        if not records:
+            return
+        frames = [encode_for_version(record, self.image.metadata_version) for record in records]
+        data = encode_batch(self.next_offset, 1, int(self._heap.now_ms), frames)
+        self.batches.append((data, next(iter(headers(data)))))
+        self.next_offset += len(frames)
+        for frame in frames:
+            self.image.apply(decode_record(frame), [], frame)
+        self.on_commit()
+
+    def handle(self, message: Message, version: int) -> Message:
+        """Handle a request of a broker or an admin client."""
+        self.requests.append(message)
+        assert message.API_KEY is not None
+        api = CONTROLLER_APIS[message.API_KEY]
+        if api.on_request is not None:
+            api.on_request(self.controller, message)
+        plan = api.plan(self.controller, message, version)
+        assert plan.prepared is None
+        self.append(plan.records)
+        return plan.response
+
+    def _schedule(self) -> None:
+        self._heap.call_later(SESSION_CHECK_MS, self._check_sessions, b"sessions")
+
+    def _check_sessions(self) -> None:
+        for broker_id in self.controller.sessions.expired(self._heap.now_ms):
+            self.append(fence(self.controller, self.image.brokers[broker_id]))
+        self._schedule()
