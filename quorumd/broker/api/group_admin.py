@@ -1,0 +1,119 @@
+"""Administration of groups: ListGroups, DescribeGroups and DeleteGroups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from quorumd.broker.api.group_shards import GroupShards
+from quorumd.broker.coordinator.classic_group import ClassicGroup, GroupState
+from quorumd.errors import ErrorCode
+from quorumd.protocol.connection import Request
+from quorumd.protocol.messages.delete_groups_request import DeleteGroupsRequest
+from quorumd.protocol.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
+from quorumd.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from quorumd.protocol.messages.describe_groups_response import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsResponse,
+)
+from quorumd.protocol.messages.list_groups_request import ListGroupsRequest
+from quorumd.protocol.messages.list_groups_response import ListedGroup, ListGroupsResponse
+from quorumd.protocol.routes import Route, Session
+
+NOT_FOUND_SINCE: Final = 6
+"""DescribeGroups reports an unknown group as an error from this version on, before as a dead group."""
+
+_Collect = Callable[[int, ErrorCode], None]
+
+
+class GroupAdminApis:
+    """The family of the administration of groups."""
+
+    def __init__(self, groups: GroupShards) -> None:
+        self._groups = groups
+
+    def routes(self) -> Iterable[Route]:
+        """Return the handlers of this family."""
+        return (
+            Route(ListGroupsRequest, self.list_groups),
+            Route(DescribeGroupsRequest, self.describe_groups),
+            Route(DeleteGroupsRequest, self.delete_groups),
+        )
+
+    def list_groups(self, session: Session, request: Request[ListGroupsRequest]) -> None:
+        """List the groups of every loaded partition."""
+        message = request.message
+        states = {name.lower() for name in message.states_filter}
+        types = {name.lower() for name in message.types_filter}
+        error = ErrorCode.NONE
+        found = []
+        for shard in self._groups.all():
+            if not shard.is_active:
+                error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+                continue
+            found += [
+                ListedGroup(group.group, group.protocol_type, group.state, group.type)
+                for group in shard.machine.list()
+                if (not states or group.state.lower() in states) and (not types or group.type in types)
+            ]
+        session.respond(request, ListGroupsResponse(0, error, found))
+
+    def describe_groups(self, session: Session, request: Request[DescribeGroupsRequest]) -> None:
+        """Describe classic groups."""
+        groups = [self._describe(group, request.api_version) for group in request.message.groups]
+        session.respond(request, DescribeGroupsResponse(0, groups))
+
+    def _describe(self, group_id: str, version: int) -> DescribedGroup:
+        found = self._groups.get(group_id, lambda machine, times: machine.find_classic(group_id))
+        if isinstance(found, ErrorCode):
+            return DescribedGroup(found, None, group_id)
+        if found is None:
+            dead = GroupState.DEAD.value
+            if version >= NOT_FOUND_SINCE:
+                text = f"group {group_id} is not known as a classic group"
+                return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, text, group_id, dead)
+            return DescribedGroup(ErrorCode.NONE, None, group_id, dead)
+        return _described(found)
+
+    def delete_groups(self, session: Session, request: Request[DeleteGroupsRequest]) -> None:
+        """Delete groups without members, each on its own."""
+        names = request.message.groups_names
+        results: dict[int, DeletableGroupResult] = {}
+
+        def collect(index: int, error: ErrorCode) -> None:
+            results[index] = DeletableGroupResult(names[index], error, None)
+            if len(results) == len(names):
+                ordered = [results[each] for each in range(len(names))]
+                session.respond(request, DeleteGroupsResponse(0, ordered))
+
+        for index, group_id in enumerate(names):
+            self._delete(group_id, index, collect)
+        if not names:
+            session.respond(request, DeleteGroupsResponse())
+
+    def _delete(self, group_id: str, index: int, collect: _Collect) -> None:
+        def on_error(error: ErrorCode) -> None:
+            collect(index, error)
+
+        self._groups.run(group_id, lambda machine, times: machine.delete_group(group_id, on_error), on_error)
+
+
+def _described(group: ClassicGroup) -> DescribedGroup:
+    # Between generations there is no assignor, so no subscription of it.
+    is_stable = group.state is GroupState.STABLE
+    members = [
+        DescribedGroupMember(
+            member.id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            member.metadata(group.protocol) if is_stable else b"",
+            member.assignment if is_stable else b"",
+        )
+        for member in group.members.values()
+    ]
+    protocol = (group.protocol or "") if is_stable else ""
+    return DescribedGroup(
+        ErrorCode.NONE, None, group.id, group.state.value, group.protocol_type or "", protocol, members
+    )

@@ -1,0 +1,308 @@
+"""One group of the classic protocol: members, generation, and the choice of an assignor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Final, NamedTuple
+
+from quorumd.broker.coordinator.records import CoordinatorRecord
+from quorumd.errors import ErrorCode, QuorumdError
+from quorumd.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from quorumd.protocol.messages.group_metadata_key import GroupMetadataKey
+from quorumd.protocol.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
+
+CONSUMER_PROTOCOL: Final = "consumer"
+NO_GENERATION: Final = -1
+RECORD_VERSION: Final = 3
+
+
+class GroupState(Enum):
+    """The states of a classic group, by the names that Kafka's tools print."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+class JoinResult(NamedTuple):
+    """The outcome of a join. `members`, for the leader: member id, instance id and metadata."""
+
+    error: ErrorCode
+    member_id: str = ""
+    generation: int = NO_GENERATION
+    protocol_type: str | None = None
+    protocol: str | None = None
+    leader: str = ""
+    members: tuple[tuple[str, str | None, bytes], ...] = ()
+    skip_assignment: bool = False
+
+
+class SyncResult(NamedTuple):
+    """The outcome of a sync."""
+
+    error: ErrorCode
+    protocol_type: str | None = None
+    protocol: str | None = None
+    assignment: bytes = b""
+
+
+JoinResponder = Callable[[JoinResult], None]
+SyncResponder = Callable[[SyncResult], None]
+Protocols = tuple[tuple[str, bytes], ...]
+
+
+class ClassicMember:
+    """One member; a waiting request is its responder."""
+
+    __slots__ = (
+        "assignment", "awaiting_join", "awaiting_sync", "client_host", "client_id", "has_synced", "id", "instance_id",
+        "is_new", "protocols", "rebalance_timeout_ms", "session_timeout_ms",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        client_id: str,
+        client_host: str,
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+        protocols: Protocols,
+    ) -> None:
+        self.id = member_id
+        self.instance_id = instance_id
+        self.client_id = client_id
+        self.client_host = client_host
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.session_timeout_ms = session_timeout_ms
+        self.protocols = protocols
+        self.assignment = b""
+        self.awaiting_join: JoinResponder | None = None
+        self.awaiting_sync: SyncResponder | None = None
+        self.has_synced = False
+        """Whether it has sent SyncGroup in this generation."""
+        self.is_new = False
+        """Whether it waits for its first generation."""
+
+    def metadata(self, protocol: str | None) -> bytes:
+        """Return the subscription for an assignor."""
+        return dict(self.protocols).get(protocol or "", b"")
+
+    def respond_join(self, result: JoinResult) -> None:
+        """Respond to the waiting join, if there is one."""
+        if self.awaiting_join is not None:
+            respond, self.awaiting_join = self.awaiting_join, None
+            respond(result)
+
+    def respond_sync(self, result: SyncResult) -> None:
+        """Respond to the waiting sync, if there is one."""
+        if self.awaiting_sync is not None:
+            respond, self.awaiting_sync = self.awaiting_sync, None
+            respond(result)
+
+
+class ClassicGroup:
+    """A group: `members` in the order of joining, `pending` member ids that have been given but not used yet."""
+
+    __slots__ = (
+        "generation", "id", "is_delaying", "is_persisted", "leader", "members", "new_member_added", "pending",
+        "protocol", "protocol_type", "remaining_delay_ms", "state", "state_timestamp_ms", "static_members",
+    )  # fmt: skip
+
+    def __init__(self, group_id: str, wall_ms: int) -> None:
+        self.id = group_id
+        self.state = GroupState.EMPTY
+        self.state_timestamp_ms = wall_ms
+        self.generation = 0
+        self.protocol_type: str | None = None
+        self.protocol: str | None = None
+        self.leader: str | None = None
+        self.members: dict[str, ClassicMember] = {}
+        self.static_members: dict[str, str] = {}
+        """Instance id -> member id."""
+        self.pending: set[str] = set()
+        self.new_member_added = False
+        self.is_delaying = False
+        """Whether it waits for further members before its first generation."""
+        self.remaining_delay_ms = 0.0
+        self.is_persisted = False
+        """Whether the log has a record of the group."""
+
+    def change_state(self, state: GroupState, wall_ms: int) -> None:
+        """Enter a state."""
+        self.state = state
+        self.state_timestamp_ms = wall_ms
+
+    @property
+    def size(self) -> int:
+        """The number of members, with those that have only been given an id."""
+        return len(self.members) + len(self.pending)
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest that a member may take to join again."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    @property
+    def all_joined(self) -> bool:
+        """Whether every member waits for the next generation."""
+        return not self.pending and all(member.awaiting_join for member in self.members.values())
+
+    def add(self, member: ClassicMember, protocol_type: str) -> None:
+        """Add a member; the first is the leader."""
+        if not self.members:
+            self.protocol_type = protocol_type
+        self.members[member.id] = member
+        self.pending.discard(member.id)
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.id
+        if self.leader is None:
+            self.leader = member.id
+
+    def remove(self, member_id: str) -> ClassicMember:
+        """Remove a member; another one becomes the leader if it was that."""
+        member = self.members.pop(member_id)
+        if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
+            del self.static_members[member.instance_id]
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        return member
+
+    def replace_static(self, old_id: str, new_id: str) -> ClassicMember:
+        """Give a static member another id; its place in the order stays."""
+        member = self.members[old_id]
+        member.id = new_id
+        self.members = {new_id if key == old_id else key: value for key, value in self.members.items()}
+        assert member.instance_id is not None
+        self.static_members[member.instance_id] = new_id
+        if self.leader == old_id:
+            self.leader = new_id
+        return member
+
+    def elect_joined_leader(self) -> bool:
+        """Make a member that has joined the leader, if the leader has not; False if no member has."""
+        leader = self.members.get(self.leader or "")
+        if leader is not None and leader.awaiting_join:
+            return True
+        joined = next((member.id for member in self.members.values() if member.awaiting_join), None)
+        if joined is not None:
+            self.leader = joined
+        return joined is not None
+
+    def candidates(self) -> list[str]:
+        """Return the assignors that every member supports, in the order of the first member."""
+        members = list(self.members.values())
+        if not members:
+            return []
+        names = [{name for name, _ in member.protocols} for member in members]
+        return [name for name, _ in members[0].protocols if all(name in supported for supported in names)]
+
+    def supports(self, protocol_type: str, protocols: Protocols) -> bool:
+        """Whether a member with these protocols can join."""
+        if not self.members:
+            return bool(protocol_type) and bool(protocols)
+        common = set(self.candidates())
+        return self.protocol_type == protocol_type and any(name in common for name, _ in protocols)
+
+    def select_protocol(self) -> str:
+        """Return the assignor that most members prefer among those that all support."""
+        candidates = self.candidates()
+        votes = dict.fromkeys(candidates, 0)
+        for member in self.members.values():
+            choice = next(name for name, _ in member.protocols if name in votes)
+            votes[choice] += 1
+        return max(candidates, key=lambda name: votes[name])
+
+    def joined_members(self) -> tuple[tuple[str, str | None, bytes], ...]:
+        """Return member id, instance id and metadata of every member, for the leader."""
+        return tuple(
+            (member.id, member.instance_id, member.metadata(self.protocol))
+            for member in self.members.values()
+        )
+
+    def subscribed_topics(self) -> frozenset[str] | None:
+        """Return the topics of a consumer group's members; None if that is unknown."""
+        if self.protocol_type != CONSUMER_PROTOCOL:
+            return None
+        if not self.members:
+            return frozenset()
+        topics: set[str] = set()
+        for member in self.members.values():
+            metadata = member.metadata(self.protocol)
+            if len(metadata) < 2:
+                return None
+            version = min(int.from_bytes(metadata[:2], "big"), ConsumerProtocolSubscription.MAX_VERSION)
+            try:
+                subscription, _ = ConsumerProtocolSubscription.DECODE[version](metadata, 2)
+            except (QuorumdError, IndexError):
+                return None
+            topics.update(subscription.topics)
+        return frozenset(topics)
+
+    # Records
+
+    def record(self, assignments: dict[str, bytes], wall_ms: int) -> CoordinatorRecord:
+        """Return the record of this generation with these assignments."""
+        members = [
+            MemberMetadata(
+                member.id,
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                member.rebalance_timeout_ms,
+                member.session_timeout_ms,
+                member.metadata(self.protocol),
+                assignments.get(member.id, b""),
+            )
+            for member in self.members.values()
+        ]
+        value = GroupMetadataValue(
+            self.protocol_type or "",
+            self.generation,
+            self.protocol,
+            self.leader,
+            self.state_timestamp_ms,
+            members,
+        )
+        value.current_state_timestamp = wall_ms
+        return CoordinatorRecord(GroupMetadataKey(self.id), value, RECORD_VERSION)
+
+    def current_assignments(self) -> dict[str, bytes]:
+        """Return the assignment of every member."""
+        return {member.id: member.assignment for member in self.members.values()}
+
+
+def tombstone(group_id: str) -> CoordinatorRecord:
+    """Return the record that deletes a classic group."""
+    return CoordinatorRecord(GroupMetadataKey(group_id))
+
+
+def group_from_record(key: GroupMetadataKey, value: GroupMetadataValue, wall_ms: int) -> ClassicGroup:
+    """Return the group that a record describes: empty or stable."""
+    group = ClassicGroup(key.group, wall_ms)
+    group.is_persisted = True
+    group.generation = value.generation
+    group.protocol_type = value.protocol_type or None
+    group.protocol = value.protocol
+    for stored in value.members:
+        rebalance_timeout_ms = stored.rebalance_timeout
+        member = ClassicMember(
+            stored.member_id,
+            stored.group_instance_id,
+            stored.client_id,
+            stored.client_host,
+            stored.session_timeout if rebalance_timeout_ms < 0 else rebalance_timeout_ms,
+            stored.session_timeout,
+            ((value.protocol or "", stored.subscription),),
+        )
+        member.assignment = stored.assignment
+        member.has_synced = True
+        group.add(member, value.protocol_type)
+    group.leader = value.leader
+    group.state = GroupState.STABLE if group.members else GroupState.EMPTY
+    if value.current_state_timestamp >= 0:
+        group.state_timestamp_ms = value.current_state_timestamp
+    return group

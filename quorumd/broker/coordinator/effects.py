@@ -1,0 +1,103 @@
+"""The effects of a coordinator's state machine: writes and deadlines."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Hashable, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+from quorumd.broker.coordinator.records import CoordinatorRecord
+from quorumd.errors import ErrorCode
+
+K = TypeVar("K", bound=Hashable)
+
+
+class Times(NamedTuple):
+    """The present: `now_ms` for deadlines, `wall_ms` for timestamps in records."""
+
+    now_ms: float
+    wall_ms: int
+
+
+def do_nothing(end_offset: int) -> None:
+    """The state does not change when the records are appended."""
+
+
+def ignore_outcome(error: ErrorCode, times: Times) -> None:
+    """No response depends on the write."""
+
+
+class Write(NamedTuple):
+    """Records to append in one batch.
+
+    `appended` changes the state, once the records are in the log, which ends at its argument. `completed` is called
+    once: after that with NONE when they are committed, or with an error when that is unknown, or without `appended`
+    with the error of the append. A write without records waits for earlier ones: its response depends on them. With a
+    producer id the batch is part of a transaction.
+    """
+
+    records: Sequence[CoordinatorRecord]
+    appended: Callable[[int], None] = do_nothing
+    completed: Callable[[ErrorCode, Times], None] = ignore_outcome
+    producer_id: int = -1
+    producer_epoch: int = -1
+
+
+class Outbox:
+    """The writes of a state machine, in order, until its owner takes them."""
+
+    def __init__(self) -> None:
+        self._writes: list[Write] = []
+
+    def add(self, write: Write) -> None:
+        """Append the write after those already here."""
+        self._writes.append(write)
+
+    def take(self) -> list[Write]:
+        """Return the writes and forget them."""
+        writes, self._writes = self._writes, []
+        return writes
+
+
+class Deadlines(Generic[K]):
+    """Deadlines by key; at equal times the one that was set first is first."""
+
+    def __init__(self) -> None:
+        self._deadlines: dict[K, tuple[float, int]] = {}
+        self._heap: list[tuple[float, int, K]] = []
+        self._serial = 0
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._deadlines
+
+    def set(self, key: K, deadline_ms: float) -> None:
+        """Set the deadline, instead of an earlier one of this key."""
+        self._serial += 1
+        self._deadlines[key] = (deadline_ms, self._serial)
+        heapq.heappush(self._heap, (deadline_ms, self._serial, key))
+        if len(self._heap) > 2 * len(self._deadlines) + 64:
+            self._heap = [(when, serial, of) for of, (when, serial) in self._deadlines.items()]
+            heapq.heapify(self._heap)
+
+    def cancel(self, key: K) -> None:
+        """Forget the deadline of this key, if there is one."""
+        self._deadlines.pop(key, None)
+
+    def next(self) -> float | None:
+        """Return the earliest deadline, None if there is none."""
+        heap = self._heap
+        while heap:
+            when, serial, key = heap[0]
+            if self._deadlines.get(key) == (when, serial):
+                return when
+            heapq.heappop(heap)
+        return None
+
+    def pop_due(self, now_ms: float) -> K | None:
+        """Remove the earliest deadline that has passed and return its key."""
+        when = self.next()
+        if when is None or when > now_ms:
+            return None
+        key = heapq.heappop(self._heap)[2]
+        del self._deadlines[key]
+        return key

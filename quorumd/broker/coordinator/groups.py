@@ -1,0 +1,288 @@
+"""The state machine of one partition of __consumer_offsets: its groups and their offsets."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from quorumd.broker.coordinator.classic_group import (
+    ClassicGroup,
+    GroupState,
+    JoinResponder,
+    JoinResult,
+    SyncResponder,
+    group_from_record,
+    tombstone,
+)
+from quorumd.broker.coordinator.classic_membership import (
+    ClassicMembership,
+    Join,
+    Sync,
+    append_error,
+)
+from quorumd.broker.coordinator.classic_rebalance import ClassicRebalances, DeadlineKey
+from quorumd.broker.coordinator.effects import Deadlines, Outbox, Times, Write
+from quorumd.broker.coordinator.offset_requests import (
+    CommitResponder,
+    CommittedOffset,
+    FetchResponder,
+    OffsetRequests,
+)
+from quorumd.broker.coordinator.offset_store import OffsetStore, TopicPartition
+from quorumd.broker.coordinator.records import NO_PRODUCER, LoadedMarker, LoadedRecord
+from quorumd.broker.coordinator.settings import GroupSettings
+from quorumd.errors import ErrorCode
+from quorumd.protocol.messages.group_metadata_key import GroupMetadataKey
+from quorumd.protocol.messages.group_metadata_value import GroupMetadataValue
+
+logger = logging.getLogger("quorumd.broker")
+
+EXPIRY: Final = DeadlineKey("expiry", "")
+CLASSIC: Final = "classic"
+ErrorResponder = Callable[[ErrorCode], None]
+
+
+class Committer(NamedTuple):
+    """The member that commits offsets; epoch -1 and no ids for a client without membership."""
+
+    group: str
+    member_id: str = ""
+    instance_id: str | None = None
+    generation: int = -1
+
+
+class GroupListing(NamedTuple):
+    """One group in ListGroups."""
+
+    group: str
+    protocol_type: str
+    state: str
+    type: str
+
+
+class GroupCoordinator:
+    """Groups of one partition. Requests respond through their responder, once."""
+
+    def __init__(self, settings: GroupSettings, new_member_id: Callable[[str], str]) -> None:
+        self.outbox = Outbox()
+        self.classic: dict[str, ClassicGroup] = {}
+        self.offsets = OffsetStore()
+        self._settings = settings
+        self._deadlines: Deadlines[DeadlineKey] = Deadlines()
+        self._rebalances = ClassicRebalances(self.classic, settings, self._deadlines, self.outbox)
+        self._membership = ClassicMembership(
+            self._rebalances, settings, self._deadlines, self.outbox, new_member_id
+        )
+        self._requests = OffsetRequests(self.offsets, settings, self.outbox)
+
+    # The life of the partition
+
+    def replay(self, record: LoadedRecord, times: Times) -> None:
+        """Apply a record that is in the log."""
+        if self.offsets.replay(record):
+            return
+        key, value = record.key, record.value
+        if isinstance(key, GroupMetadataKey):
+            self.classic.pop(key.group, None)
+            if isinstance(value, GroupMetadataValue):
+                self.classic[key.group] = group_from_record(key, value, times.wall_ms)
+
+    def replay_marker(self, marker: LoadedMarker, times: Times) -> None:
+        """Apply the end of a transaction that is in the log."""
+        del times
+        self.offsets.replay_marker(marker)
+
+    def loaded(self, times: Times) -> None:
+        """Start the sessions of all members."""
+        for group in self.classic.values():
+            for member in group.members.values():
+                self._rebalances.extend_session(group, member, times)
+        self._deadlines.set(EXPIRY, times.now_ms + self._settings.offsets_retention_check_interval_ms)
+
+    def unload(self) -> None:
+        """Respond to every waiting request."""
+        self._rebalances.unload()
+
+    def expire_next(self, times: Times) -> bool:
+        """Handle the earliest deadline that has passed."""
+        key = self._deadlines.pop_due(times.now_ms)
+        if key is None:
+            return False
+        if key == EXPIRY:
+            self._deadlines.set(EXPIRY, times.now_ms + self._settings.offsets_retention_check_interval_ms)
+            self.delete_expired(times)
+        else:
+            self._rebalances.expire(key, times)
+        return True
+
+    def next_deadline(self) -> float | None:
+        """Return the earliest deadline."""
+        return self._deadlines.next()
+
+    # Members of classic groups
+
+    def join(self, join: Join, times: Times, respond: JoinResponder) -> None:
+        """Handle JoinGroup."""
+        if not join.group:
+            respond(JoinResult(ErrorCode.INVALID_GROUP_ID, join.member_id))
+            return
+        self._membership.join(join, times, respond)
+
+    def sync(self, sync: Sync, times: Times, respond: SyncResponder) -> None:
+        """Handle SyncGroup."""
+        self._membership.sync(sync, times, respond)
+
+    def heartbeat(self, member: Committer, times: Times) -> ErrorCode:
+        """Handle Heartbeat."""
+        return self._membership.heartbeat(
+            member.group, member.member_id, member.instance_id, member.generation, times
+        )
+
+    def leave(
+        self, group: str, leaving: Sequence[tuple[str, str | None]], times: Times
+    ) -> list[tuple[str, ErrorCode]]:
+        """Handle LeaveGroup: member id and error of each."""
+        return self._membership.leave(group, leaving, times)
+
+    # Offsets
+
+    def commit(
+        self,
+        committer: Committer,
+        offsets: Sequence[CommittedOffset],
+        times: Times,
+        respond: CommitResponder,
+        retention_ms: int = -1,
+        producer_id: int = NO_PRODUCER,
+        producer_epoch: int = -1,
+    ) -> None:
+        """Handle OffsetCommit, or TxnOffsetCommit with a producer id."""
+        error = self._check_commit(committer, times, producer_id != NO_PRODUCER)
+        if error is not ErrorCode.NONE:
+            respond({committed.target: error for committed in offsets})
+            return
+        self._requests.commit(
+            committer.group, offsets, times, respond, retention_ms, producer_id, producer_epoch
+        )
+
+    def _check_commit(self, committer: Committer, times: Times, is_transactional: bool) -> ErrorCode:
+        group = self.classic.get(committer.group)
+        if not committer.group and committer.generation >= 0:
+            return ErrorCode.INVALID_GROUP_ID
+        if group is None:
+            known = committer.generation < 0 and not committer.member_id
+            return ErrorCode.NONE if known or is_transactional else ErrorCode.ILLEGAL_GENERATION
+        error = self._membership.check_commit(
+            group, committer.member_id, committer.instance_id, committer.generation, is_transactional
+        )
+        member = group.members.get(committer.member_id)
+        if error is ErrorCode.NONE and member is not None and member.awaiting_join is None:
+            self._rebalances.extend_session(group, member, times)
+        return error
+
+    def fetch_offsets(
+        self,
+        reader: Committer,
+        targets: Sequence[TopicPartition] | None,
+        require_stable: bool,
+        times: Times,
+        respond: FetchResponder,
+    ) -> None:
+        """Handle OffsetFetch of one group."""
+        del times
+        self._requests.fetch(reader.group, targets, require_stable, respond)
+
+    def delete_offsets(
+        self,
+        group_id: str,
+        targets: Sequence[TopicPartition],
+        respond: Callable[[ErrorCode, dict[TopicPartition, ErrorCode]], None],
+    ) -> None:
+        """Handle OffsetDelete."""
+        group = self.classic.get(group_id)
+        subscribed: frozenset[str] | None = frozenset()
+        error = ErrorCode.NONE
+        if not self.exists(group_id):
+            error = ErrorCode.GROUP_ID_NOT_FOUND
+        elif group is not None and group.state is not GroupState.EMPTY:
+            subscribed = group.subscribed_topics()
+            if subscribed is None:
+                error = ErrorCode.NON_EMPTY_GROUP
+        if error is not ErrorCode.NONE:
+            respond(error, {})
+            return
+        self._requests.delete(
+            group_id, targets, subscribed or frozenset(), lambda errors: respond(ErrorCode.NONE, errors)
+        )
+
+    def delete_topics(self, topics: frozenset[str]) -> None:
+        """Delete the offsets of deleted topics."""
+        self._requests.delete_topics(topics)
+
+    def delete_expired(self, times: Times) -> None:
+        """Delete expired offsets, and groups that have neither members nor offsets."""
+        for group_id in sorted({*self.offsets.groups(), *self.classic}):
+            group = self.classic.get(group_id)
+            subscribed = group.subscribed_topics() if group is not None else frozenset()
+            expired = self._requests.expired(group_id, group, subscribed, times)
+            if expired:
+                logger.info("%d offsets of group %s have expired", len(expired), group_id)
+                self._requests.delete_expired(group_id, expired)
+            is_empty = group is not None and group.state is GroupState.EMPTY and not group.pending
+            keeps = len(expired) < len(self.offsets.of_group(group_id)) or self.offsets.has_pending(group_id)
+            if is_empty and not keeps:
+                self._delete_group(group_id, lambda error: None)
+
+    # Administration
+
+    def exists(self, group_id: str) -> bool:
+        """Whether there is such a group: with members, a record or offsets."""
+        return group_id in self.classic or bool(self.offsets.of_group(group_id))
+
+    def list(self) -> list[GroupListing]:
+        """Return every group, in the order of ids."""
+        found = []
+        for group_id in sorted({*self.offsets.groups(), *self.classic}):
+            group = self.classic.get(group_id)
+            if group is not None:
+                found.append(GroupListing(group_id, group.protocol_type or "", group.state.value, CLASSIC))
+            elif self.exists(group_id):
+                found.append(GroupListing(group_id, "", GroupState.EMPTY.value, CLASSIC))
+        return found
+
+    def find_classic(self, group_id: str) -> ClassicGroup | None:
+        """Return a classic group; one without members and record if there are only offsets."""
+        group = self.classic.get(group_id)
+        if group is None and self.exists(group_id):
+            return ClassicGroup(group_id, 0)
+        return group
+
+    def delete_group(self, group_id: str, respond: ErrorResponder) -> None:
+        """Handle DeleteGroups for one group."""
+        group = self.classic.get(group_id)
+        if not self.exists(group_id):
+            respond(ErrorCode.GROUP_ID_NOT_FOUND)
+        elif group is not None and (group.state is not GroupState.EMPTY or group.pending):
+            respond(ErrorCode.NON_EMPTY_GROUP)
+        else:
+            self._delete_group(group_id, respond)
+
+    def _delete_group(self, group_id: str, respond: ErrorResponder) -> None:
+        group = self.classic.get(group_id)
+        targets = list(self.offsets.of_group(group_id))
+
+        def appended(end_offset: int) -> None:
+            del end_offset
+            for target in targets:
+                self.offsets.delete(group_id, target)
+            if group is not None:
+                group.state = GroupState.DEAD
+                self.classic.pop(group_id, None)
+
+        def completed(error: ErrorCode, times: Times) -> None:
+            del times
+            respond(append_error(error))
+
+        records = [*self.offsets.tombstones(group_id), tombstone(group_id)]
+        self.outbox.add(Write(records, appended, completed))

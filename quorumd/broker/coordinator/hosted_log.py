@@ -1,0 +1,97 @@
+"""Partitions of an internal topic that this broker hosts, as the coordinator's shards see them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quorumd.broker.coordinator.shards import Shards
+from quorumd.broker.hosted_partition import HostedPartition
+from quorumd.broker.log.validation import Origin
+from quorumd.broker.partitions import AppendResult, Partitions
+from quorumd.broker.replication.replica import Transition
+from quorumd.errors import ErrorCode
+from quorumd.ports import Clock
+
+_LEADER_ONLY = 1
+"""acks of an append: the coordinator waits for the high watermark itself."""
+
+
+class HostedLog:
+    """The log of one hosted partition: a `CoordinatorLog`."""
+
+    def __init__(self, partitions: Partitions, hosted: HostedPartition) -> None:
+        self._partitions = partitions
+        self._hosted = hosted
+
+    @property
+    def partition(self) -> int:
+        return self._hosted.id.number
+
+    @property
+    def leader_epoch(self) -> int:
+        return self._hosted.replica.leader_epoch
+
+    @property
+    def start_offset(self) -> int:
+        return self._hosted.log.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self._hosted.log.end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self._hosted.replica.high_watermark
+
+    def read(self, offset: int, max_bytes: int) -> bytes:
+        """See `CoordinatorLog`."""
+        log = self._hosted.log
+        return log.read(offset, max_bytes, log.end_offset)
+
+    def append(self, records: bytes) -> ErrorCode:
+        """See `CoordinatorLog`."""
+        results: list[AppendResult] = []
+        self._partitions.append(
+            self._hosted, records, _LEADER_ONLY, 0.0, results.append, origin=Origin.COORDINATOR
+        )
+        return results[0].error
+
+
+class CoordinatorPartitions:
+    """A `PartitionListener` that gives the shards of one topic the partitions that this broker leads."""
+
+    def __init__(self, partitions: Partitions, clock: Clock, shards: Shards[Any]) -> None:
+        self._partitions = partitions
+        self._clock = clock
+        self._shards = shards
+        self._advanced: dict[int, None] = {}
+        partitions.add_listener(self)
+
+    def appended(self, hosted: HostedPartition) -> None:
+        """See `PartitionListener`."""
+
+    def high_watermark_advanced(self, hosted: HostedPartition) -> None:
+        """See `PartitionListener`: complete writes, after the change."""
+        if hosted.topic != self._shards.topic:
+            return
+        if not self._advanced:
+            self._clock.call_soon(self._on_advanced)
+        self._advanced[hosted.id.number] = None
+
+    def _on_advanced(self) -> None:
+        advanced, self._advanced = self._advanced, {}
+        for partition in advanced:
+            self._shards.high_watermark_advanced(partition)
+
+    def changed(self, hosted: HostedPartition, transition: Transition) -> None:
+        """See `PartitionListener`: load or drop the partition."""
+        if hosted.topic != self._shards.topic:
+            return
+        if transition is Transition.LEADS:
+            self._clock.call_soon(lambda: self._elect(hosted))
+        elif transition is not Transition.STILL_LEADS and transition is not Transition.NONE:
+            self._shards.resigned(hosted.id.number)
+
+    def _elect(self, hosted: HostedPartition) -> None:
+        if hosted.is_open and hosted.is_leader:
+            self._shards.elected(HostedLog(self._partitions, hosted))

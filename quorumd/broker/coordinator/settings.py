@@ -1,0 +1,71 @@
+"""Settings of the coordinators, with Kafka's names and defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MINUTE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """Settings of the group coordinator; the property of each is in its docstring. Times in milliseconds."""
+
+    min_session_timeout_ms: int = 6_000
+    """`group.min.session.timeout.ms`."""
+    max_session_timeout_ms: int = 1_800_000
+    """`group.max.session.timeout.ms`."""
+    initial_rebalance_delay_ms: int = 3_000
+    """`group.initial.rebalance.delay.ms`: an empty group waits for further members."""
+    max_size: int = 2_147_483_647
+    """`group.max.size`: members of a classic group, including those that have only been given an id."""
+    offset_metadata_max_bytes: int = 4_096
+    """`offset.metadata.max.bytes`."""
+    offsets_retention_ms: int = 10_080 * MINUTE_MS
+    """`offsets.retention.minutes`."""
+    offsets_retention_check_interval_ms: int = 600_000
+    """`offsets.retention.check.interval.ms`."""
+    commit_timeout_ms: int = 5_000
+    """`offsets.commit.timeout.ms`: the longest wait for the replication of a write."""
+    topic_partitions: int = 50
+    """`offsets.topic.num.partitions`."""
+    topic_replication_factor: int = 3
+    """`offsets.topic.replication.factor`: with fewer brokers there is no coordinator."""
+    topic_segment_bytes: int = 104_857_600
+    """`offsets.topic.segment.bytes`."""
+    load_buffer_bytes: int = 5_242_880
+    """`offsets.load.buffer.size`: bytes to read from the log at once while a partition is loaded."""
+    consumer_session_timeout_ms: int = 45_000
+    """`group.consumer.session.timeout.ms`."""
+    consumer_heartbeat_interval_ms: int = 5_000
+    """`group.consumer.heartbeat.interval.ms`."""
+    consumer_max_size: int = 2_147_483_647
+    """`group.consumer.max.size`."""
+    consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    """`group.consumer.assignors`; the first is the default of a group."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionSettings:
+    """Settings of the transaction coordinator; the property of each is in its docstring. Times in milliseconds."""
+
+    max_timeout_ms: int = 900_000
+    """`transaction.max.timeout.ms`."""
+    abort_timed_out_interval_ms: int = 10_000
+    """`transaction.abort.timed.out.transaction.cleanup.interval.ms`."""
+    id_expiration_ms: int = 604_800_000
+    """`transactional.id.expiration.ms`."""
+    remove_expired_interval_ms: int = 3_600_000
+    """`transaction.remove.expired.transaction.cleanup.interval.ms`."""
+    topic_partitions: int = 50
+    """`transaction.state.log.num.partitions`."""
+    topic_replication_factor: int = 3
+    """`transaction.state.log.replication.factor`: with fewer brokers there is no coordinator."""
+    topic_min_isr: int = 2
+    """`transaction.state.log.min.isr`."""
+    topic_segment_bytes: int = 104_857_600
+    """`transaction.state.log.segment.bytes`."""
+    load_buffer_bytes: int = 5_242_880
+    """`transaction.state.log.load.buffer.size`."""
+    write_timeout_ms: int = 5_000
+    """The longest wait for the replication of a write (Kafka: `request.timeout.ms` of the coordinator)."""

@@ -1,0 +1,301 @@
+"""The partitions of one internal topic on this broker, with a state machine each while it leads them.
+
+A partition is loaded from its log, in slices, once this broker leads it. From then on the records of every write are
+appended first and change the state then; a response waits until the high watermark has passed what it depends on.
+A partition that this broker does not lead any more is dropped with its state.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+
+from quorumd.broker.coordinator.effects import Outbox, Times, Write
+from quorumd.broker.coordinator.records import (
+    LoadedMarker,
+    LoadedRecord,
+    decode_records,
+    encode_records,
+    end_of_batches,
+)
+from quorumd.errors import CorruptLog, ErrorCode
+from quorumd.ports import Clock, Timer
+
+logger = logging.getLogger("quorumd.broker")
+
+RECORDS_PER_SLICE: Final = 500
+"""Records that loading applies before other work gets its turn."""
+
+
+class CoordinatorLog(Protocol):
+    """The log of one partition that this broker leads."""
+
+    @property
+    def partition(self) -> int: ...
+
+    @property
+    def leader_epoch(self) -> int: ...
+
+    @property
+    def start_offset(self) -> int: ...
+
+    @property
+    def end_offset(self) -> int: ...
+
+    @property
+    def high_watermark(self) -> int: ...
+
+    def read(self, offset: int, max_bytes: int) -> bytes:
+        """Return whole batches from the one that contains `offset`, at least one; empty at the end."""
+
+    def append(self, records: bytes) -> ErrorCode:
+        """Append one batch, or return why that is not possible. Does not wait for its replication."""
+
+
+class StateMachine(Protocol):
+    """The state of one partition."""
+
+    outbox: Outbox
+
+    def replay(self, record: LoadedRecord, times: Times) -> None:
+        """Apply a record that is in the log."""
+
+    def replay_marker(self, marker: LoadedMarker, times: Times) -> None:
+        """Apply the end of a transaction that is in the log."""
+
+    def loaded(self, times: Times) -> None:
+        """The whole log is applied: start sessions."""
+
+    def unload(self) -> None:
+        """Respond to every waiting request that this broker is not the coordinator any more."""
+
+    def expire_next(self, times: Times) -> bool:
+        """Handle the earliest deadline that has passed; False if there is none."""
+
+    def next_deadline(self) -> float | None:
+        """Return the earliest deadline."""
+
+
+M = TypeVar("M", bound=StateMachine)
+
+
+class _Waiting(NamedTuple):
+    end_offset: int
+    deadline_ms: float
+    completed: Callable[[ErrorCode, Times], None]
+
+
+class Shard(Generic[M]):
+    """One partition that this broker leads: its log, its state machine and the writes that are not committed yet."""
+
+    def __init__(self, shards: Shards[M], log: CoordinatorLog, machine: M) -> None:
+        self.log = log
+        self.machine = machine
+        self.is_loading = True
+        self.is_active = False
+        self._shards = shards
+        self._waiting: deque[_Waiting] = deque()
+        self._appended_end = 0
+        self._is_appending = False
+        self._timer: Timer | None = None
+        self._timer_ms = 0.0
+
+    # Loading
+
+    def load(self) -> None:
+        """Load the first slice; the others follow."""
+        self._appended_end = self.log.end_offset
+        self._load_slice(self._records())
+
+    def _records(self) -> Iterator[LoadedRecord | LoadedMarker]:
+        log, shards = self.log, self._shards
+        offset = log.start_offset
+        while offset < self._appended_end:
+            data = log.read(offset, shards.load_buffer_bytes)
+            if not data:
+                return
+            yield from decode_records(shards.coordinator, data)
+            offset = max(end_of_batches(data), offset + 1)
+
+    def _load_slice(self, records: Iterator[LoadedRecord | LoadedMarker]) -> None:
+        if not self.is_loading:
+            return
+        clock, times = self._shards.clock, self._shards.times()
+        done = 0
+        try:
+            for record in records:
+                if isinstance(record, LoadedMarker):
+                    self.machine.replay_marker(record, times)
+                else:
+                    self.machine.replay(record, times)
+                done += 1
+                if done == RECORDS_PER_SLICE:
+                    clock.charge(done)
+                    # Not `call_soon`: requests of other partitions get their turn between slices.
+                    clock.call_at(clock.now_ms(), lambda: self._load_slice(records))
+                    return
+        except CorruptLog as fault:
+            logger.error("%s-%d cannot be loaded: %s", self._shards.topic, self.log.partition, fault)
+            return
+        clock.charge(done)
+        self.is_loading = False
+        self.is_active = True
+        logger.info(
+            "%s-%d is loaded to offset %d", self._shards.topic, self.log.partition, self._appended_end
+        )
+        self.run(lambda machine, now: machine.loaded(now))
+
+    # Work
+
+    def run(self, operation: Callable[[M, Times], None]) -> None:
+        """Run an operation of the state machine, then append what it writes."""
+        operation(self.machine, self._shards.times())
+        self._append_writes()
+
+    def _append_writes(self) -> None:
+        while self.is_active and (writes := self.machine.outbox.take()):
+            for write in writes:
+                self._append(write)
+        self._schedule()
+
+    def _append(self, write: Write) -> None:
+        shards = self._shards
+        if not self.is_active:
+            write.completed(ErrorCode.NOT_COORDINATOR, shards.times())
+            return
+        if write.records:
+            batch = encode_records(
+                write.records, shards.clock.wall_ms(), write.producer_id, write.producer_epoch
+            )
+            self._is_appending = True
+            error = self.log.append(batch)
+            self._is_appending = False
+            if error is not ErrorCode.NONE:
+                logger.info("%s-%d: append refused: %s", shards.topic, self.log.partition, error.name)
+                write.completed(error, shards.times())
+                return
+            self._appended_end = self.log.end_offset
+            write.appended(self._appended_end)
+        deadline_ms = shards.clock.now_ms() + shards.write_timeout_ms
+        self._waiting.append(_Waiting(self._appended_end, deadline_ms, write.completed))
+        self._complete_committed()
+
+    def high_watermark_advanced(self) -> None:
+        """Complete the writes below the high watermark."""
+        # During an append the state is behind the log; `_append` looks at the high watermark after it.
+        if self.is_active and not self._is_appending and self._complete_committed():
+            self._append_writes()
+
+    def _complete_committed(self) -> bool:
+        high_watermark = self.log.high_watermark
+        waiting = self._waiting
+        completed = False
+        while waiting and waiting[0].end_offset <= high_watermark:
+            completed = True
+            waiting.popleft().completed(ErrorCode.NONE, self._shards.times())
+        return completed
+
+    def unload(self) -> None:
+        """Drop the state; every waiting request is responded to."""
+        self.is_loading = False
+        was_active, self.is_active = self.is_active, False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        times = self._shards.times()
+        while self._waiting:
+            self._waiting.popleft().completed(ErrorCode.NOT_COORDINATOR, times)
+        if was_active:
+            self.machine.unload()
+            for write in self.machine.outbox.take():
+                write.completed(ErrorCode.NOT_COORDINATOR, times)
+
+    # Time
+
+    def _schedule(self) -> None:
+        if not self.is_active:
+            return
+        deadlines = [self.machine.next_deadline(), self._waiting[0].deadline_ms if self._waiting else None]
+        known = [deadline for deadline in deadlines if deadline is not None]
+        if self._timer is not None:
+            if known and self._timer_ms <= min(known):
+                return
+            self._timer.cancel()
+            self._timer = None
+        if known:
+            self._timer_ms = min(known)
+            self._timer = self._shards.clock.call_at(self._timer_ms, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        times = self._shards.times()
+        while self._waiting and self._waiting[0].deadline_ms <= times.now_ms:
+            self._waiting.popleft().completed(ErrorCode.REQUEST_TIMED_OUT, times)
+        # The writes of one deadline change the state before the next is handled.
+        while self.is_active and self.machine.expire_next(times):
+            self._append_writes()
+        self._append_writes()
+
+
+class Shards(Generic[M]):
+    """The partitions of an internal topic that this broker leads."""
+
+    def __init__(
+        self,
+        coordinator: str,
+        topic: str,
+        clock: Clock,
+        create: Callable[[int], M],
+        load_buffer_bytes: int,
+        write_timeout_ms: float,
+    ) -> None:
+        self.coordinator = coordinator
+        self.topic = topic
+        self.clock = clock
+        self.load_buffer_bytes = load_buffer_bytes
+        self.write_timeout_ms = write_timeout_ms
+        self._create = create
+        self._shards: dict[int, Shard[M]] = {}
+
+    def times(self) -> Times:
+        """Return the present."""
+        return Times(self.clock.now_ms(), self.clock.wall_ms())
+
+    def elected(self, log: CoordinatorLog) -> None:
+        """This broker leads the partition: load it, unless it led before. Not inside of a callback of the log."""
+        shard = self._shards.get(log.partition)
+        if shard is None:
+            shard = self._shards[log.partition] = Shard(self, log, self._create(log.partition))
+            shard.load()
+
+    def resigned(self, partition: int) -> None:
+        """This broker does not lead the partition any more."""
+        shard = self._shards.pop(partition, None)
+        if shard is not None:
+            shard.unload()
+
+    def high_watermark_advanced(self, partition: int) -> None:
+        """The high watermark of the partition has advanced. Not inside of a callback of the log."""
+        shard = self._shards.get(partition)
+        if shard is not None:
+            shard.high_watermark_advanced()
+
+    def active(self, partition: int) -> Shard[M] | ErrorCode:
+        """Return the loaded partition, or the error of a coordinator for it."""
+        shard = self._shards.get(partition)
+        if shard is None:
+            return ErrorCode.NOT_COORDINATOR
+        if not shard.is_active:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return shard
+
+    def all(self) -> list[Shard[M]]:
+        """Return every partition that this broker leads, loaded or not, in order."""
+        return [self._shards[number] for number in sorted(self._shards)]
+
+    def stop(self) -> None:
+        """Drop all state."""
+        for number in list(self._shards):
+            self.resigned(number)

@@ -1,0 +1,117 @@
+"""One partition of a coordinator on a log in memory, for tests: time and the high watermark are theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from quorumd.broker.coordinator.effects import Times
+from quorumd.broker.coordinator.groups import GroupCoordinator
+from quorumd.broker.coordinator.records import LoadedMarker, LoadedRecord, decode_records
+from quorumd.broker.coordinator.settings import GroupSettings
+from quorumd.broker.coordinator.shards import Shard, Shards, StateMachine
+from quorumd.broker.log.batches import read_batch, stamped
+from quorumd.errors import ErrorCode
+from tests.support.node.virtual_time import VirtualTime
+
+M = TypeVar("M", bound=StateMachine)
+
+
+class MemoryCoordinatorLog:
+    """A partition in memory. Appends are replicated at once unless `is_replicating` is False."""
+
+    def __init__(self, partition: int = 0) -> None:
+        self.partition = partition
+        self.leader_epoch = 0
+        self.start_offset = 0
+        self.high_watermark = 0
+        self.end_offset = 0
+        self.is_replicating = True
+        self.refuses = ErrorCode.NONE
+        self.batches: list[bytes] = []
+
+    def read(self, offset: int, max_bytes: int) -> bytes:
+        """Return batches from the one with `offset`."""
+        data = b""
+        for batch in self.batches:
+            if read_batch(batch).end_offset > offset and (not data or len(data) + len(batch) <= max_bytes):
+                data += batch
+        return data
+
+    def append(self, records: bytes) -> ErrorCode:
+        """Append one batch, unless the test refuses it."""
+        if self.refuses is not ErrorCode.NONE:
+            return self.refuses
+        batch = stamped(records, read_batch(records), self.end_offset, self.leader_epoch)
+        self.batches.append(batch)
+        self.end_offset = read_batch(batch).end_offset
+        if self.is_replicating:
+            self.high_watermark = self.end_offset
+        return ErrorCode.NONE
+
+    def records(self, coordinator: str) -> list[LoadedRecord | LoadedMarker]:
+        """Return everything in the log."""
+        return [record for batch in self.batches for record in decode_records(coordinator, batch)]
+
+
+class CoordinatorShard(Generic[M]):
+    """A coordinator of one partition: `run` its operations, `fail_over` to the next leader."""
+
+    def __init__(self, coordinator: str, topic: str, create: Callable[[], M]) -> None:
+        self.time = VirtualTime()
+        self.log = MemoryCoordinatorLog()
+        self.coordinator = coordinator
+        self.shards: Shards[M] = Shards(
+            coordinator, topic, self.time.clock, lambda partition: create(), 1000, 5_000
+        )
+        self.elect()
+
+    def elect(self) -> None:
+        """Make this broker the leader and load the log."""
+        self.shards.elected(self.log)
+        self.time.end_turn()
+
+    @property
+    def shard(self) -> Shard[M]:
+        """The loaded partition."""
+        found = self.shards.active(0)
+        assert isinstance(found, Shard), found
+        return found
+
+    @property
+    def machine(self) -> M:
+        """The state machine of the partition."""
+        return self.shard.machine
+
+    def run(self, operation: Callable[[M, Times], Any]) -> Any:
+        """Run an operation of the state machine and return its result."""
+        results = []
+        self.shard.run(lambda machine, times: results.append(operation(machine, times)))
+        return results[0]
+
+    def replicate(self) -> None:
+        """Replicate everything, from now on at once."""
+        self.log.is_replicating = True
+        self.log.high_watermark = self.log.end_offset
+        self.shards.high_watermark_advanced(0)
+
+    def fail_over(self) -> None:
+        """Resign, then load the log as the next leader does."""
+        self.shards.resigned(0)
+        self.log.leader_epoch += 1
+        self.elect()
+
+    def pass_ms(self, duration_ms: float) -> None:
+        """Advance time."""
+        self.time.pass_ms(duration_ms)
+
+
+def group_shard(settings: GroupSettings | None = None) -> CoordinatorShard[GroupCoordinator]:
+    """Return a partition of __consumer_offsets; member ids are `<prefix>-<number>`."""
+    numbers = iter(range(1, 1_000_000))
+    used = settings or GroupSettings(initial_rebalance_delay_ms=0)
+    return CoordinatorShard(
+        "group",
+        "__consumer_offsets",
+        lambda: GroupCoordinator(used, lambda prefix: f"{prefix}-{next(numbers)}"),
+    )

@@ -1,0 +1,242 @@
+"""Committed offsets: commits, transactions, reads, deletion and expiry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from quorumd.broker.coordinator.groups import Committer
+from quorumd.broker.coordinator.offset_requests import CommittedOffset, Errors, FetchedOffset
+from quorumd.broker.coordinator.offset_store import TopicPartition
+from quorumd.broker.coordinator.records import LoadedMarker
+from quorumd.broker.coordinator.settings import GroupSettings
+from quorumd.errors import ErrorCode
+from tests.support.broker.classic_members import ClassicClient, Groups, stable_group
+from tests.support.broker.coordinator_shards import group_shard
+
+T0 = TopicPartition("topic", 0)
+T1 = TopicPartition("topic", 1)
+SIMPLE = Committer("g")
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def groups() -> Groups:
+    return group_shard()
+
+
+def commit(
+    groups: Groups,
+    offset: int,
+    committer: Committer = SIMPLE,
+    target: TopicPartition = T0,
+    metadata: str = "",
+    producer_id: int = -1,
+) -> list[Errors]:
+    responses: list[Errors] = []
+    offsets = [CommittedOffset(target, offset, 3, metadata)]
+    groups.run(
+        lambda machine, times: machine.commit(
+            committer, offsets, times, responses.append, producer_id=producer_id, producer_epoch=0
+        )
+    )
+    return responses
+
+
+def fetch(
+    groups: Groups, targets: Sequence[TopicPartition] | None = (T0,), require_stable: bool = False
+) -> list[FetchedOffset]:
+    responses: list[FetchedOffset] = []
+    groups.run(
+        lambda machine, times: machine.fetch_offsets(
+            SIMPLE, targets, require_stable, times, lambda error, offsets: responses.extend(offsets)
+        )
+    )
+    return responses
+
+
+def end_transaction(groups: Groups, producer_id: int, is_commit: bool) -> None:
+    marker = LoadedMarker(99, producer_id, 0, is_commit)
+    groups.run(lambda machine, times: machine.replay_marker(marker, times))
+
+
+def test_client_without_membership_commits_to_an_empty_group(groups: Groups) -> None:
+    assert commit(groups, 7, metadata="text") == [{T0: ErrorCode.NONE}]
+    assert fetch(groups) == [FetchedOffset(T0, 7, 3, "text")]
+    assert fetch(groups, None) == [FetchedOffset(T0, 7, 3, "text")]
+    assert fetch(groups, [T1]) == [FetchedOffset(T1)]
+    assert groups.machine.list()[0].state == "Empty"
+
+
+def test_offsets_survive_a_failover(groups: Groups) -> None:
+    for offset in range(700):
+        commit(groups, offset, target=TopicPartition("topic", offset % 3))
+    groups.fail_over()
+    assert [each.offset for each in fetch(groups, None)] == [699, 697, 698]
+
+
+def test_offset_is_not_visible_before_it_is_replicated(groups: Groups) -> None:
+    commit(groups, 1)
+    groups.log.is_replicating = False
+    responses = commit(groups, 2)
+    fetched = fetch(groups)
+    assert responses == []
+    assert fetched == []
+    groups.replicate()
+    assert responses == [{T0: ErrorCode.NONE}]
+    assert fetched == [FetchedOffset(T0, 2, 3, "")]
+
+
+def test_commit_times_out_without_replication(groups: Groups) -> None:
+    groups.log.is_replicating = False
+    responses = commit(groups, 2)
+    groups.pass_ms(5_000)
+    assert responses == [{T0: ErrorCode.COORDINATOR_NOT_AVAILABLE}]
+
+
+def test_refused_append_changes_nothing(groups: Groups) -> None:
+    commit(groups, 1)
+    groups.log.refuses = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert commit(groups, 2) == [{T0: ErrorCode.COORDINATOR_NOT_AVAILABLE}]
+    assert fetch(groups)[0].offset == 1
+
+
+def test_metadata_has_a_maximal_size(groups: Groups) -> None:
+    assert commit(groups, 1, metadata="x" * 4_096) == [{T0: ErrorCode.NONE}]
+    assert commit(groups, 2, metadata="x" * 4_095 + "é") == [{T0: ErrorCode.OFFSET_METADATA_TOO_LARGE}]
+
+
+def test_commit_of_a_member_is_checked(groups: Groups) -> None:
+    first, _ = stable_group(groups)
+    member = first.committer()
+    assert commit(groups, 1, member) == [{T0: ErrorCode.NONE}]
+    assert commit(groups, 1, member._replace(generation=1)) == [{T0: ErrorCode.ILLEGAL_GENERATION}]
+    assert commit(groups, 1, member._replace(member_id="x")) == [{T0: ErrorCode.UNKNOWN_MEMBER_ID}]
+    assert commit(groups, 1) == [{T0: ErrorCode.UNKNOWN_MEMBER_ID}]
+    unknown = Committer("unknown", "member", None, 3)
+    assert commit(groups, 1, unknown) == [{T0: ErrorCode.ILLEGAL_GENERATION}]
+    ClassicClient(groups).join()
+    assert commit(groups, 2, member) == [{T0: ErrorCode.NONE}], "until the member joins again"
+
+
+def test_commit_waits_for_the_assignment(groups: Groups) -> None:
+    client = ClassicClient(groups)
+    client.join()
+    assert commit(groups, 1, client.committer()) == [{T0: ErrorCode.REBALANCE_IN_PROGRESS}]
+
+
+# Transactions
+
+
+def test_offsets_of_a_transaction_wait_for_its_end(groups: Groups) -> None:
+    commit(groups, 1)
+    commit(groups, 5, producer_id=9)
+    assert fetch(groups)[0].offset == 1
+    assert fetch(groups, require_stable=True)[0].error is ErrorCode.UNSTABLE_OFFSET_COMMIT
+    end_transaction(groups, 9, is_commit=True)
+    assert fetch(groups, require_stable=True)[0].offset == 5
+
+
+def test_offsets_of_an_aborted_transaction_are_dropped(groups: Groups) -> None:
+    commit(groups, 1)
+    commit(groups, 5, producer_id=9)
+    end_transaction(groups, 9, is_commit=False)
+    assert fetch(groups, require_stable=True)[0].offset == 1
+
+
+def test_commit_after_that_of_a_transaction_is_newer(groups: Groups) -> None:
+    commit(groups, 5, producer_id=9)
+    commit(groups, 6)
+    end_transaction(groups, 9, is_commit=True)
+    assert fetch(groups)[0].offset == 6
+
+
+def test_open_transaction_survives_a_failover(groups: Groups) -> None:
+    commit(groups, 5, producer_id=9)
+    groups.fail_over()
+    assert fetch(groups, require_stable=True)[0].error is ErrorCode.UNSTABLE_OFFSET_COMMIT
+    end_transaction(groups, 9, is_commit=True)
+    assert fetch(groups)[0].offset == 5
+
+
+# Deletion and expiry
+
+
+def delete_offsets(groups: Groups, *targets: TopicPartition) -> tuple[ErrorCode, Errors]:
+    responses: list[tuple[ErrorCode, Errors]] = []
+    groups.run(
+        lambda machine, times: machine.delete_offsets("g", targets, lambda *result: responses.append(result))
+    )
+    return responses[0]
+
+
+def test_offsets_of_subscribed_topics_are_not_deleted(groups: Groups) -> None:
+    topics = b"\x00\x00" + b"\x00\x00\x00\x01" + b"\x00\x05topic" + b"\xff\xff\xff\xff"
+    (client,) = stable_group(groups, 1, protocols=(("range", topics),))
+    other = TopicPartition("other", 0)
+    commit(groups, 1, client.committer())
+    commit(groups, 1, client.committer(), other)
+    error, errors = delete_offsets(groups, T0, other)
+    assert error is ErrorCode.NONE
+    assert errors == {T0: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, other: ErrorCode.NONE}
+    assert [each.target for each in fetch(groups, None)] == [T0]
+
+
+def test_offsets_of_an_unknown_group_are_not_found(groups: Groups) -> None:
+    assert delete_offsets(groups, T0) == (ErrorCode.GROUP_ID_NOT_FOUND, {})
+
+
+def delete_group(groups: Groups) -> ErrorCode:
+    responses: list[ErrorCode] = []
+    groups.run(lambda machine, times: machine.delete_group("g", responses.append))
+    return responses[0]
+
+
+def test_only_a_group_without_members_is_deleted(groups: Groups) -> None:
+    assert delete_group(groups) is ErrorCode.GROUP_ID_NOT_FOUND
+    (client,) = stable_group(groups, 1)
+    commit(groups, 1, client.committer())
+    assert delete_group(groups) is ErrorCode.NON_EMPTY_GROUP
+    client.leave()
+    assert delete_group(groups) is ErrorCode.NONE
+    assert groups.machine.list() == []
+    groups.fail_over()
+    assert groups.machine.list() == []
+    assert fetch(groups, None) == []
+
+
+def test_retention_begins_when_the_last_member_leaves() -> None:
+    groups = group_shard(
+        GroupSettings(
+            initial_rebalance_delay_ms=0, offsets_retention_ms=DAY_MS, max_session_timeout_ms=9 * DAY_MS
+        )
+    )
+    (client,) = stable_group(groups, 1, session_timeout_ms=9 * DAY_MS)
+    commit(groups, 1, client.committer())
+    groups.pass_ms(2 * DAY_MS)
+    assert fetch(groups)[0].offset == 1
+    client.leave()
+    groups.pass_ms(DAY_MS - 700_000)
+    assert fetch(groups)[0].offset == 1
+    groups.pass_ms(1_400_000)
+    assert fetch(groups)[0].offset == -1
+    assert groups.machine.list() == [], "the group goes with its last offset"
+    groups.fail_over()
+    assert groups.machine.list() == []
+
+
+def test_offsets_without_membership_expire_after_their_commit() -> None:
+    groups = group_shard(GroupSettings(offsets_retention_ms=DAY_MS))
+    commit(groups, 1)
+    groups.pass_ms(DAY_MS - 700_000)
+    commit(groups, 2, target=T1)
+    groups.pass_ms(1_400_000)
+    assert [each.target for each in fetch(groups, None)] == [T1]
+
+
+def test_offsets_of_deleted_topics_are_deleted(groups: Groups) -> None:
+    commit(groups, 1)
+    commit(groups, 1, target=TopicPartition("other", 0))
+    groups.run(lambda machine, times: machine.delete_topics(frozenset({"topic"})))
+    assert [each.target.topic for each in fetch(groups, None)] == ["other"]
