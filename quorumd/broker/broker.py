@@ -10,11 +10,19 @@ from typing import Protocol
 from quorumd.broker.broker_client import BrokerClient
 from quorumd.broker.controller_channel import ControllerChannel
 from quorumd.broker.directories import LogDirectories, LogDirectory
+from quorumd.broker.directory_reports import DirectoryReports
+from quorumd.broker.hosted_partition import HostedPartition
+from quorumd.broker.housekeeping import Housekeeping
 from quorumd.broker.lifecycle import BrokerLifecycle, BrokerState, LifecycleSettings
 from quorumd.broker.log.clean_shutdown import previous_broker_epoch, remove_clean_shutdown
+from quorumd.broker.log.offset_checkpoint import RECOVERY_POINTS
+from quorumd.broker.log_closing import LogClosing
 from quorumd.broker.metadata import BrokerMetadata
 from quorumd.broker.metadata_delta import MetadataDelta
 from quorumd.broker.partitions import Partitions
+from quorumd.broker.replication.alter_partition import AlterPartitionChannel
+from quorumd.broker.replication.fetchers import ReplicaFetchers
+from quorumd.broker.replication.isr_proposal import IsrProposal
 from quorumd.broker.settings import BrokerSettings
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.metadata_versions import SUPPORTED_FEATURES
@@ -76,12 +84,28 @@ class Broker:
             ports.entropy,
             self.metadata,
             self.directories,
-            lambda proposal: False,
+            self._propose,
             self._on_directories_lost,
         )
+        self.alter_partition = AlterPartitionChannel(
+            ports.clock,
+            ports.open_channel(),
+            settings.broker_id,
+            self.broker_epoch,
+            self.partitions.handle_proposal_response,
+        )
+        self.fetchers = ReplicaFetchers(settings.broker_id, settings.fetch, ports.clock, ports.client, self)
+        self.housekeeping = Housekeeping(settings, ports.clock, ports.disk, self.partitions)
+        self.directory_reports = DirectoryReports(
+            ports.clock, ports.open_channel(), settings.broker_id, self.broker_epoch
+        )
+        for each in (self.housekeeping, self.fetchers, self.directory_reports):
+            self.partitions.add_listener(each)
         self._ports = ports
         self._listener = listener
         self._on_shut_down: Callable[[], None] | None = None
+        self._has_opened_logs = False
+        self._is_closing = False
         self.lifecycle = BrokerLifecycle(
             LifecycleSettings(settings.heartbeat_interval_ms, settings.registration_timeout_ms),
             ports.clock,
@@ -156,7 +180,12 @@ class Broker:
         """See `LifecycleListener`: open the logs of this broker."""
         for directory in self.directories.online:
             self._mark_used(directory)
-        self.partitions.begin(self.lifecycle.recovered)
+        self._has_opened_logs = True
+        self.partitions.begin(self._on_logs_open)
+
+    def _on_logs_open(self) -> None:
+        self.housekeeping.start()
+        self.lifecycle.recovered()
 
     def _mark_used(self, directory: LogDirectory) -> None:
         """Remove the sign of the last clean stop, before any log changes."""
@@ -180,17 +209,66 @@ class Broker:
     def _on_directories_lost(self) -> None:
         self._listener.on_failed("every log directory has failed")
 
+    # Replication
+
+    def _propose(self, proposal: IsrProposal) -> bool:
+        return self.alter_partition.propose(proposal)
+
+    def broker_epoch(self) -> int:
+        """See `FetcherContext`."""
+        return self.lifecycle.epoch
+
+    def fetched(self, hosted: HostedPartition) -> None:
+        """See `FetcherContext`."""
+        self.housekeeping.appended(hosted)
+
+    def truncated(self, hosted: HostedPartition, done: Callable[[], None]) -> None:
+        """See `FetcherContext`."""
+        directory = hosted.directory
+        all_there = [each for each in self.partitions.all() if each.directory is directory]
+        self.housekeeping.checkpoints.save(directory, RECOVERY_POINTS, all_there, done)
+
+    def log_failed(self, hosted: HostedPartition, fault: BaseException) -> None:
+        """See `FetcherContext`."""
+        self.partitions.handle_log_error(hosted, fault)
+
     # The end
 
     def shut_down(self, on_done: Callable[[], None]) -> None:
-        """Hand the leaderships over, close the logs, and call `on_done`."""
+        """Hand the leaderships over, close the logs, and call `on_done`; then call `stop`."""
         self._on_shut_down = on_done
-        self.lifecycle.shut_down()
+        if self.settings.controlled_shutdown:
+            self.lifecycle.shut_down()
+        else:
+            self.on_shutdown_granted()
 
     def on_shutdown_granted(self) -> None:
         """See `LifecycleListener`: close the logs."""
+        if self._is_closing:
+            return
+        self._is_closing = True
+        self._stop_work()
+        closing = LogClosing(self._ports.disk, self.partitions.logs, self.housekeeping.checkpoints)
+        closed = self.partitions.close()
+        if self._has_opened_logs:
+            closing.close(closed, self.lifecycle.epoch, self._on_closed)
+        else:
+            # The sign of the last clean stop is still there.
+            self._ports.clock.call_soon(self._on_closed)
+
+    def _on_closed(self) -> None:
+        if self._on_shut_down is not None:
+            on_shut_down, self._on_shut_down = self._on_shut_down, None
+            on_shut_down()
+
+    def _stop_work(self) -> None:
+        self.lifecycle.stop()
+        self.housekeeping.stop()
+        self.fetchers.stop()
+        self.alter_partition.stop()
+        self.directory_reports.stop()
 
     def stop(self) -> None:
         """Stop at once, without closing anything durably."""
-        self.lifecycle.stop()
+        self._stop_work()
         self.partitions.close()

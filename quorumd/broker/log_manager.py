@@ -114,7 +114,7 @@ class LogManager:
         def delete() -> None:
             remove_folder(self._disk, rename_for_deletion(self._disk, path, marker))
 
-        self.run(delete, lambda outcome: self._check(directory, f"{path} cannot be deleted", outcome))
+        self.run(delete, lambda outcome: self.check(directory, f"{path} cannot be deleted", outcome))
 
     # Logs
 
@@ -158,7 +158,7 @@ class LogManager:
         def done(outcome: PartitionLog | BaseException) -> None:
             del self._busy[key]
             if isinstance(outcome, BaseException):
-                self._check(directory, f"{request.folder} cannot be opened", outcome)
+                self.check(directory, f"{request.folder} cannot be opened", outcome)
             opened(directory, outcome)
 
         self.run(lambda: open_log(self._disk, request), done)
@@ -174,7 +174,7 @@ class LogManager:
             del self._busy[key]
             self._folders.pop(key, None)
             if isinstance(outcome, BaseException):
-                self._check(directory, f"{log.directory} cannot be renamed", outcome)
+                self.check(directory, f"{log.directory} cannot be renamed", outcome)
             else:
                 self._clock.call_at(
                     self._clock.now_ms() + delay_ms, lambda: self._remove_files(directory, outcome)
@@ -187,7 +187,7 @@ class LogManager:
         if directory.is_online:
             self.run(
                 lambda: remove_folder(self._disk, path),
-                lambda outcome: self._check(directory, f"{path} cannot be removed", outcome),
+                lambda outcome: self.check(directory, f"{path} cannot be removed", outcome),
             )
 
     def close(self, log: PartitionLog, closed: Callable[[BaseException | None], None]) -> None:
@@ -203,7 +203,8 @@ class LogManager:
 
         self.run(lambda: close_files(log), ignore)
 
-    def _check(self, directory: LogDirectory, what: str, outcome: object) -> None:
+    def check(self, directory: LogDirectory, what: str, outcome: object) -> None:
+        """Handle the outcome of an operation: report an error, which may fail the directory."""
         if isinstance(outcome, BaseException):
             if is_disk_failure(outcome):
                 self._on_failure(directory, f"{what}: {outcome}")

@@ -81,8 +81,6 @@ class Partitions:
         self.directories = directories
         self.metadata = metadata
         self.logs = LogManager(clock, disk, entropy, directories, self._folder_freed, self.fail_directory)
-        self.on_truncated: Callable[[HostedPartition], None] = lambda hosted: None
-        """Called when a follower has truncated its log, whose recovery point may be lower then."""
         self._settings = settings
         self._broker_id = settings.broker_id
         self._clock = clock
@@ -442,7 +440,6 @@ class Partitions:
             "%s: truncated from offset %d to %d (high watermark %d)",
             hosted.name, before, end, high_watermark,
         )  # fmt: skip
-        self.on_truncated(hosted)
 
     # Failures and the end
 

@@ -25,6 +25,7 @@ from quorumd.protocol.messages.create_topics_request import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from quorumd.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from quorumd.protocol.wire import Message
 from quorumd.simulator.environment.clock import SimulatedClock
 from quorumd.simulator.environment.disk import SimulatedDisk
@@ -251,6 +252,10 @@ class SimulatedBrokers:
         assert response.topics[0].error_code == ErrorCode.NONE, response.topics[0].error_message
         topic_id: KafkaUuid = self.controller.image.topic_ids[name]
         return topic_id
+
+    def delete_topic(self, name: str) -> None:
+        response: Any = self.controller.handle(DeleteTopicsRequest([DeleteTopicState(name)]), 6)
+        assert response.responses[0].error_code == ErrorCode.NONE, response.responses[0].error_message
 
     def partition(self, topic: str, number: int = 0) -> Partition:
         """The partition as the controller knows it."""
