@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from quorumd.broker.api.context import BrokerApiContext
+from quorumd.broker.api.families import broker_routes
 from quorumd.broker.broker_client import BrokerClient
 from quorumd.broker.controller_channel import ControllerChannel
 from quorumd.broker.directories import LogDirectories, LogDirectory
@@ -20,10 +22,12 @@ from quorumd.broker.log_closing import LogClosing
 from quorumd.broker.metadata import BrokerMetadata
 from quorumd.broker.metadata_delta import MetadataDelta
 from quorumd.broker.partitions import Partitions
+from quorumd.broker.producer_ids import ProducerIds
 from quorumd.broker.replication.alter_partition import AlterPartitionChannel
 from quorumd.broker.replication.fetchers import ReplicaFetchers
 from quorumd.broker.replication.isr_proposal import IsrProposal
 from quorumd.broker.settings import BrokerSettings
+from quorumd.broker.topic_creation import TopicCreation
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.metadata_versions import SUPPORTED_FEATURES
 from quorumd.errors import StorageError
@@ -106,6 +110,10 @@ class Broker:
         self._on_shut_down: Callable[[], None] | None = None
         self._has_opened_logs = False
         self._is_closing = False
+        self.producer_ids = ProducerIds(
+            settings.broker_id, lambda: self.epoch, ports.open_channel(), ports.clock
+        )
+        self.topic_creation = TopicCreation(ports.open_channel(), ports.clock)
         self.lifecycle = BrokerLifecycle(
             LifecycleSettings(settings.heartbeat_interval_ms, settings.registration_timeout_ms),
             ports.clock,
@@ -127,8 +135,21 @@ class Broker:
         return self.lifecycle.state
 
     def routes(self) -> Iterable[Route]:
-        """Return the handlers of the broker's APIs."""
-        return ()
+        """Return the handlers of the broker's APIs, for clients of its first listener."""
+        ports = self._ports
+        return broker_routes(
+            BrokerApiContext(
+                self.settings,
+                self.settings.listeners[0].name,
+                ports.clock,
+                ports.entropy,
+                ports.disk,
+                self.metadata,
+                self.partitions,
+                self.producer_ids,
+                self.topic_creation,
+            )
+        )
 
     def start(self) -> None:
         """Register. Raises StorageError if no log directory can be used."""

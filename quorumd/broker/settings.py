@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from quorumd.broker.api.settings import ApiSettings
 from quorumd.controller.broker import BrokerEndpoint
 
 
@@ -64,3 +65,4 @@ class BrokerSettings:
     log_defaults: Mapping[str, str] = field(default_factory=dict)
     fetch: ReplicaFetchSettings = ReplicaFetchSettings()
     housekeeping: HousekeepingSettings = HousekeepingSettings()
+    api: ApiSettings = field(default_factory=ApiSettings)

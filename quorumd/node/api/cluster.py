@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from quorumd.broker.api.broker_messages import add_registered_brokers, endpoint_for_clients
 from quorumd.controller.cluster_image import KRAFT_VERSION
 from quorumd.controller.features import KRAFT_VERSION_LEVEL
 from quorumd.controller.metadata_versions import SUPPORTED_FEATURES
 from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, METADATA_TOPIC_ID, NO_NODE
-from quorumd.node.api.broker_messages import add_registered_brokers, endpoint_for_clients
 from quorumd.node.api.context import ApiContext
 from quorumd.node.api.topic_listing import TopicEntry, TopicListings
 from quorumd.protocol.apis import APIS

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from quorumd.controller.cluster_image import ClusterImage
-from quorumd.controller.partition import Partition
-from quorumd.errors import ErrorCode
-from quorumd.ids import ZERO_UUID
-from quorumd.node.api.context import ApiContext
-from quorumd.node.api.encoded_topics import EncodedTopics
-from quorumd.node.api.topic_messages import (
+from quorumd.broker.api.encoded_topics import EncodedTopics
+from quorumd.broker.api.topic_messages import (
     SharedLists,
     metadata_head,
     metadata_partitions,
     missing_topic_error,
 )
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.controller.partition import Partition
+from quorumd.errors import ErrorCode
+from quorumd.ids import ZERO_UUID
+from quorumd.node.api.context import ApiContext
 from quorumd.node.sessions.slice_scheduler import SlicedTask, SliceScheduler
 from quorumd.node.state.proposals import CommitCallback
 from quorumd.node.state.state_machine import StateMachine

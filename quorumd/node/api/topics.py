@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from quorumd.controller.cluster_image import ClusterImage
-from quorumd.errors import ErrorCode
-from quorumd.node.api.context import ApiContext
-from quorumd.node.api.topic_listing import begin_when_readable
-from quorumd.node.api.topic_messages import (
+from quorumd.broker.api.topic_messages import (
     INTERNAL_TOPICS,
     described_partitions,
     missing_topic_error,
 )
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.errors import ErrorCode
+from quorumd.node.api.context import ApiContext
+from quorumd.node.api.topic_listing import begin_when_readable
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
 from quorumd.protocol.messages.describe_topic_partitions_response import (

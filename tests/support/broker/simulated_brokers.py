@@ -7,6 +7,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any, NamedTuple
 
+from quorumd.broker.api.fetch import FetchApis
 from quorumd.broker.broker import Broker, BrokerPorts
 from quorumd.broker.controller_channel import NoResponse
 from quorumd.broker.hosted_partition import HostedPartition
@@ -17,7 +18,7 @@ from quorumd.controller.partition import Partition, PartitionId
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.log.meta_properties import MetaProperties, save_meta_properties
-from quorumd.protocol.apis import api, request_class, response_class
+from quorumd.protocol.apis import ApiKey, api, request_class, response_class
 from quorumd.protocol.codec import decode, encode
 from quorumd.protocol.messages.create_topics_request import (
     CreatableReplicaAssignment,
@@ -26,6 +27,7 @@ from quorumd.protocol.messages.create_topics_request import (
     CreateTopicsRequest,
 )
 from quorumd.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from quorumd.protocol.routes import Route
 from quorumd.protocol.wire import Message
 from quorumd.simulator.environment.clock import SimulatedClock
 from quorumd.simulator.environment.disk import SimulatedDisk
@@ -205,6 +207,7 @@ class SimulatedBrokers:
         self.controller = StandInController(self.heap)
         self.controller.on_commit = self._on_commit
         self.brokers: dict[int, SimulatedBroker] = {}
+        self._routes: dict[Broker, list[Route]] = {}
         for broker_id in broker_ids:
             endpoint = BrokerEndpoint("PLAINTEXT", f"broker-{broker_id}", 9092, 0)
             base = BrokerSettings(broker_id, CLUSTER_ID, ("/data",), (endpoint,))
@@ -240,6 +243,19 @@ class SimulatedBrokers:
         until_ms = self.heap.now_ms + timeout_ms
         while not condition():
             assert self.heap.step(until_ms), f"not within {timeout_ms} ms"
+
+    def routes(self, broker_id: int) -> list[Route]:
+        """The handlers of the broker that runs now."""
+        broker = self.brokers[broker_id].broker
+        if broker not in self._routes:
+            self._routes[broker] = list(broker.routes())
+        return self._routes[broker]
+
+    def fetch_apis(self, broker_id: int) -> FetchApis:
+        """The APIs of fetches of the broker that runs now."""
+        handler: Any = next(each.handler for each in self.routes(broker_id) if each.api_key == ApiKey.FETCH)
+        apis: FetchApis = handler.__self__
+        return apis
 
     # Topics
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
+from quorumd.broker.api.topic_messages import metadata_head, metadata_partitions
 from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, partition_record
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.node.api.forwarding import decode_response
 from quorumd.node.api.topic_listing import TopicListings
-from quorumd.node.api.topic_messages import metadata_head, metadata_partitions
 from quorumd.node.api.topics import MAX_PARTITIONS, TopicApis
 from quorumd.protocol.connection import Request, encode_response
 from quorumd.protocol.messages.describe_topic_partitions_request import (

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from quorumd.broker.api.broker_messages import add_registered_brokers
 from quorumd.controller.broker import Broker, BrokerEndpoint
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.ids import ZERO_UUID
-from quorumd.node.api.broker_messages import add_registered_brokers
 from quorumd.protocol.codec import decode, encode
 from quorumd.protocol.messages.describe_cluster_response import (
     DescribeClusterBroker,

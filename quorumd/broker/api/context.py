@@ -1,0 +1,69 @@
+"""The parts of a broker that its APIs share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quorumd.broker.hosted_partition import HostedPartition
+from quorumd.broker.metadata import BrokerMetadata
+from quorumd.broker.partitions import Partitions, PartitionUnavailable
+from quorumd.broker.producer_ids import ProducerIds
+from quorumd.broker.replication.replica import NOT_GIVEN
+from quorumd.broker.settings import BrokerSettings
+from quorumd.broker.topic_creation import NewTopic, TopicCreation
+from quorumd.controller.broker import BrokerEndpoint
+from quorumd.controller.partition import NO_LEADER, PartitionId
+from quorumd.errors import ErrorCode
+from quorumd.ids import KafkaUuid
+from quorumd.ports import Clock, Disk, Entropy
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerApiContext:
+    """Every family of APIs is built from one of these.
+
+    `listener_name`: of the listener that serves them; clients get the endpoints of brokers with that name.
+    `producer_ids`, `topic_creation`: shared by the listeners.
+    """
+
+    settings: BrokerSettings
+    listener_name: str
+    clock: Clock
+    entropy: Entropy
+    disk: Disk
+    metadata: BrokerMetadata
+    partitions: Partitions
+    producer_ids: ProducerIds
+    topic_creation: TopicCreation
+
+    def partition_id(self, topic: KafkaUuid | str, number: int) -> PartitionId | None:
+        """Look up a partition by the id or the name of its topic; None if the topic does not exist."""
+        topic_id = self.metadata.image.topic_ids.get(topic) if isinstance(topic, str) else topic
+        return PartitionId(topic_id, number) if topic_id in self.metadata.image.topics else None
+
+    def leader(self, topic: KafkaUuid | str, number: int, leader_epoch: int = NOT_GIVEN) -> HostedPartition:
+        """Find a partition that this broker leads. Raises PartitionUnavailable."""
+        hosted = self.partitions.find(topic, number)
+        error = hosted.replica.check_leader(leader_epoch)
+        if error is not ErrorCode.NONE:
+            raise PartitionUnavailable(error)
+        return hosted
+
+    def current_leader(self, topic: KafkaUuid | str, number: int) -> tuple[int, int]:
+        """Return leader and leader epoch by the metadata, -1 each if unknown (KIP-951)."""
+        id = self.partition_id(topic, number)
+        known = self.metadata.image.partition(id) if id is not None else None
+        return (known.leader, known.leader_epoch) if known is not None else (NO_LEADER, -1)
+
+    def endpoint(self, broker_id: int) -> tuple[BrokerEndpoint, str | None] | None:
+        """Return endpoint and rack of an unfenced broker for clients of this listener, None if it has none."""
+        broker = self.metadata.image.brokers.get(broker_id)
+        endpoint = self.metadata.endpoint(broker_id, self.listener_name)
+        if broker is None or broker.is_fenced or endpoint is None:
+            return None
+        return endpoint, broker.rack
+
+    def topic_defaults(self, name: str) -> NewTopic:
+        """Return the defaults of a topic that is created because a client named it."""
+        del name
+        return NewTopic(self.settings.num_partitions, self.settings.default_replication_factor)

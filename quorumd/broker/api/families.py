@@ -1,0 +1,22 @@
+"""All APIs of a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from quorumd.broker.api.context import BrokerApiContext
+from quorumd.broker.api.delete_records import DeleteRecordsApis
+from quorumd.broker.api.fetch import FetchApis
+from quorumd.broker.api.list_offsets import OffsetApis
+from quorumd.broker.api.log_dirs import LogDirApis
+from quorumd.broker.api.metadata import MetadataApis
+from quorumd.broker.api.produce import ProduceApis
+from quorumd.broker.api.producers import ProducerApis
+from quorumd.protocol.routes import Route
+
+_FAMILIES = (ProduceApis, FetchApis, OffsetApis, DeleteRecordsApis, LogDirApis, ProducerApis, MetadataApis)
+
+
+def broker_routes(context: BrokerApiContext) -> Iterable[Route]:
+    """Return the handlers of one listener; a broker with several has a context for each."""
+    return [route for family in _FAMILIES for route in family(context).routes()]

@@ -1,0 +1,253 @@
+"""Fetch: records for consumers and followers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, cast
+
+from quorumd.broker.api.context import BrokerApiContext
+from quorumd.broker.api.fetch_purgatory import FetchPurgatory
+from quorumd.broker.api.fetch_reader import Fetcher, PartitionReader, ReadPartition
+from quorumd.broker.api.fetch_sessions import FetchSessions, PartitionKey, SessionFetch
+from quorumd.controller.partition import PartitionId
+from quorumd.errors import ErrorCode
+from quorumd.ids import KafkaUuid
+from quorumd.protocol.connection import Request
+from quorumd.protocol.messages.fetch_request import FetchPartition, FetchRequest
+from quorumd.protocol.messages.fetch_response import (
+    FetchableTopicResponse,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+)
+from quorumd.protocol.routes import Route, Session
+
+TOPIC_IDS_SINCE: Final = 13
+REPLICA_STATE_SINCE: Final = 15
+FOLLOWER_READS_SINCE: Final = 11
+LEADERS_SINCE: Final = 16
+"""The first version whose responses name the current leader (KIP-951)."""
+STORAGE_ERROR_SINCE: Final = 6
+READ_COMMITTED: Final = 1
+LARGE_RESPONSE_BYTES: Final = 64 * 1024
+"""A response above this size counts as memory, and the next request of its connection waits until it is received."""
+
+_NAMES_LEADER = frozenset({int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEADER_EPOCH)})
+
+
+class FetchMemory:
+    """The bytes of records in responses that clients have not received yet."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+
+    @property
+    def left(self) -> int:
+        return max(0, self.limit - self.used)
+
+
+class FetchApis:
+    """Responds to a fetch at once, or when there are enough records."""
+
+    def __init__(self, context: BrokerApiContext) -> None:
+        settings = context.settings.api
+        self.context = context
+        self.reader = PartitionReader(context)
+        self.memory = FetchMemory(settings.fetch_memory_bytes)
+        self.purgatory = FetchPurgatory(context.clock)
+        self.sessions: FetchSessions[FetchPartition] = FetchSessions(
+            context.entropy.randrange, settings.fetch_session_slots
+        )
+        context.partitions.add_listener(self.purgatory)
+
+    def routes(self) -> Iterable[Route]:
+        return (Route(FetchRequest, self.fetch),)
+
+    def fetch(self, session: Session, request: Request[FetchRequest]) -> None:
+        """Read what is requested, and respond or wait for more."""
+        message, version = request.message, request.api_version
+        uses_ids = version >= TOPIC_IDS_SINCE
+        requested: dict[PartitionKey, FetchPartition] = {
+            (topic.topic_id if uses_ids else topic.topic, partition.partition): partition
+            for topic in message.topics
+            for partition in topic.partitions
+        }
+        forgotten: list[PartitionKey] = [
+            (topic.topic_id if uses_ids else topic.topic, number)
+            for topic in message.forgotten_topics_data
+            for number in topic.partitions
+        ]
+        fetcher = _fetcher(message, version)
+        begun = self.sessions.begin(
+            message.session_id,
+            message.session_epoch,
+            requested,
+            forgotten,
+            self.context.clock.now_ms(),
+            is_follower=fetcher.is_follower,
+            uses_topic_ids=uses_ids,
+        )
+        if isinstance(begun, ErrorCode):
+            session.respond(request, FetchResponse(0, int(begun)))
+            return
+        _Fetch(self, session, request, fetcher, begun).begin()
+
+
+def _fetcher(message: FetchRequest, version: int) -> Fetcher:
+    replica_id, broker_epoch = message.replica_id, -1
+    if version >= REPLICA_STATE_SINCE:
+        replica_id, broker_epoch = message.replica_state.replica_id, message.replica_state.replica_epoch
+    return Fetcher(
+        replica_id,
+        broker_epoch,
+        message.isolation_level == READ_COMMITTED and replica_id < 0,
+        message.rack_id,
+        version >= FOLLOWER_READS_SINCE,
+    )
+
+
+class _Fetch:
+    """One fetch until it has its response. Satisfies `ParkedFetch`."""
+
+    def __init__(
+        self,
+        apis: FetchApis,
+        session: Session,
+        request: Request[FetchRequest],
+        fetcher: Fetcher,
+        fetch: SessionFetch[FetchPartition],
+    ) -> None:
+        message = request.message
+        self._apis = apis
+        self._session = session
+        self._request = request
+        self._fetcher = fetcher
+        self._fetch = fetch
+        self._max_bytes = max(0, min(message.max_bytes, apis.context.settings.api.fetch_max_bytes))
+        self._min_bytes = min(message.min_bytes, self._max_bytes)
+        self._results: dict[PartitionKey, ReadPartition] = {}
+        self._size = 0
+        self._must_be_sent = False
+        self._log_sizes: list[tuple[PartitionId, int]] = []
+        """Sizes of the logs when the fetch was parked, if it waits for more than one batch."""
+        self._counted_bytes = 0
+
+    def begin(self) -> None:
+        """Respond, or park the fetch."""
+        message = self._request.message
+        self._read(is_delayed=False)
+        if message.max_wait_ms <= 0 or not self._fetch.partitions or self._is_complete:
+            self._respond()
+            return
+        context = self._apis.context
+        found = [context.partition_id(_topic(key), key[1]) for key in self._fetch.partitions]
+        partitions = [each for each in found if each is not None]
+        if self._min_bytes > 1:
+            hosted = [context.partitions.hosted(each) for each in partitions]
+            self._log_sizes = [(each.id, each.log.size_bytes) for each in hosted if each is not None]
+        self._results = {}
+        # Later requests of the connection wait, as with Kafka's brokers, so that a client has one parked fetch.
+        self._session.block(self._request, self._release)
+        self._apis.purgatory.park(self, partitions, message.max_wait_ms)
+
+    def _read(self, *, is_delayed: bool) -> None:
+        left = min(self._max_bytes, self._apis.memory.left)
+        self._size, self._must_be_sent = 0, False
+        for key, requested in self._fetch.partitions.items():
+            result = self._apis.reader.read(
+                self._fetcher,
+                _topic(key),
+                requested,
+                min(requested.partition_max_bytes, left),
+                at_least_one=self._size == 0,
+                is_delayed=is_delayed,
+            )
+            size = len(result.records or b"")
+            self._size += size
+            left = max(0, left - size)
+            self._must_be_sent |= result.must_be_sent
+            if self._fetcher.is_follower and requested.high_watermark < result.high_watermark:
+                self._must_be_sent = True
+            self._results[key] = result
+
+    @property
+    def _is_complete(self) -> bool:
+        return self._must_be_sent or self._size >= self._min_bytes
+
+    def may_be_complete(self) -> bool:
+        """See `ParkedFetch`: at most everything that the logs have grown by is readable."""
+        grown = self._size
+        partitions = self._apis.context.partitions
+        for id, size in self._log_sizes:
+            hosted = partitions.hosted(id)
+            if hosted is None or hosted.log.size_bytes < size:
+                return True  # Removed, or segments were deleted: the sizes mean nothing.
+            grown += hosted.log.size_bytes - size
+        return not self._log_sizes or grown >= self._min_bytes
+
+    def complete(self, *, is_forced: bool) -> bool:
+        """See `ParkedFetch`."""
+        first_size = self._size
+        self._read(is_delayed=True)
+        if is_forced or self._is_complete:
+            self._respond()
+            return True
+        self._results, self._size = {}, first_size
+        return False
+
+    def _respond(self) -> None:
+        """Send what was read."""
+        context, version = self._apis.context, self._request.api_version
+        if self._size > LARGE_RESPONSE_BYTES:
+            self._counted_bytes = self._size
+            self._apis.memory.used += self._size
+            self._session.block(self._request, self._release)
+        error, session_id, results = self._fetch.respond(self._results, context.clock.now_ms())
+        response = FetchResponse(0, int(error), session_id)
+        by_id = version >= TOPIC_IDS_SINCE
+        response.responses = _by_topic(results, by_id)
+        for key, result in results.items():
+            if result.error_code == ErrorCode.KAFKA_STORAGE_ERROR and version < STORAGE_ERROR_SINCE:
+                result.error_code = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            if result.error_code in _NAMES_LEADER and version >= LEADERS_SINCE:
+                self._add_leader(response, key, result)
+        self._results = {}
+        self._session.respond(self._request, response)
+
+    def _add_leader(self, response: FetchResponse, key: PartitionKey, result: ReadPartition) -> None:
+        """Name the current leader, so that the consumer finds it without a Metadata request."""
+        context = self._apis.context
+        leader, epoch = context.current_leader(_topic(key), key[1])
+        result.current_leader = LeaderIdAndEpoch(leader, epoch)
+        found = context.endpoint(leader)
+        if found is not None and all(each.node_id != leader for each in response.node_endpoints):
+            endpoint, rack = found
+            response.node_endpoints.append(NodeEndpoint(leader, endpoint.host, endpoint.port, rack))
+
+    def _release(self) -> None:
+        """The client has received the response, or its connection is closed."""
+        self._apis.memory.used -= self._counted_bytes
+        self._counted_bytes = 0
+        self._apis.purgatory.remove(self)
+
+
+def _topic(key: PartitionKey) -> KafkaUuid | str:
+    return cast("KafkaUuid | str", key[0])
+
+
+def _by_topic(results: Mapping[PartitionKey, ReadPartition], by_id: bool) -> list[FetchableTopicResponse]:
+    """Group results, in their order."""
+    topics: list[FetchableTopicResponse] = []
+    last: object = None
+    for key, result in results.items():
+        if not topics or key[0] != last:
+            last = key[0]
+            topic = FetchableTopicResponse()
+            if by_id:
+                topic.topic_id = cast("KafkaUuid", last)
+            else:
+                topic.topic = cast("str", last)
+            topics.append(topic)
+        topics[-1].partitions.append(result)
+    return topics

@@ -1,0 +1,109 @@
+"""Fetches that wait for records: woken by changes of their partitions, never by polling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from quorumd.broker.hosted_partition import HostedPartition
+from quorumd.broker.replication.replica import Transition
+from quorumd.controller.partition import PartitionId
+from quorumd.ports import Clock, Timer
+
+
+class ParkedFetch(Protocol):
+    """A fetch that holds no records while it waits."""
+
+    def may_be_complete(self) -> bool:
+        """Whether there may be enough records now, by an upper bound that is cheap to compute."""
+
+    def complete(self, *, is_forced: bool) -> bool:
+        """Read, and respond if there is enough or if the fetch must not wait any longer; return whether it did."""
+
+
+class _Entry:
+    __slots__ = ("is_forced", "partitions", "timer")
+
+    def __init__(self, partitions: tuple[PartitionId, ...], timer: Timer) -> None:
+        self.partitions = partitions
+        self.timer = timer
+        self.is_forced = False
+
+
+class FetchPurgatory:
+    """Satisfies `PartitionListener`. Woken fetches are read after the change, once for all changes of a turn."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._parked: dict[ParkedFetch, _Entry] = {}
+        self._watchers: dict[PartitionId, dict[ParkedFetch, None]] = {}
+        self._woken: dict[ParkedFetch, None] = {}
+        self._is_scheduled = False
+
+    def __len__(self) -> int:
+        return len(self._parked)
+
+    def park(self, fetch: ParkedFetch, partitions: Iterable[PartitionId], max_wait_ms: float) -> None:
+        """Keep a fetch until it is complete, at the latest after `max_wait_ms`."""
+        deadline_ms = self._clock.now_ms() + max_wait_ms
+        timer = self._clock.call_at(deadline_ms, self._expiry_of(fetch))
+        entry = self._parked[fetch] = _Entry(tuple(partitions), timer)
+        for each in entry.partitions:
+            self._watchers.setdefault(each, {})[fetch] = None
+
+    def _expiry_of(self, fetch: ParkedFetch) -> Callable[[], None]:
+        def expire() -> None:
+            if fetch in self._parked:
+                self.remove(fetch)
+                fetch.complete(is_forced=True)
+
+        return expire
+
+    def remove(self, fetch: ParkedFetch) -> None:
+        """Forget a fetch, if it is parked."""
+        entry = self._parked.pop(fetch, None)
+        if entry is None:
+            return
+        entry.timer.cancel()
+        self._woken.pop(fetch, None)
+        for each in entry.partitions:
+            watchers = self._watchers[each]
+            del watchers[fetch]
+            if not watchers:
+                del self._watchers[each]
+
+    def appended(self, hosted: HostedPartition) -> None:
+        """See `PartitionListener`."""
+        self._wake(hosted.id)
+
+    def high_watermark_advanced(self, hosted: HostedPartition) -> None:
+        """See `PartitionListener`."""
+        self._wake(hosted.id)
+
+    def changed(self, hosted: HostedPartition, transition: Transition) -> None:
+        """See `PartitionListener`: a new leader, or none, is an error for the fetcher; a new ISR is not."""
+        if transition is Transition.STILL_LEADS:
+            return
+        for fetch in self._watchers.get(hosted.id, ()):
+            self._parked[fetch].is_forced = True
+        self._wake(hosted.id)
+
+    def _wake(self, partition: PartitionId) -> None:
+        watchers = self._watchers.get(partition)
+        if watchers is None:
+            return
+        self._woken.update(watchers)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._clock.call_soon(self._complete_woken)
+
+    def _complete_woken(self) -> None:
+        self._is_scheduled = False
+        woken, self._woken = self._woken, {}
+        for fetch in woken:
+            entry = self._parked.get(fetch)
+            if entry is None:
+                continue
+            is_forced = entry.is_forced
+            if (is_forced or fetch.may_be_complete()) and fetch.complete(is_forced=is_forced):
+                self.remove(fetch)

@@ -1,0 +1,194 @@
+"""Reads one partition for a fetch, of a consumer or a follower."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final, NamedTuple
+
+from quorumd.broker.api.context import BrokerApiContext
+from quorumd.broker.hosted_partition import HostedPartition
+from quorumd.broker.log.partition_log import PartitionLog
+from quorumd.broker.partitions import PartitionUnavailable
+from quorumd.broker.replication.replica import Replica
+from quorumd.broker.replication.replica_fetch import FetchDecision, ReplicaFetch
+from quorumd.broker.replication.replica_log import NO_EPOCH, divergence
+from quorumd.errors import ErrorCode, StorageError
+from quorumd.ids import KafkaUuid, OffsetAndEpoch
+from quorumd.protocol.messages.fetch_request import FetchPartition
+from quorumd.protocol.messages.fetch_response import AbortedTransaction, EpochEndOffset, PartitionData
+
+CONSUMER: Final = -1
+NO_REPLICA: Final = -1
+_OFFSET_AND_LENGTH = Struct(">qi")
+_LENGTH_END = 12
+_LAST_OFFSET_DELTA = Struct(">i")
+_LAST_OFFSET_DELTA_START = 23
+
+
+class Fetcher(NamedTuple):
+    """The sender of a fetch. `replica_id` is that of a follower, negative for a consumer.
+
+    `may_read_followers`: whether the consumer knows that a follower may serve it (KIP-392).
+    """
+
+    replica_id: int = CONSUMER
+    broker_epoch: int = -1
+    reads_committed: bool = False
+    rack: str = ""
+    may_read_followers: bool = False
+
+    @property
+    def is_follower(self) -> bool:
+        return self.replica_id >= 0
+
+
+class ReadPartition(PartitionData):
+    """A partition in a response."""
+
+    __slots__ = ()
+
+    @property
+    def has_diverged(self) -> bool:
+        """Whether the fetcher has to truncate its log."""
+        return self.diverging_epoch.epoch != NO_EPOCH
+
+    @property
+    def must_be_sent(self) -> bool:
+        """Whether the response must not wait for records."""
+        return self.error_code != 0 or self.has_diverged or self.preferred_read_replica != NO_REPLICA
+
+
+class PartitionReader:
+    """Reads records as they are in the log."""
+
+    def __init__(self, context: BrokerApiContext) -> None:
+        self._context = context
+
+    def read(
+        self,
+        fetcher: Fetcher,
+        topic: KafkaUuid | str,
+        requested: FetchPartition,
+        max_bytes: int,
+        *,
+        at_least_one: bool,
+        is_delayed: bool,
+    ) -> ReadPartition:
+        """Read up to `max_bytes` from the requested offset, and the first batch in any case if `at_least_one`.
+
+        `is_delayed`: the fetch was read before, and then counted as the progress of a follower.
+        """
+        try:
+            hosted = self._context.partitions.find(topic, requested.partition)
+            decision = self._decide(hosted, fetcher, requested, is_delayed)
+        except PartitionUnavailable as unavailable:
+            return _failed(requested, unavailable.error)
+        if decision.error is not ErrorCode.NONE:
+            return _failed(requested, decision.error)
+        replica, log = hosted.replica, hosted.log
+        stable = log.last_stable_offset(replica.high_watermark)
+        # The fetch of a follower may just have advanced the high watermark; it learns that at once.
+        result = ReadPartition(
+            requested.partition,
+            0,
+            replica.high_watermark,
+            stable,
+            decision.start_offset,
+            aborted_transactions=None,
+        )
+        if decision.diverging is not None:
+            result.diverging_epoch = EpochEndOffset(decision.diverging.epoch, decision.diverging.offset)
+            return result
+        preferred = self._preferred_replica(hosted, fetcher, requested.fetch_offset)
+        if preferred != NO_REPLICA:
+            result.preferred_read_replica = preferred
+            return result
+        end = min(decision.end_offset, stable) if fetcher.reads_committed else decision.end_offset
+        try:
+            if max_bytes > 0 or at_least_one:
+                result.records = log.read(requested.fetch_offset, max_bytes, end, at_least_one)
+            if fetcher.reads_committed:
+                result.aborted_transactions = _aborted(hosted, requested.fetch_offset, result.records or b"")
+        except StorageError as fault:
+            return _failed(requested, self._context.partitions.handle_log_error(hosted, fault))
+        return result
+
+    def _decide(
+        self, hosted: HostedPartition, fetcher: Fetcher, requested: FetchPartition, is_delayed: bool
+    ) -> FetchDecision:
+        if not fetcher.is_follower:
+            return _consumer_decision(hosted.replica, fetcher, requested)
+        fetch = ReplicaFetch(
+            fetcher.replica_id,
+            fetcher.broker_epoch,
+            requested.current_leader_epoch,
+            requested.fetch_offset,
+            requested.last_fetched_epoch,
+            requested.log_start_offset,
+        )
+        return hosted.replica.serve_fetch(fetch, self._context.clock.now_ms(), is_delayed=is_delayed)
+
+    def _preferred_replica(self, hosted: HostedPartition, fetcher: Fetcher, offset: int) -> int:
+        """Return the in-sync follower in the consumer's rack that has the most records.
+
+        NO_REPLICA if there is none, or if this leader is in that rack.
+        """
+        context, leadership = self._context, hosted.replica.leadership
+        may_redirect = fetcher.may_read_followers and fetcher.rack and not fetcher.is_follower
+        if leadership is None or not may_redirect or not context.settings.api.is_rack_aware:
+            return NO_REPLICA
+        if context.settings.rack == fetcher.rack:
+            return NO_REPLICA
+        found = [
+            (state.end_offset, -follower)
+            for follower, state in leadership.followers.items()
+            if follower in hosted.replica.isr
+            and state.start_offset <= offset <= state.end_offset
+            and (endpoint := context.endpoint(follower)) is not None
+            and endpoint[1] == fetcher.rack
+        ]
+        return -max(found)[1] if found else NO_REPLICA
+
+
+def _consumer_decision(
+    replica: Replica[PartitionLog], fetcher: Fetcher, requested: FetchPartition
+) -> FetchDecision:
+    """A consumer reads below the high watermark, of a leader or, with newer clients, of a follower."""
+    error = replica.check_leader(requested.current_leader_epoch)
+    if error is ErrorCode.NOT_LEADER_OR_FOLLOWER and fetcher.may_read_followers:
+        error = ErrorCode.NONE
+    log, offset = replica.log, requested.fetch_offset
+    diverging: OffsetAndEpoch | None = None
+    if error is ErrorCode.NONE and requested.last_fetched_epoch != NO_EPOCH:
+        if log.end_of_epoch(requested.last_fetched_epoch) is None or offset < log.start_offset:
+            error = ErrorCode.OFFSET_OUT_OF_RANGE
+        else:
+            diverging = divergence(log, requested.last_fetched_epoch, offset)
+    if error is ErrorCode.NONE and diverging is None and not log.start_offset <= offset <= log.end_offset:
+        error = ErrorCode.OFFSET_OUT_OF_RANGE
+    return FetchDecision(error, replica.high_watermark, log.start_offset, replica.high_watermark, diverging)
+
+
+def _failed(requested: FetchPartition, error: ErrorCode) -> ReadPartition:
+    return ReadPartition(requested.partition, int(error), -1, aborted_transactions=None)
+
+
+def _aborted(hosted: HostedPartition, offset: int, records: bytes) -> list[AbortedTransaction]:
+    """The aborted transactions among these records, for consumers that read committed ones only."""
+    if not records:
+        return []
+    found = hosted.log.aborted_transactions(offset, end_offset_of(records))
+    return [AbortedTransaction(each.producer_id, each.first_offset) for each in found]
+
+
+def end_offset_of(records: bytes) -> int:
+    """Return the offset behind the last of some whole batches."""
+    position = last = 0
+    while position < len(records):
+        last = position
+        _, length = _OFFSET_AND_LENGTH.unpack_from(records, position)
+        position += _LENGTH_END + length
+    base_offset, _ = _OFFSET_AND_LENGTH.unpack_from(records, last)
+    (delta,) = _LAST_OFFSET_DELTA.unpack_from(records, last + _LAST_OFFSET_DELTA_START)
+    end_offset: int = base_offset + delta + 1
+    return end_offset

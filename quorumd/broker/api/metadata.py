@@ -1,0 +1,214 @@
+"""Metadata and DescribeCluster as a broker responds to them: from the committed records of the metadata log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from quorumd.broker.api.broker_messages import broker_message
+from quorumd.broker.api.context import BrokerApiContext
+from quorumd.broker.api.encoded_topics import EncodedTopics
+from quorumd.broker.api.topic_messages import (
+    SharedLists,
+    metadata_head,
+    metadata_partitions,
+    missing_topic_error,
+)
+from quorumd.broker.topic_creation import NewTopic
+from quorumd.controller.partition import NO_LEADER, Partition
+from quorumd.errors import ErrorCode
+from quorumd.ids import ZERO_UUID
+from quorumd.protocol.connection import Request
+from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from quorumd.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
+from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from quorumd.protocol.messages.metadata_response import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponseTopic,
+)
+from quorumd.protocol.routes import Route, Session
+
+BROKERS: Final = 1
+CONTROLLERS: Final = 2
+SLICE_PARTITIONS: Final = 2_000
+"""Topics and partitions that are described without a pause for other requests."""
+
+
+class _Entry(NamedTuple):
+    """A topic without its partitions, and these."""
+
+    head: MetadataResponseTopic
+    partitions: Mapping[int, Partition]
+
+
+class MetadataApis:
+    """Lists the unfenced brokers with an endpoint of this listener. A topic that does not exist may be created."""
+
+    def __init__(self, context: BrokerApiContext) -> None:
+        self._context = context
+
+    def routes(self) -> Iterable[Route]:
+        return (Route(MetadataRequest, self.metadata), Route(DescribeClusterRequest, self.describe_cluster))
+
+    # Metadata
+
+    def metadata(self, session: Session, request: Request[MetadataRequest]) -> None:
+        """Describe brokers and topics; many topics in slices."""
+        requested = request.message.topics
+        if requested is None or (not requested and request.api_version == 0):
+            entries = self._all_topics()
+        else:
+            entries = self._requested_topics(requested, request.message.allow_auto_topic_creation)
+        _Listing(self, session, request, entries).advance()
+
+    def response(self, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+        """Build the response with these topics."""
+        context = self._context
+        brokers = [
+            MetadataResponseBroker(broker_id, found[0].host, found[0].port, found[1])
+            for broker_id in sorted(context.metadata.image.brokers)
+            if (found := context.endpoint(broker_id)) is not None
+        ]
+        cluster_id = context.settings.cluster_id
+        return MetadataResponse(0, brokers, cluster_id, self._controller_id(), topics)
+
+    def _controller_id(self) -> int:
+        """Clients send requests for the controller to this broker, which forwards them."""
+        own_id = self._context.settings.broker_id
+        return own_id if self._context.endpoint(own_id) is not None else NO_LEADER
+
+    def _all_topics(self) -> Iterator[_Entry]:
+        for name in sorted(self._context.metadata.image.topic_ids):
+            topic = self._context.metadata.image.topic_by_name(name)
+            if topic is not None:
+                yield _Entry(metadata_head(topic), topic.partitions)
+
+    def _requested_topics(self, requested: list[MetadataRequestTopic], may_create: bool) -> Iterator[_Entry]:
+        image = self._context.metadata.image
+        may_create = may_create and self._context.settings.auto_create_topics
+        missing: dict[str, NewTopic] = {}
+        for key in dict.fromkeys((each.topic_id, each.name or "") for each in requested):
+            topic_id, name = key
+            if topic_id != ZERO_UUID:
+                topic, error = image.topics.get(topic_id), ErrorCode.UNKNOWN_TOPIC_ID
+            else:
+                topic, error = image.topic_by_name(name), missing_topic_error(name)
+                if topic is None and may_create and error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    missing[name] = self._context.topic_defaults(name)
+            if topic is None:
+                yield _Entry(MetadataResponseTopic(int(error), name, topic_id), {})
+            else:
+                yield _Entry(metadata_head(topic), topic.partitions)
+        if missing:
+            self._context.topic_creation.create(missing)
+
+    def partitions(self, entry: _Entry, numbers: list[int], shared: SharedLists) -> MetadataResponseTopic:
+        """Return the topic with these of its partitions."""
+        head = entry.head
+        described = metadata_partitions(self._context.metadata.image, entry.partitions, numbers, shared)
+        return MetadataResponseTopic(head.error_code, head.name, head.topic_id, head.is_internal, described)
+
+    @property
+    def context(self) -> BrokerApiContext:
+        return self._context
+
+    # DescribeCluster
+
+    def describe_cluster(self, session: Session, request: Request[DescribeClusterRequest]) -> None:
+        """List the brokers; for controllers, a client connects to a controller."""
+        message = request.message
+        if message.endpoint_type != BROKERS:
+            is_known = message.endpoint_type == CONTROLLERS
+            error = ErrorCode.MISMATCHED_ENDPOINT_TYPE if is_known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+            text = f"This endpoint belongs to a broker; endpoint type {message.endpoint_type} was requested."
+            session.respond(request, DescribeClusterResponse(0, int(error), text))
+            return
+        context = self._context
+        brokers: list[DescribeClusterBroker] = []
+        for broker_id, broker in sorted(context.metadata.image.brokers.items()):
+            endpoint = context.metadata.endpoint(broker_id, context.listener_name)
+            if endpoint is None or (broker.is_fenced and not message.include_fenced_brokers):
+                continue
+            described = broker_message(broker)
+            described.host, described.port = endpoint.host, endpoint.port
+            brokers.append(described)
+        cluster_id = context.settings.cluster_id
+        session.respond(
+            request,
+            DescribeClusterResponse(0, 0, None, BROKERS, cluster_id, self._controller_id(), brokers),
+        )
+
+
+class _Listing:
+    """Describes topics, up to SLICE_PARTITIONS per turn of the event loop.
+
+    A topic is described as of its turn, whatever changes while its partitions are encoded.
+    """
+
+    def __init__(
+        self,
+        apis: MetadataApis,
+        session: Session,
+        request: Request[MetadataRequest],
+        entries: Iterator[_Entry],
+    ) -> None:
+        self._apis = apis
+        self._session = session
+        self._request = request
+        self._entries = entries
+        self._encoded = EncodedTopics(request.api_version)
+        self._shared: SharedLists = {}
+        self._described: list[MetadataResponseTopic] = []
+        self._large: _Entry | None = None
+        self._numbers: list[int] = []
+        """The partitions of `_large` that are not described yet."""
+        self._is_blocking = False
+
+    def advance(self) -> None:
+        """Describe one slice, then respond or continue in the next turn."""
+        left, is_done = SLICE_PARTITIONS, False
+        while left > 0 and not is_done:
+            if self._large is not None:
+                left -= self._describe_large(self._large)
+                continue
+            entry = next(self._entries, None)
+            if entry is None:
+                is_done = True
+            elif len(entry.partitions) > SLICE_PARTITIONS:
+                self._encode()
+                self._encoded.begin_topic(entry.head, len(entry.partitions))
+                self._large = _Entry(entry.head, dict(entry.partitions))
+                self._numbers = sorted(entry.partitions)
+            else:
+                numbers = sorted(entry.partitions)
+                self._described.append(self._apis.partitions(entry, numbers, self._shared))
+                left -= 1 + len(numbers)
+        if is_done:
+            self._respond()
+            return
+        self._encode()
+        if not self._is_blocking:
+            self._is_blocking = True
+            self._session.block(self._request)
+        self._apis.context.clock.call_soon(self.advance)
+
+    def _describe_large(self, entry: _Entry) -> int:
+        numbers, self._numbers = self._numbers[:SLICE_PARTITIONS], self._numbers[SLICE_PARTITIONS:]
+        self._encoded.add_partitions(self._apis.partitions(entry, numbers, self._shared).partitions)
+        if not self._numbers:
+            self._large = None
+        return len(numbers)
+
+    def _encode(self) -> None:
+        if self._described:
+            self._encoded.add(self._described)
+            self._described = []
+
+    def _respond(self) -> None:
+        if not len(self._encoded):
+            self._session.respond(self._request, self._apis.response(self._described))
+            return
+        self._encode()
+        envelope = self._apis.response([])
+        self._session.respond_encoded(self._request, self._encoded.encode_response(self._request, envelope))

@@ -1,0 +1,171 @@
+"""Produce: batches of producers, appended in the order in which they arrive."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from quorumd.broker.api.context import BrokerApiContext
+from quorumd.broker.partitions import AppendResult, PartitionUnavailable
+from quorumd.errors import ErrorCode
+from quorumd.ids import KafkaUuid
+from quorumd.protocol.connection import Request
+from quorumd.protocol.messages.produce_request import PartitionProduceData, ProduceRequest
+from quorumd.protocol.messages.produce_response import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from quorumd.protocol.routes import Route, Session
+
+logger = logging.getLogger("quorumd.broker")
+
+TOPIC_IDS_SINCE: Final = 13
+LEADERS_SINCE: Final = 10
+"""The first version whose responses name the current leader (KIP-951)."""
+ZSTD_SINCE: Final = 7
+ZSTD: Final = 4
+ADMIN_CLIENT: Final = "__admin_client"
+"""The client id that may write to internal topics."""
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+_ATTRIBUTES_LOW_BYTE: Final = 22
+_CODEC_MASK: Final = 0x07
+
+
+class ProduceApis:
+    """Appends batches. A response leaves once all of its partitions have a result."""
+
+    def __init__(self, context: BrokerApiContext) -> None:
+        self._context = context
+
+    def routes(self) -> Iterable[Route]:
+        return (Route(ProduceRequest, self.produce),)
+
+    def produce(self, session: Session, request: Request[ProduceRequest]) -> None:
+        """Append one batch per partition and respond as `acks` requests."""
+        pending = _PendingProduce(self._context, session, request)
+        message = request.message
+        by_id = request.api_version >= TOPIC_IDS_SINCE
+        # The batches are in the log now; a request that waits for replicas need not keep them.
+        request.message = ProduceRequest(message.transactional_id, message.acks, message.timeout_ms)
+        request.frame = b""
+        for topic in message.topic_data:
+            key: KafkaUuid | str = topic.topic_id if by_id else topic.name
+            response = TopicProduceResponse(topic.name, topic.topic_id)
+            pending.response.responses.append(response)
+            for partition in topic.partition_data:
+                result = PartitionProduceResponse(partition.index, 0, -1)
+                response.partition_responses.append(result)
+                pending.open += 1
+                self._append(pending, key, partition, result)
+        pending.close_one()
+
+    def _append(
+        self,
+        pending: _PendingProduce,
+        topic: KafkaUuid | str,
+        data: PartitionProduceData,
+        result: PartitionProduceResponse,
+    ) -> None:
+        acks = pending.request.message.acks
+        if acks not in (-1, 0, 1):
+            pending.fail(result, ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks} is neither 0, 1 nor -1")
+            return
+        try:
+            hosted = self._context.leader(topic, data.index)
+        except PartitionUnavailable as unavailable:
+            pending.complete(topic, result, AppendResult(unavailable.error))
+            return
+        refused = _refusal(pending.request, hosted.topic, data.records)
+        if refused is not None:
+            pending.fail(result, *refused)
+            return
+        assert data.records is not None
+
+        def done(appended: AppendResult) -> None:
+            pending.complete(topic, result, appended)
+
+        self._context.partitions.append(hosted, data.records, acks, pending.request.message.timeout_ms, done)
+
+
+def _refusal(
+    request: Request[ProduceRequest], topic: str, records: bytes | None
+) -> tuple[ErrorCode, str] | None:
+    """Check what does not depend on the log."""
+    if not records:
+        return ErrorCode.INVALID_RECORD, "a produce request has one batch per partition, and this one none"
+    if topic in INTERNAL_TOPICS and request.client_id != ADMIN_CLIENT:
+        return ErrorCode.INVALID_TOPIC, f"clients cannot write to the internal topic {topic}"
+    is_zstd = len(records) > _ATTRIBUTES_LOW_BYTE and records[_ATTRIBUTES_LOW_BYTE] & _CODEC_MASK == ZSTD
+    if is_zstd and request.api_version < ZSTD_SINCE:
+        return (
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"zstd requires version {ZSTD_SINCE} of Produce, the request has version {request.api_version}",
+        )
+    return None
+
+
+class _PendingProduce:
+    """A request some of whose partitions wait for a result. `open` counts them, and the request while it is read."""
+
+    def __init__(self, context: BrokerApiContext, session: Session, request: Request[ProduceRequest]) -> None:
+        self.request = request
+        self.response = ProduceResponse()
+        self.open = 1
+        self._context = context
+        self._session = session
+        self._errors: list[str] = []
+
+    def complete(
+        self, topic: KafkaUuid | str, result: PartitionProduceResponse, appended: AppendResult
+    ) -> None:
+        """Set the result of a partition."""
+        result.log_start_offset = appended.log_start_offset
+        if appended.error is ErrorCode.NONE:
+            result.base_offset = appended.base_offset
+            result.log_append_time_ms = appended.log_append_time_ms
+            self.close_one()
+            return
+        if appended.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            self._add_leader(topic, result)
+        self.fail(result, appended.error, appended.message)
+
+    def fail(self, result: PartitionProduceResponse, error: ErrorCode, message: str | None = None) -> None:
+        """Set the error of a partition."""
+        result.error_code = int(error)
+        result.error_message = message
+        self._errors.append(f"partition {result.index}: {error.name}")
+        self.close_one()
+
+    def _add_leader(self, topic: KafkaUuid | str, result: PartitionProduceResponse) -> None:
+        """Name the current leader, so that the producer finds it without a Metadata request."""
+        if self.request.api_version < LEADERS_SINCE:
+            return
+        leader, epoch = self._context.current_leader(topic, result.index)
+        result.current_leader = LeaderIdAndEpoch(leader, epoch)
+        endpoints = self.response.node_endpoints
+        found = self._context.endpoint(leader)
+        if found is not None and all(endpoint.node_id != leader for endpoint in endpoints):
+            endpoint, rack = found
+            endpoints.append(NodeEndpoint(leader, endpoint.host, endpoint.port, rack))
+
+    def close_one(self) -> None:
+        """A partition has its result; respond if it is the last one."""
+        self.open -= 1
+        if self.open:
+            return
+        if self.request.message.acks != 0:
+            self._session.respond(self.request, self.response)
+        elif self._errors:
+            # The producer expects no response: only a closed connection makes it look for the leader again.
+            logger.info(
+                "closing the connection from %s: Produce with acks=0 failed: %s",
+                self._session.peer,
+                "; ".join(self._errors),
+            )
+            self._session.close()
+        else:
+            self._session.respond_nothing(self.request)

@@ -1,0 +1,89 @@
+"""Clients of simulated brokers: requests to their APIs and the responses, as they are on the wire."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quorumd.protocol.apis import api, response_class
+from quorumd.protocol.codec import decode, encode
+from quorumd.protocol.connection import Request
+from quorumd.protocol.messages.produce_request import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from quorumd.protocol.routes import Handler
+from quorumd.protocol.wire import Message
+from tests.support.broker.simulated_brokers import SimulatedBrokers
+from tests.support.log.data_batches import produced
+from tests.support.node.recording_session import RecordingSession
+
+
+class Client:
+    """A connection to one broker. `responses` are decoded from their bytes."""
+
+    def __init__(self, cluster: SimulatedBrokers, broker_id: int = 1, client_id: str = "test") -> None:
+        self.cluster = cluster
+        self.client_id = client_id
+        self.session = _WireSession()
+        self._handlers: dict[int, Handler[Message]] = {
+            route.api_key: route.handler for route in cluster.routes(broker_id)
+        }
+
+    @property
+    def responses(self) -> list[Any]:
+        return self.session.responses
+
+    def send(self, message: Message, version: int | None = None) -> None:
+        """Send a request, in its newest version if none is given."""
+        assert message.API_KEY is not None
+        version = api(message.API_KEY).max_version if version is None else version
+        decoded = self.cluster.through_the_wire(message, version)
+        request: Request[Message] = Request(
+            message.API_KEY, version, 7, self.client_id, decoded, b"the received frame", 0
+        )
+        self._handlers[message.API_KEY](self.session, request)
+
+    def call(self, message: Message, version: int | None = None) -> Any:
+        """Send a request and wait for its response."""
+        received = len(self.responses)
+        self.send(message, version)
+        self.cluster.run_until(lambda: len(self.responses) > received)
+        return self.responses[received]
+
+    def produce(
+        self,
+        records: bytes | None = None,
+        *,
+        topic: str = "events",
+        number: int = 0,
+        acks: int = -1,
+        version: int = 12,
+        timeout_ms: int = 1000,
+    ) -> Any:
+        """Produce one batch; return the partition's result."""
+        response = self.call(
+            produce_request(records, topic=topic, number=number, acks=acks, timeout_ms=timeout_ms), version
+        )
+        return response.responses[0].partition_responses[0]
+
+
+def produce_request(
+    records: bytes | None = None,
+    *,
+    topic: str = "events",
+    number: int = 0,
+    acks: int = -1,
+    timeout_ms: int = 1000,
+) -> ProduceRequest:
+    """A request with one batch."""
+    data = PartitionProduceData(number, produced() if records is None else records)
+    return ProduceRequest(None, acks, timeout_ms, [TopicProduceData(topic, partition_data=[data])])
+
+
+class _WireSession(RecordingSession):
+    """Keeps responses as a client decodes them."""
+
+    def respond(self, request: Request, message: Message) -> None:
+        version = request.api_version
+        self.responses.append(decode(response_class(request.api_key), version, encode(message, version)))
