@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from quorumd.errors import ErrorCode
+from quorumd.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from quorumd.protocol.messages.offset_for_leader_epoch_request import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from tests.support.broker.api_clients import Client
+from tests.support.broker.simulated_brokers import SimulatedBrokers
+from tests.support.log.data_batches import produced
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
+
+
+@pytest.fixture
+def client() -> Client:
+    """Three records with timestamps 1000, 3000 and 2000, and an open transaction."""
+    cluster = SimulatedBrokers()
+    cluster.start()
+    cluster.create_topic("events", (1,), (1,))
+    cluster.await_leader("events")
+    client = Client(cluster)
+    for timestamp in (1000, 3000, 2000):
+        client.produce(produced(timestamps=[timestamp]))
+    client.produce(
+        produced(producer_id=5, producer_epoch=0, sequence=0, transactional=True, timestamps=[2500])
+    )
+    return client
+
+
+def offset(client: Client, timestamp: int, version: int = 11, epoch: int = -1, **others: Any) -> Any:
+    """The result for partition 0."""
+    partition = ListOffsetsPartition(0, epoch, timestamp)
+    request = ListOffsetsRequest(-1, topics=[ListOffsetsTopic("events", [partition])])
+    for name, value in others.items():
+        setattr(request, name, value)
+    return client.call(request, version).topics[0].partitions[0]
+
+
+@pytest.mark.parametrize("version", range(1, 12))
+def test_latest_and_earliest(client: Client, version: int) -> None:
+    latest, earliest = offset(client, LATEST, version), offset(client, EARLIEST, version)
+    assert (latest.error_code, latest.offset, latest.timestamp) == (0, 4, -1)
+    assert (earliest.error_code, earliest.offset) == (0, 0)
+    assert latest.leader_epoch == earliest.leader_epoch == (0 if version >= 4 else -1)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "expected"),
+    [(0, (0, 1000)), (1001, (1, 3000)), (3000, (1, 3000)), (3001, (-1, -1)), (MAX_TIMESTAMP, (1, 3000))],
+)
+def test_offset_by_timestamp(client: Client, timestamp: int, expected: tuple[int, int]) -> None:
+    found = offset(client, timestamp)
+    assert (found.error_code, found.offset, found.timestamp) == (0, *expected)
+
+
+def test_reader_of_committed_transactions_stops_at_the_last_stable_offset(client: Client) -> None:
+    assert offset(client, LATEST, isolation_level=1).offset == 3
+    assert offset(client, LATEST, isolation_level=1, replica_id=2).offset == 4, "a follower"
+
+
+def test_nothing_is_tiered(client: Client) -> None:
+    for timestamp, expected in ((EARLIEST_LOCAL, 0), (LATEST_TIERED, -1), (-6, -1)):
+        found = offset(client, timestamp)
+        assert (found.error_code, found.offset) == (0, expected)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "version"),
+    [(MAX_TIMESTAMP, 6), (EARLIEST_LOCAL, 7), (LATEST_TIERED, 8), (-6, 10), (-7, 11)],
+)
+def test_special_timestamps_need_a_version(client: Client, timestamp: int, version: int) -> None:
+    assert offset(client, timestamp, version).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_errors(client: Client) -> None:
+    assert offset(client, LATEST, epoch=3).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    partitions = [ListOffsetsPartition(number, -1, LATEST) for number in (0, 0, 1, 7)]
+    request = ListOffsetsRequest(-1, topics=[ListOffsetsTopic("events", partitions)])
+    errors = [each.error_code for each in client.call(request).topics[0].partitions]
+    assert errors == [
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_REQUEST,
+        0,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+
+
+def test_latest_is_not_available_until_the_high_watermark_reaches_the_epoch_start() -> None:
+    """The new leader may not know yet what its predecessor committed."""
+    cluster = SimulatedBrokers((1, 2))
+    cluster.start()
+    cluster.create_topic("events", (1, 2), unclean_leader_election_enable="false")
+    cluster.await_leader("events")
+    cluster.produce_and_wait("events")
+    hosted = cluster.hosted(2, "events")
+    assert hosted is not None
+    cluster.run_until(lambda: hosted.log.end_offset == 1)
+    cluster.brokers[1].kill()
+    cluster.run_until(lambda: hosted.is_leader)
+    hosted.replica.high_watermark = 0
+    client = Client(cluster, 2)
+    assert offset(client, LATEST).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+    assert offset(client, LATEST, 4).error_code == ErrorCode.LEADER_NOT_AVAILABLE
+    assert offset(client, 1000).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+    assert offset(client, LATEST, replica_id=3).offset == 1
+    assert offset(client, EARLIEST).offset == 0
+
+
+@pytest.mark.parametrize(("epoch", "expected"), [(0, (0, 4)), (-1, (-1, -1)), (1, (-1, -1))])
+def test_end_of_a_leader_epoch(client: Client, epoch: int, expected: tuple[int, int]) -> None:
+    partitions = [OffsetForLeaderPartition(0, 0, epoch), OffsetForLeaderPartition(9, 0, epoch)]
+    request = OffsetForLeaderEpochRequest(-1, [OffsetForLeaderTopic("events", partitions)])
+    found, unknown = client.call(request).topics[0].partitions
+    assert (found.error_code, found.leader_epoch, found.end_offset) == (0, *expected)
+    assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

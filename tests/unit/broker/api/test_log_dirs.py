@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import pytest
+
+from quorumd.errors import ErrorCode
+from quorumd.protocol.messages.alter_replica_log_dirs_request import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from quorumd.protocol.messages.describe_log_dirs_request import DescribableLogDirTopic, DescribeLogDirsRequest
+from tests.support.broker.api_clients import Client
+from tests.support.broker.simulated_brokers import SimulatedBrokers
+
+
+@pytest.fixture
+def cluster() -> SimulatedBrokers:
+    cluster = SimulatedBrokers(log_directories=("/first", "/second"))
+    cluster.start()
+    cluster.create_topic("events", (1,), (1,))
+    for number in (0, 1):
+        cluster.await_leader("events", number)
+        cluster.produce_and_wait("events", number=number)
+    return cluster
+
+
+def path_of(cluster: SimulatedBrokers, number: int) -> str:
+    hosted = cluster.hosted(1, "events", number)
+    assert hosted is not None
+    return hosted.directory.path
+
+
+@pytest.mark.parametrize("version", range(1, 6))
+def test_directories_are_listed_with_the_sizes_of_their_logs(cluster: SimulatedBrokers, version: int) -> None:
+    client = Client(cluster)
+    wanted = [DescribableLogDirTopic("events", [1])]
+    for topics, numbers in ((None, {0, 1}), (wanted, {1}), ([], set())):
+        response = client.call(DescribeLogDirsRequest(topics), version)
+        assert [each.log_dir for each in response.results] == ["/first", "/second"]
+        found = {
+            (each.partition_index, result.log_dir, each.partition_size > 0)
+            for result in response.results
+            for topic in result.topics
+            for each in topic.partitions
+        }
+        assert found == {(number, path_of(cluster, number), True) for number in numbers}
+        if version >= 4:
+            assert all(each.usable_bytes > 0 for each in response.results)
+
+
+def test_failed_directory_has_an_error(cluster: SimulatedBrokers) -> None:
+    partitions = cluster.brokers[1].broker.partitions
+    partitions.fail_directory(partitions.directories.all[0], "the disk is broken")
+    first, second = Client(cluster).call(DescribeLogDirsRequest(None)).results
+    assert (first.error_code, first.topics) == (ErrorCode.KAFKA_STORAGE_ERROR, [])
+    assert second.error_code == 0
+
+
+def test_replicas_stay_in_their_directories(cluster: SimulatedBrokers) -> None:
+    own = path_of(cluster, 0)
+    (other,) = {"/first", "/second"} - {own}
+    for path, number, error in (
+        (own, 0, 0),
+        (f"{own}/", 0, 0),
+        (other, 0, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ("/third", 0, ErrorCode.LOG_DIR_NOT_FOUND),
+        (own, 9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ):
+        directories = [AlterReplicaLogDir(path, [AlterReplicaLogDirTopic("events", [number])])]
+        response = Client(cluster).call(AlterReplicaLogDirsRequest(directories))
+        assert response.results[0].partitions[0].error_code == error

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from quorumd.broker import topic_creation
+from quorumd.broker.api import metadata as module
+from quorumd.errors import ErrorCode
+from quorumd.ids import KafkaUuid
+from quorumd.protocol.connection import encode_response
+from quorumd.protocol.messages.create_topics_request import CreateTopicsRequest
+from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from quorumd.protocol.messages.metadata_response import MetadataResponse
+from tests.support.broker.api_clients import Client
+from tests.support.broker.simulated_brokers import SimulatedBrokers
+from tests.support.node.recording_session import request_of
+
+
+def started(*brokers: int, **settings: Any) -> SimulatedBrokers:
+    cluster = SimulatedBrokers(brokers, **settings)
+    cluster.start()
+    return cluster
+
+
+def named(*names: str) -> list[MetadataRequestTopic]:
+    return [MetadataRequestTopic(name=name) for name in names]
+
+
+def creations(cluster: SimulatedBrokers) -> list[list[str]]:
+    return [
+        [topic.name for topic in request.topics]
+        for request in cluster.controller.requests
+        if isinstance(request, CreateTopicsRequest)
+    ]
+
+
+@pytest.mark.parametrize("version", range(14))
+def test_brokers_and_topics(version: int) -> None:
+    cluster = started(1, 2)
+    topic_id = cluster.create_topic("events", (2, 1), (1, 2))
+    cluster.run_for(50.0)
+    everything = None if version else []
+    for topics in (everything, named("events")):
+        response = Client(cluster).call(MetadataRequest(topics), version)
+        brokers = [(each.node_id, each.host, each.port) for each in response.brokers]
+        assert brokers == [(1, "broker-1", 9092), (2, "broker-2", 9092)]
+        assert response.controller_id == (1 if version else -1)
+        (topic,) = response.topics
+        assert (topic.error_code, topic.name) == (0, "events")
+        assert topic.topic_id == (topic_id if version >= 10 else KafkaUuid(bytes(16)))
+        assert [(each.partition_index, each.leader_id, each.replica_nodes) for each in topic.partitions] == [
+            (0, 2, [2, 1]),
+            (1, 1, [1, 2]),
+        ]
+
+
+def test_no_topics_and_topics_by_id() -> None:
+    cluster = started(1)
+    topic_id = cluster.create_topic("events", (1,))
+    cluster.run_for(50.0)
+    client = Client(cluster)
+    assert client.call(MetadataRequest([])).topics == []
+    unknown = KafkaUuid(b"x" * 16)
+    response = client.call(
+        MetadataRequest([MetadataRequestTopic(each, None) for each in (topic_id, unknown)])
+    )
+    assert [(each.error_code, each.name) for each in response.topics] == [
+        (0, "events"),
+        (ErrorCode.UNKNOWN_TOPIC_ID, ""),
+    ]
+
+
+def test_missing_topic_is_created_with_the_defaults_of_the_broker() -> None:
+    cluster = started(1, 2, num_partitions=3, default_replication_factor=2)
+    client = Client(cluster)
+    (missing,) = client.call(MetadataRequest(named("events"))).topics
+    assert missing.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    client.call(MetadataRequest(named("events")))
+    cluster.run_for(50.0)
+    (created,) = client.call(MetadataRequest(named("events"))).topics
+    assert created.error_code == 0
+    assert [len(each.replica_nodes) for each in created.partitions] == [2, 2, 2]
+    assert creations(cluster) == [["events"]]
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_topic_is_not_created_unless_that_is_wanted(is_enabled: bool) -> None:
+    cluster = started(1, auto_create_topics=is_enabled)
+    client = Client(cluster)
+    request = MetadataRequest(named("events", "in/valid"), allow_auto_topic_creation=not is_enabled)
+    errors = [each.error_code for each in client.call(request).topics]
+    assert errors == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC]
+    cluster.run_for(50.0)
+    assert creations(cluster) == []
+
+
+def test_names_requested_meanwhile_are_one_request() -> None:
+    cluster = started(1)
+    client = Client(cluster)
+    for name in ("a", "b", "c", "b"):
+        client.call(MetadataRequest(named(name)))
+    cluster.run_for(50.0)
+    assert creations(cluster) == [["a"], ["b", "c"]]
+
+
+def test_refused_topic_is_not_requested_again_at_once() -> None:
+    cluster = started(1, default_replication_factor=3)
+    client = Client(cluster)
+    for _ in range(5):
+        client.call(MetadataRequest(named("events")))
+        cluster.run_for(20.0)
+    assert creations(cluster) == [["events"]]
+    cluster.run_for(topic_creation.REPEAT_MS)
+    client.call(MetadataRequest(named("events")))
+    cluster.run_for(20.0)
+    assert creations(cluster) == [["events"], ["events"]]
+
+
+@pytest.mark.parametrize("version", [1, 9, 13])
+def test_many_partitions_are_described_in_slices(monkeypatch: pytest.MonkeyPatch, version: int) -> None:
+    cluster = started(1)
+    cluster.create_topic("large", *[(1,)] * 25)
+    cluster.create_topic("a", (1,), (1,))
+    cluster.create_topic("z", (1,))
+    cluster.run_for(50.0)
+    client = Client(cluster)
+    whole: MetadataResponse = client.call(MetadataRequest(None), version)
+    assert [len(topic.partitions) for topic in whole.topics] == [2, 25, 1]
+    monkeypatch.setattr(module, "SLICE_PARTITIONS", 10)
+    client.send(MetadataRequest(None), version)
+    cluster.run_for(0.0)
+    request = request_of(MetadataRequest(), version)
+    assert client.responses[1] == encode_response(request, whole)
+    assert len(client.session.held) == 1
+
+
+def test_cluster_as_its_brokers() -> None:
+    cluster = started(1, 2)
+    client = Client(cluster)
+    response = client.call(DescribeClusterRequest())
+    assert [(each.broker_id, each.host, each.port) for each in response.brokers] == [
+        (1, "broker-1", 9092),
+        (2, "broker-2", 9092),
+    ]
+    assert (response.controller_id, response.cluster_id) == (1, "cluster")
+    errors = [client.call(DescribeClusterRequest(endpoint_type=kind)).error_code for kind in (2, 3)]
+    assert errors == [ErrorCode.MISMATCHED_ENDPOINT_TYPE, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE]
+
+
+def test_fenced_brokers_are_listed_on_request_only() -> None:
+    cluster = started(1, 2)
+    cluster.brokers[2].kill()
+    cluster.run_until(lambda: cluster.controller.image.brokers[2].is_fenced)
+    cluster.run_for(50.0)
+    client = Client(cluster)
+    assert [each.node_id for each in client.call(MetadataRequest([])).brokers] == [1]
+    assert [each.broker_id for each in client.call(DescribeClusterRequest()).brokers] == [1]
+    both = client.call(DescribeClusterRequest(include_fenced_brokers=True)).brokers
+    assert [(each.broker_id, each.is_fenced) for each in both] == [(1, False), (2, True)]
