@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
@@ -60,9 +61,7 @@ class OffsetApis:
         """Look up offsets by timestamp; those of a partition that is named twice are INVALID_REQUEST, as in Kafka."""
         message = request.message
         named = [(topic.name, each.partition_index) for topic in message.topics for each in topic.partitions]
-        repeated = (
-            {each for each in named if named.count(each) > 1} if len(set(named)) < len(named) else set()
-        )
+        repeated = {each for each, count in Counter(named).items() if count > 1}
         wire = list_offsets_response
         response = wire.ListOffsetsResponse()
         for topic in message.topics:

@@ -29,6 +29,7 @@ def client() -> Client:
     cluster.start()
     cluster.create_topic("events", (1,), (1,))
     cluster.await_leader("events")
+    cluster.await_leader("events", 1)
     client = Client(cluster)
     for timestamp in (1000, 3000, 2000):
         client.produce(produced(timestamps=[timestamp]))

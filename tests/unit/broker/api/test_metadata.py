@@ -21,6 +21,7 @@ from tests.support.node.recording_session import request_of
 def started(*brokers: int, **settings: Any) -> SimulatedBrokers:
     cluster = SimulatedBrokers(brokers, **settings)
     cluster.start()
+    cluster.run_for(50.0)
     return cluster
 
 
