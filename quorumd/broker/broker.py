@@ -11,6 +11,7 @@ from quorumd.broker.api.context import BrokerApiContext
 from quorumd.broker.api.families import broker_routes
 from quorumd.broker.broker_client import BrokerClient
 from quorumd.broker.controller_channel import ControllerChannel
+from quorumd.broker.coordinators import Coordinators
 from quorumd.broker.directories import LogDirectories, LogDirectory
 from quorumd.broker.directory_reports import DirectoryReports
 from quorumd.broker.hosted_partition import HostedPartition
@@ -105,6 +106,9 @@ class Broker:
         )
         for each in (self.housekeeping, self.fetchers, self.directory_reports):
             self.partitions.add_listener(each)
+        self.coordinators = Coordinators(
+            settings, ports.clock, ports.entropy, self.metadata, self.partitions, ports.open_channel()
+        )
         self._ports = ports
         self._listener = listener
         self._on_shut_down: Callable[[], None] | None = None
@@ -174,6 +178,7 @@ class Broker:
 
     def _follow(self, delta: MetadataDelta) -> None:
         self.partitions.apply(delta, self._ports.clock.now_ms())
+        self.coordinators.apply(delta)
 
     # Lifecycle
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from quorumd.broker.api.settings import ApiSettings
+from quorumd.broker.coordinator.settings import GroupSettings, TransactionSettings
 from quorumd.controller.broker import BrokerEndpoint
 
 
@@ -63,6 +64,8 @@ class BrokerSettings:
     num_partitions: int = 1
     default_replication_factor: int = 1
     log_defaults: Mapping[str, str] = field(default_factory=dict)
+    groups: GroupSettings = field(default_factory=GroupSettings)
+    transactions: TransactionSettings = field(default_factory=TransactionSettings)
     fetch: ReplicaFetchSettings = ReplicaFetchSettings()
     housekeeping: HousekeepingSettings = HousekeepingSettings()
     api: ApiSettings = field(default_factory=ApiSettings)

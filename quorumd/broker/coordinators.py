@@ -1,0 +1,93 @@
+"""The coordinators of a broker: one for each partition of an internal topic that it leads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from quorumd.broker.api.classic_groups import ClassicGroupApis
+from quorumd.broker.api.find_coordinator import GROUP_KEY, FindCoordinatorApis
+from quorumd.broker.api.group_admin import GroupAdminApis
+from quorumd.broker.api.group_shards import GroupShards
+from quorumd.broker.api.offsets import OffsetApis
+from quorumd.broker.controller_channel import ControllerChannel
+from quorumd.broker.coordinator.groups import GroupCoordinator
+from quorumd.broker.coordinator.hosted_log import CoordinatorPartitions
+from quorumd.broker.coordinator.internal_topics import InternalTopics, offsets_topic
+from quorumd.broker.coordinator.shards import Shards
+from quorumd.broker.metadata import BrokerMetadata
+from quorumd.broker.metadata_delta import MetadataDelta
+from quorumd.broker.partitions import Partitions
+from quorumd.broker.settings import BrokerSettings
+from quorumd.controller.broker import BrokerEndpoint
+from quorumd.ports import Clock, Entropy
+from quorumd.protocol.coordinator_record import GROUP
+from quorumd.protocol.routes import Route, Session
+
+
+class Coordinators:
+    """Created once per broker; `channel` is its own connection to the controller, for internal topics."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        clock: Clock,
+        entropy: Entropy,
+        metadata: BrokerMetadata,
+        partitions: Partitions,
+        channel: ControllerChannel,
+    ) -> None:
+        self._metadata = metadata
+        self._entropy = entropy
+        self._settings = settings
+        self._internal_topics = InternalTopics(metadata, channel, clock)
+        self._offsets_topic = offsets_topic(settings.groups)
+        self._groups: Shards[GroupCoordinator] = Shards(
+            GROUP,
+            self._offsets_topic.name,
+            clock,
+            self._new_group_coordinator,
+            settings.groups.load_buffer_bytes,
+            settings.groups.commit_timeout_ms,
+        )
+        CoordinatorPartitions(partitions, clock, self._groups)
+
+    def _new_group_coordinator(self, partition: int) -> GroupCoordinator:
+        del partition
+        return GroupCoordinator(self._settings.groups, self._new_member_id)
+
+    def _new_member_id(self, prefix: str) -> str:
+        return f"{prefix}-{self._entropy.uuid()}"
+
+    def routes(self, listener_name: str) -> Iterable[Route]:
+        """Return the handlers of one listener, whose clients get the endpoints of that name."""
+
+        def endpoint(session: Session, broker_id: int) -> BrokerEndpoint | None:
+            del session
+            broker = self._metadata.broker(broker_id)
+            is_down = broker is None or broker.is_fenced
+            return None if is_down else self._metadata.endpoint(broker_id, listener_name)
+
+        groups = GroupShards(self._groups, self._internal_topics, self._offsets_topic)
+        find_coordinator = FindCoordinatorApis(
+            self._internal_topics, {GROUP_KEY: self._offsets_topic}, endpoint
+        )
+        return [
+            *find_coordinator.routes(),
+            *ClassicGroupApis(groups).routes(),
+            *OffsetApis(groups, self._metadata).routes(),
+            *GroupAdminApis(groups).routes(),
+        ]
+
+    def apply(self, delta: MetadataDelta) -> None:
+        """Follow a change of the metadata: offsets of deleted topics are deleted."""
+        names = {topic.name for topic in delta.removed_topics}
+        deleted = frozenset(name for name in names if name not in self._metadata.image.topic_ids)
+        if not deleted:
+            return
+        for shard in self._groups.all():
+            if shard.is_active:
+                shard.run(lambda machine, times: machine.delete_topics(deleted))
+
+    def stop(self) -> None:
+        """Respond to every waiting request and drop all state."""
+        self._groups.stop()
