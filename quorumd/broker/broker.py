@@ -106,9 +106,6 @@ class Broker:
         )
         for each in (self.housekeeping, self.fetchers, self.directory_reports):
             self.partitions.add_listener(each)
-        self.coordinators = Coordinators(
-            settings, ports.clock, ports.entropy, self.metadata, self.partitions, ports.open_channel()
-        )
         self._ports = ports
         self._listener = listener
         self._on_shut_down: Callable[[], None] | None = None
@@ -118,6 +115,7 @@ class Broker:
             settings.broker_id, lambda: self.epoch, ports.open_channel(), ports.clock
         )
         self.topic_creation = TopicCreation(ports.open_channel(), ports.clock)
+        self.coordinators = self._create_coordinators(ports)
         self.lifecycle = BrokerLifecycle(
             LifecycleSettings(settings.heartbeat_interval_ms, settings.registration_timeout_ms),
             ports.clock,
@@ -127,6 +125,11 @@ class Broker:
             lambda: self.directories.offline_ids,
             lambda: None,
             self,
+        )
+
+    def _create_coordinators(self, ports: BrokerPorts) -> Coordinators:
+        return Coordinators(
+            self.settings, ports.clock, ports.entropy, self.metadata, self.partitions, self.topic_creation
         )
 
     @property
@@ -140,20 +143,19 @@ class Broker:
 
     def routes(self) -> Iterable[Route]:
         """Return the handlers of the broker's APIs, for clients of its first listener."""
-        ports = self._ports
-        return broker_routes(
-            BrokerApiContext(
-                self.settings,
-                self.settings.listeners[0].name,
-                ports.clock,
-                ports.entropy,
-                ports.disk,
-                self.metadata,
-                self.partitions,
-                self.producer_ids,
-                self.topic_creation,
-            )
+        ports, listener_name = self._ports, self.settings.listeners[0].name
+        context = BrokerApiContext(
+            self.settings,
+            listener_name,
+            ports.clock,
+            ports.entropy,
+            ports.disk,
+            self.metadata,
+            self.partitions,
+            self.producer_ids,
+            self.topic_creation,
         )
+        return [*broker_routes(context), *self.coordinators.routes(listener_name)]
 
     def start(self) -> None:
         """Register. Raises StorageError if no log directory can be used."""

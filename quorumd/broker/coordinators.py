@@ -9,7 +9,6 @@ from quorumd.broker.api.find_coordinator import GROUP_KEY, FindCoordinatorApis
 from quorumd.broker.api.group_admin import GroupAdminApis
 from quorumd.broker.api.group_shards import GroupShards
 from quorumd.broker.api.offsets import OffsetApis
-from quorumd.broker.controller_channel import ControllerChannel
 from quorumd.broker.coordinator.groups import GroupCoordinator
 from quorumd.broker.coordinator.hosted_log import CoordinatorPartitions
 from quorumd.broker.coordinator.internal_topics import InternalTopics, offsets_topic
@@ -18,6 +17,7 @@ from quorumd.broker.metadata import BrokerMetadata
 from quorumd.broker.metadata_delta import MetadataDelta
 from quorumd.broker.partitions import Partitions
 from quorumd.broker.settings import BrokerSettings
+from quorumd.broker.topic_creation import TopicCreation
 from quorumd.controller.broker import BrokerEndpoint
 from quorumd.ports import Clock, Entropy
 from quorumd.protocol.coordinator_record import GROUP
@@ -25,7 +25,7 @@ from quorumd.protocol.routes import Route, Session
 
 
 class Coordinators:
-    """Created once per broker; `channel` is its own connection to the controller, for internal topics."""
+    """Created once per broker; its listeners share them."""
 
     def __init__(
         self,
@@ -34,12 +34,12 @@ class Coordinators:
         entropy: Entropy,
         metadata: BrokerMetadata,
         partitions: Partitions,
-        channel: ControllerChannel,
+        topic_creation: TopicCreation,
     ) -> None:
         self._metadata = metadata
         self._entropy = entropy
         self._settings = settings
-        self._internal_topics = InternalTopics(metadata, channel, clock)
+        self._internal_topics = InternalTopics(metadata, topic_creation)
         self._offsets_topic = offsets_topic(settings.groups)
         self._groups: Shards[GroupCoordinator] = Shards(
             GROUP,
