@@ -75,15 +75,15 @@ def directory_id(text: str) -> KafkaUuid:
 
 def endpoint(text: str) -> Endpoint:
     """`NAME://host:port` as an advertised endpoint. A parameter type of click."""
-    from quorumd.config.values import ADVERTISED_LISTENER
+    from quorumd.config.values import ADVERTISED_LISTENERS
 
     try:
-        found = ADVERTISED_LISTENER.read(text)
+        found = ADVERTISED_LISTENERS.read(text)
     except ValueError as error:
         raise click.BadParameter(f"{text!r}: {error}; expected NAME://host:port") from None
-    if found is None or found.port == 0:
+    if len(found) != 1 or found[0].port == 0:
         raise click.BadParameter(f"{text!r} is not NAME://host:port with a port from 1 to 65535")
-    return found
+    return found[0]
 
 
 def positive_integers(text: str) -> tuple[int, ...]:

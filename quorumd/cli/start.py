@@ -7,13 +7,15 @@ from pathlib import Path
 import click
 
 from quorumd.cli import options
-from quorumd.cli.format.command import format_data_folder
+from quorumd.cli.format.command import format_data_folders
 
 
 @click.command()
 @options.config_file
 @click.option(
-    "--format-if-needed", is_flag=True, help="Format the data folder first unless it is already formatted."
+    "--format-if-needed",
+    is_flag=True,
+    help="Format the data folders first unless they are already formatted.",
 )
 def start(config_path: Path, format_if_needed: bool) -> None:
     """Run one node in the foreground until SIGTERM or Ctrl-C.
@@ -30,7 +32,7 @@ def start(config_path: Path, format_if_needed: bool) -> None:
 
     settings = load(str(config_path))
     if format_if_needed:
-        format_data_folder(settings)
+        format_data_folders(settings)
     from quorumd.runtime.daemon import run
 
     raise click.exceptions.Exit(run(settings))

@@ -10,13 +10,15 @@
     references      ${file:/path:key}, ${dir:/path:name}, ${env:NAME}
     kafka_keys      Kafka's keys that are not settings here: ignored or rejected
     values          kinds of values, such as durations, sizes, listeners and voters, and their allowed values
-    settings        the list of settings, and their dependencies
+    settings        the model of all settings; the fields are in the modules that it names
+    contradictions  settings that depend on each other
     loader          converts keys to settings, and problems to text
 
 A setting has one meaning and often two names: the key of the KIP-595 draft and the key that Kafka shipped.
 """
 
 from quorumd.config.loader import load
-from quorumd.config.settings import SettingDocumentation, Settings, documentation
+from quorumd.config.setting import SettingDocumentation
+from quorumd.config.settings import Settings, documentation
 
 __all__ = ["SettingDocumentation", "Settings", "documentation", "load"]

@@ -17,14 +17,15 @@ from quorumd.config import kafka_keys
 from quorumd.config.environment import misspelled, overrides
 from quorumd.config.properties import Property, parse_properties
 from quorumd.config.references import PROVIDERS_KEY, Providers, is_reference
-from quorumd.config.settings import INTERNAL, Settings, documentation, keys_of
+from quorumd.config.setting import INTERNAL
+from quorumd.config.settings import BROKER_ONLY_FIELDS, Settings, documentation, keys_of
 from quorumd.errors import ConfigError
 
 # Stand in for a required setting that is missing or bad, so that the rest of the file is still checked.
 PLACEHOLDERS = {
     "node_id": "2147483647",
-    "data_directory": "placeholder",
-    "listener": "PLAINTEXT://placeholder:1",
+    "log_directories": "placeholder",
+    "listeners": "PLAINTEXT://placeholder:1",
 }
 
 MAX_FILE_BYTES = 64 * 1024
@@ -36,8 +37,10 @@ SIMILARITY_CUTOFF = 0.8
 """The minimum similarity of an unknown key and a suggested key (difflib's ratio)."""
 HINT = "`quorumd config docs` lists the known keys"
 
+PROCESS_ROLES = "process.roles"
 METADATA_LOG_DIR = "metadata.log.dir"
-"""Takes precedence over the setting's other keys, which in Kafka are for the partitions of brokers."""
+LOG_DIRS = ("log.dirs", "log.dir")
+"""Without the broker role they are only the default of metadata.log.dir."""
 
 _SECRET = re.compile(r"password|secret|jaas|credential|token|(^|\.)key(\.|$)", re.IGNORECASE)
 _KEY = re.compile(r"[A-Za-z0-9._-]{1,200}")
@@ -86,6 +89,8 @@ class _Loader:
         self._warnings: dict[str, str] = dict.fromkeys(misspelled(self._public, environment), "")
         self._unknown: dict[str, Property] = {}
         self._given: dict[str, Property] = {}
+        roles = [given.value.lower() for given in self._properties if given.key == PROCESS_ROLES]
+        self._is_broker = any("broker" in role for role in roles)
         self._drop_broker_folders()
 
     def settings(self) -> Settings:
@@ -111,13 +116,11 @@ class _Loader:
         return settings.model_copy(update={"properties": as_given, "file_warnings": self._file_warnings()})
 
     def _drop_broker_folders(self) -> None:
-        """Ignore log.dirs and log.dir if metadata.log.dir is given."""
-        names = keys_of(self._field_of_key[METADATA_LOG_DIR])
+        """Ignore log.dirs and log.dir if metadata.log.dir is given, unless the node is a broker."""
         own = {given.value for given in self._properties if given.key == METADATA_LOG_DIR}
-        if not own:
+        if not own or self._is_broker:
             return
-        unused = [given for given in self._properties if given.key in names and given.key != METADATA_LOG_DIR]
-        for given in unused:
+        for given in [given for given in self._properties if given.key in LOG_DIRS]:
             self._properties.remove(given)
             if given.value not in own:
                 place = given.origin or f"{self._path}:{given.line}"
@@ -172,6 +175,9 @@ class _Loader:
         return ConfigError("\n".join(lines))
 
     def _set_field(self, field: str, given: Property) -> None:
+        if field in BROKER_ONLY_FIELDS and not self._is_broker:
+            place = given.origin or f"{self._path}:{given.line}"
+            self._warnings[f"{given.key} has no effect without the broker role"] = f"{place}: "
         first = self._given.setdefault(field, given)
         if first is given or _value(field, first) == _value(field, given):
             return
@@ -192,7 +198,7 @@ class _Loader:
             bad_fields = self._add_validation_faults(error, ignored=frozenset())
         if bad_fields:
             sound = {field: text for field, text in texts.items() if field not in bad_fields}
-            stand_ins = {field: text for field, text in PLACEHOLDERS.items() if field not in sound}
+            stand_ins = {field: text for field, text in PLACEHOLDERS.items() if field in bad_fields}
             try:
                 Settings.model_validate(sound | stand_ins)
             except ValidationError as error:

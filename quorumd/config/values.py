@@ -107,6 +107,11 @@ def or_any(kind: Kind[int]) -> Kind[int]:
     )
 
 
+def or_empty(kind: Kind[int]) -> Kind[int | None]:
+    """A number that need not be given."""
+    return Kind(kind.name, f"{kind.allowed}; or empty", lambda text: kind.read(text) if text else None)
+
+
 def choice(*choices: str) -> Kind[str]:
     """One of the choices, case-insensitive."""
     by_lower_case = {each.lower(): each for each in choices}
@@ -132,15 +137,20 @@ def _items(text: str) -> list[str]:
     return [item.strip() for item in text.split(",") if item.strip()]
 
 
-def _read_folder(text: str) -> str:
+def _read_folders(text: str) -> tuple[str, ...]:
     folders = _items(text)
-    if not folders:
-        raise ValueError("the value is empty")
-    if len(folders) > 1:
-        raise ValueError(f"{len(folders)} folders; the metadata log needs exactly one")
     if "\0" in text:
         raise ValueError("contains a NUL character")
-    return folders[0]
+    if len(set(folders)) < len(folders):
+        raise ValueError("lists a folder twice")
+    return tuple(folders)
+
+
+def _read_folder(text: str) -> str:
+    folders = _read_folders(text)
+    if len(folders) > 1:
+        raise ValueError(f"{len(folders)} folders; the metadata log needs exactly one")
+    return folders[0] if folders else ""
 
 
 def _host_and_port(match: re.Match[str], *, lowest_port: int) -> tuple[str, int]:
@@ -151,24 +161,38 @@ def _host_and_port(match: re.Match[str], *, lowest_port: int) -> tuple[str, int]
 
 
 def _read_listener(text: str) -> Endpoint:
-    listeners = _items(text)
-    if not listeners:
-        raise ValueError("the value is empty")
-    if len(listeners) > 1:
-        raise ValueError(f"{len(listeners)} listeners; a single one serves clients, brokers and controllers")
-    match = _LISTENER.fullmatch(listeners[0])
+    match = _LISTENER.fullmatch(text)
     if match is None:
-        raise ValueError("not a listener")
+        raise ValueError(f"{text!r} is not a listener")
     return Endpoint(match["listener"].upper(), *_host_and_port(match, lowest_port=0))
 
 
-def _read_advertised_listener(text: str) -> Endpoint | None:
-    if not text:
-        return None
-    endpoint = _read_listener(text)
-    if endpoint.host in WILDCARD_HOSTS:
+def _read_listeners(text: str) -> tuple[Endpoint, ...]:
+    if not _items(text):
+        raise ValueError("the value is empty")
+    return _read_named_endpoints(text)
+
+
+def _read_named_endpoints(text: str) -> tuple[Endpoint, ...]:
+    endpoints = tuple(_read_listener(item) for item in _items(text))
+    names = [endpoint.name for endpoint in endpoints]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{name} is listed twice")
+    return endpoints
+
+
+def _read_advertised_listeners(text: str) -> tuple[Endpoint, ...]:
+    endpoints = _read_named_endpoints(text)
+    if any(endpoint.host in WILDCARD_HOSTS for endpoint in endpoints):
         raise ValueError("other nodes cannot connect to a wildcard address")
-    return endpoint
+    return endpoints
+
+
+def _read_text(text: str) -> str:
+    if any(ord(character) < 32 for character in text):
+        raise ValueError("contains a control character")
+    return text
 
 
 def _read_address(text: str) -> tuple[str, int]:
@@ -228,8 +252,6 @@ def _read_roles(text: str) -> tuple[str, ...]:
     for role in roles:
         if role not in ("broker", "controller"):
             raise ValueError(f"{role!r} is not a role")
-    if "broker" in roles:
-        raise ValueError("quorumd is a controller and cannot be a broker yet")
     return roles
 
 
@@ -240,14 +262,23 @@ def _read_plaintext(text: str) -> str:
     return PLAINTEXT
 
 
+TEXT = Kind("text", "any text without control characters", _read_text)
 FOLDER = Kind("folder", "one folder, absolute or relative to where the daemon is started", _read_folder)
-LISTENER = Kind(
-    "listener",
-    "NAME://host:port such as PLAINTEXT://127.0.0.1:9092; the host may be empty or a wildcard, the port 0",
-    _read_listener,
+FOLDERS = Kind(
+    "folders",
+    "folders separated by commas, absolute or relative to where the daemon is started",
+    _read_folders,
 )
-ADVERTISED_LISTENER = Kind(
-    "listener", "NAME://host:port that other nodes can reach, or empty", _read_advertised_listener
+LISTENERS = Kind(
+    "listeners",
+    "NAME://host:port such as PLAINTEXT://127.0.0.1:9092, separated by commas; a host may be empty or a wildcard, a "
+    "port 0",
+    _read_listeners,
+)
+ADVERTISED_LISTENERS = Kind(
+    "listeners",
+    "NAME://host:port that other nodes can reach, separated by commas, or empty",
+    _read_advertised_listeners,
 )
 ADDRESSES = Kind("addresses", "host:port,host:port,... with ports from 1 to 65535", _read_addresses)
 VOTERS = Kind("voters", "ids such as 1,2,3 or id@host:port,id@host:port,...", _read_voters)
@@ -259,8 +290,6 @@ PROTOCOL_MAP = Kind(
     "map", f"NAME:PROTOCOL,... where PROTOCOL is one of {', '.join(SECURITY_PROTOCOLS)}", _read_protocol_map
 )
 ROLES = Kind(
-    "roles",
-    "controller, or empty; brokers are Kafka's, with this node in their controller.quorum.voters",
-    _read_roles,
+    "roles", "controller, broker, or both separated by a comma, or empty for controller", _read_roles
 )
 PLAINTEXT_ONLY = Kind("protocol", f"{PLAINTEXT} (TLS and SASL are not supported yet)", _read_plaintext)

@@ -86,18 +86,20 @@ def format_folder(
     ignore_formatted: bool = False,
     founders: Sequence[Founder] | None = None,
     bootstrap: bytes | None = None,
+    has_metadata: bool = True,
 ) -> MetaProperties:
     """Format a data folder for a node and return its identity.
 
     `founders`: the replicas that may bootstrap a quorum (see `quorumd.node.identity.founding`), only for a folder
     without records; the node's own entry has `directory_id`, or zero for the folder's existing one.
     `bootstrap`: the content of `bootstrap.checkpoint`, written to a folder that was not formatted before.
+    `has_metadata`: whether the metadata log is in this folder, and not only partitions of a broker.
 
     A formatted folder keeps its identity. Formatting it again for the same node and cluster only adds a missing
     cluster id. Raises StorageError for another node or cluster, unless `ignore_formatted` is set: then the folder's
     identity is returned.
     """
-    _create_folders(disk, data_folder)
+    _create_folders(disk, data_folder, has_metadata)
     found = load_meta_properties(disk, data_folder)
     meta = found
     if meta is None:
@@ -119,16 +121,18 @@ def format_folder(
         return meta
     if found is None and bootstrap is not None:
         write_atomically(disk, f"{data_folder}/{BOOTSTRAP_FILE}", bootstrap)
-    ensure_partition_metadata(disk, partition_folder(data_folder))
+    if has_metadata:
+        ensure_partition_metadata(disk, partition_folder(data_folder))
     # Written last: its presence marks the folder as formatted.
     save_meta_properties(disk, data_folder, meta)
     return meta
 
 
-def _create_folders(disk: Disk, data_folder: str) -> None:
+def _create_folders(disk: Disk, data_folder: str, has_metadata: bool) -> None:
     try:
         _make_directory_durable(disk, data_folder)
-        disk.make_directory(partition_folder(data_folder))
+        if has_metadata:
+            disk.make_directory(partition_folder(data_folder))
     except OSError as cause:
         raise StorageError(f"{data_folder} cannot be created: {cause}") from cause
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -12,6 +12,10 @@ from quorumd.log.folder_lock import lock_folder
 from quorumd.node.api.context import ApiContext, create_api_context
 from quorumd.node.api.envelopes import CLIENT_ID_PREFIX
 from quorumd.node.api.families import add_routes
+from quorumd.node.broker.clients import ClientSide
+from quorumd.node.broker.controller_channel import ControllerAccess
+from quorumd.node.broker.log_folders import lock_folders
+from quorumd.node.broker.role import NodeBroker
 from quorumd.node.consensus.commit_listeners import CommitListeners
 from quorumd.node.consensus.high_watermark_checkpointer import HighWatermarkCheckpointer
 from quorumd.node.consensus.leader_role import LeaderRole
@@ -121,19 +125,33 @@ class _Builder:
         )
         self.router = RequestRouter(settings.private_apis)
         self.incoming = IncomingConnections(self.router, settings, clock, statistics, self.tick)
+        self.clients = None
+        if settings.broker is not None:
+            self.clients = ClientSide(settings, self.router, self.incoming, clock, statistics, self.tick)
 
     def start(self, lock: File) -> Node:
-        """Bind the listener, make the parts that need its address, and start them all."""
+        """Bind the listeners, make the parts that need their addresses, and start them all."""
         self._require_peers()
-        settings = self.settings
-        listener = self.ports.network.listen(settings.listen.host, settings.listen.port, self.incoming.accept)
+        settings, network, clients = self.settings, self.ports.network, self.clients
+        is_shared = settings.broker is not None and settings.broker.listen is None
+        accept = clients.accept if clients is not None and is_shared else self.incoming.accept
+        opened: list[File | Listener] = [*lock_folders(self.ports.disk, settings.data_directories[1:])]
         try:
-            return self._start(listener, lock)
+            listener = network.listen(settings.listen.host, settings.listen.port, accept)
+            opened.append(listener)
+            client_listener = None
+            if clients is not None:
+                client_listener = clients.listen(network, listener)
+                opened.append(client_listener)
+            return self._start(listener, client_listener, [*opened, lock])
         except BaseException:
-            listener.close()
+            for each in opened:
+                each.close()
             raise
 
-    def _start(self, listener: Listener, lock: File) -> Node:
+    def _start(
+        self, listener: Listener, client_listener: Listener | None, opened: Sequence[File | Listener]
+    ) -> Node:
         settings, clock = self.settings, self.ports.clock
         advertised = settings.advertised
         endpoint = Endpoint(advertised.name, advertised.host, advertised.port or listener.port)
@@ -146,9 +164,12 @@ class _Builder:
         monitor = self._monitor(peers)
         context = self._context(connections, discovery, peers, monitor)
         add_routes(context)
+        broker = self._broker(context, discovery, client_listener)
         membership = create_membership_manager(context, self.own, self.ports.entropy, endpoint)
         boot_timestamp = next_boot_timestamp(self.ports.disk, settings.data_directory, clock.wall_ms())
-        node = self._node(boot_timestamp, discovery, connections, membership, monitor, listener)
+        node = self._node(boot_timestamp, discovery, connections, membership, monitor, listener, broker)
+        if broker is not None:
+            self.lifecycle.on_stop(broker.stop)
         self.lifecycle.on_stop(
             self.runner.stop,
             membership.stop,
@@ -157,14 +178,15 @@ class _Builder:
             self.proposals.on_leadership_lost,
             discovery.stop,
             connections.close,
-            listener.close,
             self.incoming.close,
-            lock.close,
+            *(each.close for each in opened),
         )
         is_replaying = self._begin_replay()
-        self.runner.start(self._outputs(peers, voter_log, discovery, monitor))
+        self.runner.start(self._outputs(peers, voter_log, discovery, monitor, broker))
         if self.lifecycle.is_stopped:
             return node
+        if broker is not None:
+            broker.start(self.recovered.start_snapshot.snapshot, self.state_machine.committed_offset)
         if is_replaying:
             self.runner.step(ReplayStarted())
         self.founding.start(endpoint)
@@ -240,7 +262,7 @@ class _Builder:
         settings, clock = self.settings, self.ports.clock
         return Discovery(
             self.own,
-            settings.advertised.name,
+            settings.controller_listener_name,
             settings.bootstrap_servers,
             clock,
             self.ports.entropy,
@@ -321,8 +343,38 @@ class _Builder:
             self.runner.step,
         )
 
+    def _broker(
+        self, context: ApiContext, discovery: Discovery, listener: Listener | None
+    ) -> NodeBroker | None:
+        """The broker role; `listener` is that for clients."""
+        settings, clients = self.settings, self.clients
+        if settings.broker is None or clients is None or listener is None:
+            return None
+        clients.add_public_apis(context)
+        clock, entropy, disk, network = self.ports
+        client_id = f"{CLIENT_ID_PREFIX}{settings.node_id}"
+        access = ControllerAccess(
+            *(clock, self.engine, self.role, discovery, self.router.route, self.router.spoken),
+            self.incoming.take_number,
+            lambda: PeerConnections(network, clock, client_id, private_apis=False),
+            client_id,
+            settings.request_timeout_ms,
+        )
+        broker = NodeBroker(
+            *(settings.broker, access, disk, entropy, self.log, self.identity, self.lifecycle),
+            *(clients, listener.port),
+        )
+        self.shutdown.shut_down_broker = broker.shut_down
+        context.monitor.broker_state = lambda: broker.state
+        return broker
+
     def _outputs(
-        self, peers: PeerClient, voter_log: VoterLog, discovery: Discovery, monitor: QuorumMonitor
+        self,
+        peers: PeerClient,
+        voter_log: VoterLog,
+        discovery: Discovery,
+        monitor: QuorumMonitor,
+        broker: NodeBroker | None,
     ) -> RunnerOutputs:
         leadership = Leadership(
             *(self.role, self.engine, self.log, self.state_machine, self.proposals, self.controller),
@@ -339,6 +391,7 @@ class _Builder:
             self.checkpointer,
             leadership,
             discovery,
+            broker,
         )
         return RunnerOutputs(
             peers,
@@ -356,6 +409,7 @@ class _Builder:
         membership: MembershipManager,
         monitor: QuorumMonitor,
         listener: Listener,
+        broker: NodeBroker | None,
     ) -> Node:
         return Node(
             self.settings,
@@ -380,6 +434,7 @@ class _Builder:
             self.shutdown,
             listener,
             self.ports.clock,
+            broker,
         )
 
 

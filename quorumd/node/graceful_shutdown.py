@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from quorumd.errors import DiskFull, ExitCode, StorageError
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node.consensus.high_watermark_checkpointer import HighWatermarkCheckpointer
@@ -19,7 +21,10 @@ POLL_MS = 5.0
 
 
 class GracefulShutdown:
-    """Finishes what is proposed, hands over leadership, closes the log, and stops the node."""
+    """Finishes what is proposed, hands over leadership, closes the log, and stops the node.
+
+    `shut_down_broker(on_done)`: the broker in this process ends first, while there may be a controller here.
+    """
 
     def __init__(
         self,
@@ -40,16 +45,22 @@ class GracefulShutdown:
         self._high_watermark = high_watermark
         self._role = role
         self._lifecycle = lifecycle
+        self._has_begun = False
+        self.shut_down_broker: Callable[[Callable[[], None]], None] = lambda on_done: on_done()
 
     @property
     def is_stopping(self) -> bool:
         """Whether the node is stopping or has stopped, gracefully or otherwise."""
-        return self._role.is_handing_over or self._lifecycle.is_stopped
+        return self._has_begun or self._lifecycle.is_stopped
 
     def begin(self) -> None:
         """Start the shutdown; does nothing if it has started or the node has stopped."""
         if self.is_stopping:
             return
+        self._has_begun = True
+        self.shut_down_broker(self._hand_over)
+
+    def _hand_over(self) -> None:
         self._role.is_handing_over = True
         now = self._clock.now_ms()
         self._drain(now + DRAIN_TIMEOUT_MS, now + HANDOVER_TIMEOUT_MS)

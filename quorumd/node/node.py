@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from quorumd.log.recovery import RecoveryReport
 from quorumd.log.segmented_log import SegmentedLog
+from quorumd.node.broker.role import NodeBroker
 from quorumd.node.consensus.raft_runner import RaftRunner
 from quorumd.node.controller.runner import ControllerRunner
 from quorumd.node.graceful_shutdown import GracefulShutdown
@@ -53,9 +54,12 @@ class Node:
     shutdown: GracefulShutdown
     listener: Listener
     clock: Clock
+    broker: NodeBroker | None
+    """The broker role, None without it."""
 
     def shut_down(self) -> None:
-        """Shut down gracefully: finish proposals, hand over leadership, close the log, then call `on_stop`."""
+        """Shut down gracefully: end the broker, finish proposals, hand over leadership, close the log, then call
+        `on_stop`."""
         self.shutdown.begin()
 
     @property

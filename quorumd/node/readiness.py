@@ -9,6 +9,7 @@ A node is ready if all of this holds:
     * State. No snapshot is being loaded, and all that was known to be committed at the start is applied. The high
       watermark of that leader is known, and at most `max_lag` records below it are not applied.
     * Membership. The node is part of a quorum, and has a vote if the configuration or the voters in the log name it.
+    * Broker. With the broker role: it is registered and unfenced, and serves clients.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
+from quorumd.broker.lifecycle import BrokerState
 from quorumd.ids import NO_NODE
 
 MAX_LAG = 10_000
@@ -66,6 +68,8 @@ class NodeStatus:
     founding_obstacle: str | None = None
     """Why this node is not part of a quorum, and the remedy; None if it is part of one."""
     is_stopping: bool = False
+    broker_state: BrokerState | None = None
+    """None without the broker role."""
 
     @property
     def is_leader(self) -> bool:
@@ -97,6 +101,7 @@ def readiness(node_status: NodeStatus) -> Readiness:
         _contact_reason(node_status),
         _membership_reason(node_status),
         _state_reason(node_status),
+        _broker_reason(node_status),
     )
     return Readiness(tuple(text for text in reasons if text is not None))
 
@@ -157,3 +162,13 @@ def _state_reason(node_status: NodeStatus) -> str | None:
     if lag > node_status.max_lag:
         return f"{lag:,} of {node_status.high_watermark:,} committed records are not applied yet"
     return None
+
+
+def _broker_reason(node_status: NodeStatus) -> str | None:
+    if node_status.is_stopping or node_status.broker_state in (None, BrokerState.RUNNING):
+        return None
+    if node_status.broker_state is BrokerState.STARTING:
+        return "the broker is not registered yet, or behind its registration in the metadata log"
+    if node_status.broker_state is BrokerState.RECOVERY:
+        return "the broker recovers its logs, or the controller has not unfenced it yet"
+    return "the broker has stopped"

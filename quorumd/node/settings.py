@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from quorumd.controller.controller import ControllerSettings
 from quorumd.ids import Endpoint
 from quorumd.log import LogSettings
+from quorumd.node.broker.settings import BrokerRoleSettings
 from quorumd.node.readiness import MAX_LAG
 from quorumd.node.sessions.request_splitting import MAX_PARTITIONS_PER_PART
 from quorumd.protocol.connection import LARGE_REQUEST
@@ -58,3 +59,17 @@ class NodeSettings:
     """Requests above this size are decoded in slices."""
     static_configs: tuple[tuple[str, str], ...] = ()
     """The properties of the file as given, for DescribeConfigs of this broker."""
+    controllers_name: str = ""
+    """The name of the controllers' listeners, if it is not that of `advertised`."""
+    broker: BrokerRoleSettings | None = None
+    """The broker role, None without it."""
+
+    @property
+    def controller_listener_name(self) -> str:
+        return self.controllers_name or self.advertised.name
+
+    @property
+    def data_directories(self) -> tuple[str, ...]:
+        """The folders that `quorumd format` prepares, that of the metadata log first."""
+        partitions = self.broker.template.log_directories if self.broker is not None else ()
+        return tuple(dict.fromkeys((self.data_directory, *partitions)))

@@ -9,6 +9,7 @@ import logging
 import os
 import signal
 import socket
+from collections.abc import Iterable
 from typing import Any
 
 import uvloop
@@ -16,6 +17,7 @@ import uvloop
 from quorumd import __version__, build
 from quorumd.config import Settings
 from quorumd.errors import ConfigError, ExitCode, FlushFailed, StorageError
+from quorumd.ids import Endpoint
 from quorumd.node.builder import NodePorts, start_node
 from quorumd.node.node import Node
 from quorumd.observability.logs import configure_logging
@@ -43,6 +45,8 @@ REMEDIES: dict[int, str] = {
 
 SHUTDOWN_TIMEOUT_S = 10.0
 """Limit for a graceful shutdown. Acknowledged records are durable, so stopping at once loses nothing."""
+BROKER_SHUTDOWN_TIMEOUT_S = 45.0
+"""The same with the broker role: the controller moves leaderships away, and the logs of partitions are closed."""
 GC_THRESHOLDS = (50_000, 5, 1_000)
 """Hardly any object is cyclic, but requests in flight are thousands of objects and partitions millions: with Python's
 defaults (700, 10, 10) garbage collection took a fifth of a loaded leader's time and a third of a start. With these
@@ -94,6 +98,11 @@ def with_remedy(exit_code: int, text: str) -> str:
     return f"{text}; {remedy}" if remedy else text
 
 
+def addresses(endpoints: Iterable[Endpoint]) -> str:
+    """Endpoints as in `listeners`."""
+    return ",".join(f"{each.name}://{each.host}:{each.port}" for each in endpoints)
+
+
 class Daemon:
     """One node, its ports, its HTTP endpoint, and the signals."""
 
@@ -122,6 +131,7 @@ class Daemon:
         self._ports = NodePorts(clock, SystemEntropy(), self._disk, self._network)
         self._http: HttpEndpoint | None = None
         self._stop_requested = False
+        self._shutdown_timeout_s = BROKER_SHUTDOWN_TIMEOUT_S if settings.is_broker else SHUTDOWN_TIMEOUT_S
 
     def run(self) -> int:
         """Start, serve, stop. Blocks until the node has stopped."""
@@ -151,7 +161,6 @@ class Daemon:
     def _start(self) -> int | None:
         """Start the node; returns an exit code if that fails."""
         settings = self._settings
-        listener = settings.listener
         try:
             if settings.metrics_listener is not None:
                 self._http = HttpEndpoint(settings.metrics_listener)
@@ -163,7 +172,7 @@ class Daemon:
             self._check_data_folder()
             self.node = start_node(self._node_settings, self._ports, self._on_node_stopped)
         except Exception as error:
-            return self._start_failed(error, f"listeners={listener.name}://{listener.host}:{listener.port}")
+            return self._start_failed(error, f"listeners={addresses(settings.listeners)}")
         return None
 
     def _check_data_folder(self) -> None:
@@ -183,17 +192,20 @@ class Daemon:
         return exit_code
 
     def _log_start(self) -> None:
-        node, listener = self.node, self._settings.listener
+        node, settings = self.node, self._settings
+        listener = settings.listener
         voters = ",".join(map(str, node.engine.voters.current.ids or node.settings.bootstrap_voters))
+        bound = [listener._replace(port=node.listener_port)]
+        if node.broker is not None and settings.is_controller:
+            assert settings.broker_listener is not None
+            bound.append(settings.broker_listener._replace(port=node.broker.bound_port))
         logger.info(
-            "quorumd %s (%s): node %d of cluster %s serves %s://%s:%d, voters %s, data in %s, %s",
+            "quorumd %s (%s): node %d of cluster %s serves %s, voters %s, data in %s, %s",
             __version__,
             build.description(),
             self._settings.node_id,
             node.cluster_id or "(not known yet)",
-            listener.name,
-            listener.host,
-            node.listener_port,
+            addresses(bound),
             voters or "(not known yet)",
             node.settings.data_directory,
             node.recovery_report,
@@ -210,12 +222,14 @@ class Daemon:
         self._stop_requested = True
         logger.info("stopping: handing over and closing the log; a second signal stops at once")
         notify("STOPPING=1", "STATUS=handing over and closing the log")
-        self._loop.call_later(SHUTDOWN_TIMEOUT_S, self._on_stop_timeout)
+        self._loop.call_later(self._shutdown_timeout_s, self._on_stop_timeout)
         self.node.shut_down()
 
     def _on_stop_timeout(self) -> None:
         if not self._exit_future.done():
-            logger.warning("graceful shutdown took longer than %.0f s: stopping at once", SHUTDOWN_TIMEOUT_S)
+            logger.warning(
+                "graceful shutdown took longer than %.0f s: stopping at once", self._shutdown_timeout_s
+            )
             self._exit_with(ExitCode.DONE)
 
     def _on_node_stopped(self, exit_code: int, reason: str) -> None:

@@ -1,10 +1,11 @@
-"""`quorumd format`: prepare the data folder of one node."""
+"""`quorumd format`: prepare the data folders of one node."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -86,9 +87,9 @@ def format_command(
     credentials: Sequence[UserScramCredentialRecord],
     output: str,
 ) -> None:
-    """Format the data folder of one node: write its meta.properties.
+    """Format the data folders of one node: write meta.properties into each folder of log.dirs.
 
-    The folder gets the configured node id and a new directory id. Unless --cluster-id is given, the first leader
+    A folder gets the configured node id and a new directory id. Unless --cluster-id is given, the first leader
     generates the cluster id, and the node stores it as soon as it learns it. Formatting again for the same node
     changes nothing; a folder of another node or cluster is rejected with exit code 3.
 
@@ -119,45 +120,56 @@ def format_command(
     settings = load(str(config_path))
     founders = founders_for(settings, standalone, controllers, no_initial_controllers)
     bootstrap = bootstrap_content(release, features, credentials)
-    done = format_data_folder(settings, cluster_id, ignore_formatted, founders, bootstrap)
+    first, *others = format_data_folders(settings, cluster_id, ignore_formatted, founders, bootstrap)
     if output == "json":
-        print_json(done.row())
+        print_json(first.row() | ({"logDirectories": [each.row() for each in others]} if others else {}))
     else:
-        click.echo(str(done))
+        click.echo("\n".join(map(str, (first, *others))))
 
 
-def format_data_folder(
+def format_data_folders(
     settings: Settings,
     cluster_id: str | None = None,
     ignore_formatted: bool = False,
     founders: tuple[Founder, ...] | None = None,
     bootstrap: bytes | None = None,
-) -> FormatResult:
-    """Format the data folder of `settings` unless it is already formatted; `bootstrap` holds the initial records of a
-    new cluster. Raises StorageError, also while a node is running on the folder."""
+) -> list[FormatResult]:
+    """Format the data folders of `settings` that are not formatted yet, that of the metadata log first; `bootstrap`
+    holds the initial records of a new cluster. Raises StorageError, also while a node is running on a folder."""
     from quorumd.ids import ZERO_UUID
+    from quorumd.runtime.entropy import SystemEntropy
+
+    named = [founder.directory_id for founder in founders or () if founder.voter_id == settings.node_id]
+    results: list[FormatResult] = []
+    for folder in settings.node_settings().data_directories:
+        has_metadata = not results
+        format_one = partial(
+            format_folder_with_lock,
+            node_id=settings.node_id,
+            cluster_id=cluster_id,
+            ignore_formatted=ignore_formatted,
+        )
+        if has_metadata:
+            directory_id = next((id for id in named if id != ZERO_UUID), SystemEntropy().uuid())
+            result = format_one(folder, directory_id=directory_id, founders=founders, bootstrap=bootstrap)
+        else:
+            result = format_one(folder, directory_id=SystemEntropy().uuid(), has_metadata=False)
+        results.append(result)
+    return results
+
+
+def format_folder_with_lock(folder: str, **options: Any) -> FormatResult:
+    """Format one folder with the options of `format_folder`, unless a node is running on it."""
     from quorumd.log.folder_lock import lock_folder
     from quorumd.log.meta_properties import format_folder, load_meta_properties
     from quorumd.runtime.disk import OsDisk
-    from quorumd.runtime.entropy import SystemEntropy
 
-    folder = settings.node_settings().data_directory
-    named = [founder.directory_id for founder in founders or () if founder.voter_id == settings.node_id]
     disk = OsDisk(lambda callback: None)
     lock = None
     try:
         lock = lock_folder(disk, folder) if disk.exists(folder) else None
         before = load_meta_properties(disk, folder)
-        meta = format_folder(
-            disk,
-            folder,
-            node_id=settings.node_id,
-            directory_id=next((id for id in named if id != ZERO_UUID), SystemEntropy().uuid()),
-            cluster_id=cluster_id,
-            ignore_formatted=ignore_formatted,
-            founders=founders,
-            bootstrap=bootstrap,
-        )
+        meta = format_folder(disk, folder, **options)
     finally:
         if lock is not None:
             lock.close()

@@ -53,7 +53,7 @@ def founders_for(
         raise click.UsageError(f"{names[0]} cannot be combined with {names[1]}")
     if no_initial_controllers:
         return ()
-    own = settings.advertised_listener or settings.listener
+    own = settings.advertised(settings.listener)
     if standalone:
         controllers = (Founder(settings.node_id, ZERO_UUID, own.host, own.port),)
     if controllers is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from quorumd.log.segmented_log import SegmentedLog
+from quorumd.node.broker.role import NodeBroker
 from quorumd.node.consensus.high_watermark_checkpointer import HighWatermarkCheckpointer
 from quorumd.node.consensus.voter_log import VoterLog
 from quorumd.node.controller.leadership import Leadership
@@ -27,6 +28,7 @@ class CommitListeners:
         checkpointer: HighWatermarkCheckpointer,
         leadership: Leadership,
         discovery: Discovery,
+        broker: NodeBroker | None,
     ) -> None:
         self._engine = engine
         self._log = log
@@ -37,6 +39,7 @@ class CommitListeners:
         self._checkpointer = checkpointer
         self._leadership = leadership
         self._discovery = discovery
+        self._broker = broker
 
     def committed(self, high_watermark: int) -> None:
         """Handle a new high watermark."""
@@ -46,6 +49,8 @@ class CommitListeners:
         self._voter_log.committed(high_watermark)
         self._checkpointer.save_if_sealed(self._log.active_base_offset)
         self._leadership.committed()
+        if self._broker is not None:
+            self._broker.committed(high_watermark)
 
     def on_flush_completed(self) -> None:
         """Append the records that were gathered during a flush of the log."""
@@ -58,3 +63,5 @@ class CommitListeners:
         if self._engine.leader_id >= 0:
             self._discovery.announce_to(self._engine.leader_id)
         self._monitor.leadership_changed()
+        if self._broker is not None:
+            self._broker.leadership_changed()

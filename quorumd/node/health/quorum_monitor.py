@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from math import inf
 
+from quorumd.broker.lifecycle import BrokerState
 from quorumd.ids import ReplicaKey
 from quorumd.node.graceful_shutdown import GracefulShutdown
 from quorumd.node.health.election_log import ElectionLog
@@ -50,6 +52,8 @@ class QuorumMonitor:
         self._peers = peers
         self._end = end
         self._statistics = statistics
+        self.broker_state: Callable[[], BrokerState | None] = lambda: None
+        """The state of the broker in this process, None without that role."""
         self._electing_since: float | None = None
         self._elections = ElectionLog()
         self._voters: VoterSet | None = None
@@ -95,6 +99,7 @@ class QuorumMonitor:
             founding_obstacle=self._founding.obstacle(now),
             silent_peers=self._peers.contacts.silent(engine.voters.current.ids or configured, now),
             is_stopping=self._end.is_stopping,
+            broker_state=self.broker_state(),
         )
 
     def leadership_changed(self) -> None:

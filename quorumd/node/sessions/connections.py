@@ -32,6 +32,11 @@ class IncomingConnections:
         self._scheduler = SliceScheduler(clock.call_soon, settings.slice_partitions)
         self._sessions: dict[ServerSession, None] = {}
 
+    def take_number(self) -> int:
+        """Take the number of one more session, which is not a connection."""
+        self.next_number += 1
+        return self.next_number - 1
+
     def accept(self) -> ServerSession:
         """Create the session of a connection that is being accepted."""
         session = ServerSession(
@@ -43,10 +48,9 @@ class IncomingConnections:
             self._tick,
             self._scheduler,
             self._closed,
-            self.next_number,
+            self.take_number(),
             self._large_request_bytes,
         )
-        self.next_number += 1
         self._sessions[session] = None
         return session
 

@@ -43,6 +43,8 @@ class Cluster:
     `founds`: formatted to found a quorum together, as with --initial-controllers. `record_ms`: processor time per
     record of nodes that are created from now on."""
 
+    first_folder = 0
+
     def __init__(
         self, voters: int = 1, cluster_id: str | None = None, founds: bool = True, **settings: Any
     ) -> None:
@@ -66,8 +68,11 @@ class Cluster:
     ) -> None:
         """Format a new disk in the machine; each `folder` has its own directory id."""
         disk = self.disks[node_id] = SimulatedDisk(self.heap, Random(node_id), EVEN_DISKS)
-        directory_id = directory_of(node_id, folder)
-        founders = [Founder(voter, directory_of(voter), host_of(voter), PORT) for voter in self.voters]
+        directory_id = directory_of(node_id, self.first_folder + folder)
+        founders = [
+            Founder(voter, directory_of(voter, self.first_folder), host_of(voter), PORT)
+            for voter in self.voters
+        ]
         format_folder(
             disk,
             FOLDER,

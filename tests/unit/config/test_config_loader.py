@@ -56,7 +56,7 @@ def test_all_problems_are_reported_with_place_and_allowed_values(
         "a=\\u12\n",
     )
     expected = [
-        (": log.dirs", "log.dir, metadata.log.dir", "missing", "allowed:"),
+        (": log.dirs", "log.dir", "missing", "allowed:"),
         (":1: quorum.fetch.timout.ms:", "quorum.fetch.timeout.ms?"),
         (":2: node.id=one:", "allowed:", "0 to 2147483647"),
         (
@@ -171,6 +171,26 @@ def test_metadata_log_dir_overrides_log_dirs(tmp_path: Path, lines: str, broker:
     (warning,) = settings.warnings()
     assert warning.endswith(f": {broker} is ignored because metadata.log.dir is set")
     assert broker.partition("=")[0] not in dict(settings.static_properties())
+
+
+def test_broker_has_folders_besides_that_of_metadata(tmp_path: Path) -> None:
+    path = tmp_path / "node.properties"
+    path.write_text(
+        "process.roles=broker\nnode.id=4\nlisteners=PLAINTEXT://127.0.0.1:9092\nquorum.voters=1@h:1\n"
+        "controller.listener.names=CONTROLLER\nlog.dirs=/a,/b\nmetadata.log.dir=/c\nlog.retention.hours=1\n"
+    )
+    settings = load(str(path))
+    assert settings.data_directories == ("/c", "/a", "/b")
+    assert settings.topic_defaults() == {"retention.ms": "3600000"}
+    assert settings.warnings() == ()
+
+
+def test_settings_of_brokers_give_warnings_on_controllers(tmp_path: Path) -> None:
+    path = tmp_path / "node.properties"
+    path.write_text(GOOD + "log.retention.ms=1\n")
+    assert load(str(path)).warnings() == (
+        f"{path}:6: log.retention.ms has no effect without the broker role",
+    )
 
 
 def test_equal_metadata_and_log_dirs_give_no_warning(tmp_path: Path) -> None:

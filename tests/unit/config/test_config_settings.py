@@ -6,19 +6,28 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from quorumd.config import Settings, documentation
+from quorumd.config import SettingDocumentation, Settings, documentation
+from quorumd.config.settings import BROKER_ONLY_FIELDS, keys_of
+from quorumd.controller.config_table import BROKER_CONFIGS, TOPIC_CONFIGS
 from quorumd.controller.controller import ControllerSettings
 from quorumd.ids import Endpoint
 from quorumd.log import LogSettings
 from quorumd.node.settings import NodeSettings
 from quorumd.raft.settings import RaftSettings
 
+BOTH = {
+    "process_roles": "broker,controller",
+    "listeners": "PLAINTEXT://h:1,CONTROLLER://h:2",
+    "controller_listener_names": "CONTROLLER",
+}
+BROKER = {"process_roles": "broker", "controller_listener_names": "CONTROLLER", "quorum_voters": "2@h:2"}
+
 
 def make(**texts: Any) -> Settings:
     base = {
         "node_id": 1,
-        "data_directory": "/data",
-        "listener": "PLAINTEXT://127.0.0.1:9092",
+        "log_directories": "/data",
+        "listeners": "PLAINTEXT://127.0.0.1:9092",
         "quorum_voters": "1",
     }
     return Settings.model_validate(base | texts)
@@ -70,8 +79,8 @@ def expected_engine_settings() -> tuple[RaftSettings, LogSettings]:
 
 def test_every_setting_reaches_the_node() -> None:
     node = make(
-        listener="CONTROLLER://0.0.0.0:0",
-        advertised_listener="CONTROLLER://node-1.example:19092",
+        listeners="CONTROLLER://0.0.0.0:0",
+        advertised_listeners="CONTROLLER://node-1.example:19092",
         quorum_voters="3@c:3,1,2@b:2",
         bootstrap_servers="a:1,b:2",
         fetch_timeout_ms="3s",
@@ -137,7 +146,84 @@ def test_snapshot_chunks_fit_request_limit() -> None:
 
 
 def test_relative_folder_is_relative_to_working_directory() -> None:
-    assert make(data_directory="run/1").node_settings().data_directory == os.path.join(os.getcwd(), "run/1")
+    assert make(log_directories="run/1").node_settings().data_directory == os.path.join(os.getcwd(), "run/1")
+
+
+def test_controller_only_by_default() -> None:
+    settings = make()
+    assert (settings.is_controller, settings.is_broker) == (True, False)
+    assert settings.broker_listener is None
+    assert settings.data_directories == ("/data",)
+
+
+def test_both_roles_have_a_listener_each() -> None:
+    settings = make(**BOTH, advertised_listeners="PLAINTEXT://outside:9", log_directories="/a,/b")
+    assert (settings.is_controller, settings.is_broker) == (True, True)
+    assert settings.listener == Endpoint("CONTROLLER", "h", 2)
+    assert settings.broker_listener == Endpoint("PLAINTEXT", "h", 1)
+    assert settings.advertised(settings.broker_listener) == Endpoint("PLAINTEXT", "outside", 9)
+    assert settings.advertised(settings.listener) == settings.listener
+    assert settings.data_directory == "/a"
+    assert settings.data_directories == ("/a", "/b")
+    assert settings.node_settings().registers
+
+
+def test_broker_has_one_listener_and_is_not_a_registered_controller() -> None:
+    settings = make(**BROKER, metadata_directory="/c")
+    assert (settings.is_controller, settings.is_broker) == (False, True)
+    assert settings.listener == settings.broker_listener == Endpoint("PLAINTEXT", "127.0.0.1", 9092)
+    assert settings.controller_listener_name == "CONTROLLER"
+    assert settings.data_directories == ("/c", "/data")
+    assert not settings.node_settings().registers
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        ({}, {}),
+        ({"log_retention_hours": "2"}, {"retention.ms": "7200000"}),
+        ({"log_retention_hours": "-1"}, {"retention.ms": "-1"}),
+        ({"log_retention_minutes": "1", "log_retention_hours": "2"}, {"retention.ms": "60000"}),
+        ({"log_retention_ms": "5", "log_retention_minutes": "1"}, {"retention.ms": "5"}),
+        (
+            {"log_roll_hours": "1", "log_roll_jitter_ms": "7"},
+            {"segment.ms": "3600000", "segment.jitter.ms": "7"},
+        ),
+        ({"message_max_bytes": "2000000"}, {"max.message.bytes": "2000000"}),
+        ({"log_cleanup_policy": "compact,delete"}, {"cleanup.policy": "compact,delete"}),
+    ],
+)
+def test_log_properties_are_defaults_of_topic_configs(
+    texts: dict[str, str], expected: dict[str, str]
+) -> None:
+    assert make(**BROKER, **texts).topic_defaults() == expected
+
+
+def test_invalid_default_of_topic_config_is_rejected() -> None:
+    with pytest.raises(ValidationError, match=r"'segment\.bytes', set to '1', must be at least"):
+        make(**BROKER, log_segment_bytes="1")
+
+
+def test_every_default_of_a_topic_config_is_kafkas_property() -> None:
+    """The names of fields, keys and configs were written by hand."""
+    named = {config.broker_name: name for name, config in TOPIC_CONFIGS.items() if config.broker_name}
+    rows = {row.keys[0]: row for row in documentation() if "Default of the topic config" in row.meaning}
+    assert len(rows) > 20
+    for key, row in rows.items():
+        assert row.meaning == f"Default of the topic config {named[key]}."
+        field = key.replace(".", "_")
+        value = TOPIC_CONFIGS[named[key]].default or "1048576"
+        assert make(**BROKER, **{field: value}).topic_defaults() == {named[key]: value}
+
+
+@pytest.mark.parametrize("row", [row for row in documentation() if row.keys[0] in BROKER_CONFIGS])
+def test_broker_defaults_are_kafkas(row: SettingDocumentation) -> None:
+    """Check the settings that only brokers have."""
+    field = next(name for name in Settings.model_fields if keys_of(name) == row.keys)
+    default = BROKER_CONFIGS[row.keys[0]].default
+    if field in BROKER_ONLY_FIELDS and row.default and row.keys[0] != "broker.rack":
+        value = getattr(make(), field)
+        assert str(value).lower() == default
 
 
 def test_settings_are_frozen() -> None:
@@ -148,11 +234,11 @@ def test_settings_are_frozen() -> None:
 @pytest.mark.parametrize(
     ("texts", "wrong"),
     [
-        ({"listener": "PLAINTEXT://0.0.0.0:9092"}, "wildcard address"),
-        ({"listener": "PLAINTEXT://:9092"}, "add advertised.listeners=PLAINTEXT://<host>:9092"),
-        ({"advertised_listener": "OTHER://h:1"}, "no listener is named OTHER"),
-        ({"listener": "SSL://h:1"}, "SSL is not supported yet"),
-        ({"listener": "INSIDE://h:1"}, "listener.security.protocol.map=INSIDE:PLAINTEXT"),
+        ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "wildcard address"),
+        ({"listeners": "PLAINTEXT://:9092"}, "add advertised.listeners=PLAINTEXT://<host>:9092"),
+        ({"advertised_listeners": "OTHER://h:1"}, "no listener is named OTHER"),
+        ({"listeners": "SSL://h:1"}, "SSL is not supported yet"),
+        ({"listeners": "INSIDE://h:1"}, "listener.security.protocol.map=INSIDE:PLAINTEXT"),
         ({"listener_security_protocol_map": "PLAINTEXT:SASL_SSL"}, "SASL_SSL is not supported yet"),
         ({"controller_listener_names": "CONTROLLER,PLAINTEXT"}, "no listener is named CONTROLLER"),
         ({"inter_broker_listener_name": "INSIDE"}, "no listener is named INSIDE"),
@@ -161,6 +247,24 @@ def test_settings_are_frozen() -> None:
         ({"quorum_voters": "1,2@h:1,3"}, "no address is known for voter 3"),
         ({"auto_join": "true"}, "cannot be combined with quorum.voters"),
         ({"connections_max_idle_ms": "2s"}, "more than quorum.fetch.timeout.ms (2000)"),
+        ({"log_directories": ""}, "log_directories: is missing"),
+        ({"log_directories": "/a,/b"}, "2 folders; the metadata log needs exactly one"),
+        (
+            {"listeners": "PLAINTEXT://h:1,CONTROLLER://h:2"},
+            "one listener, or process.roles=broker,controller",
+        ),
+        ({"process_roles": "broker"}, "controller_listener_names: is required with the broker role"),
+        (BOTH | {"listeners": "PLAINTEXT://h:1"}, "one listener for clients and one for the quorum"),
+        (BOTH | {"listeners": "CONTROLLER://h:1,PLAINTEXT://h:1"}, "uses a port twice"),
+        (
+            BOTH | {"listeners": "CONTROLLER://h:1,PLAINTEXT://:2"},
+            "advertised.listeners=PLAINTEXT://<host>:2",
+        ),
+        (BOTH | {"inter_broker_listener_name": "CONTROLLER"}, "CONTROLLER is not the listener for clients"),
+        (BROKER | {"listeners": "CONTROLLER://h:1"}, "this node is no controller"),
+        (BROKER | {"listeners": "PLAINTEXT://h:1,INSIDE://h:2"}, "a broker has one for clients"),
+        (BROKER | {"quorum_voters": "1"}, "names node 1, which is no controller"),
+        (BROKER | {"quorum_voters": "", "auto_join": "true"}, "without the controller role has no vote"),
     ],
 )
 def test_contradicting_settings_are_rejected(texts: dict[str, str], wrong: str) -> None:
@@ -172,15 +276,20 @@ def test_contradicting_settings_are_rejected(texts: dict[str, str], wrong: str) 
 @pytest.mark.parametrize(
     "texts",
     [
-        {"listener": "CONTROLLER://127.0.0.1:1"},
-        {"listener": "INSIDE://127.0.0.1:1", "listener_security_protocol_map": "inside:PLAINTEXT,SSL:SSL"},
-        {"listener": "CONTROLLER://127.0.0.1:1", "controller_listener_names": "controller,SSL"},
+        {"listeners": "CONTROLLER://127.0.0.1:1"},
+        {"listeners": "INSIDE://127.0.0.1:1", "listener_security_protocol_map": "inside:PLAINTEXT,SSL:SSL"},
+        {"listeners": "CONTROLLER://127.0.0.1:1", "controller_listener_names": "controller,SSL"},
         {"metrics_listener": "127.0.0.2:9092"},
-        {"listener": "PLAINTEXT://127.0.0.1:0", "metrics_listener": "127.0.0.1:0"},
+        {"listeners": "PLAINTEXT://127.0.0.1:0", "metrics_listener": "127.0.0.1:0"},
         {"quorum_voters": "1,2,3", "bootstrap_servers": "h:1"},
         {"quorum_voters": "", "bootstrap_servers": "h:1"},
         {"quorum_voters": "", "bootstrap_servers": "h:1", "auto_join": "TRUE"},
         {"process_roles": "controller"},
+        BOTH,
+        BOTH | {"log_directories": "/a,/b"},
+        BOTH | {"log_directories": "/a,/b", "metadata_directory": "/c"},
+        BOTH | {"inter_broker_listener_name": "PLAINTEXT"},
+        BROKER,
     ],
 )
 def test_compatible_settings_are_accepted(texts: dict[str, str]) -> None:
@@ -214,7 +323,7 @@ def test_documentation_has_all_keys_of_every_setting() -> None:
     keys = [key for row in rows for key in row.keys]
     assert len(keys) == len(set(keys))
     assert all(row.meaning and row.allowed and row.kind for row in rows)
-    assert {row.keys[0] for row in rows if row.default == "required"} == {"node.id", "log.dirs", "listeners"}
+    assert {row.keys[0] for row in rows if row.default == "required"} == {"node.id", "listeners"}
 
 
 @pytest.mark.parametrize(

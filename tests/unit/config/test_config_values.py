@@ -6,7 +6,7 @@ import pytest
 from pydantic_core import PydanticCustomError
 
 from quorumd.config import values
-from quorumd.config.values import Kind, VoterAddress, choice, duration, integer, or_any, size
+from quorumd.config.values import Kind, VoterAddress, choice, duration, integer, or_any, or_empty, size
 from quorumd.ids import Endpoint
 
 
@@ -27,9 +27,9 @@ from quorumd.ids import Endpoint
         (or_any(duration("0ms", "10d")), "1h", 3_600_000),
         (integer(0, 9), "+9", 9),
         (choice("text", "json"), "JSON", "json"),
-        (values.LISTENER, "controller://[::1]:0", Endpoint("CONTROLLER", "::1", 0)),
-        (values.LISTENER, "PLAINTEXT://:9092", Endpoint("PLAINTEXT", "", 9092)),
-        (values.ADVERTISED_LISTENER, "", None),
+        (values.LISTENERS, "controller://[::1]:0", (Endpoint("CONTROLLER", "::1", 0),)),
+        (values.LISTENERS, "A://:9092, B://h:1", (Endpoint("A", "", 9092), Endpoint("B", "h", 1))),
+        (values.ADVERTISED_LISTENERS, "", ()),
         (values.ADDRESSES, " a.example:1 , [fe80::1]:65535,", (("a.example", 1), ("fe80::1", 65535))),
         (values.ADDRESSES, "", ()),
         (values.VOTERS, "3,1,2", (VoterAddress(1), VoterAddress(2), VoterAddress(3))),
@@ -39,7 +39,12 @@ from quorumd.ids import Endpoint
         (values.PROTOCOL_MAP, "a:plaintext,SSL:SSL", (("A", "PLAINTEXT"), ("SSL", "SSL"))),
         (values.ROLES, "Controller", ("controller",)),
         (values.ROLES, "", ()),
+        (values.ROLES, "controller, Broker", ("broker", "controller")),
         (values.FOLDER, "/var/lib/quorumd", "/var/lib/quorumd"),
+        (values.FOLDER, "", ""),
+        (values.FOLDERS, "/a, /b", ("/a", "/b")),
+        (or_empty(integer(0, 9)), "", None),
+        (or_empty(integer(0, 9)), "7", 7),
     ],
 )
 def test_valid_values_are_accepted(kind: Kind[Any], text: str, value: object) -> None:
@@ -65,10 +70,11 @@ def test_valid_values_are_accepted(kind: Kind[Any], text: str, value: object) ->
         (integer(0, 9), "1e3", "not an integer"),
         (integer(0, 9), "٣", "not an integer"),
         (choice("text", "json"), "xml", "not one of the choices"),
-        (values.LISTENER, "127.0.0.1:9092", "not a listener"),
-        (values.LISTENER, "PLAINTEXT://h:65536", "65536 is not a valid port"),
-        (values.LISTENER, "A://h:1,B://h:2", "2 listeners"),
-        (values.ADVERTISED_LISTENER, "A://0.0.0.0:1", "wildcard"),
+        (values.LISTENERS, "", "the value is empty"),
+        (values.LISTENERS, "127.0.0.1:9092", "'127.0.0.1:9092' is not a listener"),
+        (values.LISTENERS, "PLAINTEXT://h:65536", "65536 is not a valid port"),
+        (values.LISTENERS, "A://h:1,a://h:2", "A is listed twice"),
+        (values.ADVERTISED_LISTENERS, "A://0.0.0.0:1", "wildcard"),
         (values.ADDRESSES, "a:1,b", "'b' is not host:port"),
         (values.ADDRESSES, ":1", "':1' is not host:port"),
         (values.ADDRESSES, "a:0", "0 is not a valid port"),
@@ -79,12 +85,11 @@ def test_valid_values_are_accepted(kind: Kind[Any], text: str, value: object) ->
         (values.OPTIONAL_ADDRESS, "9100", "not host:port"),
         (values.PROTOCOL_MAP, "A:TLS", "'A:TLS' is not NAME:PROTOCOL"),
         (values.ROLES, "controller,voter", "'voter' is not a role"),
-        (values.ROLES, "broker", "cannot be a broker yet"),
-        (values.ROLES, "controller,Broker", "cannot be a broker yet"),
         (values.PLAINTEXT_ONLY, "SSL", "SSL is not supported yet"),
         (values.PLAINTEXT_ONLY, "TLS", "not a security protocol"),
         (values.FOLDER, "/a,/b", "2 folders"),
-        (values.FOLDER, "", "the value is empty"),
+        (values.FOLDERS, "/a,/a", "lists a folder twice"),
+        (values.TEXT, "a\tb", "a control character"),
     ],
 )
 def test_invalid_values_are_rejected_with_reason(kind: Kind[Any], text: str, wrong: str) -> None:

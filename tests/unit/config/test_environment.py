@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from quorumd.config.environment import misspelled, overrides, variable_name, without_overrides
-from quorumd.config.settings import INTERNAL, Settings, keys_of
+from quorumd.config.setting import INTERNAL
+from quorumd.config.settings import Settings, keys_of
 from tests.support.text import shows
 
 KEYS = [key for name in Settings.model_fields for key in keys_of(name) if not key.startswith(INTERNAL)]

@@ -24,5 +24,5 @@ def announced_to(leader_id: int) -> list[int]:
     part: Any = SimpleNamespace(changed=lambda: None, leadership_changed=lambda: None)
     engine: Any = SimpleNamespace(leader_id=leader_id)
     discovery: Any = SimpleNamespace(announce_to=announced.append)
-    CommitListeners(engine, part, part, part, part, part, part, part, discovery).leadership_changed()
+    CommitListeners(engine, part, part, part, part, part, part, part, discovery, None).leadership_changed()
     return announced

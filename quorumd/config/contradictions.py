@@ -1,0 +1,187 @@
+"""Settings that contradict each other, and valid ones that are probably unintended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from quorumd.config.setting import Problem
+from quorumd.config.values import PLAINTEXT, SECURITY_PROTOCOLS, WILDCARD_HOSTS
+
+if TYPE_CHECKING:
+    from quorumd.config.settings import Settings
+
+
+def problems(settings: Settings) -> Iterator[Problem]:
+    """Settings that contradict each other. Later checks rely on the earlier ones."""
+    yield from _folder_problems(settings)
+    roles = list(_role_problems(settings))
+    yield from roles
+    if roles:
+        return
+    yield from _listener_problems(settings)
+    yield from _metrics_listener_problems(settings)
+    yield from _quorum_problems(settings)
+    if settings.connections_max_idle_ms <= settings.fetch_timeout_ms:
+        yield Problem(
+            ("connections_max_idle_ms", "fetch_timeout_ms"),
+            "connections of waiting followers would be closed",
+            f"more than quorum.fetch.timeout.ms ({settings.fetch_timeout_ms})",
+        )
+
+
+def _folder_problems(settings: Settings) -> Iterator[Problem]:
+    folders = settings.log_directories
+    if not folders and (settings.is_broker or not settings.metadata_directory):
+        yield Problem(
+            ("log_directories", "process_roles"), "is missing", "the folder of this node's data, one or more"
+        )
+    if len(folders) > 1 and not settings.is_broker:
+        yield Problem(
+            ("log_directories", "process_roles"),
+            f"{len(folders)} folders; the metadata log needs exactly one",
+            "one folder, or process.roles with broker",
+        )
+
+
+def _role_problems(settings: Settings) -> Iterator[Problem]:
+    """Check that the listeners are those that the roles need."""
+    names = [listener.name for listener in settings.listeners]
+    controllers = settings.controller_listener_names
+    fields = ("listeners", "process_roles", "controller_listener_names")
+    if not settings.is_broker:
+        if len(names) > 1:
+            wrong = f"{len(names)} listeners; a controller has one, for clients, brokers and controllers"
+            yield Problem(fields, wrong, "one listener, or process.roles=broker,controller")
+        return
+    if not controllers:
+        yield Problem(
+            ("controller_listener_names", "process_roles"),
+            "is required with the broker role",
+            "the name of the controllers' listener, such as CONTROLLER",
+        )
+        return
+    own = [name for name in names if name in controllers]
+    if settings.is_controller and (len(own) != 1 or len(names) != 2):
+        yield Problem(
+            fields,
+            "with both roles there is one listener for clients and one for the quorum",
+            f"PLAINTEXT://host:port,{controllers[0]}://host:port",
+        )
+    elif not settings.is_controller and own:
+        yield Problem(
+            fields,
+            f"controller.listener.names has {own[0]}, but this node is no controller",
+            "a listener with another name, or process.roles=broker,controller",
+        )
+    elif not settings.is_controller and len(names) != 1:
+        yield Problem(fields, f"{len(names)} listeners; a broker has one for clients", "one listener")
+
+
+def _listener_problems(settings: Settings) -> Iterator[Problem]:
+    names = [listener.name for listener in settings.listeners]
+    for listener in settings.listeners:
+        if settings.advertised(listener).host in WILDCARD_HOSTS:
+            yield Problem(
+                ("listeners", "advertised_listeners"),
+                "other nodes cannot connect to a wildcard address",
+                f"a specific address, or add advertised.listeners={listener.name}://<host>:{listener.port}",
+            )
+    for advertised in settings.advertised_listeners:
+        if advertised.name not in names:
+            yield Problem(
+                ("advertised_listeners", "listeners"),
+                f"no listener is named {advertised.name}",
+                f"{names[0]}://host:port",
+            )
+    protocols = {name: name for name in SECURITY_PROTOCOLS} | {"CONTROLLER": PLAINTEXT}
+    protocols |= dict(settings.listener_security_protocol_map)
+    for name in dict.fromkeys((*names, settings.controller_listener_name)):
+        protocol = protocols.get(name)
+        if protocol != PLAINTEXT:
+            wrong = f"{protocol} is not supported yet" if protocol else f"{name} has no security protocol"
+            yield Problem(
+                ("listeners", "listener_security_protocol_map"),
+                wrong,
+                f"a listener named {PLAINTEXT}, or listener.security.protocol.map={name}:{PLAINTEXT}",
+            )
+    yield from _listener_name_problems(settings)
+
+
+def _listener_name_problems(settings: Settings) -> Iterator[Problem]:
+    if settings.broker_listener is not None:
+        inter_broker = settings.inter_broker_listener_name
+        if inter_broker and inter_broker[0] != settings.broker_listener.name:
+            yield Problem(
+                ("inter_broker_listener_name", "listeners"),
+                f"{inter_broker[0]} is not the listener for clients, which brokers use, too",
+                settings.broker_listener.name,
+            )
+        return
+    for field in ("controller_listener_names", "inter_broker_listener_name"):
+        names = getattr(settings, field)
+        if names and names[0] != settings.listener.name:
+            wrong = f"no listener is named {names[0]}; one listener serves clients, brokers and controllers"
+            yield Problem((field, "listeners"), wrong, settings.listener.name)
+
+
+def _metrics_listener_problems(settings: Settings) -> Iterator[Problem]:
+    """Check that no two listeners bind the same address."""
+    bound: list[tuple[str, int]] = []
+    metrics = settings.metrics_listener
+    endpoints = [(listener.host, listener.port) for listener in settings.listeners]
+    for host, port in [*endpoints, *((metrics,) if metrics is not None else ())]:
+        for other_host, other_port in bound:
+            hosts = {host, other_host}
+            if port == other_port != 0 and (len(hosts) == 1 or hosts.intersection(WILDCARD_HOSTS)):
+                field = "metrics_listener" if (host, port) == metrics else "listeners"
+                wrong = "listeners uses the same port" if field == "metrics_listener" else "uses a port twice"
+                yield Problem((field, "listeners"), wrong, "another port")
+        bound.append((host, port))
+
+
+def _quorum_problems(settings: Settings) -> Iterator[Problem]:
+    voters, servers = settings.quorum_voters, settings.bootstrap_servers
+    unreachable = [str(voter.id) for voter in voters if not voter.port and voter.id != settings.node_id]
+    if unreachable and not servers:
+        yield Problem(
+            ("quorum_voters", "bootstrap_servers", "node_id"),
+            f"no address is known for voter {', '.join(unreachable)}",
+            "id@host:port for each, or bootstrap.servers=host:port of any node",
+        )
+    if settings.is_broker and not settings.is_controller:
+        if settings.node_id in (voter.id for voter in voters):
+            yield Problem(
+                ("quorum_voters", "node_id", "process_roles"),
+                f"names node {settings.node_id}, which is no controller",
+                "the ids of controllers, or process.roles=broker,controller",
+            )
+        if settings.auto_join:
+            yield Problem(
+                ("auto_join", "process_roles"), "a broker without the controller role has no vote", "false"
+            )
+    if settings.auto_join and voters:
+        yield Problem(
+            ("auto_join", "quorum_voters"),
+            "cannot be combined with quorum.voters",
+            "bootstrap.servers instead of quorum.voters, or false",
+        )
+
+
+def suspicions(settings: Settings) -> Iterator[str]:
+    """Warnings about settings that are probably unintended."""
+    if settings.fetch_timeout_ms < settings.election_timeout_ms:
+        yield (
+            f"quorum.fetch.timeout.ms ({settings.fetch_timeout_ms}) is shorter than "
+            f"quorum.election.timeout.ms ({settings.election_timeout_ms}): "
+            "a slow election can outlast the fetch timeout of the voters"
+        )
+    if settings.retry_backoff_ms > settings.retry_backoff_max_ms:
+        yield (
+            f"quorum.retry.backoff.ms ({settings.retry_backoff_ms}) is above quorum.retry.backoff.max.ms "
+            f"({settings.retry_backoff_max_ms}): every wait is the maximum"
+        )
+    if settings.append_linger_ms:
+        yield "controller.quorum.append.linger.ms has no effect: writes are batched only while a flush is in progress"
+    if settings.clock_offset_ms or settings.fail_flush_after:
+        yield "faults are injected into this node: remove the properties that begin with internal."

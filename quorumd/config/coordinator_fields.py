@@ -1,0 +1,140 @@
+"""The settings of the coordinators of groups and transactions, which every broker runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from quorumd.config.setting import setting
+from quorumd.config.topic_default_fields import TopicDefaultFields
+from quorumd.config.values import SWITCH, duration, integer, size
+
+
+class CoordinatorFields(TopicDefaultFields):
+    """Settings of consumer groups, committed offsets and transactions."""
+
+    group_initial_rebalance_delay_ms: Annotated[int, duration("0ms", "1h")] = setting(
+        "group.initial.rebalance.delay.ms",
+        default="3s",
+        about="How long the first rebalance of a new group waits for further members.",
+    )
+    group_min_session_timeout_ms: Annotated[int, duration("1ms", "24h")] = setting(
+        "group.min.session.timeout.ms",
+        default="6s",
+        about="Minimum session timeout of a member of a classic group.",
+    )
+    group_max_session_timeout_ms: Annotated[int, duration("1ms", "24h")] = setting(
+        "group.max.session.timeout.ms",
+        default="30m",
+        about="Maximum session timeout of a member of a classic group.",
+    )
+    group_max_size: Annotated[int, integer(1, 2**31 - 1)] = setting(
+        "group.max.size", default="2147483647", about="Maximum number of members of a classic group."
+    )
+    group_consumer_session_timeout_ms: Annotated[int, duration("1ms", "24h")] = setting(
+        "group.consumer.session.timeout.ms",
+        default="45s",
+        about="Session timeout of members of consumer groups (KIP-848).",
+    )
+    group_consumer_min_session_timeout_ms: Annotated[int, duration("1ms", "24h")] = setting(
+        "group.consumer.min.session.timeout.ms",
+        default="45s",
+        about="Minimum of the group config consumer.session.timeout.ms.",
+    )
+    group_consumer_max_session_timeout_ms: Annotated[int, duration("1ms", "24h")] = setting(
+        "group.consumer.max.session.timeout.ms",
+        default="60s",
+        about="Maximum of the group config consumer.session.timeout.ms.",
+    )
+    group_consumer_heartbeat_interval_ms: Annotated[int, duration("1ms", "24h")] = setting(
+        "group.consumer.heartbeat.interval.ms",
+        default="5s",
+        about="Heartbeat interval of members of consumer groups (KIP-848).",
+    )
+    group_consumer_min_heartbeat_interval_ms: Annotated[int, duration("1ms", "24h")] = setting(
+        "group.consumer.min.heartbeat.interval.ms",
+        default="5s",
+        about="Minimum of the group config consumer.heartbeat.interval.ms.",
+    )
+    group_consumer_max_heartbeat_interval_ms: Annotated[int, duration("1ms", "24h")] = setting(
+        "group.consumer.max.heartbeat.interval.ms",
+        default="15s",
+        about="Maximum of the group config consumer.heartbeat.interval.ms.",
+    )
+    group_consumer_max_size: Annotated[int, integer(1, 2**31 - 1)] = setting(
+        "group.consumer.max.size",
+        default="2147483647",
+        about="Maximum number of members of a consumer group (KIP-848).",
+    )
+
+    offsets_topic_partitions: Annotated[int, integer(1, 10_000)] = setting(
+        "offsets.topic.num.partitions",
+        default="50",
+        about="Number of partitions of __consumer_offsets; must not change once the topic exists.",
+    )
+    offsets_topic_replication_factor: Annotated[int, integer(1, 32_767)] = setting(
+        "offsets.topic.replication.factor", default="3", about="Replication factor of __consumer_offsets."
+    )
+    offsets_topic_segment_bytes: Annotated[int, size("1MiB", "2047MiB")] = setting(
+        "offsets.topic.segment.bytes",
+        default="100MiB",
+        about="Segment size of __consumer_offsets; small segments make coordinators load faster.",
+    )
+    offsets_retention_minutes: Annotated[int, integer(1, 2**31 - 1)] = setting(
+        "offsets.retention.minutes",
+        default="10080",
+        about="Offsets of a group without members are dropped after this many minutes.",
+    )
+    offsets_retention_check_interval_ms: Annotated[int, duration("1ms", "24h")] = setting(
+        "offsets.retention.check.interval.ms",
+        default="10m",
+        about="Interval of checks for such offsets.",
+    )
+    offset_metadata_max_bytes: Annotated[int, size("0", "1GiB")] = setting(
+        "offset.metadata.max.bytes",
+        default="4096",
+        about="Maximum size of the metadata that a client commits with an offset.",
+    )
+    offsets_commit_timeout_ms: Annotated[int, duration("1ms", "1h")] = setting(
+        "offsets.commit.timeout.ms",
+        default="5s",
+        about="An offset commit fails unless it is replicated within this time.",
+    )
+
+    transaction_log_partitions: Annotated[int, integer(1, 10_000)] = setting(
+        "transaction.state.log.num.partitions",
+        default="50",
+        about="Number of partitions of __transaction_state; must not change once the topic exists.",
+    )
+    transaction_log_replication_factor: Annotated[int, integer(1, 32_767)] = setting(
+        "transaction.state.log.replication.factor",
+        default="3",
+        about="Replication factor of __transaction_state.",
+    )
+    transaction_log_min_isr: Annotated[int, integer(1, 32_767)] = setting(
+        "transaction.state.log.min.isr",
+        default="2",
+        about="min.insync.replicas of __transaction_state when it is created.",
+    )
+    transaction_log_segment_bytes: Annotated[int, size("1MiB", "2047MiB")] = setting(
+        "transaction.state.log.segment.bytes", default="100MiB", about="Segment size of __transaction_state."
+    )
+    transaction_max_timeout_ms: Annotated[int, duration("1ms", "24h")] = setting(
+        "transaction.max.timeout.ms",
+        default="15m",
+        about="Maximum transaction timeout that a producer may request.",
+    )
+    transactional_id_expiration_ms: Annotated[int, duration("1ms", "3650d")] = setting(
+        "transactional.id.expiration.ms",
+        default="7d",
+        about="A transactional id is dropped once it has been idle for this long.",
+    )
+    transaction_timeout_check_interval_ms: Annotated[int, duration("1ms", "24h")] = setting(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        default="10s",
+        about="Interval of checks for transactions that have timed out.",
+    )
+    transaction_partition_verification: Annotated[bool, SWITCH] = setting(
+        "transaction.partition.verification.enable",
+        default="true",
+        about="Whether a partition leader checks with the coordinator that a transaction is ongoing.",
+    )

@@ -1,0 +1,278 @@
+"""The settings of every node: identity, listeners, quorum, metadata log, controller, metrics and logging.
+
+Times are milliseconds, sizes are bytes. Defaults are Kafka's where Kafka has the setting; they are written as
+a properties file would give them and pass the same validation.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict
+
+from quorumd.config.setting import setting
+from quorumd.config.values import (
+    ADDRESSES,
+    ADVERTISED_LISTENERS,
+    FOLDER,
+    FOLDERS,
+    LISTENERS,
+    NAMES,
+    OPTIONAL_ADDRESS,
+    PLAINTEXT,
+    PLAINTEXT_ONLY,
+    PROTOCOL_MAP,
+    ROLES,
+    SWITCH,
+    VOTERS,
+    VoterAddress,
+    choice,
+    duration,
+    integer,
+    or_any,
+    size,
+)
+from quorumd.ids import Endpoint
+
+
+class NodeFields(BaseModel):
+    """The settings that do not depend on the roles of the process."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    node_id: Annotated[int, integer(0, 2**31 - 1)] = setting(
+        "node.id", "broker.id", about="Id of this node; also its voter id."
+    )
+    log_directories: Annotated[tuple[str, ...], FOLDERS] = setting(
+        "log.dirs",
+        "log.dir",
+        default="",
+        about="Data folders, formatted by `quorumd format`; required. A node without the broker role has one, or "
+        "metadata.log.dir instead; a broker spreads its partitions over all of them.",
+    )
+    metadata_directory: Annotated[str, FOLDER] = setting(
+        "metadata.log.dir",
+        default="",
+        about="Folder of the metadata log. Without this the first folder of log.dirs.",
+    )
+    process_roles: Annotated[tuple[str, ...], ROLES] = setting(
+        "process.roles",
+        default="",
+        about="As in Kafka: a controller belongs to the quorum, a broker keeps the data of topics. Empty means "
+        "controller. Voters are defined by the voter set, not by this.",
+    )
+
+    listeners: Annotated[tuple[Endpoint, ...], LISTENERS] = setting(
+        "listeners",
+        about="Name, address and port to bind; with both roles one listener of each. An empty host binds all IPv4 "
+        "addresses.",
+    )
+    advertised_listeners: Annotated[tuple[Endpoint, ...], ADVERTISED_LISTENERS] = setting(
+        "advertised.listeners",
+        default="",
+        about="Addresses that other nodes and clients connect to, by the names in listeners; required for a wildcard "
+        "address.",
+    )
+    controller_listener_names: Annotated[tuple[str, ...], NAMES] = setting(
+        "controller.listener.names",
+        default="",
+        about="Name of the controllers' listener: with both roles one of listeners, with the broker role alone the "
+        "name that the controllers use. Without the broker role it must be the listener's name.",
+    )
+    inter_broker_listener_name: Annotated[tuple[str, ...], NAMES] = setting(
+        "inter.broker.listener.name",
+        default="",
+        about="Name of the listener on which brokers replicate from each other. Without the broker role it must be "
+        "the listener's name.",
+    )
+    listener_security_protocol_map: Annotated[tuple[tuple[str, str], ...], PROTOCOL_MAP] = setting(
+        "listener.security.protocol.map",
+        default="",
+        about="Security protocol by listener name. Listeners must map to PLAINTEXT, the only supported one.",
+    )
+    security_inter_broker_protocol: Annotated[str, PLAINTEXT_ONLY] = setting(
+        "security.inter.broker.protocol", default=PLAINTEXT, about="Security protocol between nodes."
+    )
+    max_request_bytes: Annotated[int, size("64KiB", "1GiB")] = setting(
+        "socket.request.max.bytes",
+        default="100MiB",
+        about="Maximum request size; a larger request closes its connection.",
+    )
+    max_connections: Annotated[int, integer(1, 1_000_000)] = setting(
+        "max.connections", default="10000", about="Maximum number of accepted connections."
+    )
+    max_connections_per_host: Annotated[int, integer(1, 1_000_000)] = setting(
+        "max.connections.per.ip",
+        default="10000",
+        about="Maximum number of accepted connections per IP address.",
+    )
+    connections_max_idle_ms: Annotated[int, duration("1s", "24h")] = setting(
+        "connections.max.idle.ms",
+        default="10m",
+        about="An accepted connection is closed after being idle for this long.",
+    )
+
+    quorum_voters: Annotated[tuple[VoterAddress, ...], VOTERS] = setting(
+        "quorum.voters",
+        "controller.quorum.voters",
+        default="",
+        about="The voters of the first election, the same on every node. Afterwards the log holds the voters.",
+    )
+    bootstrap_servers: Annotated[tuple[tuple[str, int], ...], ADDRESSES] = setting(
+        "bootstrap.servers",
+        "controller.quorum.bootstrap.servers",
+        default="",
+        about="Nodes from which this node discovers the quorum; any nodes of the cluster.",
+    )
+    auto_join: Annotated[bool, SWITCH] = setting(
+        "quorum.auto.join.enable",
+        "controller.quorum.auto.join.enable",
+        default="false",
+        about="true: once this node has caught up it adds itself to the voters, replacing the entry of a lost data "
+        "folder. Cannot be combined with quorum.voters.",
+    )
+    fetch_timeout_ms: Annotated[int, duration("10ms", "1h")] = setting(
+        "quorum.fetch.timeout.ms",
+        "controller.quorum.fetch.timeout.ms",
+        default="2000",
+        about="A voter without a successful fetch for this long starts an election; a leader without fetches from a "
+        "majority for 1.5 times as long resigns.",
+    )
+    election_timeout_ms: Annotated[int, duration("10ms", "1h")] = setting(
+        "quorum.election.timeout.ms",
+        "controller.quorum.election.timeout.ms",
+        default="1000",
+        about="How long a candidate waits for votes.",
+    )
+    election_backoff_max_ms: Annotated[int, duration("1ms", "1h")] = setting(
+        "quorum.election.jitter.max.ms",
+        "controller.quorum.election.backoff.max.ms",
+        default="1000",
+        about="Maximum random wait after an election without a winner.",
+    )
+    request_timeout_ms: Annotated[int, duration("10ms", "1h")] = setting(
+        "quorum.request.timeout.ms",
+        "controller.quorum.request.timeout.ms",
+        default="2000",
+        about="A request to another node fails without a response within this time.",
+    )
+    retry_backoff_ms: Annotated[int, duration("1ms", "1h")] = setting(
+        "quorum.retry.backoff.ms",
+        "controller.quorum.retry.backoff.ms",
+        default="20",
+        about="Initial wait before a failed request is retried; it doubles with every attempt (KIP-580).",
+    )
+    retry_backoff_max_ms: Annotated[int, duration("1ms", "1h")] = setting(
+        "quorum.retry.backoff.max.ms",
+        "controller.quorum.retry.backoff.max.ms",
+        default="1000",
+        about="Maximum wait before a failed request is retried.",
+    )
+    append_linger_ms: Annotated[int, duration("0ms", "1h")] = setting(
+        "quorum.append.linger.ms",
+        "controller.quorum.append.linger.ms",
+        default="0",
+        about="Accepted for compatibility, without effect: writes are batched only while a flush is in progress.",
+    )
+
+    segment_bytes: Annotated[int, size("64KiB", "2047MiB")] = setting(
+        "metadata.log.segment.bytes",
+        default="1GiB",
+        about="A new segment is started once the current one has this size.",
+    )
+    segment_ms: Annotated[int, duration("1s", "3650d")] = setting(
+        "metadata.log.segment.ms",
+        default="7d",
+        about="A new segment is started once the current one has this age.",
+    )
+    reserve_bytes: Annotated[int, size("0", "1024GiB")] = setting(
+        "metadata.log.reserve.bytes",
+        default="16MiB",
+        about="Specific to quorumd: free space required before the log accepts writes again after a full disk.",
+    )
+
+    snapshot_bytes: Annotated[int, size("1", "1024GiB")] = setting(
+        "metadata.log.max.record.bytes.between.snapshots",
+        default="20MiB",
+        about="A snapshot is built once this much of the log was committed since the newest snapshot.",
+    )
+    snapshot_ms: Annotated[int, duration("0ms", "3650d")] = setting(
+        "metadata.log.max.snapshot.interval.ms",
+        default="1h",
+        about="A snapshot is built this long after the newest one if records were committed since; 0 disables this.",
+    )
+    retention_bytes: Annotated[int, or_any(size("0", "1024GiB"))] = setting(
+        "metadata.max.retention.bytes",
+        default="100MiB",
+        about="Segments covered by a snapshot are deleted while the log is larger than this.",
+    )
+    retention_ms: Annotated[int, or_any(duration("0ms", "3650d"))] = setting(
+        "metadata.max.retention.ms",
+        default="7d",
+        about="Segments covered by a snapshot are deleted once their last record is older than this.",
+    )
+    snapshot_max_bytes: Annotated[int, size("1KiB", "128MiB")] = setting(
+        "quorum.fetch.snapshot.max.bytes",
+        "controller.quorum.fetch.snapshot.max.bytes",
+        default="1MiB",
+        about="Maximum bytes of a snapshot per fetch request and response.",
+    )
+
+    broker_session_timeout_ms: Annotated[int, duration("100ms", "1h")] = setting(
+        "broker.session.timeout.ms",
+        default="9s",
+        about="A broker without a heartbeat for this long is fenced, and other replicas take over its leadership.",
+    )
+    default_replication_factor: Annotated[int, integer(1, 32_767)] = setting(
+        "default.replication.factor",
+        default="1",
+        about="Replication factor of a new topic if the request does not set it.",
+    )
+    num_partitions: Annotated[int, integer(1, 1_000_000)] = setting(
+        "num.partitions",
+        default="1",
+        about="Number of partitions of a new topic if the request does not set it.",
+    )
+
+    auto_leader_rebalance: Annotated[str, choice("true", "false")] = setting(
+        "auto.leader.rebalance.enable",
+        default="true",
+        about="Whether preferred leaders become leaders again automatically once they are in sync.",
+    )
+    leader_imbalance_check_interval_s: Annotated[int, integer(1, 10**9)] = setting(
+        "leader.imbalance.check.interval.seconds",
+        default="300",
+        about="Interval in seconds between checks for such preferred leaders.",
+    )
+    max_idle_interval_ms: Annotated[int, duration("0ms", "1h")] = setting(
+        "metadata.max.idle.interval.ms",
+        default="500",
+        about="A leader without writes for this long appends a NoOpRecord, by which brokers know that they are up to "
+        "date; 0 disables this.",
+    )
+
+    min_insync_replicas: Annotated[int, integer(1, 32_767)] = setting(
+        "min.insync.replicas",
+        default="1",
+        about="Cluster-wide default, written when a cluster is created; `quorumd configs set` changes it later.",
+    )
+
+    remote_storage: Annotated[bool, SWITCH] = setting(
+        "remote.log.storage.system.enable",
+        default="false",
+        about="Whether topics may set remote.storage.enable=true; must be the same on every controller and broker.",
+    )
+
+    metrics_listener: Annotated[tuple[str, int] | None, OPTIONAL_ADDRESS] = setting(
+        "metrics.listener",
+        default="",
+        about="Specific to quorumd: HTTP address of /metrics, /healthz and /readyz; empty disables them.",
+    )
+    log_level: Annotated[str, choice("DEBUG", "INFO", "WARNING", "ERROR")] = setting(
+        "log.level", default="INFO", about="Specific to quorumd: minimum level of logged messages."
+    )
+    log_format: Annotated[str, choice("text", "json")] = setting(
+        "log.format",
+        default="text",
+        about="Specific to quorumd: log as text, or as one JSON object per line.",
+    )

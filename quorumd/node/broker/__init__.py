@@ -1,0 +1,11 @@
+"""The broker role of a node: what a broker needs of its process.
+
+role                 builds the broker once the cluster is known, and ends it
+settings             the settings of the role
+controller_channel   requests to the active controller, by connection or within this process
+local_session        the session of requests to the active controller in this process
+broker_client        requests to other brokers
+metadata_feed        committed batches and snapshots of the metadata log
+clients              the listener for clients, and the APIs on it
+log_folders          identity and locks of the log directories
+"""

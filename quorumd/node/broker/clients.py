@@ -1,0 +1,103 @@
+"""The side of a node that serves clients of its broker: router, listener and accepted connections.
+
+A process with both roles has a listener for clients besides that of the quorum; a process that is only a broker has
+one for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from quorumd.node.api.cluster import ClusterApis
+from quorumd.node.api.configs import ConfigApis
+from quorumd.node.api.context import ApiContext
+from quorumd.node.api.controller import ControllerApis
+from quorumd.node.api.describe_node import NodeApis
+from quorumd.node.api.quorum import QuorumApis
+from quorumd.node.api.topics import TopicApis
+from quorumd.node.api.voters import VoterApis
+from quorumd.node.sessions.connections import IncomingConnections
+from quorumd.node.sessions.router import RequestRouter
+from quorumd.node.settings import NodeSettings
+from quorumd.node.statistics import NodeStatistics
+from quorumd.node.tick import Tick
+from quorumd.ports import Clock, Connection, Listener, Network, Transport
+from quorumd.protocol.apis import FORWARDABLE, ApiKey
+from quorumd.protocol.routes import Route
+
+PUBLIC_APIS: Final = FORWARDABLE | {
+    ApiKey.API_VERSIONS,
+    ApiKey.METADATA,
+    ApiKey.DESCRIBE_CLUSTER,
+    ApiKey.DESCRIBE_CONFIGS,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    ApiKey.DESCRIBE_NODE,
+}
+"""APIs of any node that clients of a broker use. Requests that only the leader can handle are forwarded to it."""
+_FAMILIES: Final = (QuorumApis, VoterApis, ClusterApis, TopicApis, ConfigApis, ControllerApis, NodeApis)
+
+
+class ClosedDoor:
+    """A connection that is closed at once: the client tries again, here or at another broker."""
+
+    def connected(self, transport: Transport) -> None:
+        transport.close()
+
+    def received(self, data: bytes) -> None: ...
+
+    def closed(self, reason: str, refused: bool) -> None: ...
+
+
+class ClientSide:
+    """Accepts connections while `is_open`: until the broker serves clients they would see other APIs and metadata.
+
+    The address is bound before that, so that a wrong one is reported at the start.
+    """
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        quorum_router: RequestRouter,
+        quorum_connections: IncomingConnections,
+        clock: Clock,
+        statistics: NodeStatistics,
+        tick: Tick,
+    ) -> None:
+        assert settings.broker is not None
+        self.is_open = False
+        self.router = quorum_router
+        self._listen = settings.broker.listen
+        self._connections = quorum_connections
+        if self._listen is not None:
+            self.router = RequestRouter()
+            self._connections = IncomingConnections(self.router, settings, clock, statistics, tick)
+
+    def accept(self) -> Connection:
+        """Create the session of a connection that is being accepted."""
+        return self._connections.accept() if self.is_open else ClosedDoor()
+
+    def listen(self, network: Network, quorum_listener: Listener) -> Listener:
+        """Bind the listener for clients, unless that of the quorum serves them."""
+        if self._listen is None:
+            return quorum_listener
+        return network.listen(self._listen.host, self._listen.port, self.accept)
+
+    def add_public_apis(self, context: ApiContext) -> None:
+        """Serve the APIs of any node. Those of the broker, which are added later, take precedence."""
+        if self._listen is not None:
+            self.router.add(public_routes(replace(context, router=self.router)))
+
+    def close(self) -> None:
+        """Close all connections of clients."""
+        self.is_open = False
+        self._connections.close()
+
+
+def public_routes(context: ApiContext) -> Iterable[Route]:
+    """The routes of the families of a node that clients of brokers use."""
+    for family in _FAMILIES:
+        for route in family(context).routes():
+            if route.api_key in PUBLIC_APIS:
+                yield route

@@ -1,0 +1,138 @@
+"""Passes the committed part of the metadata log to the broker, in slices of a few milliseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.errors import CorruptLog, MalformedMessage, StorageError, UnsupportedVersion
+from quorumd.ids import OffsetAndEpoch
+from quorumd.log.segmented_log import SegmentedLog
+from quorumd.node.state.snapshot_loader import load_steps
+from quorumd.ports import Clock, Disk
+from quorumd.protocol.record_batch import BatchHeader, headers
+
+SLICE_MS = 5.0
+"""Longest time for which a slice holds the event loop, besides the batch that exceeds it."""
+SLICE_RECORDS = 10
+READ_BYTES = 1024 * 1024
+
+
+class MetadataReader(Protocol):
+    """The broker's side."""
+
+    def apply(self, data: bytes, header: BatchHeader) -> None: ...
+
+    def load(self, image: ClusterImage, end_offset: int) -> None: ...
+
+
+class MetadataFeed:
+    """Each committed batch once and in order. Where the log no longer has the next one, its newest snapshot.
+
+    `schedule(callback)` calls back in a later turn of the loop and handles StorageError. `next_offset`: all records
+    below it were passed on.
+    """
+
+    def __init__(
+        self,
+        log: SegmentedLog,
+        clock: Clock,
+        disk: Disk,
+        schedule: Callable[[Callable[[], None]], None],
+        reader: MetadataReader,
+    ) -> None:
+        self.next_offset = 0
+        self._log = log
+        self._clock = clock
+        self._disk = disk
+        self._schedule = schedule
+        self._reader = reader
+        self._target = 0
+        self._loading: OffsetAndEpoch | None = None
+        self._image = ClusterImage()
+        self._steps: Iterator[int] = iter(())
+        self._batches: Iterator[tuple[bytes, BatchHeader]] = iter(())
+        self._is_scheduled = False
+
+    def start(self, snapshot: OffsetAndEpoch | None, committed_offset: int) -> None:
+        """Begin with a snapshot, if there is one, else with the beginning of the log."""
+        if snapshot is not None:
+            self._begin_loading(snapshot)
+        self.committed(committed_offset)
+
+    def committed(self, high_watermark: int) -> None:
+        """Pass on the records below the new high watermark, soon."""
+        self._target = max(self._target, high_watermark)
+        self._schedule_slice()
+
+    @property
+    def _has_work(self) -> bool:
+        return self._loading is not None or self.next_offset < self._target
+
+    def _schedule_slice(self) -> None:
+        if self._has_work and not self._is_scheduled:
+            self._is_scheduled = True
+            self._schedule(self._run_slice)
+
+    def _run_slice(self) -> None:
+        self._is_scheduled = False
+        deadline_ms = self._clock.now_ms() + SLICE_MS
+        while self._has_work:
+            if not (self._load_step() if self._loading is not None else self._apply_next()):
+                return
+            if self._clock.now_ms() >= deadline_ms:
+                self._schedule_slice()
+                return
+
+    def _apply_next(self) -> bool:
+        """Pass on the next batch; returns False if the log has none yet."""
+        following = next(self._batches, None)
+        if following is None:
+            if self.next_offset < self._log.start_offset:
+                return self._load_newest_snapshot()
+            data = self._log.read(self.next_offset, READ_BYTES, max_offset=self._target)
+            self._batches = iter([(data, header) for header in headers(data)])
+            following = next(self._batches, None)
+            if following is None:
+                return False
+        data, header = following
+        if header.end_offset <= self.next_offset:
+            return True
+        try:
+            self._reader.apply(data, header)
+        except (MalformedMessage, UnsupportedVersion) as error:
+            raise CorruptLog(
+                f"the log cannot be applied {error}; if a newer version wrote it, run that version here too"
+            ) from None
+        self._clock.charge(header.end_offset - header.base_offset)
+        self.next_offset = header.end_offset
+        return True
+
+    def _load_newest_snapshot(self) -> bool:
+        snapshot = self._log.latest_snapshot
+        if snapshot is None or snapshot.offset < self._log.start_offset:
+            raise StorageError(
+                f"the log begins at offset {self._log.start_offset} and no snapshot covers the offsets before it; "
+                "start the node again"
+            )
+        self._begin_loading(snapshot)
+        return True
+
+    def _begin_loading(self, snapshot: OffsetAndEpoch) -> None:
+        self._loading = snapshot
+        self._image = ClusterImage()
+        self._batches = iter(())
+        path = self._log.snapshots.path(snapshot)
+        self._steps = load_steps(self._disk, path, snapshot, self._image, SLICE_RECORDS)
+
+    def _load_step(self) -> bool:
+        count = next(self._steps, -1)
+        if count < 0:
+            assert self._loading is not None
+            snapshot, self._loading = self._loading, None
+            self._reader.load(self._image, snapshot.offset)
+            self.next_offset = snapshot.offset
+        else:
+            self._clock.charge(count)
+        return True

@@ -1,0 +1,171 @@
+"""The broker of a node: built once the cluster is known, fed with the metadata log, ended before the node."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from quorumd.broker.broker import Broker, BrokerPorts
+from quorumd.broker.controller_channel import ControllerChannel
+from quorumd.broker.lifecycle import BrokerState
+from quorumd.errors import ExitCode, StorageError
+from quorumd.ids import NO_NODE, OffsetAndEpoch
+from quorumd.log.segmented_log import SegmentedLog
+from quorumd.node.broker.broker_client import NodeBrokerClient
+from quorumd.node.broker.clients import ClientSide
+from quorumd.node.broker.controller_channel import ControllerAccess, NodeControllerChannel
+from quorumd.node.broker.log_folders import record_cluster_id
+from quorumd.node.broker.metadata_feed import MetadataFeed
+from quorumd.node.broker.settings import BrokerRoleSettings
+from quorumd.node.identity.cluster_identity import ClusterIdentity
+from quorumd.node.lifecycle import Lifecycle
+from quorumd.ports import Disk, Entropy
+
+logger = logging.getLogger("quorumd.broker")
+
+SHUTDOWN_TIMEOUT_MS: Final = 30_000.0
+"""Limit of the controlled shutdown, after which the logs are closed anyway."""
+LEADERLESS_SHUTDOWN_MS: Final = 2_000.0
+"""The same while no controller is known: the nodes of a cluster are often stopped together."""
+POLL_MS: Final = 50.0
+
+
+class NodeBroker:
+    """`clients` gets the APIs of the broker; its listener is bound to `bound_port`.
+
+    The broker itself is None until the cluster id is committed, which the first leader of a new cluster generates.
+    """
+
+    def __init__(
+        self,
+        settings: BrokerRoleSettings,
+        access: ControllerAccess,
+        disk: Disk,
+        entropy: Entropy,
+        log: SegmentedLog,
+        identity: ClusterIdentity,
+        lifecycle: Lifecycle,
+        clients: ClientSide,
+        bound_port: int,
+    ) -> None:
+        self.broker: Broker | None = None
+        self.bound_port = bound_port
+        self._settings = settings
+        self._access = access
+        self._clock = access.clock
+        self._disk = disk
+        self._entropy = entropy
+        self._log = log
+        self._identity = identity
+        self._lifecycle = lifecycle
+        self._clients = clients
+        self._channels: list[NodeControllerChannel] = []
+        self._client: NodeBrokerClient | None = None
+        self._feed: MetadataFeed | None = None
+        self._start_snapshot: OffsetAndEpoch | None = None
+        self._committed_offset = 0
+        self._is_shutting_down = False
+        self._on_shut_down: Callable[[], None] | None = None
+
+    @property
+    def state(self) -> BrokerState:
+        """Kafka's state of the broker; STARTING until the cluster is known."""
+        return self.broker.state if self.broker is not None else BrokerState.STARTING
+
+    def start(self, snapshot: OffsetAndEpoch | None, committed_offset: int) -> None:
+        """Follow the metadata log from its newest snapshot on, as soon as the cluster is known."""
+        self._start_snapshot = snapshot
+        self.committed(committed_offset)
+
+    def committed(self, high_watermark: int) -> None:
+        """Handle a new high watermark of the metadata log."""
+        self._committed_offset = max(self._committed_offset, high_watermark)
+        if self._feed is not None:
+            self._feed.committed(self._committed_offset)
+        elif self._identity.cluster_id is not None and not self._is_shutting_down:
+            self._build(self._identity.cluster_id)
+
+    def leadership_changed(self) -> None:
+        """Handle a change of the leader of the metadata log."""
+        for channel in self._channels:
+            channel.leader_changed()
+
+    def _build(self, cluster_id: str) -> None:
+        settings = self._settings.broker_settings(cluster_id, self.bound_port)
+        self._client = NodeBrokerClient(self._clock, self._access.connect(), settings.inter_broker_listener)
+        ports = BrokerPorts(self._clock, self._disk, self._entropy, self._client, self.open_channel)
+        try:
+            record_cluster_id(self._disk, settings.log_directories, cluster_id)
+            broker = self.broker = Broker(settings, ports, self)
+            self._client.metadata = broker.metadata
+            self._clients.router.add(broker.routes())
+            broker.start()
+        except StorageError as error:
+            self._lifecycle.fail(error)
+            return
+        feed = self._feed = MetadataFeed(
+            self._log, self._clock, self._disk, self._lifecycle.call_soon, broker
+        )
+        feed.start(self._start_snapshot, self._committed_offset)
+
+    def open_channel(self) -> ControllerChannel:
+        """Open one more channel to the active controller."""
+        channel = NodeControllerChannel(self._access)
+        self._channels.append(channel)
+        return channel
+
+    # `BrokerListener`
+
+    def on_unfenced(self) -> None:
+        """Let clients in."""
+        self._clients.is_open = True
+
+    def on_failed(self, reason: str) -> None:
+        """Stop the process, which cannot be a broker."""
+        self._lifecycle.stop(ExitCode.DATA_FOLDER, reason)
+
+    # The end
+
+    def shut_down(self, on_done: Callable[[], None]) -> None:
+        """Hand the leaderships over, close the logs, then call `on_done`."""
+        self._is_shutting_down = True
+        if self.broker is None:
+            on_done()
+            return
+        self._on_shut_down = on_done
+        self.broker.shut_down(self._shut_down_completed)
+        now_ms = self._clock.now_ms()
+        self._watch_shutdown(now_ms + SHUTDOWN_TIMEOUT_MS, now_ms)
+
+    def _watch_shutdown(self, deadline_ms: float, leader_seen_ms: float) -> None:
+        """End a controlled shutdown that no controller grants."""
+        if self._on_shut_down is None or self.broker is None or self._lifecycle.is_stopped:
+            return
+        now_ms = self._clock.now_ms()
+        if self._access.engine.leader_id != NO_NODE:
+            leader_seen_ms = now_ms
+        is_waiting = self.broker.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN
+        if is_waiting and (now_ms >= deadline_ms or now_ms - leader_seen_ms >= LEADERLESS_SHUTDOWN_MS):
+            logger.warning("no controller has granted the shutdown of this broker: it stops without")
+            self.broker.lifecycle.stop()
+            self.broker.on_shutdown_granted()
+            return
+        self._clock.call_at(now_ms + POLL_MS, partial(self._watch_shutdown, deadline_ms, leader_seen_ms))
+
+    def _shut_down_completed(self) -> None:
+        on_done, self._on_shut_down = self._on_shut_down, None
+        self._clients.close()
+        if on_done is not None:
+            on_done()
+
+    def stop(self) -> None:
+        """Stop at once."""
+        self._clients.close()
+        if self.broker is not None:
+            self.broker.stop()
+        for channel in self._channels:
+            channel.close()
+        if self._client is not None:
+            self._client.close()

@@ -1,0 +1,30 @@
+"""Nodes with the broker role on the simulator's ports."""
+
+from __future__ import annotations
+
+from quorumd.broker.settings import BrokerSettings
+from quorumd.controller.broker import BrokerEndpoint
+from quorumd.ids import Endpoint
+from quorumd.node.broker.settings import BrokerRoleSettings
+from tests.support.node.nodes import FOLDER, Cluster, host_of
+
+CLIENT_PORT = 9093
+
+
+class BrokerCluster(Cluster):
+    """A cluster whose directory ids are above the reserved ones, which brokers must not register."""
+
+    first_folder = 1
+
+
+def broker_role(node_id: int, is_controller: bool = True) -> BrokerRoleSettings:
+    """The broker role of a node, with a listener of its own if the node is a controller too."""
+    host = host_of(node_id)
+    port = CLIENT_PORT if is_controller else 9092
+    template = BrokerSettings(
+        broker_id=node_id,
+        cluster_id="",
+        log_directories=(FOLDER,),
+        listeners=(BrokerEndpoint("PLAINTEXT", host, port, 0),),
+    )
+    return BrokerRoleSettings(template, Endpoint("PLAINTEXT", host, CLIENT_PORT) if is_controller else None)

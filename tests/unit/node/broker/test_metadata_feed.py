@@ -1,0 +1,117 @@
+"""The broker gets every committed batch once and in order, or a snapshot instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.errors import CorruptLog, MalformedMessage
+from quorumd.node.broker.metadata_feed import MetadataFeed
+from quorumd.node.node import Node
+from quorumd.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from quorumd.protocol.record_batch import BatchHeader, headers
+from tests.support.node.nodes import Cluster
+
+
+class Reader:
+    """Records what it gets."""
+
+    def __init__(self) -> None:
+        self.batches: list[tuple[int, int]] = []
+        self.loaded: list[int] = []
+        self.error: Exception | None = None
+
+    def apply(self, data: bytes, header: BatchHeader) -> None:
+        if self.error is not None:
+            raise self.error
+        assert len(data) > header.position
+        self.batches.append((header.base_offset, header.end_offset))
+
+    def load(self, image: ClusterImage, end_offset: int) -> None:
+        assert image.features
+        self.loaded.append(end_offset)
+
+
+class Feeding:
+    """A feed on the log of a node that leads alone."""
+
+    def __init__(self) -> None:
+        self.cluster = Cluster().start()
+        self.node: Node = self.cluster.leader()
+        self.reader = Reader()
+        self.slices: list[Callable[[], None]] = []
+        self.feed = self._feed()
+
+    def _feed(self) -> MetadataFeed:
+        disk, clock = self.cluster.disks[1], self.node.clock
+        return MetadataFeed(self.node.log, clock, disk, self.slices.append, self.reader)
+
+    def run(self) -> int:
+        """Run all slices and return their number."""
+        count = 0
+        while self.slices:
+            self.slices.pop(0)()
+            count += 1
+        return count
+
+
+def test_every_committed_batch_arrives_once_and_in_order() -> None:
+    feeding = Feeding()
+    high_watermark = feeding.node.engine.high_watermark
+    feeding.feed.start(None, 3)
+    feeding.run()
+    feeding.feed.committed(high_watermark)
+    feeding.feed.committed(3)
+    feeding.run()
+    ends = [end for _, end in feeding.reader.batches]
+    assert [base for base, _ in feeding.reader.batches] == [0, *ends[:-1]]
+    assert ends[-1] == high_watermark == feeding.feed.next_offset
+
+
+def test_batches_above_the_high_watermark_are_held_back() -> None:
+    feeding = Feeding()
+    feeding.feed.start(None, 0)
+    feeding.run()
+    assert feeding.reader.batches == []
+    first_end = next(headers(feeding.node.log.read(0, 1 << 20))).end_offset
+    feeding.feed.committed(first_end)
+    feeding.run()
+    assert feeding.reader.batches == [(0, first_end)]
+    assert not feeding.slices
+
+
+def test_work_is_done_in_slices() -> None:
+    feeding = Feeding()
+    feeding.cluster.record_ms = 10.0
+    feeding.cluster.kill(1)
+    feeding.node = feeding.cluster.start_node(1)
+    feeding.cluster.leader()
+    feeding.feed = feeding._feed()
+    feeding.feed.start(None, feeding.node.engine.high_watermark)
+    assert feeding.run() >= len(feeding.reader.batches) > 1
+
+
+def test_snapshot_replaces_the_beginning_of_the_log() -> None:
+    feeding = Feeding()
+    topics = CreateTopicsRequest([CreatableTopic("orders", 1, 1)], 5000)
+    feeding.cluster.client().request(topics, 7)
+    offset = feeding.node.engine.high_watermark
+    feeding.node.snapshots._build(offset, 0.0)
+    feeding.cluster.run_until(lambda: feeding.node.log.latest_snapshot)
+    snapshot = feeding.node.log.latest_snapshot
+    feeding.feed.start(snapshot, offset)
+    feeding.run()
+    assert snapshot is not None
+    assert feeding.reader.loaded == [snapshot.offset]
+    assert feeding.feed.next_offset >= snapshot.offset
+    assert all(base >= snapshot.offset for base, _ in feeding.reader.batches)
+
+
+def test_record_of_a_newer_version_stops_the_node() -> None:
+    feeding = Feeding()
+    feeding.reader.error = MalformedMessage("at offset 0: unknown record")
+    feeding.feed.start(None, feeding.node.engine.high_watermark)
+    with pytest.raises(CorruptLog, match=r"at offset 0: unknown record; if a newer version wrote it"):
+        feeding.run()

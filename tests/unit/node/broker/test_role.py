@@ -1,0 +1,139 @@
+"""A node with the broker role: registration, the listener for clients, and the end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from quorumd.broker.lifecycle import BrokerState
+from quorumd.errors import ErrorCode, ExitCode
+from quorumd.log.meta_properties import load_meta_properties, save_meta_properties
+from quorumd.node.node import Node
+from quorumd.node.readiness import readiness
+from quorumd.ports import Transport
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.connection import ClientConnection
+from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
+from quorumd.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from tests.support.node.broker_nodes import CLIENT_PORT, BrokerCluster, broker_role
+from tests.support.node.nodes import FOLDER, Cluster, host_of
+
+
+class BrokerClient:
+    """One connection to the listener for clients."""
+
+    def __init__(self, cluster: Cluster, node_id: int, port: int = CLIENT_PORT) -> None:
+        self._cluster = cluster
+        self._connection = ClientConnection("test")
+        self._transport: Transport | None = None
+        self._responses: list[Any] = []
+        self.is_closed = False
+        cluster.network.host("client").connect(host_of(node_id), port, self)
+        cluster.run_until(lambda: self._transport or self.is_closed)
+
+    def request(self, message: Any, version: int) -> Any:
+        assert self._transport is not None
+        self._transport.write(self._connection.request(message, version)[1])
+        self._cluster.run_until(lambda: self._responses)
+        return self._responses.pop()
+
+    def connected(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def received(self, data: bytes) -> None:
+        self._responses += [response for _, response in self._connection.receive(data)]
+
+    def closed(self, reason: str, refused: bool) -> None:
+        self.is_closed = True
+
+
+def state(node: Node) -> BrokerState:
+    assert node.broker is not None
+    return node.broker.state
+
+
+def combined_node() -> tuple[Cluster, Node]:
+    cluster = BrokerCluster()
+    node = cluster.start_node(1, broker=broker_role(1))
+    cluster.run_until(lambda: state(node) is BrokerState.RUNNING)
+    return cluster, node
+
+
+def test_single_node_with_both_roles_is_unfenced() -> None:
+    cluster = BrokerCluster()
+    node = cluster.start_node(1, broker=broker_role(1))
+    assert "the broker is not registered yet" in "".join(readiness(node.watch.node_status()).lacks)
+    cluster.run_until(lambda: state(node) is BrokerState.RUNNING)
+    assert not node.state_machine.image.brokers[1].is_fenced
+    assert readiness(node.watch.node_status()).is_ready
+
+
+def test_broker_joins_a_quorum_of_other_nodes() -> None:
+    cluster = BrokerCluster(3)
+    cluster.start()
+    cluster.format(4)
+    broker = cluster.start_node(
+        4,
+        broker=broker_role(4, is_controller=False),
+        bootstrap_voters=(1, 2, 3),
+        controllers_name="CONTROLLER",
+    )
+    cluster.run_until(lambda: state(broker) is BrokerState.RUNNING)
+    assert not broker.engine.is_voter
+    endpoint = cluster.leader().state_machine.image.brokers[4].endpoints[0]
+    assert (endpoint.name, endpoint.host, endpoint.port) == ("PLAINTEXT", host_of(4), 9092)
+
+
+def test_broker_stays_registered_across_leaders() -> None:
+    cluster = BrokerCluster(3)
+    for node_id in cluster.voters:
+        cluster.start_node(node_id, broker=broker_role(node_id))
+    nodes = [cluster.nodes[node_id] for node_id in cluster.voters]
+    cluster.run_until(lambda: all(state(node) is BrokerState.RUNNING for node in nodes))
+    killed = cluster.leader()
+    cluster.kill(killed.settings.node_id)
+    cluster.run(15_000)
+    image = cluster.leader().state_machine.image
+    assert {id for id, broker in image.brokers.items() if broker.is_fenced} == {killed.settings.node_id}
+
+
+def test_clients_are_refused_until_the_broker_is_unfenced() -> None:
+    cluster = BrokerCluster()
+    node = cluster.start_node(1, broker=broker_role(1))
+    assert state(node) is not BrokerState.RUNNING
+    early = BrokerClient(cluster, 1)
+    cluster.run_until(lambda: early.is_closed)
+    cluster.run_until(lambda: state(node) is BrokerState.RUNNING)
+    client = BrokerClient(cluster, 1)
+    response = client.request(ApiVersionsRequest("java", "1"), 3)
+    offered = {api.api_key for api in response.api_keys}
+    assert {ApiKey.CREATE_TOPICS, ApiKey.DESCRIBE_QUORUM, ApiKey.METADATA} <= offered
+    assert not {ApiKey.VOTE, ApiKey.FETCH_SNAPSHOT, ApiKey.BROKER_REGISTRATION} & offered
+
+
+def test_topic_is_created_through_the_listener_for_clients() -> None:
+    cluster, node = combined_node()
+    topics = [CreatableTopic("orders", 3, 1)]
+    response = BrokerClient(cluster, 1).request(CreateTopicsRequest(topics, 5000), 7)
+    assert response.topics[0].error_code == ErrorCode.NONE
+    assert node.broker is not None
+    broker = node.broker.broker
+    assert broker is not None
+    cluster.run_until(lambda: "orders" in broker.metadata.image.topic_ids)
+    assert broker.metadata.image.hash == node.state_machine.image.hash
+
+
+def test_folder_of_other_cluster_stops_the_node() -> None:
+    cluster = BrokerCluster(cluster_id="4L6g3nShT-eMCtK--X86sw")
+    disk = cluster.disks[1]
+    meta = load_meta_properties(disk, FOLDER)
+    assert meta is not None
+    disk.make_directory("/more")
+    save_meta_properties(disk, "/more", meta._replace(cluster_id="XXXXXXXXQACAAAAAAAAAAA"))
+    role = broker_role(1)
+    folders = replace(role.template, log_directories=(FOLDER, "/more"))
+    cluster.start_node(1, broker=replace(role, template=folders))
+    cluster.run_until(lambda: cluster.exits)
+    ((_, code, reason),) = cluster.exits
+    assert code == ExitCode.DATA_FOLDER
+    assert "/more belongs to cluster XXXXXXXXQACAAAAAAAAAAA" in reason
