@@ -11,9 +11,9 @@ from typing import Any
 
 from quorumd.controller.broker import Broker, BrokerEndpoint, BrokerFeature
 from quorumd.controller.image_hash import (
+    HASH_MASK,
     broker_row,
-    config_checksum,
-    config_row,
+    config_change,
     opaque_row,
     partition_row,
     producer_ids_row,
@@ -174,19 +174,17 @@ class ClusterImage:
         previous = configs.get(key) if configs is not None else None
         if value is None and previous is None:
             return
-        checksum = config_checksum(resource, key)
-        old_row = config_row(checksum, previous) if previous is not None else 0
+        if configs is None:
+            configs = {}
+            assign(self.configs, resource, configs, changes)
+        changes.append((configs, key, ABSENT if previous is None else previous))
         if value is not None:
-            if configs is None:
-                configs = {}
-                assign(self.configs, resource, configs, changes)
-            assign(configs, key, value, changes)
-            self._replace_row(old_row, config_row(checksum, value), changes)
-        elif configs is not None:
-            remove(configs, key, changes)
+            configs[key] = value
+        else:
+            del configs[key]
             if not configs:
                 remove(self.configs, resource, changes)
-            self._replace_row(old_row, 0, changes)
+        self._replace_row(0, config_change(resource, key, previous, value), changes)
 
     def config(self, resource: Resource) -> dict[str, str]:
         """Return the configs of a resource, empty if none is set. The caller must not modify them."""
@@ -437,11 +435,11 @@ class ClusterImage:
         self._replace_row(producer_ids_row(old_row), producer_ids_row(new_row), changes)
 
     def _replace_row(self, old_row: int, new_row: int, changes: list[UndoEntry]) -> None:
-        # Runs once per record: inlined instead of calling `assign`.
+        # Runs once per record: `assign` and `replace_row` are inlined.
         numbers = self._scalars
         before = numbers["hash"]
         changes.append((numbers, "hash", before))
-        numbers["hash"] = replace_row(before, old_row, new_row)
+        numbers["hash"] = before - old_row + new_row & HASH_MASK
 
     def fingerprint(self) -> tuple[object, ...]:
         """Return values that are equal for equal images and show where they differ. Reads the whole image."""

@@ -17,7 +17,7 @@ from quorumd.controller.partition import Partition, PartitionId
 
 HASH_BITS: Final = 48
 """As many bits as a metric, a float, holds exactly."""
-_MASK: Final = (1 << HASH_BITS) - 1
+HASH_MASK: Final = (1 << HASH_BITS) - 1
 _OPAQUE: Final = crc32c(b"kept")
 
 
@@ -31,15 +31,19 @@ def producer_ids_row(next_id: int) -> int:
     return text_row("producer ids", str(next_id)) if next_id else 0
 
 
-def config_checksum(resource: tuple[int, str], key: str) -> int:
-    """Return the common prefix of the checksums of all values of a config."""
+def config_change(resource: tuple[int, str], key: str, old_value: str | None, new_value: str | None) -> int:
+    """Return what a new value of a config, or None for no value, adds to the sum of the rows."""
     kind, name = resource
-    return crc32c(f"{kind},{len(name)},{len(key)},{name}{key}".encode())
-
-
-def config_row(checksum: int, value: str) -> int:
-    """Hash a config with this value. Runs with every config record, so it must be cheap."""
-    return _row(crc32c(value.encode(), checksum))
+    prefix = crc32c(f"{kind},{len(name)},{len(key)},{name}{key}".encode())
+    # Runs once per config record: `_row` is inlined.
+    change = 0
+    if new_value is not None:
+        checksum = crc32c(new_value.encode(), prefix)
+        change = checksum * (checksum >> 2 | 1)
+    if old_value is not None:
+        checksum = crc32c(old_value.encode(), prefix)
+        change -= checksum * (checksum >> 2 | 1)
+    return change & HASH_MASK
 
 
 def broker_row(broker: Broker) -> int:
@@ -79,9 +83,9 @@ def partition_row(tp: PartitionId, partition: Partition) -> int:
 
 def _row(checksum: int) -> int:
     """Mix a checksum. CRCs are linear: without this, rows that swap values would cancel each other out."""
-    return checksum * (checksum >> 2 | 1) & _MASK
+    return checksum * (checksum >> 2 | 1) & HASH_MASK
 
 
 def replace_row(image_hash: int, old_row: int, new_row: int) -> int:
     """Return the hash after a row replaced another; 0 stands for no row."""
-    return image_hash - old_row + new_row & _MASK
+    return image_hash - old_row + new_row & HASH_MASK

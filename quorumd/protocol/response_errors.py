@@ -23,24 +23,36 @@ def _collect(struct: MessageStruct, errors: list[Error]) -> None:
         fields = _FIELDS[type(struct)] = _error_fields(type(struct))
     has_error_code, lists = fields
     if has_error_code:
-        code = struct.error_code  # type: ignore[attr-defined]  # the class has it
-        if code:
-            errors.append((code, getattr(struct, "error_message", None)))
-    for name in lists:
+        _add_error(struct, errors)
+    for name, has_lists in lists:
         for item in getattr(struct, name) or ():
-            _collect(item, errors)
+            if has_lists:
+                _collect(item, errors)
+            # The controller looks at every item of every response, nearly all without an error: no call for those.
+            elif item.error_code:
+                _add_error(item, errors)
 
 
-_FIELDS: Final[dict[type[MessageStruct], tuple[bool, tuple[str, ...]]]] = {}
-"""By class: whether it has an error code, and the lists whose items may have one. Looked up once for each class,
-since the controller counts the errors of every response."""
+def _add_error(struct: MessageStruct, errors: list[Error]) -> None:
+    code = struct.error_code  # type: ignore[attr-defined]  # the class has it
+    if code:
+        errors.append((code, getattr(struct, "error_message", None)))
 
 
-def _error_fields(struct: type[MessageStruct]) -> tuple[bool, tuple[str, ...]]:
+_Fields = tuple[bool, tuple[tuple[str, bool], ...]]
+"""Whether a class has an error code; its lists of items that may have one, and whether these have such lists too."""
+
+_FIELDS: Final[dict[type[MessageStruct], _Fields]] = {}
+"""By class, filled at the first response of each."""
+
+
+def _error_fields(struct: type[MessageStruct]) -> _Fields:
     lists = []
     for name, hint in get_type_hints(struct.__init__).items():
         for option in (hint, *get_args(hint)):
             items = get_args(option)[:1] if get_origin(option) is list else ()
-            if items and issubclass(items[0], MessageStruct) and any(_error_fields(items[0])):
-                lists.append(name)
+            if items and issubclass(items[0], MessageStruct):
+                has_error_code, inner = _error_fields(items[0])
+                if has_error_code or inner:
+                    lists.append((name, bool(inner)))
     return "error_code" in struct.__slots__, tuple(lists)

@@ -11,7 +11,7 @@ from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.undo_log import UndoEntry
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.metadata_record import decode_record, encode_record
-from quorumd.protocol.record_batch import headers, values
+from quorumd.protocol.record_batch import headers, size_of_records, values
 from tests.support.node.parts import GROUP, NodeParts
 
 keys = st.sampled_from("abc")
@@ -49,7 +49,9 @@ class Replica(NodeParts):
         number = len(self.proposed)
         self.proposed.append(number)
         records = [encode_record(ConfigRecord(*GROUP, key, value), 0) for key, value in pairs]
-        self.proposals.propose(records, undo, lambda ok: self.outcomes.append((number, ok)))
+        self.proposals.propose(
+            records, size_of_records(records), undo, lambda ok: self.outcomes.append((number, ok))
+        )
 
     def fetch(self, pairs: Sequence[tuple[str, str | None]]) -> None:
         if not self.leads:

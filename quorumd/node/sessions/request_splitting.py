@@ -99,9 +99,14 @@ def parts_of(
             return None
         return _nested(message, division.request_path, items, max_partitions)
     cost = division.cost
-    costs = [cost] * len(items) if isinstance(cost, int) else [cost(controller, item) for item in items]
-    if sum(costs) <= max_partitions:
-        return None
+    if isinstance(cost, int):
+        if cost * len(items) <= max_partitions:
+            return None
+        costs = [cost] * len(items)
+    else:
+        costs = [cost(controller, item) for item in items]
+        if sum(costs) <= max_partitions:
+            return None
     return _listed(controller, message, division, name, list(zip(items, costs, strict=True)), max_partitions)
 
 

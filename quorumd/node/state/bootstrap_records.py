@@ -21,6 +21,7 @@ from quorumd.node.state.state_machine import StateMachine
 from quorumd.ports import Disk
 from quorumd.protocol.messages.abort_transaction_record import AbortTransactionRecord
 from quorumd.protocol.metadata_record import decode_record
+from quorumd.protocol.record_batch import size_of_records
 from quorumd.protocol.wire import Message
 from quorumd.raft.voters import VoterSet
 
@@ -88,15 +89,15 @@ def propose_bootstrap_records(
     min.insync.replicas, which logs of earlier versions lack. A transaction that an earlier leader left open is
     aborted, so that later records are not part of it (KIP-868).
     """
+    image = state_machine.image
     changes: list[UndoEntry] = []
     records: list[Message] = []
 
     def add(*more: Message) -> None:
         for record in more:
-            state_machine.apply(record, changes)
+            image.apply(record, changes)
             records.append(record)
 
-    image = state_machine.image
     if image.in_transaction:
         add(AbortTransactionRecord("another controller leads now"))
     if METADATA_VERSION not in image.features:
@@ -104,5 +105,6 @@ def propose_bootstrap_records(
     if image.elr_enabled:
         add(*default_min_isr_records(image, min_insync_replicas))
     if records:
+        state_machine.charge(len(records))
         frames = [encode_for_version(record, image.metadata_version) for record in records]
-        proposals.propose(frames, changes, lambda committed: None)
+        proposals.propose(frames, size_of_records(frames), changes, lambda committed: None)

@@ -42,10 +42,12 @@ class MetadataWriter:
         """
         level = self._state_machine.image.metadata_version
         values = [encode_for_version(record, level) for record in records]
-        room = size_of_records(values) + (size_of_records(prepared.frames) if prepared is not None else 0)
-        if room > MAX_BATCH_BYTES:
+        size = size_of_records(values)
+        if prepared is not None:
+            size += size_of_records(prepared.frames)
+        if size > MAX_BATCH_BYTES:
             return False
-        self.propose(records, values, callback, prepared)
+        self.propose(records, values, size, callback, prepared)
         return True
 
     def write_batches(self, records: Sequence[Message], callback: CommitCallback) -> None:
@@ -61,18 +63,19 @@ class MetadataWriter:
             value = encode_for_version(record, level)
             room = len(value) + RECORD_FRAMING_BYTES
             if values and size + room > MAX_BATCH_BYTES:
-                self.propose(part, values, _ignore_commit)
+                self.propose(part, values, size, _ignore_commit)
                 part, values, size = [], [], 0
             part.append(record)
             values.append(value)
             size += room
-        self.propose(part, values, callback)
+        self.propose(part, values, size, callback)
 
     def write_no_op(self) -> None:
         """Append a NoOpRecord, unless other records are about to be appended."""
         level = self._state_machine.image.metadata_version
         if not self._proposals.pending_records:
-            self._proposals.propose([encode_for_version(NoOpRecord(), level)], [], _ignore_commit)
+            frames = [encode_for_version(NoOpRecord(), level)]
+            self._proposals.propose(frames, size_of_records(frames), [], _ignore_commit)
 
     def flush_pending(self) -> None:
         """Append pending records now, so that they precede records of the engine such as a voter change."""
@@ -82,12 +85,13 @@ class MetadataWriter:
         self,
         records: Sequence[Message],
         frames: Sequence[bytes],
+        size: int,
         callback: CommitCallback,
         prepared: PreparedPartitions | None = None,
     ) -> None:
-        """Apply records to the image and append their frames, which fit into one batch with those in `prepared`."""
+        """Apply records to the image and append their frames, which with those in `prepared` take `size` bytes of one
+        batch (`size_of_records`)."""
         image = self._state_machine.image
-        apply = self._state_machine.apply
         changes: list[UndoEntry] = []
         unclean: list[UncleanElection] = []
         eligible = 0
@@ -97,13 +101,14 @@ class MetadataWriter:
                 if election is not None:
                     unclean.append(election)
                 eligible += is_eligible_election(image, record)
-            apply(record, changes, frame)
+            image.apply(record, changes, frame)
         if prepared is not None:
-            self._state_machine.add_prepared(prepared, changes)
+            image.add_prepared(prepared, changes)
             frames = [*frames, *prepared.frames]
+        self._state_machine.charge(len(frames))
         if unclean or eligible:
             callback = self._with_election_report(unclean, eligible, callback)
-        self._proposals.propose(frames, changes, callback)
+        self._proposals.propose(frames, size, changes, callback)
 
     def _with_election_report(
         self, unclean: Sequence[UncleanElection], eligible: int, callback: CommitCallback

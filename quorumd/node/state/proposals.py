@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from quorumd.controller.undo_log import UndoEntry, undo
-from quorumd.protocol.record_batch import size_of_records
 
 CommitCallback = Callable[[bool], None]
 """Called once: with True when the records are committed, with False when their fate is unknown to this node."""
@@ -82,11 +81,11 @@ class Proposals:
         self._appended.append(AppendedBatch(end_offset, self._now_ms(), 0, [], []))
 
     def propose(
-        self, values: Sequence[bytes], changes: Sequence[UndoEntry], callback: CommitCallback
+        self, values: Sequence[bytes], size: int, changes: Sequence[UndoEntry], callback: CommitCallback
     ) -> None:
-        """Append record values together, at most MAX_BATCH_BYTES of them. `changes`: undo entries of the image, which
-        already has the records."""
-        self._pending.append(Proposal(values, size_of_records(values), changes, callback))
+        """Append record values together. `size`: their `size_of_records`, at most MAX_BATCH_BYTES. `changes`: undo
+        entries of the image, which already has the records."""
+        self._pending.append(Proposal(values, size, changes, callback))
         if not self._is_scheduled:
             self._is_scheduled = True
             self._schedule(self._end_of_tick)

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from quorumd.controller.cluster_image import ClusterImage
-from quorumd.controller.prepared_partitions import PreparedPartitions
 from quorumd.controller.undo_log import UndoEntry, undo
 from quorumd.errors import CorruptLog, CorruptSnapshot, MalformedMessage, StorageError, UnsupportedVersion
 from quorumd.ids import OffsetAndEpoch
@@ -26,7 +25,6 @@ from quorumd.node.state.batch_replay import apply_steps
 from quorumd.node.state.snapshot_loader import load_steps
 from quorumd.ports import Clock, Disk
 from quorumd.protocol.record_batch import headers
-from quorumd.protocol.wire import Message
 
 SLICE_MS = 5.0
 """Longest time for which a slice holds the event loop."""
@@ -184,15 +182,9 @@ class StateMachine:
         self._on_ready = on_ready
         self._run_slice()
 
-    def apply(self, record: Message, changes: list[UndoEntry], frame: bytes | None = None) -> None:
-        """Apply a record that is about to be proposed, and append its undo entry to `changes`."""
-        self.image.apply(record, changes, frame)
-        self._clock.charge(1)
-
-    def add_prepared(self, prepared: PreparedPartitions, changes: list[UndoEntry]) -> None:
-        """Apply the records of prepared partitions, with the same effect as `apply` of each."""
-        self.image.add_prepared(prepared, changes)
-        self._clock.charge(len(prepared.frames))
+    def charge(self, records: int) -> None:
+        """Account for the time of records that a leader applied to the image, since it is about to propose them."""
+        self._clock.charge(records)
 
     def appended(self, end_offset: int) -> None:
         """Note that the leader appended records up to `end_offset`.

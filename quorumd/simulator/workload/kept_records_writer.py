@@ -8,6 +8,7 @@ from random import Random
 from quorumd.controller.registered_controllers import UNREGISTER_SINCE
 from quorumd.protocol.messages.unregister_controller_record import UnregisterControllerRecord
 from quorumd.protocol.metadata_record import decode_record
+from quorumd.protocol.record_batch import size_of_records
 from quorumd.simulator.cluster import Cluster, Machine
 from quorumd.simulator.workload.kept_records import draw_kept_record
 
@@ -46,7 +47,7 @@ class KeptRecordsWriter:
             frame = draw_kept_record(self._random, list(image.opaque_records.values()))
             if frame[1] == UnregisterControllerRecord.API_KEY and image.metadata_version < UNREGISTER_SINCE:
                 continue
-            controller.writer.propose([decode_record(frame)], [frame], _ignore)
+            controller.writer.propose([decode_record(frame)], [frame], size_of_records([frame]), _ignore)
         self._cluster.counters["batches of kept records"] += 1
 
 

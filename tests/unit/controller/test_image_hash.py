@@ -10,8 +10,7 @@ from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.image_hash import (
     HASH_BITS,
     broker_row,
-    config_checksum,
-    config_row,
+    config_change,
     partition_row,
     replace_row,
     text_row,
@@ -103,7 +102,9 @@ def test_boundaries_of_strings_change_the_row() -> None:
         ((22, "ab"), "c", "d"),
         ((2, "2,1,ab"), "c", "d"),
     ]
-    assert len({config_row(config_checksum(tp, key), value) for tp, key, value in configs}) == len(configs)
+    assert len({config_change(resource, key, None, value) for resource, key, value in configs}) == len(
+        configs
+    )
     texts = [("a", "b"), ("ab",), ("a\0b",), ("a", "b", ""), ("a', 'b",)]
     assert len({text_row(*parts) for parts in texts}) == len(texts)
 

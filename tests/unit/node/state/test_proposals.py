@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.undo_log import UndoEntry
 from quorumd.node.state import proposals as module
-from quorumd.protocol.record_batch import encode_batch
+from quorumd.protocol.record_batch import encode_batch, size_of_records
 from tests.support.node.parts import GROUP, NodeParts
 
 
@@ -32,9 +33,12 @@ class ProposalHarness(NodeParts):
     def set(self, key: str, value: str, records: int = 1) -> None:
         changes: list[UndoEntry] = []
         self.image.set_config(GROUP, key, value, changes)
-        self.proposals.propose(
-            [f"{key}={value}".encode()] * records, changes, lambda ok: self.outcomes.append((value, ok))
-        )
+        values = [f"{key}={value}".encode()] * records
+        outcome = partial(self._record_outcome, value)
+        self.proposals.propose(values, size_of_records(values), changes, outcome)
+
+    def _record_outcome(self, value: str, committed: bool) -> None:
+        self.outcomes.append((value, committed))
 
 
 @pytest.fixture
