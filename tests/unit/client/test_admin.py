@@ -259,7 +259,7 @@ async def test_response_of_node_given_by_id_is_unchanged() -> None:
 
 async def test_unknown_node_id_is_reported() -> None:
     async with quorum() as made, client(made, 0, timeout_ms=60) as admin:
-        with pytest.raises(RequestFailed, match=r"node 9 is unknown; known nodes: \[0, 1, 2\]"):
+        with pytest.raises(RequestFailed, match=r"node 9 .*\[0, 1, 2\]"):
             await admin.metadata(9)
 
 

@@ -142,7 +142,7 @@ async def test_non_retriable_error_fails_immediately(change: Any, error: ErrorCo
 async def test_voter_change_waits_for_election_until_deadline(change: Any) -> None:
     async with quorum(timeout_ms=80) as (made, admin):
         made.leader = -1
-        with pytest.raises(RequestFailed, match="leader of the quorum is unknown"):
+        with pytest.raises(RequestFailed, match=r"leader .*unknown"):
             await change(admin)
         assert made.requests == []
 

@@ -93,7 +93,7 @@ async def test_response_to_cancelled_request_is_dropped() -> None:
 async def test_connection_refused() -> None:
     async with FakeNode(cluster) as node:
         address = node.address
-    with pytest.raises(RequestFailed, match=f"cannot connect to 127.0.0.1:{address[1]}: Connection refused"):
+    with pytest.raises(RequestFailed, match=f"127.0.0.1:{address[1]}: Connection refused"):
         await NodeConnection.open(*address)
 
 
@@ -113,7 +113,7 @@ async def test_server_of_other_protocol_is_reported() -> None:
         await reader.read()
 
     async with ByteServer(talk) as server:
-        with pytest.raises(RequestFailed, match=f"{server.address[1]}: received an HTTP message"):
+        with pytest.raises(RequestFailed, match=f"{server.address[1]}: .*HTTP"):
             await NodeConnection.open(*server.address)
 
 

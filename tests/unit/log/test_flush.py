@@ -115,7 +115,7 @@ class TestFlush:
     def test_one_at_a_time(self, disk: Disk, folder: str) -> None:
         log = open_log(disk, folder)
         flush = log.begin_flush()
-        with pytest.raises(RuntimeError, match="a flush is already running"):
+        with pytest.raises(RuntimeError, match="flush"):
             log.begin_flush()
         flush()
         log.close()
@@ -124,7 +124,7 @@ class TestFlush:
         log = open_log(memory_disk, folder)
         fill(log, 2)
         memory_disk.fail_sync()
-        with pytest.raises(FlushFailed, match=r"0\.log .*Input/output error.*check the disk"):
+        with pytest.raises(FlushFailed, match=r"0\.log .*Input/output error"):
             log.begin_flush()()
         for _ in range(2):
             with pytest.raises(FlushFailed):
@@ -138,7 +138,7 @@ class TestFlush:
         log = open_log(memory_disk, folder)
         fill(log, 30)
         monkeypatch.setattr(memory_disk, "sync_directory", fail_with_io_error)
-        with pytest.raises(FlushFailed, match=f"{folder} could not be flushed"):
+        with pytest.raises(FlushFailed, match=folder):
             log.begin_flush()()
 
     def test_unexpected_error_of_a_flush_is_final(

@@ -86,13 +86,13 @@ def test_damage_below_the_end_is_reported(disk: SimulatedDisk) -> None:
 
 
 def test_log_that_is_too_short_is_reported(disk: SimulatedDisk) -> None:
-    with pytest.raises(StorageError, match=r"ends at offset 30, .*31 are committed"):
+    with pytest.raises(StorageError, match=r"offset 30\b.*\b31\b"):
         offsets(disk, 0, 31)
     disk.remove("log/00000000000000000011.log")
     with pytest.raises(StorageError, match="ends at offset 11, and"):
         offsets(disk, 0, 30)
     disk.remove("log/00000000000000000000.log")
-    with pytest.raises(StorageError, match=r"starts at offset 22, .*newest snapshot"):
+    with pytest.raises(StorageError, match=r"offset 22\b"):
         offsets(disk, 0, 30)
     assert offsets(disk, 22, 30) == list(range(22, 30))
 

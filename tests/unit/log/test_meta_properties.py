@@ -105,7 +105,7 @@ def test_folder_of_another_node_or_cluster_is_rejected(
     disk: Disk, folder: str, node_id: int, cluster_id: str | None
 ) -> None:
     format_folder(disk, folder, node_id=1, directory_id=ONE, cluster_id="A")
-    with pytest.raises(StorageError, match=f"{folder} is formatted for node 1 of cluster A, not for node"):
+    with pytest.raises(StorageError, match=f"{folder}.* node 1 .*cluster A"):
         format_folder(disk, folder, node_id=node_id, directory_id=TWO, cluster_id=cluster_id)
     kept = format_folder(
         disk, folder, node_id=node_id, directory_id=TWO, cluster_id=cluster_id, ignore_formatted=True
@@ -115,5 +115,5 @@ def test_folder_of_another_node_or_cluster_is_rejected(
 
 def test_folder_that_cannot_be_made_is_named(disk: Disk, folder: str) -> None:
     write_atomically(disk, f"{folder}/file", b"")
-    with pytest.raises(StorageError, match=f"{folder}/file/node cannot be created"):
+    with pytest.raises(StorageError, match=f"{folder}/file/node"):
         format_folder(disk, f"{folder}/file/node", node_id=1, directory_id=ONE)

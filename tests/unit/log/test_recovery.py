@@ -165,7 +165,7 @@ class TestHighWatermark:
 
     def test_sound_log_that_is_too_short_is_refused(self, disk: Disk, folder: str) -> None:
         put(disk, folder, 0, WHOLE[: POSITIONS[3]] + bytes(100))
-        with pytest.raises(CorruptLog, match=f"The log in {folder}.* ends at offset 4"):
+        with pytest.raises(CorruptLog, match=rf"{folder}.* offset 4\b"):
             SegmentedLog.open(disk, folder, SETTINGS, known_high_watermark=5)
         content, report = kept(disk, folder, high_watermark=4)
         assert (content, report.truncations) == (WHOLE[: POSITIONS[3]], ())
@@ -201,7 +201,7 @@ class TestSegments:
         names = self.three(disk, folder)
         disk.remove(names[0])
         before = disk.list_directory(folder)
-        with pytest.raises(CorruptLog, match="starts at offset 3, and the snapshot"):
+        with pytest.raises(CorruptLog, match=r"offset 3\b"):
             SegmentedLog.open(disk, folder, SETTINGS)
         assert disk.list_directory(folder) == before
 
@@ -216,7 +216,7 @@ class TestSegments:
     def test_gap_ends_the_log(self, disk: Disk, folder: str) -> None:
         first, second, third = self.three(disk, folder)
         disk.remove(second)
-        with pytest.raises(CorruptLog, match=f"{third} is damaged at position 0: its base offset 7"):
+        with pytest.raises(CorruptLog, match=f"{third}.*position 0: .*offset 7"):
             SegmentedLog.open(disk, folder, SETTINGS, known_high_watermark=8)
         content, report = kept(disk, folder, high_watermark=3)
         assert content == WHOLE[: POSITIONS[2]]
@@ -239,7 +239,7 @@ class TestSegments:
         damaged = bytearray(WHOLE[POSITIONS[2] : POSITIONS[4]])
         damaged[-1] ^= 1
         put(disk, folder, 3, bytes(damaged))
-        with pytest.raises(CorruptLog, match=f"{second} is damaged at position"):
+        with pytest.raises(CorruptLog, match=f"{second}.*position"):
             SegmentedLog.open(disk, folder, SETTINGS, known_high_watermark=5)
         content, report = kept(disk, folder, high_watermark=4)
         assert content == WHOLE[: POSITIONS[3]]
@@ -334,7 +334,7 @@ class TestDurability:
     def test_failed_sync_is_reported(self, memory_disk: SimulatedDisk, folder: str) -> None:
         put(memory_disk, folder, 0, WHOLE)
         memory_disk.fail_sync()
-        with pytest.raises(FlushFailed, match=r"0\.log could not be flushed"):
+        with pytest.raises(FlushFailed, match=r"0\.log"):
             SegmentedLog.open(memory_disk, folder, SETTINGS)
 
     def test_disk_that_cannot_read_is_reported(
@@ -344,7 +344,7 @@ class TestDurability:
             raise PermissionError(13, "Permission denied", path)
 
         monkeypatch.setattr(memory_disk, "list_directory", fail)
-        with pytest.raises(StorageError, match=f"the log in {folder} cannot be opened: .*Permission denied"):
+        with pytest.raises(StorageError, match=f"{folder}.*Permission denied"):
             SegmentedLog.open(memory_disk, folder, SETTINGS)
 
 
@@ -352,6 +352,6 @@ class TestDurability:
 def test_unreachable_offsets_are_damage(disk: Disk, folder: str, base_offset: int) -> None:
     """The next record there would fit no batch (found by fuzzing)."""
     put(disk, folder, base_offset, b"")
-    with pytest.raises(CorruptLog, match=f"ends at offset {base_offset}, which no log can reach"):
+    with pytest.raises(CorruptLog, match=str(base_offset)):
         SegmentedLog.open(disk, folder, SETTINGS)
     assert f"{base_offset:020d}.log" in disk.list_directory(folder)

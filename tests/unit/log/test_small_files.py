@@ -24,7 +24,7 @@ def test_partition_metadata_is_written_once(disk: Disk, folder: str) -> None:
 
 def test_partition_metadata_of_another_topic_is_refused(disk: Disk, folder: str) -> None:
     write_atomically(disk, f"{folder}/partition.metadata", b"version: 0\ntopic_id: J8aAPcfLQt2bqs1JT_rMgQ")
-    with pytest.raises(CorruptLog, match="belongs to another partition"):
+    with pytest.raises(CorruptLog, match=r"partition.metadata"):
         ensure_partition_metadata(disk, folder)
 
 
@@ -63,20 +63,20 @@ def test_high_watermark_is_found_among_other_partitions(disk: Disk, folder: str)
 )
 def test_damaged_high_watermark_checkpoint_is_refused(disk: Disk, folder: str, content: bytes) -> None:
     write_atomically(disk, f"{folder}/replication-offset-checkpoint", content)
-    with pytest.raises(CorruptLog, match="replication-offset-checkpoint is not a checkpoint"):
+    with pytest.raises(CorruptLog, match="replication-offset-checkpoint"):
         HighWatermarkCheckpoint(disk, folder).load()
 
 
 def test_lock_is_exclusive(disk: Disk, folder: str) -> None:
     held = lock_folder(disk, folder)
-    with pytest.raises(StorageError, match=f"{folder} is in use by another process"):
+    with pytest.raises(StorageError, match=folder):
         lock_folder(disk, folder)
     held.close()
     lock_folder(disk, folder).close()
 
 
 def test_folder_that_is_not_there_cannot_be_locked(disk: Disk, folder: str) -> None:
-    with pytest.raises(StorageError, match="cannot be locked"):
+    with pytest.raises(StorageError, match=f"{folder}/missing"):
         lock_folder(disk, f"{folder}/missing")
 
 

@@ -294,7 +294,7 @@ def test_unknown_version_is_refused_in_both_directions() -> None:
     with pytest.raises(UnsupportedVersion, match=r"FetchRequest v3 .*4 to 18"):
         encode(FetchRequest(), 3)
     for read in (decode, decode_prefix):
-        with pytest.raises(UnsupportedVersion, match="FetchRequest v19 is not known"):
+        with pytest.raises(UnsupportedVersion, match="FetchRequest v19"):
             read(FetchRequest, 19, b"")
 
 

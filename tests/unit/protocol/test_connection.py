@@ -121,7 +121,7 @@ class TestRequests:
 
     @pytest.mark.parametrize("length", range(1, 10))
     def test_frame_without_a_whole_header(self, length: int) -> None:
-        with pytest.raises(MalformedMessage, match=f"frame of {length} bytes is too short"):
+        with pytest.raises(MalformedMessage, match=rf"\b{length} bytes"):
             server().receive(frame(b"\0" * length))
 
     def test_every_prefix_of_a_request_is_malformed(self) -> None:
@@ -149,7 +149,7 @@ class TestRequests:
     @pytest.mark.parametrize("version", [0, 3])
     def test_malformed_client_id(self, client_id: bytes, version: int) -> None:
         head = b"\0\x12" + version.to_bytes(2, "big") + b"\0\0\0\1"
-        with pytest.raises(MalformedMessage, match="header of a ApiVersionsRequest is malformed"):
+        with pytest.raises(MalformedMessage, match=r"header .*ApiVersionsRequest"):
             server().receive(frame(head + client_id))
 
     def test_bytes_after_the_message_are_ignored(self) -> None:
@@ -163,14 +163,14 @@ class TestRequests:
             ServerConnection(10, SPOKEN).receive(request_bytes(DescribeClusterRequest(), 1))
 
     def test_unsupported_api_closes_the_connection(self) -> None:
-        with pytest.raises(MalformedMessage, match="API key 999 v1 is not supported"):
+        with pytest.raises(MalformedMessage, match="999 v1"):
             server().receive(frame(bytes.fromhex("03e7 0001 00000001 ffff")))
-        with pytest.raises(MalformedMessage, match="DescribeCluster v1 is not supported"):
+        with pytest.raises(MalformedMessage, match="DescribeCluster v1"):
             ServerConnection(LIMIT, {18: (0, 4)}).receive(request_bytes(DescribeClusterRequest(), 1))
 
     def test_unsupported_version_closes_the_connection(self) -> None:
         connection = ServerConnection(LIMIT, {60: (0, 1)})
-        with pytest.raises(MalformedMessage, match=r"DescribeCluster v2 is not supported.*0 to 1"):
+        with pytest.raises(MalformedMessage, match=r"DescribeCluster v2 .*0 to 1"):
             connection.receive(request_bytes(DescribeClusterRequest(), 2))
 
     def test_request_within_an_envelope(self) -> None:
@@ -179,7 +179,7 @@ class TestRequests:
         assert (request.correlation_id, request.connection) == (5, None)
         data = encode_response(request, reply())
         assert data == b"\0\0\0\5\0" + encode(reply(), 1)
-        with pytest.raises(UnsupportedVersion, match="DescribeCluster v1 is not supported"):
+        with pytest.raises(UnsupportedVersion, match="DescribeCluster v1"):
             read_request(payload, {})
 
 
@@ -314,7 +314,7 @@ class TestUnknownApiVersions:
         assert correlation_ids(connection.take_output()) == [1, 2]
 
     def test_server_without_api_versions_closes(self) -> None:
-        with pytest.raises(MalformedMessage, match="ApiVersions v99 is not supported"):
+        with pytest.raises(MalformedMessage, match="ApiVersions v99"):
             ServerConnection(LIMIT, {60: (0, 2)}).receive(frame(bytes.fromhex("0012 0063 00000002 ffff")))
 
 
@@ -362,11 +362,11 @@ class TestClient:
     def test_response_out_of_order(self) -> None:
         client = ClientConnection("a")
         client.request(DescribeClusterRequest(), 1)
-        with pytest.raises(MalformedMessage, match="expected response 0, received 5"):
+        with pytest.raises(MalformedMessage, match=r"\b0\b.*\b5\b"):
             client.receive(frame(b"\0\0\0\5\0"))
 
     def test_unexpected_response_is_malformed(self) -> None:
-        with pytest.raises(MalformedMessage, match="response 5 without a request"):
+        with pytest.raises(MalformedMessage, match="response 5"):
             ClientConnection("a").receive(frame(b"\0\0\0\5\0"))
 
     def test_every_prefix_of_a_response_is_malformed(self) -> None:
@@ -451,7 +451,7 @@ class TestHandshake:
         _, handshake, _ = self.begun()
         with pytest.raises(MalformedMessage, match="UNKNOWN_SERVER_ERROR"):
             handshake.handle_response(ApiVersionsResponse(ErrorCode.UNKNOWN_SERVER_ERROR))
-        with pytest.raises(MalformedMessage, match="received DescribeClusterResponse"):
+        with pytest.raises(MalformedMessage, match="DescribeClusterResponse"):
             handshake.handle_response(reply())
 
 

@@ -62,7 +62,7 @@ def test_leader_change_has_no_directory_ids() -> None:
 
 @pytest.mark.parametrize("number", [0, 1, 7, -1])
 def test_other_types_are_unknown(number: int) -> None:
-    with pytest.raises(UnsupportedVersion, match=f"control record type {number} is not known"):
+    with pytest.raises(UnsupportedVersion, match=rf"type {number}\b"):
         decode_control(b"\0\0" + number.to_bytes(2, "big", signed=True), b"")
 
 

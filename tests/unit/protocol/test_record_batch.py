@@ -148,7 +148,7 @@ def test_records_that_kafka_python_wrote_are_read() -> None:
         (0, 1000, b"key", b"value"),
         (1, 1007, None, None),
     ]
-    with pytest.raises(MalformedMessage, match="record 1 of 2 has no value"):
+    with pytest.raises(MalformedMessage, match="record 1 of 2"):
         values(data, header)
 
 
@@ -323,7 +323,7 @@ def test_bytes_after_the_last_record_are_refused() -> None:
     data[8:12] = (len(data) - 12).to_bytes(4, "big")
     sound = sealed(data)
     for read in (records, values):
-        with pytest.raises(MalformedMessage, match="2 bytes after its 1 records"):
+        with pytest.raises(MalformedMessage, match=r"\b2 bytes .*\b1 records"):
             list(read(sound, validate(sound)[0]))
 
 
@@ -333,7 +333,7 @@ def test_impossible_count_is_rejected_before_reading_records() -> None:
     data[57:61] = (2**31 - 1).to_bytes(4, "big")
     sound = sealed(data)
     for read in (records, values):
-        with pytest.raises(MalformedMessage, match="2147483647 records do not fit 9 bytes"):
+        with pytest.raises(MalformedMessage, match=r"2147483647 records .*\b9 bytes"):
             list(read(sound, validate(sound)[0]))
 
 

@@ -56,7 +56,7 @@ def test_within_an_epoch(before: Role, after: Role) -> None:
         assert made.state.role is after
         assert made.effects.save is None
     else:
-        with pytest.raises(InvariantViolation, match=f"from {before.value} in epoch 4 to {after.value} in 4"):
+        with pytest.raises(InvariantViolation, match=f"{before.value} .*{after.value}"):
             made.transition_to(STATES[after], saved)
 
 

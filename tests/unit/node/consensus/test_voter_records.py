@@ -110,7 +110,7 @@ def test_scan_finds_all_voter_records_over_several_reads() -> None:
 
 def test_scan_reports_the_offset_of_a_damaged_control_batch() -> None:
     data = encode_control_batch(0, 1, 1000, [(b"\x00\x00\x00\x09", b"")])
-    with pytest.raises(CorruptLog, match="control batch at offset 0"):
+    with pytest.raises(CorruptLog, match=r"offset 0\b"):
         list(scan_voter_records(lambda offset, limit: data, 0, 1))
 
 

@@ -147,7 +147,7 @@ def test_snapshot_lacks_records_of_an_open_transaction(disk: SimulatedDisk, log:
 )
 def test_inconsistent_log_is_an_error(disk: SimulatedDisk, log: ConfigLog, record: Message) -> None:
     log.append(record)
-    with pytest.raises(CorruptLog, match=r"cannot be applied at offset 2: "):
+    with pytest.raises(CorruptLog, match=r"offset 2\b"):
         build(disk, log.commit())
     assert snapshot_files(disk) == []
 
@@ -164,7 +164,7 @@ def test_segments_below_the_previous_snapshot_are_not_needed(disk: SimulatedDisk
     assert config_values(image.configs) == sorted((f"c{n}", "v" if n < 100 else "w") for n in range(300))
     disk.corrupt(f"{DIRECTORY}/{file_name(first.snapshot)}", 200, 1)
     disk.remove(f"{DIRECTORY}/{file_name(built.snapshot)}")
-    with pytest.raises(StorageError, match=r"starts at offset .* above the newest snapshot"):
+    with pytest.raises(StorageError, match=DIRECTORY):
         build(disk, end)
 
 
@@ -240,7 +240,7 @@ def test_record_of_a_later_version_is_an_error(disk: SimulatedDisk, log: ConfigL
     log.set_configs(0, 5)
     log.append(NoOpRecord())
     log.append_values(b"\1\x63\0\0")
-    with pytest.raises(CorruptLog, match=r"offset 8: .*record 99 .* run that version"):
+    with pytest.raises(CorruptLog, match=r"offset 8\b.*record 99\b"):
         build(disk, log.commit())
     assert snapshot_files(disk) == []
 

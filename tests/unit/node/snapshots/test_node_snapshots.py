@@ -141,7 +141,7 @@ def test_node_without_snapshot_and_log_start_does_not_start() -> None:
     cluster.kill(1)
     for snapshot in snapshots:
         cluster.disks[1].open(f"{DIRECTORY}/{file_name(snapshot)}").write_at(300, b"???")
-    with pytest.raises(StorageError, match=r"no valid snapshot .* format it again"):
+    with pytest.raises(StorageError, match=DIRECTORY):
         cluster.start_node(1)
 
 

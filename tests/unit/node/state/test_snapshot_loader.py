@@ -97,7 +97,7 @@ def test_log_that_does_not_start_at_0_needs_a_snapshot(node: SnapshottedLog) -> 
     node.configs.log.delete_before(node.newer.snapshot)
     assert node.configs.log.start_offset == node.newer.snapshot.offset
     node.damage(node.newer)
-    with pytest.raises(StorageError, match=r"begins at offset 202, .*no valid snapshot .*\.corrupt"):
+    with pytest.raises(StorageError, match=r"offset 202\b.*\.corrupt"):
         find_start_snapshot(node.configs.log)
 
 
@@ -112,7 +112,7 @@ def test_snapshot_of_a_newer_version_is_not_set_aside(node: SnapshottedLog) -> N
     snapshot = node.newer.snapshot
     node.disk.remove(f"{DIRECTORY}/{file_name(snapshot)}")
     write_snapshot(node.disk, DIRECTORY, snapshot, [b"\x01\x7f\x00"])
-    with pytest.raises(StorageError, match="is not known; run the version"):
+    with pytest.raises(StorageError, match=file_name(snapshot)):
         find_start_snapshot(node.configs.log)
     assert file_name(snapshot) in node.names()
 
@@ -145,7 +145,7 @@ def test_inconsistent_snapshot_is_set_aside_and_stops_the_node(
     assert find_start_snapshot(log).snapshot == snapshot
     clock = SimulatedClock(EventHeap(), Process("node"))
     machine = StateMachine(log, clock, lambda callback: None, lambda callback: None)
-    with pytest.raises(StorageError, match=rf"{reason}.* set aside as .*\.corrupt: start the node again"):
+    with pytest.raises(StorageError, match=rf"{reason}.*\.corrupt\b"):
         machine.start(snapshot, log.end_offset, node.disk, lambda: None)
     assert file_name(snapshot) + ".corrupt" in node.names()
     assert find_start_snapshot(log).snapshot == node.older.snapshot

@@ -359,7 +359,7 @@ class TestSnapshots:
 def test_inconsistent_log_stops_the_node(harness: StateHarness) -> None:
     harness.write(FenceBrokerRecord(1, 1))
     harness.machine.committed(harness.log.end_offset)
-    with pytest.raises(CorruptLog, match=r"cannot be applied at offset 0: .* broker 1 .* not registered"):
+    with pytest.raises(CorruptLog, match=r"offset 0\b.* broker 1\b"):
         harness.run_turns()
 
 

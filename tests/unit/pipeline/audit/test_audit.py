@@ -288,7 +288,7 @@ def test_log_without_its_start_is_found(nodes: dict[int, Path]) -> None:
 
 
 def test_missing_folder_is_reported(nodes: dict[int, Path]) -> None:
-    with pytest.raises(InputIncomplete, match="of node 2 cannot be listed"):
+    with pytest.raises(InputIncomplete, match=r"node 2\b"):
         audited({**nodes, 2: nodes[2] / "nothing"})
 
 

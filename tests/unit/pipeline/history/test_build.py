@@ -56,5 +56,5 @@ def test_history_rejects_log_that_lost_its_records(tmp_path: Path) -> None:
 
     assert look(write_segment(tmp_path / "same", log)) == log[-1].offset + 1
     led_by_another = [each._replace(epoch=each.epoch + 1) for each in log[50:]]
-    with pytest.raises(InputIncomplete, match=r"is lost;.*build the history again"):
+    with pytest.raises(InputIncomplete, match="lost"):
         look(write_segment(tmp_path / "other", log[:50] + led_by_another))

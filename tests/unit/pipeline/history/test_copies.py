@@ -82,5 +82,5 @@ def test_damaged_snapshot_is_skipped_and_reported(tmp_path: Path) -> None:
     assert _snapshot_of_folders(path, 0, reported.append) == (f"2={tmp_path / '2'}", end)
     assert len(reported) == 1
     damage_middle(tmp_path / "2", ".checkpoint")
-    with pytest.raises(InputIncomplete, match="all snapshots up to it are damaged"):
+    with pytest.raises(InputIncomplete, match=r"snapshots .*damaged"):
         _snapshot_of_folders(path, 0, reported.append)

@@ -129,6 +129,6 @@ def test_snapshot_deleted_before_read_keeps_history(tmp_path: Path) -> None:
     write(tmp_path, log)
     before = current(tmp_path)
     writer = HistoryWriter(tmp_path, open_history(tmp_path).manifest)
-    with pytest.raises(InputIncomplete, match="the snapshot 900-7 was replaced by a newer one"):
+    with pytest.raises(InputIncomplete, match="900-7"):
         writer.add_seed([], lambda jobs: map(run_job, jobs), Seed(900, 7, as_time(0)))
     assert current(tmp_path) == before

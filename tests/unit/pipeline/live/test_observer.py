@@ -183,17 +183,15 @@ async def test_discovered_nodes_are_used_without_bootstrap() -> None:
 async def test_timeout_is_reported_with_last_reason(waits: None) -> None:
     async with FakeNode(script({})) as gone:
         pass
-    with pytest.raises(
-        RequestFailed, match=r"records from offset 0 was not received within 300 s: 127\.0\.0\.1:"
-    ):
+    with pytest.raises(RequestFailed, match=r"offset 0\b.*\b300 s.*127\.0\.0\.1:"):
         await asyncio.to_thread(query(gone, lambda observer: observer.fetch(0)))
     denied = fetched(error=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     async with FakeNode(script({ApiKey.FETCH: [denied]})) as node:
-        with pytest.raises(RequestFailed, match="responded to Fetch with CLUSTER_AUTHORIZATION_FAILED"):
+        with pytest.raises(RequestFailed, match=r"Fetch .*CLUSTER_AUTHORIZATION_FAILED"):
             await asyncio.to_thread(query(node, lambda observer: observer.fetch(0)))
     broker = {key: versions for key, versions in ALL_APIS.items() if key != ApiKey.FETCH}
     async with FakeNode(script({}), broker) as node:
-        with pytest.raises(RequestFailed, match="does not support Fetch; check that it is the listener"):
+        with pytest.raises(RequestFailed, match=r"\bFetch\b"):
             await asyncio.to_thread(query(node, lambda observer: observer.fetch(0)))
 
 
@@ -225,7 +223,7 @@ async def test_fetch_finds_leader_if_describe_quorum_does_not() -> None:
 )
 async def test_records_only_in_snapshot_are_reported(response: Message) -> None:
     async with FakeNode(script({ApiKey.FETCH: [response]})) as node:
-        with pytest.raises(InputIncomplete, match=r"offset 0 is not in the log of node 1; .*level snapshot"):
+        with pytest.raises(InputIncomplete, match=r"offset 0\b.*node 1\b.*snapshot"):
             await asyncio.to_thread(query(node, lambda observer: observer.fetch(0)))
 
 
@@ -252,9 +250,7 @@ async def test_read_waits_for_leader_with_lower_high_watermark(waits: None) -> N
             3,
         ]
     async with FakeNode(script({ApiKey.FETCH: [fetched(b"", hw=3)]})) as node:
-        with pytest.raises(
-            RequestFailed, match="no committed records from offset 3, where the cluster had some up to 9"
-        ):
+        with pytest.raises(RequestFailed, match=r"offset 3\b.*\b9\b"):
             await asyncio.to_thread(query(node, lambda observer: list(observer.read(3, 9))))
 
 
@@ -273,7 +269,7 @@ async def test_snapshot_is_fetched_in_pieces() -> None:
         assert await asyncio.to_thread(query(node, lambda observer: observer.newest_snapshot())) is None
     gone = piece(b"", 0, 0, ErrorCode.SNAPSHOT_NOT_FOUND)
     async with FakeNode(script({ApiKey.FETCH_SNAPSHOT: [gone]})) as node:
-        with pytest.raises(InputIncomplete, match="snapshot 9-4 was replaced"):
+        with pytest.raises(InputIncomplete, match="snapshot 9-4"):
             await asyncio.to_thread(
                 query(node, lambda observer: list(observer.read_snapshot(OffsetAndEpoch(9, 4))))
             )

@@ -96,13 +96,13 @@ def test_non_empty_folder_is_rejected(plan: Plan, tmp_path: Path) -> None:
 def test_incomplete_plan_folder_is_reported(plan: Plan, tmp_path: Path, damage: str) -> None:
     write_plan(plan, tmp_path / "plan")
     (tmp_path / "plan" / damage).unlink()
-    with pytest.raises(InputIncomplete, match=r"is not a plan|has no readable plan"):
+    with pytest.raises(InputIncomplete, match=str(tmp_path / "plan")):
         read_plan_folder(tmp_path / "plan")
     (tmp_path / "plan" / damage).write_text("[]")
-    with pytest.raises(InputIncomplete, match=r"is not a plan|has no readable plan"):
+    with pytest.raises(InputIncomplete, match=str(tmp_path / "plan")):
         read_plan_folder(tmp_path / "plan")
     (tmp_path / "plan" / damage).write_text("{}")
-    with pytest.raises(InputIncomplete, match=r"is not a plan|has no readable plan"):
+    with pytest.raises(InputIncomplete, match=str(tmp_path / "plan")):
         read_plan_folder(tmp_path / "plan")
 
 

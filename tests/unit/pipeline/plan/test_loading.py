@@ -187,7 +187,7 @@ def test_unknown_versions_are_reported_if_plan_needs_them(tmp_path: Path) -> Non
     segment.write_bytes(encode_batch(0, 1, 1_000, [other_type]))
     assert len(state_of_logs({1: str(tmp_path)})) == 0
     segment.write_bytes(encode_batch(0, 1, 1_000, [other_type, topic]))
-    with pytest.raises(InputIncomplete, match="byte 0: TopicRecord v99 is not known"):
+    with pytest.raises(InputIncomplete, match="byte 0: TopicRecord v99"):
         state_of_logs({1: str(tmp_path)})
 
 

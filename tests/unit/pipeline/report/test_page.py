@@ -293,7 +293,7 @@ def test_missing_or_damaged_input_is_named(tmp_path: Path) -> None:
     folder = written(tmp_path / "history")
     damaged = next(folder.glob("epochs/*/*.parquet"))
     damaged.write_bytes(b"PAR1 no more")
-    with pytest.raises(InputIncomplete, match="a file of this history cannot be read"):
+    with pytest.raises(InputIncomplete, match=damaged.name):
         read_history(folder)
     damaged.unlink()
     with pytest.raises(InputIncomplete, match="no longer exists"):
@@ -302,6 +302,6 @@ def test_missing_or_damaged_input_is_named(tmp_path: Path) -> None:
 
 def test_unwritable_page_leaves_no_file(tmp_path: Path) -> None:
     (tmp_path / "audit.json").write_text(json.dumps(AUDIT_JSON))
-    with pytest.raises(JobFailed, match=r"report\.html cannot be written: No such file"):
+    with pytest.raises(JobFailed, match=r"report\.html.*No such file"):
         write_report(None, None, tmp_path / "audit.json", tmp_path / "none" / "report.html", NOW)
     assert [path.name for path in tmp_path.iterdir()] == ["audit.json"]

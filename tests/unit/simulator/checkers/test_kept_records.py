@@ -65,9 +65,7 @@ def test_an_image_has_what_was_written_and_not_removed_below_its_offset() -> Non
     "frames", [(), (TOKEN,), (TOKEN, OTHER), (encode_record(DelegationTokenRecord("x", token_id="u"), 0),)]
 )
 def test_image_with_missing_or_unexpected_records_is_reported(frames: tuple[bytes, ...]) -> None:
-    with pytest.raises(
-        InvariantViolation, match="records kept for others survive: at offset 4 the image of node 1"
-    ):
+    with pytest.raises(InvariantViolation, match=r"offset 4\b.*node 1\b"):
         checker_of(*TWO_TOKENS).observed(image_at(4, *frames))
 
 
