@@ -15,7 +15,7 @@ class PartitionListener(Protocol):
         """The log of a leader has grown."""
 
     def high_watermark_advanced(self, hosted: HostedPartition) -> None:
-        """The high watermark of a leader has advanced."""
+        """The high watermark of a leader or a follower has advanced."""
 
     def changed(self, hosted: HostedPartition, transition: Transition) -> None:
         """The metadata changed. REMOVED also if the log directory failed or the broker stops: the partition is not

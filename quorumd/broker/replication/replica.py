@@ -73,7 +73,7 @@ class ReplicaContext(Protocol):
         """Send a proposal to the controller until there is a response; False if that is not possible now."""
 
     def high_watermark_advanced(self, replica: Replica[Any], before: int) -> None:
-        """The high watermark of a leader advanced: complete parked fetches."""
+        """The high watermark advanced: complete parked fetches, of a follower's consumers too."""
 
     def truncated(self, replica: Replica[Any], before: int, high_watermark: int) -> None:
         """A follower truncated its log, which ended at `before`; below `high_watermark`, the one before, only after
@@ -445,7 +445,10 @@ class Replica(Generic[L]):
             return FetchResult.TRUNCATED
         if response.records:
             log.append_as_follower(response.records, now_ms)
+        before = self.high_watermark
         self.high_watermark = min(max(response.high_watermark, log.start_offset), log.end_offset)
+        if self.high_watermark > before:
+            self._context.high_watermark_advanced(self, before)
         start_offset = min(response.start_offset, self.high_watermark)
         if start_offset > log.start_offset:
             log.delete_before(start_offset)

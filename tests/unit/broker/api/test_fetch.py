@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from quorumd.broker.api.fetch import LARGE_RESPONSE_BYTES
 from quorumd.broker.api.fetch_reader import end_offset_of
+from quorumd.broker.api.settings import ApiSettings
 from quorumd.broker.log.transaction_marker import TransactionMarker
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
@@ -224,8 +227,11 @@ def test_parked_fetch_ends_when_the_leader_changes() -> None:
 class Replicated:
     """Broker 1 leads `events`; broker 2 is a replica whose fetches the test sends."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(
+        self, prepare: Callable[[SimulatedBrokers], None] = lambda cluster: None, **settings: Any
+    ) -> None:
         self.cluster = cluster = SimulatedBrokers((1, 2), **settings)
+        prepare(cluster)
         cluster.start()
         self.topic_id = cluster.create_topic("events", (1, 2))
         cluster.await_leader("events")
@@ -314,3 +320,43 @@ def test_closed_connection_leaves_no_parked_fetch(cluster: SimulatedBrokers) -> 
     Client(cluster).produce()
     cluster.run_for(10.0)
     assert client.responses == []
+
+
+def racks(*, is_rack_aware: bool = True) -> Replicated:
+    """Broker 1 in rack a leads, its follower is in rack b."""
+
+    def place(cluster: SimulatedBrokers) -> None:
+        for broker_id, rack in ((1, "a"), (2, "b")):
+            broker = cluster.brokers[broker_id]
+            broker.settings = replace(broker.settings, rack=rack)
+
+    return Replicated(place, api=ApiSettings(is_rack_aware=is_rack_aware))
+
+
+@pytest.mark.parametrize(
+    ("rack", "is_rack_aware", "version", "expected"),
+    [("b", True, 12, 2), ("a", True, 12, -1), ("c", True, 12, -1), ("b", False, 12, -1), ("", True, 12, -1)],
+)
+def test_consumer_is_sent_to_the_replica_in_its_rack(
+    rack: str, is_rack_aware: bool, version: int, expected: int
+) -> None:
+    replicated = racks(is_rack_aware=is_rack_aware)
+    replicated.cluster.produce_and_wait("events")
+    replicated.cluster.run_for(1_000.0)
+    response = fetch(replicated.client, at(0), version=version, rack_id=rack, max_wait_ms=60_000)
+    partition = only(response)
+    assert partition.preferred_read_replica == expected
+    assert (partition.records == b"") == (expected >= 0)
+
+
+def test_follower_serves_consumers_and_wakes_them() -> None:
+    replicated = racks()
+    cluster = replicated.cluster
+    consumer = Client(cluster, 2)
+    consumer.send(fetch_request(at(0, current_leader_epoch=0), max_wait_ms=60_000), 12)
+    cluster.produce_and_wait("events")
+    cluster.run_for(1_000.0)
+    assert only(consumer.responses[0]).records != b""
+    older = only(fetch(consumer, at(0), version=10))
+    assert older.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert only(fetch(consumer, at(9))).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
