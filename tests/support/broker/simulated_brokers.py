@@ -20,6 +20,7 @@ from quorumd.ids import KafkaUuid
 from quorumd.log.meta_properties import MetaProperties, save_meta_properties
 from quorumd.protocol.apis import ApiKey, api, request_class, response_class
 from quorumd.protocol.codec import decode, encode
+from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.create_topics_request import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -34,10 +35,12 @@ from quorumd.simulator.environment.disk import SimulatedDisk
 from quorumd.simulator.environment.entropy import SimulatedEntropy
 from quorumd.simulator.environment.event_heap import EventHeap, Process
 from tests.support.broker.stand_in_controller import CLUSTER_ID, StandInController
-from tests.support.broker.stand_in_fetches import serve
 from tests.support.log.data_batches import produced
+from tests.support.node.recording_session import RecordingSession
 
 LATENCY_MS = (0.5, 2.0)
+NO_RESPONSE_MS = 2_000.0
+"""After this time a broker closes a connection without a response."""
 
 
 class Failure(NamedTuple):
@@ -139,28 +142,46 @@ class SimulatedBroker:
     ) -> None:
         """Send a request to another broker. Satisfies `BrokerClient`."""
         cluster, version = self.cluster, api(api_key).max_version
-        request = cluster.through_the_wire(build(version), version)
+        message = cluster.through_the_wire(build(version), version)
         to = cluster.brokers[broker_id]
         process = to.process
+        is_complete = False
 
-        def respond(response: Message) -> None:
-            response_bytes = encode(response, version)
-            decoded = decode(response_class(api_key), version, response_bytes)
-            if process.alive and not (self.is_isolated or to.is_isolated):
-                cluster.later(self.process, lambda: on_response(decoded))
-            else:
-                fail()
+        def complete(callback: Callable[[Any], None], outcome: Any) -> None:
+            nonlocal is_complete
+            if not is_complete:
+                is_complete = True
+                callback(outcome)
 
         def fail() -> None:
-            cluster.later(self.process, lambda: on_failure(Failure("the connection was closed")), 200.0)
+            cluster.later(self.process, lambda: complete(on_failure, Failure("the connection was closed")))
+
+        def respond(response: bytes) -> None:
+            if process.alive and not (self.is_isolated or to.is_isolated):
+                decoded = decode(response_class(api_key), version, response)
+                cluster.later(self.process, lambda: complete(on_response, decoded))
 
         def handle() -> None:
             if not process.alive or self.is_isolated or to.is_isolated:
                 fail()
-            else:
-                serve(to.broker, request, respond, lambda wait: cluster.later(process, wait, 5.0))
+                return
+            request: Request[Message] = Request(api_key, version, 1, f"broker {self.id}", message, b"", 0)
+            handler = next(each.handler for each in cluster.routes(broker_id) if each.api_key == api_key)
+            handler(_BrokerSession(respond), request)
 
         cluster.later(None, handle)
+        cluster.heap.call_later(min(timeout_ms, NO_RESPONSE_MS), fail, b"timeout", self.process)
+
+
+class _BrokerSession(RecordingSession):
+    """The connection of another broker."""
+
+    def __init__(self, respond: Callable[[bytes], None]) -> None:
+        super().__init__()
+        self._respond = respond
+
+    def respond(self, request: Request[Message], message: Message) -> None:
+        self._respond(encode(message, request.api_version))
 
 
 class _Channel:
@@ -312,6 +333,16 @@ class SimulatedBrokers:
         assert hosted is not None
         leader.broker.partitions.append(hosted, produced([(None, value)]), acks, timeout_ms, results.append)
         return results
+
+    def append(
+        self,
+        leader: SimulatedBroker,
+        hosted: HostedPartition,
+        value: bytes,
+        done: Callable[[AppendResult], None],
+    ) -> None:
+        """Append one record with acks=all."""
+        leader.broker.partitions.append(hosted, produced([(None, value)]), -1, 5_000.0, done)
 
     def produce_and_wait(self, topic: str, value: bytes = b"value", *, number: int = 0) -> AppendResult:
         results = self.produce(topic, value, number=number)
