@@ -398,7 +398,7 @@ class _Builder:
             voter_log,
             listeners,
             self.controller.writer.write_no_op,
-            monitor.vote_refused,
+            monitor.refused,
         )
 
     def _node(

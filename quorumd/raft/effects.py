@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from quorumd.errors import ErrorCode
-from quorumd.ids import OffsetAndEpoch, ReplicaKey
+from quorumd.ids import OffsetAndEpoch
 from quorumd.raft.messages import Request, Response
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.voters import VoterAssignment
@@ -55,12 +55,16 @@ class ControlBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class VoteRefused:
-    """A rejected vote or pre-vote request, for logs and metrics."""
+class RequestRefused:
+    """A refused request to elect or follow a leader, for logs and metrics.
 
-    candidate: ReplicaKey
+    `kind`: such as "pre-vote". `sender`: the node id in the request; `peer`: the address that it came from.
+    """
+
+    kind: str
+    sender: int
+    peer: str
     epoch: int
-    pre_vote: bool
     reason: str
 
 
@@ -115,8 +119,8 @@ class Effects:
     reset_to_snapshot: OffsetAndEpoch | None = None
     """Replace the whole log with the verified snapshot: the log is then empty and starts at the snapshot's end.
     Set instead of `truncate_to`; `LogView` shows it at once, and it is durable before the next step."""
-    vote_refused: VoteRefused | None = None
-    """A vote or pre-vote request that this step rejected."""
+    refused: RequestRefused | None = None
+    """The request of a candidate or leader that this step refused."""
     leadership_changed: bool = False
     """Whether the step changed role, epoch or leader."""
     fatal: str | None = None

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, ZERO_UUID, ReplicaKey
-from quorumd.raft.effects import VoteRefused
 from quorumd.raft.events import RequestReceived
 from quorumd.raft.messages import VoteRequest, VoteResponse
+from quorumd.raft.newer_epochs import has_live_leader, newer_epoch_refusal, report_refusal
 from quorumd.raft.replica import Replica
 from quorumd.raft.roles import Follower, Role, RoleState
 from quorumd.raft.transitions import become_unattached, knows_leader
@@ -29,8 +29,8 @@ from quorumd.raft.transitions import become_unattached, knows_leader
 def handle_vote_request(replica: Replica, state: RoleState, event: RequestReceived) -> None:
     """Grant or reject a vote or pre-vote.
 
-    A higher epoch is adopted first in either case: a Kafka controller drops a response with a lower epoch and
-    retries without backoff.
+    A higher epoch is adopted first in either case, if that is permitted (`newer_epochs`); otherwise the response has
+    it. A Kafka controller drops a response with a lower epoch and retries without backoff.
     """
     request = event.request
     assert isinstance(request, VoteRequest)
@@ -41,6 +41,11 @@ def handle_vote_request(replica: Replica, state: RoleState, event: RequestReceiv
     else:
         if request.epoch > replica.epoch:
             if replica.is_blank and request.last.offset == 0:
+                replica.respond(event.reply, VoteResponse(ErrorCode.NONE, NO_NODE, request.epoch, False))
+                return
+            refusal = newer_epoch_refusal(replica, event, request.candidate, request.epoch)
+            if refusal is not None:
+                report_refusal(replica, event, kind_of(request), request.candidate.id, refusal)
                 replica.respond(event.reply, VoteResponse(ErrorCode.NONE, NO_NODE, request.epoch, False))
                 return
             become_unattached(replica, request.epoch)
@@ -56,8 +61,13 @@ def handle_vote_request(replica: Replica, state: RoleState, event: RequestReceiv
 def reject_vote(replica: Replica, event: RequestReceived, error: ErrorCode, reason: str) -> None:
     request = event.request
     assert isinstance(request, VoteRequest)
-    replica.effects.vote_refused = VoteRefused(request.candidate, request.epoch, request.pre_vote, reason)
+    report_refusal(replica, event, kind_of(request), request.candidate.id, reason)
     replica.respond(event.reply, VoteResponse(error, replica.leader_id, replica.epoch, False))
+
+
+def kind_of(request: VoteRequest) -> str:
+    """The kind of vote for `RequestRefused`."""
+    return "pre-vote" if request.pre_vote else "vote"
 
 
 def grant_vote(replica: Replica, event: RequestReceived, request: VoteRequest) -> None:
@@ -96,14 +106,9 @@ def pre_vote_rejection_reason(replica: Replica) -> str | None:
     """Reject while a leader is alive, so that a working quorum is not disrupted (KIP-996)."""
     if replica.state.role is Role.LEADER:
         return "this node leads the epoch"
-    if isinstance(replica.state, Follower) and has_live_leader(replica, replica.state):
+    if isinstance(replica.state, Follower) and has_live_leader(replica):
         return "this node follows a live leader"
     return None
-
-
-def has_live_leader(replica: Replica, state: Follower) -> bool:
-    """Whether the leader served a fetch within the fetch timeout and has not left since."""
-    return not state.leader_lost and replica.now - state.last_success < replica.settings.fetch_timeout_ms
 
 
 def vote_rejection_reason(replica: Replica, candidate: ReplicaKey) -> str | None:

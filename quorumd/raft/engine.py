@@ -332,9 +332,12 @@ class RaftEngine:
             return state.leader_lost or state.attempts > 0
         return True
 
-    def accepts_leader(self, request: BeginEpochRequest) -> bool:
-        """Whether this replica accepts the leader that sent `request`."""
-        return follower.announcement_error(self._replica, request) is ErrorCode.NONE
+    def accepts_leader(self, event: RequestReceived, now: float) -> bool:
+        """Whether this replica accepts the leader that sent a BeginQuorumEpoch request."""
+        request, replica = event.request, self._replica
+        assert isinstance(request, BeginEpochRequest)
+        replica.now = now
+        return follower.announcement_error(replica, event, request) is ErrorCode.NONE
 
     def describe(self, now: float) -> QuorumDescription:
         return describe(self._replica, now)

@@ -12,10 +12,16 @@ from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 
 @dataclass(slots=True)
 class RequestReceived:
-    """A peer sent a request. `reply` is opaque to the engine, which returns it in `Respond`; the node calls it."""
+    """A peer sent a request. `reply` is opaque to the engine, which returns it in `Respond`; the node calls it.
+
+    `names_cluster`: whether the request has the id of this cluster, or that id is not known yet. `peer`: the address
+    that it came from, for logs.
+    """
 
     reply: Any
     request: Request
+    names_cluster: bool = True
+    peer: str = "?"
 
 
 @dataclass(slots=True)

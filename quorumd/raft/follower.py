@@ -7,7 +7,7 @@ high watermark, and fetch again once all of that is durable. The next fetch is t
 from __future__ import annotations
 
 from quorumd.errors import ErrorCode
-from quorumd.ids import OffsetAndEpoch
+from quorumd.ids import ZERO_UUID, OffsetAndEpoch, ReplicaKey
 from quorumd.raft import defaults
 from quorumd.raft.candidate import become_prospective
 from quorumd.raft.events import PeerRequestFailed, RequestReceived, ResponseReceived, StorageFull, TimerFired
@@ -18,6 +18,7 @@ from quorumd.raft.messages import (
     FetchResponse,
     LeaderResponse,
 )
+from quorumd.raft.newer_epochs import newer_epoch_refusal, report_refusal
 from quorumd.raft.replica import InvariantViolation, Replica
 from quorumd.raft.roles import Follower, Role, RoleState
 from quorumd.raft.snapshot_fetching import on_leader_lost, retry_fetch_later, start_snapshot_fetch
@@ -165,7 +166,7 @@ def handle_begin_request(replica: Replica, state: RoleState, event: RequestRecei
     """Follow the new leader, even if the local log does not list it as a voter (hole 34)."""
     request = event.request
     assert isinstance(request, BeginEpochRequest)
-    error = announcement_error(replica, request)
+    error = announcement_error(replica, event, request)
     if error is ErrorCode.NONE:
         if not is_following(replica, request):
             become_follower(replica, request.leader_id, request.epoch)
@@ -180,7 +181,7 @@ def handle_end_request(replica: Replica, state: RoleState, event: RequestReceive
     """The leader resigned: campaign now or later, by rank among its preferred successors."""
     request = event.request
     assert isinstance(request, EndEpochRequest)
-    error = announcement_error(replica, request)
+    error = announcement_error(replica, event, request)
     if error is ErrorCode.NONE:
         is_campaigning = replica.state.role is Role.PROSPECTIVE and request.epoch == replica.epoch
         if not is_campaigning and not is_following(replica, request):
@@ -218,12 +219,24 @@ def is_following(replica: Replica, request: BeginEpochRequest | EndEpochRequest)
     )
 
 
-def announcement_error(replica: Replica, request: BeginEpochRequest | EndEpochRequest) -> ErrorCode:
-    """The error for a BeginQuorumEpoch or EndQuorumEpoch request; NONE if it is accepted."""
+def announcement_error(
+    replica: Replica, event: RequestReceived, request: BeginEpochRequest | EndEpochRequest
+) -> ErrorCode:
+    """The error for a BeginQuorumEpoch or EndQuorumEpoch request; NONE if it is accepted.
+
+    A leader in an epoch that may not be entered gets UNKNOWN_LEADER_EPOCH, which a Kafka controller ignores.
+    """
     if request.leader_id < 0 or request.epoch < 0:
         return ErrorCode.INVALID_REQUEST
     if request.epoch < replica.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
+    if request.epoch > replica.epoch:
+        leader = ReplicaKey(request.leader_id, ZERO_UUID)
+        refusal = newer_epoch_refusal(replica, event, leader, request.epoch)
+        if refusal is not None:
+            kind = "BeginQuorumEpoch" if isinstance(request, BeginEpochRequest) else "EndQuorumEpoch"
+            report_refusal(replica, event, kind, request.leader_id, refusal)
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
     other_leads = knows_leader(replica) and replica.saved.leader_id != request.leader_id
     if request.leader_id == replica.id or (request.epoch == replica.epoch and other_leads):
         return ErrorCode.INVALID_REQUEST

@@ -22,7 +22,9 @@ from quorumd.raft.settings import RaftSettings
 from quorumd.raft.voters import VoterAssignment, VoterHistory, VoterSet
 
 MAX_EPOCH = 2**31 - 1
-"""Epochs are int32 in every message and batch. Elections do not get there; a malformed request can."""
+"""Epochs are int32 in every message and batch."""
+LAST_EPOCH = MAX_EPOCH - (1 << 20)
+"""No replica enters a later epoch: those are for the repair of a quorum (`newer_epochs`)."""
 
 
 class InvariantViolation(Exception):
@@ -180,7 +182,7 @@ class Replica:
     @property
     def may_campaign(self) -> bool:
         """Whether this replica starts an election on an election timeout."""
-        if not self.may_still_be_voter or not self.may_lead or self.replaying or self.epoch == MAX_EPOCH:
+        if not self.may_still_be_voter or not self.may_lead or self.replaying or self.epoch >= LAST_EPOCH:
             return False
         return not (self.catching_up and self.end.offset > 0)
 

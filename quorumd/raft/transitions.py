@@ -9,6 +9,7 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, ReplicaKey
 from quorumd.raft.effects import VoterChangeResult
 from quorumd.raft.messages import FetchResponse
+from quorumd.raft.newer_epochs import reachable_epoch
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.replica import InvariantViolation, Replica
 from quorumd.raft.roles import Candidate, Follower, Leader, Prospective, Role, Unattached
@@ -58,7 +59,11 @@ def observe(replica: Replica, epoch: int, leader_id: int) -> None:
     if epoch > replica.epoch:
         if leader_id == NO_NODE and replica.is_blank:
             return  # The sender may be a founder, and founders must find this replica blank.
-        if leader_id in (NO_NODE, replica.id):  # Own id: this node led it before its state was lost.
+        reachable = reachable_epoch(replica, epoch)
+        if reachable < epoch:
+            if reachable > replica.epoch:
+                become_unattached(replica, reachable)
+        elif leader_id in (NO_NODE, replica.id):  # Own id: this node led it before its state was lost.
             become_unattached(replica, epoch)
         else:
             become_follower(replica, leader_id, epoch)

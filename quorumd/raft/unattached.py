@@ -15,7 +15,7 @@ from quorumd.raft.events import (
     TimerFired,
 )
 from quorumd.raft.messages import FetchResponse
-from quorumd.raft.replica import MAX_EPOCH, Replica
+from quorumd.raft.replica import LAST_EPOCH, Replica
 from quorumd.raft.roles import Resigned, Unattached
 from quorumd.raft.transitions import become_unattached, observe
 
@@ -92,7 +92,7 @@ def handle_resigned_timer(replica: Replica, state: Resigned, event: TimerFired) 
 
     A removed voter may do so too, although it does not campaign: no other replica could lead the previous epoch.
     """
-    if replica.shutting_down or replica.epoch == MAX_EPOCH:
+    if replica.shutting_down or replica.epoch >= LAST_EPOCH:
         state.election_deadline = inf
     elif replica.now >= state.election_deadline:
         deadline = replica.now if replica.is_sole_voter else None

@@ -36,6 +36,7 @@ from quorumd.protocol.wire import Message
 from quorumd.raft.description import ReplicaDescription
 from quorumd.raft.events import RequestReceived
 from quorumd.raft.messages import FetchResponse, LeaderResponse, Response, SnapshotResponse, VoteResponse
+from quorumd.raft.messages import Request as RaftRequest
 
 logger = logging.getLogger("quorumd.node")
 
@@ -100,9 +101,8 @@ class QuorumApis:
         )
         if partition is None:
             return
-        self._step_engine(
-            session, request, quorum_messages.vote_from_wire(message, partition), self._vote_response
-        )
+        engine_request = quorum_messages.vote_from_wire(message, partition)
+        self._step(self._event(session, request, engine_request, self._vote_response))
 
     def begin_quorum_epoch(self, session: Session, request: Request[BeginQuorumEpochRequest]) -> None:
         message, wire = request.message, begin_quorum_epoch_response
@@ -112,10 +112,11 @@ class QuorumApis:
         if partition is None:
             return
         announced = quorum_messages.begin_from_wire(message, partition)
-        if self._engine.accepts_leader(announced):
+        event = self._event(session, request, announced, self._begin_response)
+        if self._engine.accepts_leader(event, self._clock.now_ms()):
             # The engine's first fetch needs the endpoint of the leader.
             self._discovery.learn_leader(announced, self._log.end_offset)
-        self._step_engine(session, request, announced, self._begin_response)
+        self._step(event)
 
     def end_quorum_epoch(self, session: Session, request: Request[EndQuorumEpochRequest]) -> None:
         message, wire = request.message, end_quorum_epoch_response
@@ -124,7 +125,7 @@ class QuorumApis:
         )
         if partition is not None:
             engine_request = quorum_messages.end_from_wire(message, partition)
-            self._step_engine(session, request, engine_request, self._end_response)
+            self._step(self._event(session, request, engine_request, self._end_response))
 
     def fetch_quorum_records(self, session: Session, request: Request[FetchQuorumRecordsRequest]) -> None:
         message = request.message
@@ -132,9 +133,8 @@ class QuorumApis:
             response = fetch_quorum_records_response.FetchQuorumRecordsResponse
             self._refuse_cluster(session, request, response)
             return
-        self._step_engine(
-            session, request, fetch_messages.fetch_from_wire(message), self._fetch_records_response
-        )
+        engine_request = fetch_messages.fetch_from_wire(message)
+        self._step(self._event(session, request, engine_request, self._fetch_records_response))
 
     def fetch(self, session: Session, request: Request[FetchRequest]) -> None:
         """Stock Fetch of the metadata log, from observers and consumers of stock Kafka."""
@@ -146,7 +146,7 @@ class QuorumApis:
         if engine_request is None:
             session.respond(request, fetch_messages.stock_fetch_error(message, version))
             return
-        self._step_engine(session, request, engine_request, self._fetch_response)
+        self._step(self._event(session, request, engine_request, self._fetch_response))
 
     def fetch_snapshot(self, session: Session, request: Request[FetchSnapshotRequest]) -> None:
         """A chunk of a snapshot (KIP-630), for a quorumd follower or a stock observer."""
@@ -158,7 +158,7 @@ class QuorumApis:
         if engine_request is None:
             session.respond(request, snapshot_messages.snapshot_error(message))
             return
-        self._step_engine(session, request, engine_request, self._snapshot_chunk)
+        self._step(self._event(session, request, engine_request, self._snapshot_chunk))
 
     def describe_quorum(self, session: Session, request: Request[DescribeQuorumRequest]) -> None:
         """Describe the quorum as its leader. Other nodes forward the request, or name the leader.
@@ -241,11 +241,12 @@ class QuorumApis:
             session.respond(request, response_class(0, quorum_messages.error_topics(wire, topics, error)))
         return partition
 
-    def _step_engine(
-        self, session: Session, request: Request[Message], engine_request: Any, to_wire: ToWire
-    ) -> None:
+    def _event(
+        self, session: Session, request: Request[Any], engine_request: RaftRequest, to_wire: ToWire
+    ) -> RequestReceived:
         reply = PendingResponse(session, request, self._statistics, to_wire)
-        self._step(RequestReceived(reply, engine_request))
+        names_cluster = self._identity.is_named_by(request.message.cluster_id)
+        return RequestReceived(reply, engine_request, names_cluster, session.peer)
 
     def _vote_response(self, request: Request[Message], response: VoteResponse) -> Message:
         return quorum_messages.vote_response_to_wire(response, self._endpoint(request, response, 1))

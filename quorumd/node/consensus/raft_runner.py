@@ -32,10 +32,10 @@ from quorumd.ports import Clock, Disk, Timer
 from quorumd.raft.effects import (
     ControlBatch,
     Effects,
+    RequestRefused,
     Respond,
     Send,
     SnapshotChunk,
-    VoteRefused,
 )
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import (
@@ -104,7 +104,7 @@ class RunnerOutputs:
     control_log: ControlLog
     progress: ProgressListener
     write_no_op: Callable[[], None]
-    vote_refused: Callable[[VoteRefused], None]
+    refused: Callable[[RequestRefused], None]
 
 
 class RaftRunner:
@@ -226,8 +226,8 @@ class RaftRunner:
             self._outputs.progress.committed(min(effects.new_high_watermark, self._log.end_offset))
         if effects.record_needed:
             self._outputs.write_no_op()
-        if effects.vote_refused is not None:
-            self._outputs.vote_refused(effects.vote_refused)
+        if effects.refused is not None:
+            self._outputs.refused(effects.refused)
         for ready in effects.reads_ready:
             ready.token(True)
         for token in effects.reads_failed:

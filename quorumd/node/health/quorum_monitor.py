@@ -17,7 +17,7 @@ from quorumd.node.settings import NodeSettings
 from quorumd.node.state.state_machine import StateMachine
 from quorumd.node.statistics import NodeStatistics
 from quorumd.ports import Clock
-from quorumd.raft.effects import VoteRefused
+from quorumd.raft.effects import RequestRefused
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.voters import VoterAssignment, VoterSet
 
@@ -25,6 +25,8 @@ logger = logging.getLogger("quorumd.node")
 
 CHECK_INTERVAL_MS = 1000.0
 REFUSAL_LOG_INTERVAL_MS = 10_000.0
+MAX_LOGGED_REFUSALS = 100
+"""Different refusals logged per interval; a stranger can invent any number of node ids."""
 """Minimum time between two lines about the same refusal of a vote."""
 
 
@@ -64,7 +66,7 @@ class QuorumMonitor:
         """The epoch that this node leads, and the time of its election."""
         self._lagging_followers: dict[int, float] = {}
         """On a leader: node id -> time of its last fetch, or of the election if that is later."""
-        self._refusals: dict[tuple[ReplicaKey, str], float] = {}
+        self._refusals: dict[tuple[str, int, str], float] = {}
 
     def start(self) -> None:
         """Check now, and then once per second."""
@@ -141,17 +143,21 @@ class QuorumMonitor:
             ids = ", ".join(map(str, self._voters.ids))
             logger.info("voters are %s: %s by the record at offset %d", ids, " and ".join(changes), offset)
 
-    def vote_refused(self, refused: VoteRefused) -> None:
-        """Log a refused vote, unless the same refusal was logged recently."""
-        now, key = self._clock.now_ms(), (refused.candidate, refused.reason)
+    def refused(self, refused: RequestRefused) -> None:
+        """Log the refused request of a candidate or leader, unless the same refusal was logged recently."""
+        now, key = self._clock.now_ms(), (refused.kind, refused.sender, refused.reason)
         if now - self._refusals.get(key, -inf) < REFUSAL_LOG_INTERVAL_MS:
             return
-        self._refusals = {k: at for k, at in self._refusals.items() if now - at < REFUSAL_LOG_INTERVAL_MS}
+        if len(self._refusals) >= MAX_LOGGED_REFUSALS:
+            self._refusals = {k: at for k, at in self._refusals.items() if now - at < REFUSAL_LOG_INTERVAL_MS}
+            if len(self._refusals) >= MAX_LOGGED_REFUSALS:
+                return
         self._refusals[key] = now
         logger.warning(
-            "refused the %s of node %d in epoch %d, own epoch %d: %s",
-            "pre-vote" if refused.pre_vote else "vote",
-            refused.candidate.id,
+            "refused the %s of node %d at %s in epoch %d, own epoch %d: %s",
+            refused.kind,
+            refused.sender,
+            refused.peer,
             refused.epoch,
             self._engine.epoch,
             refused.reason,

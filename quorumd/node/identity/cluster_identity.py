@@ -21,6 +21,10 @@ class ClusterIdentity:
         as in Kafka)."""
         return not requested or self.cluster_id is None or requested == self.cluster_id
 
+    def is_named_by(self, requested: str | None) -> bool:
+        """Whether a request with this cluster id has the known one; True while none is known."""
+        return self.cluster_id is None or requested == self.cluster_id
+
     def id_for_new_record(self) -> str:
         """The id that a leader writes: the committed one, else the one in its log, else a new one."""
         if self.cluster_id is not None:

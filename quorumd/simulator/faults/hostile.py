@@ -1,7 +1,8 @@
 """A stranger who knows everything about the quorum and sends forged requests of its peers.
 
 Only requests that must be harmless without authentication (docs/verification.md): with another cluster id; in an
-epoch that has a leader; from ids or directory ids that are not in the voter set; for unknown nodes; malformed.
+epoch that has a leader; in a newer epoch to a node whose leader is alive; from ids or directory ids that are not in
+the voter set; for unknown nodes; malformed.
 """
 
 from __future__ import annotations
@@ -93,9 +94,15 @@ class HostilePeer(RunningNodeFault):
             key = ReplicaKey(random.choice(voters).id, KafkaUuid(random.randbytes(16)))
         has_leader = node.engine.leader_id >= 0
         kinds = _IN_EPOCH_WITH_LEADER if has_leader and random.random() < 0.5 else _WITHOUT_AUTHORITY
-        return random.choice(kinds)(
-            random, Knowledge(node, random.choice((None, node.cluster_id)), key, epoch)
-        )
+        named = random.choice((None, node.cluster_id))
+        if _has_live_leader(node) and random.random() < 0.3:
+            ahead = random.choice((1, 1, 5, 1000, MAX_EPOCH))
+            newer = Knowledge(node, named, key, min(MAX_EPOCH, epoch + ahead))
+            # Announcements of a leader have no directory id.
+            return (
+                _vote(random, newer) if key.id not in STRANGERS else random.choice(_ELECTORAL)(random, newer)
+            )
+        return random.choice(kinds)(random, Knowledge(node, named, key, epoch))
 
 
 class Stranger:
@@ -117,6 +124,12 @@ class Stranger:
 
 def _stranger(random: Random) -> ReplicaKey:
     return ReplicaKey(random.choice(STRANGERS), KafkaUuid(random.randbytes(16)))
+
+
+def _has_live_leader(node: Node) -> bool:
+    """Whether the leader is surely alive for the receiver when the request arrives."""
+    engine = node.engine
+    return engine.contact_ms(node.clock.now_ms()) < node.settings.raft.fetch_timeout_ms / 2
 
 
 def _offset(random: Random, node: Node) -> int:
@@ -209,7 +222,8 @@ def _malformed(random: Random, frame: bytes) -> bytes:
 
 
 _Forger = Callable[[Random, Knowledge], Forged]
-_IN_EPOCH_WITH_LEADER: tuple[_Forger, ...] = (_vote, _begin, _end)
+_ELECTORAL: tuple[_Forger, ...] = (_vote, _begin, _end)
+_IN_EPOCH_WITH_LEADER = _ELECTORAL
 """Rejected because the epoch has a leader, or is over."""
 _WITHOUT_AUTHORITY: tuple[_Forger, ...] = (_fetch, _fetch, _fetch, _snapshot, _update, _remove, _announce)
 """Harmless because of the key in whose name they are."""

@@ -30,7 +30,7 @@ from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.routes import Session
 from quorumd.protocol.wire import Message
-from quorumd.raft.events import Event
+from quorumd.raft.events import Event, RequestReceived
 from quorumd.raft.messages import BeginEpochRequest
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 from quorumd.simulator.environment.entropy import SimulatedEntropy
@@ -60,8 +60,10 @@ class ScriptedEngine:
         )
     )
 
-    def accepts_leader(self, announced: BeginEpochRequest) -> bool:
-        return announced.epoch >= self.epoch
+    def accepts_leader(self, event: RequestReceived, now: float) -> bool:
+        del now
+        assert isinstance(event.request, BeginEpochRequest)
+        return event.request.epoch >= self.epoch
 
 
 @dataclass

@@ -5,7 +5,7 @@ import pytest
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, OffsetAndEpoch
 from quorumd.raft.effects import ControlBatch, Send
-from quorumd.raft.events import ResponseReceived, StorageAvailable, StorageFull
+from quorumd.raft.events import RequestReceived, ResponseReceived, StorageAvailable, StorageFull
 from quorumd.raft.follower import continuation
 from quorumd.raft.messages import FetchedBatch, FetchRequest, LeaderResponse, VoteRequest
 from quorumd.raft.quorum_state import QuorumState
@@ -264,7 +264,9 @@ class TestBegin:
     )
     def test_at_a_follower(self, leader: int, epoch: int, error: ErrorCode, follows: int) -> None:
         bench = follower()
-        assert bench.engine.accepts_leader(begin(leader, epoch)) == (error is ErrorCode.NONE)
+        assert bench.engine.accepts_leader(RequestReceived("", begin(leader, epoch)), bench.now) == (
+            error is ErrorCode.NONE
+        )
         reply = bench.deliver(begin(leader, epoch))
         assert reply == LeaderResponse(error, follows, 6 if follows == 3 else 5)
 

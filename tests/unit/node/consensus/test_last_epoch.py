@@ -1,4 +1,4 @@
-"""Requests with the largest possible epoch, which has no successor (found by fuzzing)."""
+"""Requests of a stranger in a newer epoch, up to the largest possible one, which has no successor."""
 
 from __future__ import annotations
 
@@ -40,13 +40,17 @@ MESSAGES: dict[str, tuple[Callable[[int], Message], int]] = {
 
 
 @pytest.mark.parametrize("voters", [1, 3])
-@pytest.mark.parametrize("epoch", [MAX_EPOCH - 1, MAX_EPOCH])
+@pytest.mark.parametrize("epoch", [6, MAX_EPOCH - 1, MAX_EPOCH])
 @pytest.mark.parametrize("name", MESSAGES)
-def test_requests_at_the_largest_epoch_do_not_stop_a_node(name: str, epoch: int, voters: int) -> None:
+def test_stranger_with_a_newer_epoch_stops_neither_node_nor_leader(
+    name: str, epoch: int, voters: int
+) -> None:
     make, version = MESSAGES[name]
     cluster = Cluster(voters).start()
     leader = cluster.leader()
     cluster.client(leader.settings.node_id).request(make(epoch), version)
+    before = leader.engine.epoch
     cluster.run(30_000)
     assert not cluster.exits
     assert len(cluster.nodes) == voters
+    assert (cluster.leader(), leader.engine.epoch) == (leader, before)

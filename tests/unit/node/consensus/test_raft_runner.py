@@ -13,7 +13,7 @@ from quorumd.node.consensus.raft_runner import FREE_SPACE_CHECK_MS, RaftRunner, 
 from quorumd.node.consensus.voter_records import VoterRecord
 from quorumd.ports import Disk
 from quorumd.protocol.record_batch import encode_batch
-from quorumd.raft.effects import ControlBatch, Effects, KRaftVersion, ReadReady, Respond, Send, VoteRefused
+from quorumd.raft.effects import ControlBatch, Effects, KRaftVersion, ReadReady, RequestRefused, Respond, Send
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import (
     Event,
@@ -118,7 +118,7 @@ def outputs_of(harness: Any) -> RunnerOutputs:
         harness,
         harness,
         lambda: harness.write_no_op(),
-        lambda refused: harness.vote_refused(refused),
+        lambda refused: harness.refused(refused),
     )
 
 
@@ -193,8 +193,8 @@ class RunnerHarness(NodeParts):
     def write_no_op(self) -> None:
         self.seen.append("no-op written")
 
-    def vote_refused(self, refused: VoteRefused) -> None:
-        self.seen.append(f"vote refused to {refused.candidate.id}")
+    def refused(self, refused: RequestRefused) -> None:
+        self.seen.append(f"{refused.kind} refused to {refused.sender}")
 
     def read_token(self, name: str) -> Callable[[bool], None]:
         return lambda ready: self.seen.append(f"{'ready' if ready else 'failed'} {name}")

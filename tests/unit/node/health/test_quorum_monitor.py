@@ -10,10 +10,15 @@ from typing import Any, cast
 import pytest
 
 from quorumd.ids import Endpoint, KafkaUuid, ReplicaKey
-from quorumd.node.health.quorum_monitor import CHECK_INTERVAL_MS, REFUSAL_LOG_INTERVAL_MS, QuorumMonitor
+from quorumd.node.health.quorum_monitor import (
+    CHECK_INTERVAL_MS,
+    MAX_LOGGED_REFUSALS,
+    REFUSAL_LOG_INTERVAL_MS,
+    QuorumMonitor,
+)
 from quorumd.node.settings import NodeSettings
 from quorumd.raft.description import QuorumDescription, ReplicaDescription
-from quorumd.raft.effects import VoteRefused
+from quorumd.raft.effects import RequestRefused
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 from tests.support.node.virtual_time import VirtualTime
 from tests.support.text import shows
@@ -162,15 +167,28 @@ def test_new_leader_reports_missing_followers_only_after_a_timeout(watched: Watc
 
 
 def test_refused_votes_are_logged_with_candidate_and_epochs_at_intervals(watched: Watched) -> None:
-    refused = VoteRefused(key(3), 4, False, "its epoch is over")
+    refused = RequestRefused("vote", 3, "10.0.0.3:9", 4, "its epoch is over")
     for _ in range(5):
-        watched.watch.vote_refused(refused)
-    line = ("WARNING", "refused the vote of node 3 in epoch 4, own epoch 5: its epoch is over")
+        watched.watch.refused(refused)
+    line = ("WARNING", "refused the vote of node 3 at 10.0.0.3:9 in epoch 4, own epoch 5: its epoch is over")
     assert watched.lines() == [line]
-    watched.watch.vote_refused(VoteRefused(key(2), 5, True, "leads this epoch"))
-    line = ("WARNING", "refused the pre-vote of node 2 in epoch 5, own epoch 5: leads this epoch")
+    watched.watch.refused(RequestRefused("pre-vote", 2, "10.0.0.2:9", 5, "leads this epoch"))
+    line = (
+        "WARNING",
+        "refused the pre-vote of node 2 at 10.0.0.2:9 in epoch 5, own epoch 5: leads this epoch",
+    )
     assert watched.lines() == [line]
     watched.time.pass_ms(REFUSAL_LOG_INTERVAL_MS)
     watched.lines()
-    watched.watch.vote_refused(refused)
+    watched.watch.refused(refused)
+    assert len(watched.lines()) == 1
+
+
+def test_a_flood_of_refusals_with_invented_ids_is_not_logged_whole(watched: Watched) -> None:
+    for node_id in range(3 * MAX_LOGGED_REFUSALS):
+        watched.watch.refused(RequestRefused("vote", node_id, "10.0.0.9:1", 4, "it is not a recorded voter"))
+    assert len(watched.lines()) == MAX_LOGGED_REFUSALS
+    watched.time.pass_ms(REFUSAL_LOG_INTERVAL_MS)
+    watched.lines()
+    watched.watch.refused(RequestRefused("vote", 1, "10.0.0.9:1", 4, "it is not a recorded voter"))
     assert len(watched.lines()) == 1

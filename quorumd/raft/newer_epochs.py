@@ -1,0 +1,69 @@
+"""Newer epochs: which messages raise the epoch of this replica, and how far (hole 43).
+
+Epochs never decrease and are saved, so a newer one deposes a live leader, and the last int32 would leave none for
+another election. Requests are not authenticated, and therefore:
+
+    * A replica with a live leader enters a newer epoch only at the request of a recorded voter that names this
+      cluster. Any other candidate or leader waits until that leader is lost; right after a voter change it may be
+      a voter that this replica's log does not show yet (hole 10).
+    * One message raises the epoch by at most MAX_EPOCH_STEP. A replica that is further behind needs several responses
+      of the nodes that it searches for a leader.
+    * No epoch above LAST_EPOCH is entered.
+
+A voter that is removed while it is alone in a newer epoch therefore stays out until the epoch of the others reaches
+its own.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from quorumd.ids import ZERO_UUID, ReplicaKey
+from quorumd.raft.effects import RequestRefused
+from quorumd.raft.events import RequestReceived
+from quorumd.raft.replica import LAST_EPOCH, Replica
+from quorumd.raft.roles import Follower, Leader
+from quorumd.raft.voter_changes import last_majority_fetch
+
+MAX_EPOCH_STEP: Final = 100_000
+"""Elections that a replica may miss at once: one per second for a day."""
+
+
+def reachable_epoch(replica: Replica, epoch: int) -> int:
+    """The epoch to enter for a message with the newer `epoch`; the current one if none may be entered."""
+    return max(replica.epoch, min(epoch, replica.epoch + MAX_EPOCH_STEP, LAST_EPOCH))
+
+
+def newer_epoch_refusal(
+    replica: Replica, event: RequestReceived, sender: ReplicaKey, epoch: int
+) -> str | None:
+    """The reason not to enter the newer `epoch` of a request; None to enter it."""
+    if reachable_epoch(replica, epoch) < epoch:
+        return "its epoch is too far ahead"
+    if not has_live_leader(replica):
+        return None
+    voter = replica.voter_set.by_id(sender.id)
+    if voter is None or not voter.key.matches(sender):
+        return "it is not a recorded voter, and the leader is alive"
+    if not event.names_cluster and sender.directory_id == ZERO_UUID:
+        return "it names neither the cluster nor its directory id, and the leader is alive"
+    return None
+
+
+def has_live_leader(replica: Replica) -> bool:
+    """Whether this replica leads with contact to a majority, or its leader served a fetch within the fetch timeout
+    and has not left since."""
+    state, timeout_ms = replica.state, replica.settings.fetch_timeout_ms
+    if isinstance(state, Leader):
+        return replica.now - last_majority_fetch(state, replica.now) < timeout_ms
+    return (
+        isinstance(state, Follower)
+        and not state.leader_lost
+        and replica.now - state.last_success < timeout_ms
+    )
+
+
+def report_refusal(replica: Replica, event: RequestReceived, kind: str, sender: int, reason: str) -> None:
+    """Record a refused request for logs and metrics."""
+    request = event.request
+    replica.effects.refused = RequestRefused(kind, sender, event.peer, request.epoch, reason)
