@@ -172,10 +172,10 @@ def _not_leader(random: Random, known: Knowledge) -> int:
 
 def _fetch(random: Random, known: Knowledge) -> Forged:
     node = known.node
-    epoch = known.epoch + random.choice((0, 0, 0, 1, 1000, -1))
+    epoch = min(MAX_EPOCH, known.epoch + random.choice((0, 0, 0, 1, 1000, -1)))
     last_epoch = random.choice((node.log.last_epoch, 0, epoch))
     request = FetchRequest(
-        known.key, min(MAX_EPOCH, epoch), _offset(random, node), last_epoch, random.choice((0, 500)), 100_000,
+        known.key, epoch, _offset(random, node), last_epoch, random.choice((0, 500)), 100_000,
         is_follower=random.random() < 0.5, read_round=random.choice((0, 1, 1 << 40)),
     )  # fmt: skip
     if random.random() < 0.5:
