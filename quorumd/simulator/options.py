@@ -116,6 +116,8 @@ class SimulationOptions:
     """Mean time between two batches of opaque records (`opaque_records`) that a leader writes; 0 for none."""
     kept_records_at_once: int = 4
     """Maximum number of opaque records in one batch."""
+    configs_ms: float = 0.0
+    """Mean time between two requests of the administrator of configs; 0 for none."""
     idle_interval_ms: float = 0.0
     """An idle leader writes a NoOpRecord after this time; 0 for never."""
     record_ms: float = 0.0

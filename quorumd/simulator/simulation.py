@@ -26,6 +26,7 @@ from quorumd.simulator.inspection.election_probe import ElectionProbe
 from quorumd.simulator.inspection.inspector import QUORUM_STATE, Inspector
 from quorumd.simulator.inspection.pause_probe import PauseProbe
 from quorumd.simulator.inspection.readiness_probe import ReadinessProbe
+from quorumd.simulator.liveness.administration import LastReads
 from quorumd.simulator.liveness.convergence import (
     LastVoterChange,
     require_checkpoints,
@@ -46,6 +47,7 @@ from quorumd.simulator.profiles.draw import draw_options
 from quorumd.simulator.report import Report, Violation
 from quorumd.simulator.voter_sets import have_majorities
 from quorumd.simulator.workload import History, SimulatedClient
+from quorumd.simulator.workload.config_administrator import ConfigAdministrator
 from quorumd.simulator.workload.feature_operator import FeatureOperator
 from quorumd.simulator.workload.kept_records_writer import KeptRecordsWriter
 
@@ -77,11 +79,7 @@ class Simulation:
         self._readiness = ReadinessProbe(self._cluster, self._inspector.readiness)
         self._pauses = PauseProbe(self._cluster)
         self._elections = ElectionProbe(self._cluster)
-        self._brokers: BrokerFleet | None = None
-        if self._options.brokers.count:
-            committed = self._inspector.committed.batches
-            self._brokers = BrokerFleet(self._cluster, self._options.brokers, committed)
-            self._cluster.brokers = self._brokers
+        self._brokers = self._cluster.brokers = self._make_brokers()
         self._kept_records = KeptRecordsWriter(
             self._cluster,
             streams.stream("kept records"),
@@ -95,6 +93,7 @@ class Simulation:
             self._inspector.features,
             self._options.features.changed,
         )
+        self._config_administrator = self._make_config_administrator()
         self._history = History(self._inspector.acknowledged, self._inspector.read)
         # Separate streams: fewer machines or less time change neither the times nor the kinds of faults.
         self._schedule = streams.stream("fault schedule")
@@ -129,6 +128,8 @@ class Simulation:
                 self._kept_records.start()
             if self._options.features.changes_ms:
                 self._feature_operator.start()
+            if self._options.configs_ms:
+                self._config_administrator.start()
             self._schedule_fault()
             self._run_until(self._options.safety_ms)
             self._require_liveness()
@@ -281,6 +282,7 @@ class Simulation:
         for client in self._clients:
             client.running = False
         self._kept_records.running = self._feature_operator.running = False
+        self._config_administrator.running = False
         if self._brokers is not None:
             self._require_settled(self._brokers, deadline)
         while not self._is_whole(core):
@@ -288,9 +290,7 @@ class Simulation:
         while not self._readiness.all_voters_are_ready(core):
             self._wait(deadline, f"not all voters among nodes {core} were ready")
         self._require_membership(core, self._heap.now_ms + self._options.liveness_ms)
-        sealed = sealed_segments(self._cluster)
-        self._require_responses(began_ms, set(self._incarnations(core).items()) & set(incarnations.items()))
-        require_checkpoints(self._cluster, sealed)
+        self._require_clean_state(began_ms, set(self._incarnations(core).items()) & set(incarnations.items()))
         interval_ms = self._options.idle_interval_ms
         if interval_ms:
             if self._brokers is not None:
@@ -319,6 +319,14 @@ class Simulation:
             # After this the nodes must apply the whole log again.
             for machine in self._cluster.running():
                 self._cluster.kill(machine.node_id)
+
+    def _require_clean_state(self, began_ms: float, incarnations: set[tuple[str, int]]) -> None:
+        """Require that nodes report what administrators have set, respond, and keep no more than needed."""
+        if self._options.configs_ms or self._brokers is not None:
+            LastReads(self._cluster, self._inspector.administration, self._run_until).require()
+        sealed = sealed_segments(self._cluster)
+        self._require_responses(began_ms, incarnations)
+        require_checkpoints(self._cluster, sealed)
 
     def _require_membership(self, core: list[int], deadline: float) -> None:
         """Require that nodes register again, and that with auto join former voters become voters again."""
@@ -424,6 +432,8 @@ class Simulation:
             "different snapshots": self._inspector.snapshots.checked,
             **history.counters(),
             **self._feature_operator.counters,
+            **self._config_administrator.counters,
+            "administered values checked": self._inspector.administration.checked,
             "features changed": self._inspector.features.changes,
             "waits for a busy process": self._heap.waited,
         }
@@ -434,6 +444,23 @@ class Simulation:
         if self._brokers is not None:
             counters |= self._brokers.all_counters()
         return counters | dict(sorted(self._cluster.counters.items()))
+
+    def _make_brokers(self) -> BrokerFleet | None:
+        if not self._options.brokers.count:
+            return None
+        brokers = BrokerFleet(self._cluster, self._options.brokers, self._inspector.committed.batches)
+        brokers.observation.administration = self._inspector.administration
+        return brokers
+
+    def _make_config_administrator(self) -> ConfigAdministrator:
+        return ConfigAdministrator(
+            self._heap,
+            self._cluster.network,
+            self._streams.stream("config administrator"),
+            self._options.configs_ms,
+            self._inspector.administration,
+            self._cluster.addresses(),
+        )
 
     def _make_client(self, number: int, streams: Streams) -> SimulatedClient:
         process = Process(f"client-{number}")

@@ -32,6 +32,7 @@ from quorumd.simulator.brokers.data_log import DataLog, Record
 from quorumd.simulator.brokers.metadata import MetadataBatch
 from quorumd.simulator.brokers.partition_history import UNBOUNDED, PartitionHistory
 from quorumd.simulator.brokers.replica import Outcome, Proposal, Replica
+from quorumd.simulator.checkers.administration import AdministratorsAreObeyed, Requested
 from quorumd.simulator.inspection.log_mirror import Batch
 
 UNCLEAN = 1
@@ -55,6 +56,9 @@ class Observation:
             shortest_session_ms=shortest_session_ms, longest_session_ms=longest_session_ms
         )
         self.checkers: list[BrokerChecker] = all_checkers()
+        self.administration = AdministratorsAreObeyed()
+        self._administered: list[Requested] = []
+        """Requests without a response."""
         self.record_entry: RecordEntry | None = None
         self.on_shutdown_granted: Callable[[Broker], None] = lambda broker: None
         self.on_stale: Callable[[Broker], None] = lambda broker: None
@@ -270,17 +274,22 @@ class Observation:
         """Record that an administrator or operator sends a request."""
         if isinstance(request, ElectLeadersRequest) and request.election_type == UNCLEAN:
             self.view.unclean_requests.append(request)
+        self._administered.append(self.administration.requested(request, self._now_ms()))
         self._check("admin_request_sent", request)
 
     def admin_request_completed(self, request: Message, response: Message) -> None:
         """Check the response to an administrator, operator or broker."""
         self.view.unclean_requests = [other for other in self.view.unclean_requests if other is not request]
         self._check("admin_request_completed", request, response)
+        for requested in [each for each in self._administered if each.request is request]:
+            self._administered.remove(requested)
+            self.administration.responded(requested, response, self._now_ms())
 
     def metadata_received(self, response: MetadataResponse) -> None:
         if len(self._committed) > self._seen_batches:
             self._follow()
         self._check("metadata_received", response)
+        self.administration.seen(response)
 
     def metadata_lost(self, requests: int) -> None:
         self._check("metadata_lost", requests)

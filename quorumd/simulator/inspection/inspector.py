@@ -55,6 +55,7 @@ from quorumd.simulator.checkers import (
     SnapshotsEqualTheLog,
     VotesAreDurable,
 )
+from quorumd.simulator.checkers.administration import AdministratorsAreObeyed
 from quorumd.simulator.checkers.base import APPLIED, EVERYTHING, FETCHES, HIGH_WATERMARK, LEADERSHIP, LOG
 from quorumd.simulator.cluster import DATA_FOLDER, Machine
 from quorumd.simulator.environment.event_heap import Process
@@ -197,6 +198,7 @@ class Inspector:
         self.snapshots = SnapshotsEqualTheLog(self.committed)
         self.features = FeaturesAreFinalized(self.committed)
         self.readiness = ReadyNodesServe(configured_voters)
+        self.administration = AdministratorsAreObeyed()
         self._voter_changes = AcknowledgedVoterChangesAreCommitted(self.committed)
         # The committed log comes first: other checkers compare with it.
         self.checkers: list[Checker] = [

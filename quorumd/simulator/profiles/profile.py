@@ -52,6 +52,10 @@ class Profile:
     kept_records_ms: Range = (30.0, 1000.0)
     """Mean time between two batches of opaque records."""
     kept_records_at_once: int = 4
+    configs: float = 0.3
+    """Share of seeds with an administrator of configs."""
+    configs_ms: Range = (20.0, 500.0)
+    """Mean time between two of that administrator's requests."""
     features: float = 0.2
     """Share of seeds with drawn initial feature levels."""
     feature_changes: float = 0.6

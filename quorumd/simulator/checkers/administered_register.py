@@ -1,0 +1,87 @@
+"""A register that administrators write: which values a read may return, by the times of requests and responses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+from typing import Final
+
+Value = str | int | None
+"""None if nothing is set."""
+
+ANY: Final = "(chosen by the controller)"
+"""A value that the first read shows, such as the id of a topic whose creation got no response."""
+
+
+@dataclass(slots=True, eq=False)
+class Write:
+    """A change to `value` that takes effect between two times, or never if `is_certain` is False."""
+
+    value: Value
+    requested_ms: float
+    completed_ms: float = inf
+    is_certain: bool = False
+
+    def complete(self, now_ms: float) -> None:
+        """Record that it has taken effect."""
+        self.completed_ms, self.is_certain = min(self.completed_ms, now_ms), True
+
+
+class Register:
+    """The writes of one value. A read may return a written value unless another write certainly replaced it before
+    the read was requested. A read that only one write explains completes that write."""
+
+    def __init__(self, initial: Value = None) -> None:
+        self.writes = [Write(initial, -inf, -inf, True)]
+
+    def write(self, value: Value, now_ms: float) -> Write:
+        """Record a requested write."""
+        found = Write(value, now_ms)
+        self.writes.append(found)
+        return found
+
+    def refuse(self, write: Write) -> None:
+        """Record that a write has no effect."""
+        self.writes.remove(write)
+
+    def read(self, value: Value, requested_ms: float, now_ms: float) -> bool:
+        """Record a linearizable read; return whether its value is possible."""
+        return self._read(lambda write: write.value == value, value, requested_ms, now_ms)
+
+    def read_presence(self, is_set: bool, requested_ms: float, now_ms: float) -> bool:
+        """Record a linearizable read that shows only whether a value is set; return whether that is possible."""
+        return self._read(lambda write: (write.value is not None) == is_set, None, requested_ms, now_ms)
+
+    def read_committed(self, value: Value) -> bool:
+        """Record a read that may be stale; return whether the value was set at some time."""
+        return any(write.value in (value, ANY) for write in self.writes)
+
+    def bind(self, value: Value) -> None:
+        """Give the only write of an unknown value this one, unless another write has it."""
+        unknown = [write for write in self.writes if write.value == ANY]
+        if len(unknown) == 1 and all(write.value != value for write in self.writes):
+            unknown[0].value = value
+
+    def possible(self, requested_ms: float) -> list[Value]:
+        """Return the values that a read requested at this time may return."""
+        return [write.value for write in self.writes if not self._is_replaced(write, requested_ms)]
+
+    def _read(
+        self, matches: Callable[[Write], bool], value: Value, requested_ms: float, now_ms: float
+    ) -> bool:
+        possible = [write for write in self.writes if not self._is_replaced(write, requested_ms)]
+        found = [write for write in possible if matches(write)]
+        if not found and value is not None:
+            found = [write for write in possible if write.value == ANY][:1]
+            for write in found:
+                write.value = value
+        if len(found) == 1:
+            found[0].complete(now_ms)
+        return bool(found)
+
+    def _is_replaced(self, write: Write, requested_ms: float) -> bool:
+        return any(
+            other.is_certain and other.requested_ms > write.completed_ms and other.completed_ms < requested_ms
+            for other in self.writes
+        )

@@ -1,0 +1,180 @@
+"""An administrator who sets, replaces and deletes configs, and describes them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from random import Random
+from typing import Final
+
+from quorumd.protocol.messages import alter_configs_request as replacements
+from quorumd.protocol.messages import incremental_alter_configs_request as changes
+from quorumd.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from quorumd.protocol.response_errors import errors_in
+from quorumd.protocol.wire import Message
+from quorumd.simulator.checkers.administration import (
+    ALL_BROKERS,
+    APPEND,
+    BROKER,
+    CLIENT_METRICS,
+    DELETE,
+    GROUP,
+    SET,
+    SUBTRACT,
+    TOPIC,
+    AdministratorsAreObeyed,
+    Requested,
+    Resource,
+)
+from quorumd.simulator.environment.event_heap import EventHeap, Process, Scheduled
+from quorumd.simulator.environment.network import SimulatedNetwork
+from quorumd.simulator.workload.request_connection import RequestConnection
+
+HOST: Final = "10.0.7.1"
+TIMEOUT_MS: Final = 2000.0
+GENERATION_MS: Final = 3000.0
+"""Names of groups and subscriptions change at this interval: a request without a response may still take effect,
+which makes later reads of the same config less telling."""
+DESCRIBE_VERSION: Final = 4
+LIST_CONFIG: Final = "metrics"
+CONFIGS: Final = {
+    TOPIC: ("retention.ms", "max.message.bytes", "flush.ms"),
+    BROKER: ("log.retention.ms", "message.max.bytes", "log.flush.interval.ms"),
+    CLIENT_METRICS: ("interval.ms",),
+    GROUP: ("streams.initial.rebalance.delay.ms",),
+}
+FIRST_VALUE: Final = 1000
+
+
+class ConfigAdministrator:
+    """Sends one request at a time to a random node, at a mean interval of `interval_ms` until `running` is False.
+    Reports requests and responses to `checker`."""
+
+    def __init__(
+        self,
+        heap: EventHeap,
+        network: SimulatedNetwork,
+        random: Random,
+        interval_ms: float,
+        checker: AdministratorsAreObeyed,
+        nodes: Sequence[tuple[str, int]],
+    ) -> None:
+        self.running = True
+        self.counters: Counter[str] = Counter()
+        self._heap = heap
+        self._process = Process("config administrator")
+        self._network = network.host(HOST, self._process)
+        self._random = random
+        self._interval_ms = interval_ms
+        self._checker = checker
+        self._nodes = nodes
+        self._values = FIRST_VALUE
+        self._link: RequestConnection | None = None
+        self._timer: Scheduled | None = None
+
+    def start(self) -> None:
+        if self.running:
+            wait_ms = self._random.random() * 2 * self._interval_ms
+            self._heap.call_later(wait_ms, self._send_request, b"config administrator", self._process)
+
+    def _send_request(self) -> None:
+        if not self.running:
+            return
+        request, version = self._random.choices((self._describe, self._alter, self._replace), (5, 6, 1))[0]()
+        requested = self._checker.requested(request, self._heap.now_ms)
+        on_response = partial(self._on_response, requested)
+        self._timer = self._heap.call_later(TIMEOUT_MS, partial(on_response, None), b"timeout", self._process)
+        self._link = RequestConnection("config administrator", request, version, on_response)
+        self._network.connect(*self._random.choice(self._nodes), self._link)
+
+    def _on_response(self, requested: Requested, message: Message | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._link is not None:
+            self._link.abandon()
+        name = type(requested.request).__name__.removesuffix("Request")
+        if message is None:
+            self.counters[f"{name}: no answer"] += 1
+        else:
+            is_error = any(code for code, _ in errors_in(message))
+            self.counters[f"{name}: {'error' if is_error else 'success'}"] += 1
+            self._checker.responded(requested, message, self._heap.now_ms)
+        self.start()
+
+    # Requests
+
+    def _resource(self) -> Resource:
+        random, checker = self._random, self._checker
+        kinds = (CLIENT_METRICS, GROUP, BROKER) + ((TOPIC, TOPIC) if checker.topics else ())
+        kind = random.choice(kinds)
+        if kind == TOPIC:
+            return kind, random.choice(checker.topics)
+        if kind == BROKER:
+            return ALL_BROKERS if random.random() < 0.7 else (BROKER, str(random.randrange(1, 4)))
+        return kind, f"{int(self._heap.now_ms / GENERATION_MS)}.{random.randrange(2)}"
+
+    def _next_value(self) -> str:
+        self._values += 1
+        return str(self._values)
+
+    def _describe(self) -> tuple[Message, int]:
+        known = self._checker.resources
+        wanted = {self._resource(): None} if not known or self._random.random() < 0.5 else {}
+        wanted |= dict.fromkeys(self._random.sample(known, min(len(known), 1 + self._random.randrange(3))))
+        return describe_request(list(wanted)), DESCRIBE_VERSION
+
+    def _alter(self) -> tuple[Message, int]:
+        """Change one or two configs of one or two resources; at times an invalid change, or a validation only."""
+        random, wire = self._random, changes
+        resources = []
+        for resource in (
+            {self._resource(): None, self._resource(): None}
+            if random.random() < 0.3
+            else {self._resource(): None}
+        ):
+            kind = resource[0]
+            if kind == CLIENT_METRICS and random.random() < 0.5:
+                configs = [self._list_change(resource)]
+            else:
+                names = random.sample(CONFIGS[kind], min(len(CONFIGS[kind]), random.choice((1, 1, 2))))
+                configs = [self._change(name) for name in names]
+                if kind != BROKER and random.random() < 0.1:
+                    configs.append(wire.AlterableConfig(f"no.{CONFIGS[kind][0]}", SET, self._next_value()))
+            resources.append(wire.AlterConfigsResource(*resource, configs))
+        return wire.IncrementalAlterConfigsRequest(resources, random.random() < 0.1), 1
+
+    def _change(self, name: str) -> changes.AlterableConfig:
+        if self._random.random() < 0.4:
+            return changes.AlterableConfig(name, DELETE, None)
+        return changes.AlterableConfig(name, SET, self._next_value())
+
+    def _list_change(self, resource: Resource) -> changes.AlterableConfig:
+        draw, items = self._random.random(), self._checker.items(resource)
+        if draw < 0.1:
+            return changes.AlterableConfig(LIST_CONFIG, DELETE, None)
+        if draw < 0.5 and items:
+            return changes.AlterableConfig(LIST_CONFIG, SUBTRACT, self._random.choice(items))
+        added = ",".join(f"m{self._next_value()}" for _ in range(self._random.choice((1, 1, 2))))
+        return changes.AlterableConfig(LIST_CONFIG, APPEND, added)
+
+    def _replace(self) -> tuple[Message, int]:
+        resource = self._resource()
+        if resource[0] == BROKER:
+            # It would remove min.insync.replicas, which is refused with ELR.
+            return self._describe()
+        names = self._random.sample(CONFIGS[resource[0]], self._random.choice((0, 1)))
+        configs = [replacements.AlterableConfig(name, self._next_value()) for name in names]
+        return (
+            replacements.AlterConfigsRequest(
+                [replacements.AlterConfigsResource(*resource, configs)], self._random.random() < 0.1
+            ),
+            2,
+        )
+
+
+def describe_request(resources: Sequence[Resource]) -> DescribeConfigsRequest:
+    """Request all configs of these resources, with the values behind them."""
+    return DescribeConfigsRequest(
+        [DescribeConfigsResource(*resource, None) for resource in resources], include_synonyms=True
+    )
