@@ -26,6 +26,7 @@ from quorumd.simulator.inspection.election_probe import ElectionProbe
 from quorumd.simulator.inspection.inspector import QUORUM_STATE, Inspector
 from quorumd.simulator.inspection.pause_probe import PauseProbe
 from quorumd.simulator.inspection.readiness_probe import ReadinessProbe
+from quorumd.simulator.inspection.wire_checks import WireChecks
 from quorumd.simulator.liveness.administration import LastReads
 from quorumd.simulator.liveness.convergence import (
     LastVoterChange,
@@ -33,6 +34,7 @@ from quorumd.simulator.liveness.convergence import (
     require_idle_records,
     sealed_segments,
 )
+from quorumd.simulator.liveness.growth import require_bounded_disks, require_bounded_memory
 from quorumd.simulator.liveness.membership import (
     JOINED,
     REGISTERED,
@@ -79,6 +81,8 @@ class Simulation:
         self._readiness = ReadinessProbe(self._cluster, self._inspector.readiness)
         self._pauses = PauseProbe(self._cluster)
         self._elections = ElectionProbe(self._cluster)
+        self._wire = WireChecks(self._cluster)
+        self._cluster.network.on_write = self._wire.written
         self._brokers = self._cluster.brokers = self._make_brokers()
         self._kept_records = KeptRecordsWriter(
             self._cluster,
@@ -95,6 +99,7 @@ class Simulation:
         )
         self._config_administrator = self._make_config_administrator()
         self._history = History(self._inspector.acknowledged, self._inspector.read)
+        self._history.on_read = self._wire.read_completed
         # Separate streams: fewer machines or less time change neither the times nor the kinds of faults.
         self._schedule = streams.stream("fault schedule")
         self._faults = [fault for fault in ALL_FAULTS if fault.name in self._options.faults]
@@ -327,6 +332,8 @@ class Simulation:
         sealed = sealed_segments(self._cluster)
         self._require_responses(began_ms, incarnations)
         require_checkpoints(self._cluster, sealed)
+        require_bounded_memory(self._cluster)
+        require_bounded_disks(self._cluster, self._inspector.committed, self._run_until)
 
     def _require_membership(self, core: list[int], deadline: float) -> None:
         """Require that nodes register again, and that with auto join former voters become voters again."""

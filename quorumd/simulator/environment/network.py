@@ -80,6 +80,8 @@ class SimulatedNetwork:
         """Time of the last arrival, by machines of sender and receiver."""
         self.tap: Tap | None = None
         """Observer of the traffic, if set."""
+        self.on_write: Callable[[Side, bytes], None] | None = None
+        """Called with all written data, if set."""
 
     def host(self, name: str, process: Process | None = None) -> Host:
         """Create the Network port of a process on the machine `name`, which is also its address."""

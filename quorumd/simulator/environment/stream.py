@@ -72,6 +72,8 @@ class Side:
             tap = self._network.tap
             if tap is not None:
                 tap.written(self, data, connected=self in self._network.links)
+            if self._network.on_write is not None:
+                self._network.on_write(self, data)
             self.stream.write(data)
 
     def close(self) -> None:

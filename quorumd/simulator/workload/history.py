@@ -25,6 +25,8 @@ class History:
         self.acknowledged_appends = 0
         self.completed_reads = 0
         self.repeated_appends = 0
+        self.on_read: Callable[[float], None] = lambda called_ms: None
+        """Called for each completed read with the time of its request."""
         self._acknowledged = acknowledged
         self._read = read
 
@@ -35,6 +37,7 @@ class History:
         operation.returned_ms = now_ms
         if operation.kind == "read":
             self.completed_reads += 1
+            self.on_read(operation.called_ms)
             if operation.value is not None:
                 for value in (operation.value,) if isinstance(operation.value, str) else operation.value:
                     self._read(value)

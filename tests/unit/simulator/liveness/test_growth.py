@@ -1,0 +1,66 @@
+"""Bounds of files and objects of nodes without faults."""
+
+from __future__ import annotations
+
+import pytest
+
+from quorumd.log.meta_properties import partition_folder
+from quorumd.simulator.checkers import CommittedDataIsImmutable, InvariantViolation
+from quorumd.simulator.cluster import DATA_FOLDER, Cluster
+from quorumd.simulator.inspection.log_mirror import Batch
+from quorumd.simulator.liveness.growth import require_bounded_disks, require_bounded_memory
+from tests.support.simulator.simulated_cluster import leader_of, make_cluster, run
+
+FOLDER = partition_folder(DATA_FOLDER)
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    made = make_cluster(1, maintenance_interval_ms=100.0, snapshot_bytes=1000, retention_bytes=2000)
+    run(made, 3000.0, lambda: leader_of(made) is not None)
+    run(made, 500.0)
+    return made
+
+
+def require(cluster: Cluster, committed: list[Batch]) -> None:
+    known = CommittedDataIsImmutable()
+    known.batches.extend(committed)
+    require_bounded_disks(cluster, known, lambda until_ms: run(cluster, until_ms - cluster.heap.now_ms))
+
+
+def test_small_log_needs_no_snapshot(cluster: Cluster) -> None:
+    require(cluster, cluster.machines[1].mirror.batches)
+
+
+def test_missing_snapshot_is_a_violation(cluster: Cluster) -> None:
+    batch = cluster.machines[1].mirror.batches[0]
+    large = batch._replace(data=batch.data + bytes(1000))
+    with pytest.raises(InvariantViolation, match="one is due after 1000"):
+        require(cluster, [large, batch])
+
+
+def test_obsolete_snapshots_are_a_violation(cluster: Cluster) -> None:
+    node = cluster.machines[1].node
+    assert node is not None
+    node.snapshots.stop()
+    for end_offset in (1, 2, 3):
+        cluster.machines[1].disk.put(f"{FOLDER}/{end_offset:020d}-{1:010d}.checkpoint", bytes(1000))
+    with pytest.raises(InvariantViolation, match=r"keeps .* bytes, more than 2000"):
+        require(cluster, [])
+
+
+def test_unfinished_files_are_a_violation(cluster: Cluster) -> None:
+    for number in (1, 2):
+        cluster.machines[1].disk.put(f"{FOLDER}/{number:020d}-{1:010d}.checkpoint.part", b"")
+    with pytest.raises(InvariantViolation, match="unfinished files"):
+        require(cluster, [])
+
+
+def test_growing_collection_is_a_violation(cluster: Cluster) -> None:
+    require_bounded_memory(cluster)
+    leader = leader_of(cluster)
+    assert leader is not None
+    assert leader.node is not None
+    leader.node.discovery._seeds.extend([("host", 1)] * 100)
+    with pytest.raises(InvariantViolation, match=r"objects in node\.discovery._seeds"):
+        require_bounded_memory(cluster)
