@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sized
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from quorumd.node.node import Node
 from quorumd.node.snapshots.manager import SNAPSHOT_SIZE_RATIO
@@ -28,40 +28,57 @@ PACKAGES: Final = ("quorumd.node.", "quorumd.raft.", "quorumd.log.", "quorumd.pr
 """Modules whose objects are inspected. Images and log readers are not: they grow with the metadata."""
 
 
+class Excess(NamedTuple):
+    """A snapshot that a node should have built, or files that it should have removed."""
+
+    text: str
+    subject: int
+    """The newest snapshot, or the oldest file: the next one is another excess of a log that goes on growing."""
+
+
 def require_bounded_disks(
     cluster: Cluster, committed: CommittedDataIsImmutable, run_until: Callable[[float], None]
 ) -> None:
-    """Require that every node has a recent snapshot, and neither older ones nor segments beyond its retention.
+    """Require that every node builds the snapshot that is due now, and removes the older ones and the segments beyond
+    its retention. The log may grow meanwhile.
 
     Raises InvariantViolation.
     """
     options = cluster.options
     deadline_ms = cluster.heap.now_ms + 3 * options.maintenance_interval_ms + BUILD_MS
-    while excess := _first_excess(cluster, committed):
+    pending = _excesses(cluster, committed)
+    while pending:
         if cluster.heap.now_ms >= deadline_ms:
-            raise InvariantViolation(DISK_IS_BOUNDED, excess)
+            node_id, excess = next(iter(pending.items()))
+            raise InvariantViolation(DISK_IS_BOUNDED, f"node {node_id} {excess.text}")
         run_until(cluster.heap.now_ms + CHECK_INTERVAL_MS)
+        now = _excesses(cluster, committed)
+        pending = {
+            node_id: now[node_id]
+            for node_id, before in pending.items()
+            if node_id in now and now[node_id].subject == before.subject
+        }
 
 
-def _first_excess(cluster: Cluster, committed: CommittedDataIsImmutable) -> str:
-    """Describe files that a node should have removed, or a snapshot that it should have built; "" if there are
-    none."""
+def _excesses(cluster: Cluster, committed: CommittedDataIsImmutable) -> dict[int, Excess]:
+    """Return the excess of each node that has one."""
+    found: dict[int, Excess] = {}
     for machine in cluster.running():
         if machine.node is None or machine.exiting or machine.node.statistics.snapshots_failed:
             continue  # After a failed build a node waits for seconds.
         excess = _excess(cluster, machine, committed)
-        if excess:
-            return f"node {machine.node_id} {excess}"
-    return ""
+        if excess is not None:
+            found[machine.node_id] = excess
+    return found
 
 
-def _excess(cluster: Cluster, machine: Machine, committed: CommittedDataIsImmutable) -> str:
+def _excess(cluster: Cluster, machine: Machine, committed: CommittedDataIsImmutable) -> Excess | None:
     options, files = cluster.options, _files(machine)
     snapshots = sorted((int(name[:20]), size) for name, size in files if _is_numbered(name, SNAPSHOT))
     starts = sorted(int(name[:20]) for name, _ in files if _is_numbered(name, SEGMENT))
     unfinished = [name for name, _ in files if name.endswith((BUILDING, PART))]
     if len(unfinished) > 1:
-        return f"has the unfinished files {unfinished}"
+        return Excess(f"has the unfinished files {unfinished}", -1)
     assert machine.node is not None
     high_watermark = machine.node.engine.high_watermark
     newest, newest_size = snapshots[-1] if snapshots else (0, 0)
@@ -69,20 +86,22 @@ def _excess(cluster: Cluster, machine: Machine, committed: CommittedDataIsImmuta
     after = sum(len(batch.data) for batch in batches[:-1])
     due = max(float(options.snapshot_bytes), SNAPSHOT_SIZE_RATIO * newest_size)
     if after >= due:
-        return f"has {after} bytes of committed batches after its snapshot at {newest}; one is due after {due:.0f}"
+        text = f"has {after} bytes of committed batches after its snapshot at {newest}; one is due after {due:.0f}"
+        return Excess(text, newest)
     if options.retention_bytes < 0 or len(snapshots) < 2:
-        return ""
+        return None
     start = starts[0] if starts else 0
     kept = sum(len(batch.data) for batch in machine.mirror.batches if batch.base_offset >= start)
     kept += sum(size for _, size in snapshots)
     previous = snapshots[-2][0]
     obsolete = [first for first, following in pairwise(starts) if following <= previous]
     if kept > options.retention_bytes and (obsolete or len(snapshots) > 2):
-        return (
+        text = (
             f"keeps {kept} bytes, more than {options.retention_bytes}: snapshots at {[s for s, _ in snapshots]}, "
             f"segments from {starts}"
         )
-    return ""
+        return Excess(text, start if obsolete else snapshots[0][0])
+    return None
 
 
 def _files(machine: Machine) -> list[tuple[str, int]]:

@@ -49,6 +49,25 @@ def test_obsolete_snapshots_are_a_violation(cluster: Cluster) -> None:
         require(cluster, [])
 
 
+def test_excess_of_a_growing_log_may_be_followed_by_another(cluster: Cluster) -> None:
+    machine, offsets = cluster.machines[1], [1, 2, 3]
+    assert machine.node is not None
+    machine.node.snapshots.stop()
+    names = [f"{FOLDER}/{end_offset:020d}-{1:010d}.checkpoint" for end_offset in (1, 2, 3, 4)]
+    for name in names[:3]:
+        machine.disk.put(name, bytes(1000))
+
+    def replace_oldest(until_ms: float) -> None:
+        run(cluster, until_ms - cluster.heap.now_ms)
+        if offsets == [1, 2, 3]:
+            offsets.append(4)
+            machine.disk.put(names[3], bytes(1000))
+            machine.disk.remove(names[0])
+
+    require_bounded_disks(cluster, CommittedDataIsImmutable(), replace_oldest)
+    assert offsets == [1, 2, 3, 4]
+
+
 def test_unfinished_files_are_a_violation(cluster: Cluster) -> None:
     for number in (1, 2):
         cluster.machines[1].disk.put(f"{FOLDER}/{number:020d}-{1:010d}.checkpoint.part", b"")
