@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from quorumd.broker.api.classic_groups import ClassicGroupApis
+from quorumd.broker.api.consumer_groups import ConsumerGroupApis, MetadataTopics
 from quorumd.broker.api.find_coordinator import GROUP_KEY, FindCoordinatorApis
 from quorumd.broker.api.group_admin import GroupAdminApis
 from quorumd.broker.api.group_shards import GroupShards
@@ -53,7 +54,7 @@ class Coordinators:
 
     def _new_group_coordinator(self, partition: int) -> GroupCoordinator:
         del partition
-        return GroupCoordinator(self._settings.groups, self._new_member_id)
+        return GroupCoordinator(self._settings.groups, self._new_member_id, MetadataTopics(self._metadata))
 
     def _new_member_id(self, prefix: str) -> str:
         return f"{prefix}-{self._entropy.uuid()}"
@@ -76,6 +77,7 @@ class Coordinators:
             *ClassicGroupApis(groups).routes(),
             *OffsetApis(groups, self._metadata).routes(),
             *GroupAdminApis(groups).routes(),
+            *ConsumerGroupApis(groups, self._metadata, self._settings).routes(),
         ]
 
     def apply(self, delta: MetadataDelta) -> None:

@@ -7,6 +7,7 @@ __transaction_state that this broker leads.
     shards         the partitions of one internal topic: loading, appending, completion of writes, unloading
     internal_topics  creation of the internal topics, and the partition of a key
     classic_*      groups of the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup
+    consumer_*, assignors  groups of the consumer protocol (KIP-848)
     offset_*       committed offsets of all groups
     groups         the state machine of one partition of __consumer_offsets
 

@@ -22,6 +22,16 @@ from quorumd.broker.coordinator.classic_membership import (
     append_error,
 )
 from quorumd.broker.coordinator.classic_rebalance import ClassicRebalances, DeadlineKey
+from quorumd.broker.coordinator.consumer_group import ConsumerGroup, ConsumerGroups, group_tombstones
+from quorumd.broker.coordinator.consumer_membership import (
+    CONSUMER_SESSION,
+    REVOCATION,
+    ConsumerMembership,
+    Heartbeat,
+    HeartbeatResponder,
+    HeartbeatResult,
+    Topics,
+)
 from quorumd.broker.coordinator.effects import Deadlines, Outbox, Times, Write
 from quorumd.broker.coordinator.offset_requests import (
     CommitResponder,
@@ -40,6 +50,7 @@ logger = logging.getLogger("quorumd.broker")
 
 EXPIRY: Final = DeadlineKey("expiry", "")
 CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
 ErrorResponder = Callable[[ErrorCode], None]
 
 
@@ -64,9 +75,11 @@ class GroupListing(NamedTuple):
 class GroupCoordinator:
     """Groups of one partition. Requests respond through their responder, once."""
 
-    def __init__(self, settings: GroupSettings, new_member_id: Callable[[str], str]) -> None:
+    def __init__(self, settings: GroupSettings, new_member_id: Callable[[str], str], topics: Topics) -> None:
         self.outbox = Outbox()
+        self.new_member_id = new_member_id
         self.classic: dict[str, ClassicGroup] = {}
+        self.consumers = ConsumerGroups()
         self.offsets = OffsetStore()
         self._settings = settings
         self._deadlines: Deadlines[DeadlineKey] = Deadlines()
@@ -74,13 +87,16 @@ class GroupCoordinator:
         self._membership = ClassicMembership(
             self._rebalances, settings, self._deadlines, self.outbox, new_member_id
         )
+        self._consumer_membership = ConsumerMembership(
+            self.consumers, settings, self._deadlines, self.outbox, topics
+        )
         self._requests = OffsetRequests(self.offsets, settings, self.outbox)
 
     # The life of the partition
 
     def replay(self, record: LoadedRecord, times: Times) -> None:
         """Apply a record that is in the log."""
-        if self.offsets.replay(record):
+        if self.offsets.replay(record) or self.consumers.replay(record):
             return
         key, value = record.key, record.value
         if isinstance(key, GroupMetadataKey):
@@ -98,6 +114,7 @@ class GroupCoordinator:
         for group in self.classic.values():
             for member in group.members.values():
                 self._rebalances.extend_session(group, member, times)
+        self._consumer_membership.loaded(times)
         self._deadlines.set(EXPIRY, times.now_ms + self._settings.offsets_retention_check_interval_ms)
 
     def unload(self) -> None:
@@ -112,6 +129,8 @@ class GroupCoordinator:
         if key == EXPIRY:
             self._deadlines.set(EXPIRY, times.now_ms + self._settings.offsets_retention_check_interval_ms)
             self.delete_expired(times)
+        elif key.kind in (CONSUMER_SESSION, REVOCATION):
+            self._consumer_membership.expire(key, times)
         else:
             self._rebalances.expire(key, times)
         return True
@@ -127,6 +146,12 @@ class GroupCoordinator:
         if not join.group:
             respond(JoinResult(ErrorCode.INVALID_GROUP_ID, join.member_id))
             return
+        consumers = self.consumers.groups.get(join.group)
+        if consumers is not None and consumers.members:
+            respond(JoinResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, join.member_id))
+            return
+        if consumers is not None:
+            self._delete_consumer_group(consumers)
         self._membership.join(join, times, respond)
 
     def sync(self, sync: Sync, times: Times, respond: SyncResponder) -> None:
@@ -144,6 +169,30 @@ class GroupCoordinator:
     ) -> list[tuple[str, ErrorCode]]:
         """Handle LeaveGroup: member id and error of each."""
         return self._membership.leave(group, leaving, times)
+
+    # Members of consumer groups
+
+    def consumer_heartbeat(self, heartbeat: Heartbeat, times: Times, respond: HeartbeatResponder) -> None:
+        """Handle ConsumerGroupHeartbeat. A classic group without members becomes a consumer group."""
+        classic = self.classic.get(heartbeat.group)
+        before = []
+        if classic is not None:
+            if classic.state is not GroupState.EMPTY or classic.size:
+                text = f"group {heartbeat.group} has members of the classic protocol"
+                respond(HeartbeatResult(ErrorCode.GROUP_ID_NOT_FOUND, text))
+                return
+            before = [tombstone(heartbeat.group)]
+
+        def responded(result: HeartbeatResult) -> None:
+            if result.error is ErrorCode.NONE:
+                self.classic.pop(heartbeat.group, None)
+            respond(result)
+
+        self._consumer_membership.heartbeat(heartbeat, times, responded if before else respond, before)
+
+    def _delete_consumer_group(self, group: ConsumerGroup) -> None:
+        records = list(group_tombstones(group))
+        self.outbox.add(Write(records, lambda end_offset: self.consumers.apply(records)))
 
     # Offsets
 
@@ -170,6 +219,10 @@ class GroupCoordinator:
         group = self.classic.get(committer.group)
         if not committer.group and committer.generation >= 0:
             return ErrorCode.INVALID_GROUP_ID
+        consumers = self.consumers.groups.get(committer.group)
+        if consumers is not None:
+            may_commit = is_transactional or not consumers.members
+            return _check_consumer(consumers, committer, may_commit)
         if group is None:
             known = committer.generation < 0 and not committer.member_id
             return ErrorCode.NONE if known or is_transactional else ErrorCode.ILLEGAL_GENERATION
@@ -191,6 +244,12 @@ class GroupCoordinator:
     ) -> None:
         """Handle OffsetFetch of one group."""
         del times
+        consumers = self.consumers.groups.get(reader.group)
+        if consumers is not None:
+            error = _check_consumer(consumers, reader, without_membership=True)
+            if error is not ErrorCode.NONE:
+                respond(error, [])
+                return
         self._requests.fetch(reader.group, targets, require_stable, respond)
 
     def delete_offsets(
@@ -205,6 +264,8 @@ class GroupCoordinator:
         error = ErrorCode.NONE
         if not self.exists(group_id):
             error = ErrorCode.GROUP_ID_NOT_FOUND
+        elif group_id in self.consumers.groups:
+            subscribed = self.consumers.groups[group_id].subscribed_topics()
         elif group is not None and group.state is not GroupState.EMPTY:
             subscribed = group.subscribed_topics()
             if subscribed is None:
@@ -222,14 +283,18 @@ class GroupCoordinator:
 
     def delete_expired(self, times: Times) -> None:
         """Delete expired offsets, and groups that have neither members nor offsets."""
-        for group_id in sorted({*self.offsets.groups(), *self.classic}):
+        for group_id in sorted({*self.offsets.groups(), *self.classic, *self.consumers.groups}):
             group = self.classic.get(group_id)
+            consumers = self.consumers.groups.get(group_id)
             subscribed = group.subscribed_topics() if group is not None else frozenset()
+            if consumers is not None:
+                subscribed = consumers.subscribed_topics()
             expired = self._requests.expired(group_id, group, subscribed, times)
             if expired:
                 logger.info("%d offsets of group %s have expired", len(expired), group_id)
                 self._requests.delete_expired(group_id, expired)
             is_empty = group is not None and group.state is GroupState.EMPTY and not group.pending
+            is_empty = is_empty or (consumers is not None and not consumers.members)
             keeps = len(expired) < len(self.offsets.of_group(group_id)) or self.offsets.has_pending(group_id)
             if is_empty and not keeps:
                 self._delete_group(group_id, lambda error: None)
@@ -238,14 +303,18 @@ class GroupCoordinator:
 
     def exists(self, group_id: str) -> bool:
         """Whether there is such a group: with members, a record or offsets."""
-        return group_id in self.classic or bool(self.offsets.of_group(group_id))
+        is_known = group_id in self.classic or group_id in self.consumers.groups
+        return is_known or bool(self.offsets.of_group(group_id))
 
     def list(self) -> list[GroupListing]:
         """Return every group, in the order of ids."""
         found = []
-        for group_id in sorted({*self.offsets.groups(), *self.classic}):
+        for group_id in sorted({*self.offsets.groups(), *self.classic, *self.consumers.groups}):
             group = self.classic.get(group_id)
-            if group is not None:
+            consumers = self.consumers.groups.get(group_id)
+            if consumers is not None:
+                found.append(GroupListing(group_id, CONSUMER, consumers.state, CONSUMER))
+            elif group is not None:
                 found.append(GroupListing(group_id, group.protocol_type or "", group.state.value, CLASSIC))
             elif self.exists(group_id):
                 found.append(GroupListing(group_id, "", GroupState.EMPTY.value, CLASSIC))
@@ -254,28 +323,34 @@ class GroupCoordinator:
     def find_classic(self, group_id: str) -> ClassicGroup | None:
         """Return a classic group; one without members and record if there are only offsets."""
         group = self.classic.get(group_id)
-        if group is None and self.exists(group_id):
+        if group is None and group_id not in self.consumers.groups and self.exists(group_id):
             return ClassicGroup(group_id, 0)
         return group
 
     def delete_group(self, group_id: str, respond: ErrorResponder) -> None:
         """Handle DeleteGroups for one group."""
         group = self.classic.get(group_id)
+        consumers = self.consumers.groups.get(group_id)
         if not self.exists(group_id):
             respond(ErrorCode.GROUP_ID_NOT_FOUND)
-        elif group is not None and (group.state is not GroupState.EMPTY or group.pending):
+        elif (consumers is not None and consumers.members) or (
+            group is not None and (group.state is not GroupState.EMPTY or group.pending)
+        ):
             respond(ErrorCode.NON_EMPTY_GROUP)
         else:
             self._delete_group(group_id, respond)
 
     def _delete_group(self, group_id: str, respond: ErrorResponder) -> None:
         group = self.classic.get(group_id)
+        consumers = self.consumers.groups.get(group_id)
         targets = list(self.offsets.of_group(group_id))
+        deletion = [tombstone(group_id)] if consumers is None else list(group_tombstones(consumers))
 
         def appended(end_offset: int) -> None:
             del end_offset
             for target in targets:
                 self.offsets.delete(group_id, target)
+            self.consumers.apply(deletion)
             if group is not None:
                 group.state = GroupState.DEAD
                 self.classic.pop(group_id, None)
@@ -284,5 +359,15 @@ class GroupCoordinator:
             del times
             respond(append_error(error))
 
-        records = [*self.offsets.tombstones(group_id), tombstone(group_id)]
+        records = [*self.offsets.tombstones(group_id), *deletion]
         self.outbox.add(Write(records, appended, completed))
+
+
+def _check_consumer(group: ConsumerGroup, client: Committer, without_membership: bool) -> ErrorCode:
+    """Return whether a client of a consumer group may commit or read offsets with its member epoch."""
+    if client.generation < 0 and not client.member_id and without_membership:
+        return ErrorCode.NONE
+    member = group.members.get(client.member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return ErrorCode.NONE if client.generation == member.epoch else ErrorCode.STALE_MEMBER_EPOCH

@@ -12,6 +12,7 @@ from quorumd.broker.coordinator.settings import GroupSettings
 from quorumd.broker.coordinator.shards import Shard, Shards, StateMachine
 from quorumd.broker.log.batches import read_batch, stamped
 from quorumd.errors import ErrorCode
+from quorumd.ids import KafkaUuid
 from tests.support.node.virtual_time import VirtualTime
 
 M = TypeVar("M", bound=StateMachine)
@@ -34,7 +35,9 @@ class MemoryCoordinatorLog:
         """Return batches from the one with `offset`."""
         data = b""
         for batch in self.batches:
-            if read_batch(batch).end_offset > offset and (not data or len(data) + len(batch) <= max_bytes):
+            if read_batch(batch).end_offset > offset:
+                if data and len(data) + len(batch) > max_bytes:
+                    break
                 data += batch
         return data
 
@@ -106,12 +109,32 @@ class CoordinatorShard(Generic[M]):
         self.time.pass_ms(duration_ms)
 
 
-def group_shard(settings: GroupSettings | None = None) -> CoordinatorShard[GroupCoordinator]:
+class FixedTopics:
+    """The topics of a cluster, for the coordinator of consumer groups."""
+
+    def __init__(self, **topics: int) -> None:
+        self.offset = 0
+        self.counts = topics
+
+    def partitions(self, name: str) -> tuple[KafkaUuid, int] | None:
+        """Return the id of a topic, made of its name, and its number of partitions."""
+        count = self.counts.get(name)
+        return None if count is None else (topic_id(name), count)
+
+
+def topic_id(name: str) -> KafkaUuid:
+    """Return the id of a topic of `FixedTopics`."""
+    return KafkaUuid(name.encode().ljust(16, b"."))
+
+
+def group_shard(
+    settings: GroupSettings | None = None, topics: FixedTopics | None = None
+) -> CoordinatorShard[GroupCoordinator]:
     """Return a partition of __consumer_offsets; member ids are `<prefix>-<number>`."""
     numbers = iter(range(1, 1_000_000))
     used = settings or GroupSettings(initial_rebalance_delay_ms=0)
     return CoordinatorShard(
         "group",
         "__consumer_offsets",
-        lambda: GroupCoordinator(used, lambda prefix: f"{prefix}-{next(numbers)}"),
+        lambda: GroupCoordinator(used, lambda prefix: f"{prefix}-{next(numbers)}", topics or FixedTopics()),
     )

@@ -8,6 +8,8 @@ import pytest
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
+from quorumd.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from quorumd.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from quorumd.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from quorumd.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from quorumd.protocol.messages.find_coordinator_request import FindCoordinatorRequest
@@ -192,6 +194,30 @@ def test_offsets_are_deleted(client: CoordinatorClient) -> None:
     errors = [each.partitions[0].error_code for each in response.topics]
     assert errors == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     assert client.call(OffsetDeleteRequest("other", topics)).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_consumer_group_is_assigned_and_described(client: CoordinatorClient) -> None:
+    joined = client.call(
+        ConsumerGroupHeartbeatRequest("c", "m", 0, None, None, 30_000, ["topic"], topic_partitions=[])
+    )
+    assert (joined.error_code, joined.member_epoch, joined.heartbeat_interval_ms) == (0, 1, 5_000)
+    assigned = [(each.topic_id, each.partitions) for each in joined.assignment.topic_partitions]
+    assert assigned == [(topic_id(client), [0, 1])]
+    stayed = client.call(ConsumerGroupHeartbeatRequest("c", "m", 1))
+    assert (stayed.error_code, stayed.assignment) == (0, None)
+    found, unknown = client.call(ConsumerGroupDescribeRequest(["c", "g"])).groups
+    assert (found.group_state, found.group_epoch, found.assignor_name) == ("Stable", 1, "uniform")
+    topic = found.members[0].assignment.topic_partitions[0]
+    assert (topic.topic_name, topic.partitions) == ("topic", [0, 1])
+    assert unknown.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_earlier_consumers_get_their_member_id(client: CoordinatorClient) -> None:
+    request = ConsumerGroupHeartbeatRequest("c", "", 0, None, None, 30_000, ["topic"], topic_partitions=[])
+    assert client.call(request).error_code == ErrorCode.INVALID_REQUEST
+    joined = client.call(request, 0)
+    assert joined.error_code == 0
+    assert joined.member_id.startswith("client-")
 
 
 def test_groups_survive_the_loss_of_their_coordinator() -> None:

@@ -1,0 +1,170 @@
+"""Groups of the consumer protocol (KIP-848): ConsumerGroupHeartbeat and ConsumerGroupDescribe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from quorumd.broker.api.classic_groups import client_host
+from quorumd.broker.api.group_shards import GroupShards
+from quorumd.broker.coordinator.consumer_group import (
+    JOINING,
+    NOTHING,
+    Assignment,
+    ConsumerGroup,
+    ConsumerMember,
+    by_topic,
+)
+from quorumd.broker.coordinator.consumer_membership import Heartbeat, HeartbeatResult
+from quorumd.broker.coordinator.effects import Times
+from quorumd.broker.coordinator.groups import GroupCoordinator
+from quorumd.broker.metadata import BrokerMetadata
+from quorumd.broker.settings import BrokerSettings
+from quorumd.errors import ErrorCode
+from quorumd.ids import KafkaUuid
+from quorumd.protocol.connection import Request
+from quorumd.protocol.messages import consumer_group_describe_response as described
+from quorumd.protocol.messages import consumer_group_heartbeat_response as responses
+from quorumd.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from quorumd.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from quorumd.protocol.routes import Route, Session
+
+CLIENT_IDS_SINCE = 1
+"""Clients choose their member ids from this version on (KIP-1082)."""
+CONSUMER_MEMBER = 1
+"""MemberType of members of the consumer protocol."""
+
+
+class MetadataTopics:
+    """The topics of the broker's metadata, as `consumer_membership.Topics`."""
+
+    def __init__(self, metadata: BrokerMetadata) -> None:
+        self._metadata = metadata
+
+    @property
+    def offset(self) -> int:
+        return self._metadata.offset
+
+    def partitions(self, name: str) -> tuple[KafkaUuid, int] | None:
+        """See `Topics`."""
+        image = self._metadata.image
+        topic_id = image.topic_ids.get(name)
+        return None if topic_id is None else (topic_id, len(image.topics[topic_id].partitions))
+
+
+class ConsumerGroupApis:
+    """The family of groups of the consumer protocol."""
+
+    def __init__(self, groups: GroupShards, metadata: BrokerMetadata, settings: BrokerSettings) -> None:
+        self._groups = groups
+        self._metadata = metadata
+        self._interval_ms = settings.groups.consumer_heartbeat_interval_ms
+        self._default_assignor = settings.groups.consumer_assignors[0]
+
+    def routes(self) -> Iterable[Route]:
+        """Return the handlers of this family."""
+        return (
+            Route(ConsumerGroupHeartbeatRequest, self.heartbeat),
+            Route(ConsumerGroupDescribeRequest, self.describe),
+        )
+
+    def heartbeat(self, session: Session, request: Request[ConsumerGroupHeartbeatRequest]) -> None:
+        """Join, stay, follow the assignment or leave."""
+        message = request.message
+        owned: Assignment | None = None
+        if message.topic_partitions is not None:
+            owned = frozenset(
+                (topic.topic_id, number) for topic in message.topic_partitions for number in topic.partitions
+            )
+        heartbeat = Heartbeat(
+            message.group_id,
+            message.member_id,
+            message.member_epoch,
+            message.instance_id,
+            message.rack_id,
+            message.rebalance_timeout_ms,
+            message.subscribed_topic_names,
+            message.subscribed_topic_regex,
+            message.server_assignor,
+            owned,
+            request.client_id or "",
+            client_host(session),
+        )
+
+        def respond(result: HeartbeatResult) -> None:
+            session.respond(request, self._response(result))
+
+        gets_id = request.api_version < CLIENT_IDS_SINCE and heartbeat.epoch == JOINING
+
+        def run(machine: GroupCoordinator, times: Times) -> None:
+            member_id = heartbeat.member_id
+            if gets_id and not member_id:
+                member_id = machine.new_member_id(heartbeat.client_id)
+            machine.consumer_heartbeat(heartbeat._replace(member_id=member_id), times, respond)
+
+        self._groups.run(heartbeat.group, run, lambda error: respond(HeartbeatResult(error)))
+
+    def _response(self, result: HeartbeatResult) -> responses.ConsumerGroupHeartbeatResponse:
+        assignment = None
+        if result.assignment is not None:
+            assignment = responses.Assignment(
+                [responses.TopicPartitions(*each) for each in by_topic(result.assignment)]
+            )
+        failed = result.error is not ErrorCode.NONE
+        return responses.ConsumerGroupHeartbeatResponse(
+            0,
+            result.error,
+            result.message,
+            result.member_id,
+            result.epoch,
+            0 if failed else self._interval_ms,
+            assignment,
+        )
+
+    def describe(self, session: Session, request: Request[ConsumerGroupDescribeRequest]) -> None:
+        """Describe groups with their members and assignments."""
+        groups = [self._describe(group_id) for group_id in request.message.group_ids]
+        session.respond(request, described.ConsumerGroupDescribeResponse(0, groups))
+
+    def _describe(self, group_id: str) -> described.DescribedGroup:
+        found = self._groups.get(group_id, lambda machine, times: machine.consumers.groups.get(group_id))
+        if isinstance(found, ErrorCode):
+            return described.DescribedGroup(found, None, group_id)
+        if found is None:
+            text = f"group {group_id} is not known as a consumer group"
+            return described.DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, text, group_id)
+        members = [self._member(found, member) for member in found.members.values()]
+        return described.DescribedGroup(
+            0,
+            None,
+            group_id,
+            found.state,
+            found.epoch,
+            found.target_epoch,
+            found.assignor(self._default_assignor),
+            members,
+        )
+
+    def _member(self, group: ConsumerGroup, member: ConsumerMember) -> described.Member:
+        return described.Member(
+            member.id,
+            member.instance_id,
+            member.rack_id,
+            member.epoch,
+            member.client_id,
+            member.client_host,
+            sorted(member.topics),
+            None,
+            self._assignment(member.assigned),
+            self._assignment(group.targets.get(member.id, NOTHING)),
+            CONSUMER_MEMBER,
+        )
+
+    def _assignment(self, assignment: Assignment) -> described.Assignment:
+        topics = self._metadata.image.topics
+        return described.Assignment(
+            [
+                described.TopicPartitions(topic_id, topics[topic_id].name, numbers)
+                for topic_id, numbers in by_topic(assignment)
+                if topic_id in topics
+            ]
+        )

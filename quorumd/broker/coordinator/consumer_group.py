@@ -1,0 +1,368 @@
+"""One group of the consumer protocol (KIP-848), and the state that its records give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from quorumd.broker.coordinator.records import CoordinatorRecord, LoadedRecord
+from quorumd.ids import KafkaUuid
+from quorumd.protocol.messages import (
+    consumer_group_current_member_assignment_value as current_value,
+)
+from quorumd.protocol.messages import (
+    consumer_group_target_assignment_member_value as target_value,
+)
+from quorumd.protocol.messages.consumer_group_current_member_assignment_key import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+)
+from quorumd.protocol.messages.consumer_group_member_metadata_key import ConsumerGroupMemberMetadataKey
+from quorumd.protocol.messages.consumer_group_member_metadata_value import ConsumerGroupMemberMetadataValue
+from quorumd.protocol.messages.consumer_group_metadata_key import ConsumerGroupMetadataKey
+from quorumd.protocol.messages.consumer_group_metadata_value import ConsumerGroupMetadataValue
+from quorumd.protocol.messages.consumer_group_target_assignment_member_key import (
+    ConsumerGroupTargetAssignmentMemberKey,
+)
+from quorumd.protocol.messages.consumer_group_target_assignment_metadata_key import (
+    ConsumerGroupTargetAssignmentMetadataKey,
+)
+from quorumd.protocol.messages.consumer_group_target_assignment_metadata_value import (
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
+
+JOINING: Final = 0
+LEAVING: Final = -1
+LEAVING_STATIC: Final = -2
+"""Member epochs with a meaning of their own; -2 keeps the assignment of a static member that restarts."""
+
+Assignment = frozenset[tuple[KafkaUuid, int]]
+NOTHING: Final[Assignment] = frozenset()
+
+
+class MemberState(Enum):
+    """The states of a member in its record."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    UNRELEASED_PARTITIONS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerMember:
+    """A member: its subscription, and how far it has followed the target assignment."""
+
+    id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_timeout_ms: int = -1
+    topics: frozenset[str] = frozenset()
+    assignor: str | None = None
+    epoch: int = 0
+    previous_epoch: int = -1
+    state: MemberState = MemberState.STABLE
+    assigned: Assignment = NOTHING
+    revoking: Assignment = NOTHING
+
+
+@dataclass(slots=True)
+class ConsumerGroup:
+    """`epoch` rises with every change of subscriptions or topics, `target_epoch` is that of the target assignment."""
+
+    id: str
+    epoch: int = 0
+    metadata_hash: int = 0
+    target_epoch: int = 0
+    members: dict[str, ConsumerMember] = field(default_factory=dict)
+    static_members: dict[str, str] = field(default_factory=dict)
+    targets: dict[str, Assignment] = field(default_factory=dict)
+    owners: dict[tuple[KafkaUuid, int], str] = field(default_factory=dict)
+    """Partition -> the member that has it or has not yet revoked it."""
+
+    @property
+    def state(self) -> str:
+        """The state, by the name that Kafka's tools print."""
+        if not self.members:
+            return "Empty"
+        if self.epoch > self.target_epoch:
+            return "Assigning"
+        is_stable = all(
+            member.state is MemberState.STABLE and member.epoch == self.target_epoch
+            for member in self.members.values()
+        )
+        return "Stable" if is_stable else "Reconciling"
+
+    def subscribed_topics(self) -> frozenset[str]:
+        """Return the topics of all members."""
+        return frozenset(topic for member in self.members.values() for topic in member.topics)
+
+    def assignor(self, default: str) -> str:
+        """Return the assignor that most members prefer."""
+        votes: dict[str, int] = {}
+        for member in self.members.values():
+            if member.assignor is not None:
+                votes[member.assignor] = votes.get(member.assignor, 0) + 1
+        return max(sorted(votes), key=lambda name: votes[name], default=default)
+
+    def put(self, member: ConsumerMember) -> None:
+        """Add or replace a member."""
+        self._release(member.id)
+        self.members[member.id] = member
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.id
+        for each in member.assigned | member.revoking:
+            self.owners[each] = member.id
+
+    def remove(self, member_id: str) -> None:
+        """Remove a member."""
+        self._release(member_id)
+        member = self.members.pop(member_id, None)
+        self.targets.pop(member_id, None)
+        instance_id = member.instance_id if member is not None else None
+        if instance_id is not None and self.static_members.get(instance_id) == member_id:
+            del self.static_members[instance_id]
+
+    def _release(self, member_id: str) -> None:
+        member = self.members.get(member_id)
+        if member is not None:
+            for each in member.assigned | member.revoking:
+                if self.owners.get(each) == member_id:
+                    del self.owners[each]
+
+
+# Records
+
+
+def member_record(group: str, member: ConsumerMember) -> CoordinatorRecord:
+    """Return the record of a member's subscription."""
+    value = ConsumerGroupMemberMetadataValue(
+        member.instance_id,
+        member.rack_id,
+        member.client_id,
+        member.client_host,
+        sorted(member.topics),
+        None,
+        member.rebalance_timeout_ms,
+        member.assignor,
+        None,
+    )
+    return CoordinatorRecord(ConsumerGroupMemberMetadataKey(group, member.id), value)
+
+
+def current_record(group: str, member: ConsumerMember) -> CoordinatorRecord:
+    """Return the record of a member's epoch and partitions."""
+    value = current_value.ConsumerGroupCurrentMemberAssignmentValue(
+        member.epoch,
+        member.previous_epoch,
+        member.state.value,
+        [current_value.TopicPartitions(*each) for each in by_topic(member.assigned)],
+        [current_value.TopicPartitions(*each) for each in by_topic(member.revoking)],
+    )
+    for topic in (*value.assigned_partitions, *value.partitions_pending_revocation):
+        topic.assignment_epochs = None
+    return CoordinatorRecord(ConsumerGroupCurrentMemberAssignmentKey(group, member.id), value)
+
+
+def target_record(group: str, member_id: str, target: Assignment) -> CoordinatorRecord:
+    """Return the record of a member's target assignment."""
+    topics = [target_value.TopicPartition(*each) for each in by_topic(target)]
+    value = target_value.ConsumerGroupTargetAssignmentMemberValue(topics)
+    return CoordinatorRecord(ConsumerGroupTargetAssignmentMemberKey(group, member_id), value)
+
+
+def target_epoch_record(group: str, epoch: int, wall_ms: int) -> CoordinatorRecord:
+    """Return the record that completes a target assignment."""
+    value = ConsumerGroupTargetAssignmentMetadataValue(epoch, wall_ms)
+    return CoordinatorRecord(ConsumerGroupTargetAssignmentMetadataKey(group), value)
+
+
+def epoch_record(group: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
+    """Return the record of the group's epoch."""
+    value = ConsumerGroupMetadataValue(epoch, metadata_hash)
+    return CoordinatorRecord(ConsumerGroupMetadataKey(group), value)
+
+
+def member_tombstones(group: str, member_id: str) -> Iterator[CoordinatorRecord]:
+    """Iterate over the records that remove a member."""
+    yield CoordinatorRecord(ConsumerGroupCurrentMemberAssignmentKey(group, member_id))
+    yield CoordinatorRecord(ConsumerGroupTargetAssignmentMemberKey(group, member_id))
+    yield CoordinatorRecord(ConsumerGroupMemberMetadataKey(group, member_id))
+
+
+def group_tombstones(group: ConsumerGroup) -> Iterator[CoordinatorRecord]:
+    """Iterate over the records that delete a group."""
+    for member_id in group.members:
+        yield from member_tombstones(group.id, member_id)
+    yield CoordinatorRecord(ConsumerGroupTargetAssignmentMetadataKey(group.id))
+    yield CoordinatorRecord(ConsumerGroupMetadataKey(group.id))
+
+
+def by_topic(assignment: Iterable[tuple[KafkaUuid, int]]) -> list[tuple[KafkaUuid, list[int]]]:
+    """Group partitions by topic, in order."""
+    topics: dict[KafkaUuid, list[int]] = {}
+    for topic_id, partition in sorted(assignment):
+        topics.setdefault(topic_id, []).append(partition)
+    return list(topics.items())
+
+
+def _partitions(topics: Iterable[tuple[KafkaUuid, Iterable[int]]]) -> Assignment:
+    return frozenset((topic_id, number) for topic_id, numbers in topics for number in numbers)
+
+
+class ConsumerGroups:
+    """The consumer groups of one partition, as their records say."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, ConsumerGroup] = {}
+
+    def apply(self, records: Iterable[CoordinatorRecord]) -> None:
+        """Apply records that have been appended."""
+        for record in records:
+            self.replay(LoadedRecord(-1, record.key, record.value))
+
+    def replay(self, record: LoadedRecord) -> bool:
+        """Apply one record; False if it is not about a consumer group."""
+        key, value = record.key, record.value
+        if isinstance(key, ConsumerGroupMetadataKey):
+            self._replay_epoch(key.group_id, value)
+        elif isinstance(key, ConsumerGroupMemberMetadataKey):
+            self._replay_member(key, value)
+        elif isinstance(key, ConsumerGroupTargetAssignmentMetadataKey):
+            group = self._group(key.group_id, value is not None)
+            if group is not None:
+                group.target_epoch = -1
+                if isinstance(value, ConsumerGroupTargetAssignmentMetadataValue):
+                    group.target_epoch = value.assignment_epoch
+        elif isinstance(key, ConsumerGroupTargetAssignmentMemberKey):
+            self._replay_target(key, value)
+        elif isinstance(key, ConsumerGroupCurrentMemberAssignmentKey):
+            self._replay_current(key, value)
+        else:
+            return False
+        return True
+
+    def _group(self, group_id: str, creates: bool) -> ConsumerGroup | None:
+        group = self.groups.get(group_id)
+        if group is None and creates:
+            group = self.groups[group_id] = ConsumerGroup(group_id)
+        return group
+
+    def _replay_epoch(self, group_id: str, value: object) -> None:
+        if isinstance(value, ConsumerGroupMetadataValue):
+            group = self._group(group_id, creates=True)
+            assert group is not None
+            group.epoch, group.metadata_hash = value.epoch, value.metadata_hash
+        else:
+            self.groups.pop(group_id, None)
+
+    def _replay_member(self, key: ConsumerGroupMemberMetadataKey, value: object) -> None:
+        group = self._group(key.group_id, value is not None)
+        if group is None:
+            return
+        if not isinstance(value, ConsumerGroupMemberMetadataValue):
+            group.remove(key.member_id)
+            return
+        known = group.members.get(key.member_id, ConsumerMember(key.member_id))
+        group.put(
+            ConsumerMember(
+                key.member_id,
+                value.instance_id,
+                value.rack_id,
+                value.client_id,
+                value.client_host,
+                value.rebalance_timeout_ms,
+                frozenset(value.subscribed_topic_names),
+                value.server_assignor,
+                known.epoch,
+                known.previous_epoch,
+                known.state,
+                known.assigned,
+                known.revoking,
+            )
+        )
+
+    def _replay_target(self, key: ConsumerGroupTargetAssignmentMemberKey, value: object) -> None:
+        group = self._group(key.group_id, value is not None)
+        if group is None:
+            return
+        if isinstance(value, target_value.ConsumerGroupTargetAssignmentMemberValue):
+            group.targets[key.member_id] = _partitions(
+                (topic.topic_id, topic.partitions) for topic in value.topic_partitions
+            )
+        else:
+            group.targets.pop(key.member_id, None)
+
+    def _replay_current(self, key: ConsumerGroupCurrentMemberAssignmentKey, value: object) -> None:
+        group = self._group(key.group_id, value is not None)
+        if group is None:
+            return
+        known = group.members.get(key.member_id)
+        if known is None and value is None:
+            return
+        known = known or ConsumerMember(key.member_id)
+        epoch, previous, state, assigned, revoking = 0, -1, MemberState.STABLE, NOTHING, NOTHING
+        if isinstance(value, current_value.ConsumerGroupCurrentMemberAssignmentValue):
+            epoch, previous, state = value.member_epoch, value.previous_member_epoch, MemberState(value.state)
+            assigned = _partitions((topic.topic_id, topic.partitions) for topic in value.assigned_partitions)
+            revoking = _partitions(
+                (topic.topic_id, topic.partitions) for topic in value.partitions_pending_revocation
+            )
+        group.put(with_progress(known, epoch, previous, state, assigned, revoking))
+
+
+def with_progress(
+    member: ConsumerMember,
+    epoch: int,
+    previous_epoch: int,
+    state: MemberState,
+    assigned: Assignment,
+    revoking: Assignment,
+) -> ConsumerMember:
+    """Return the member with another epoch and other partitions."""
+    return ConsumerMember(
+        member.id,
+        member.instance_id,
+        member.rack_id,
+        member.client_id,
+        member.client_host,
+        member.rebalance_timeout_ms,
+        member.topics,
+        member.assignor,
+        epoch,
+        previous_epoch,
+        state,
+        assigned,
+        revoking,
+    )
+
+
+def reconcile(
+    member: ConsumerMember,
+    target_epoch: int,
+    target: Assignment,
+    owners: Mapping[tuple[KafkaUuid, int], str],
+    owned: Assignment | None,
+) -> ConsumerMember:
+    """Return the member one step closer to its target.
+
+    It first revokes what it loses, which the client confirms by the partitions that it owns (`owned`, None if it does
+    not report them), and gets a partition only when no other member has it any more.
+    """
+    if member.state is MemberState.STABLE and member.epoch == target_epoch:
+        return member
+    if member.state is MemberState.UNREVOKED_PARTITIONS and (owned is None or owned & member.revoking):
+        return member
+    kept = member.assigned & target
+    lost = member.assigned - target
+    wanted = target - kept
+    free = frozenset(each for each in wanted if owners.get(each, member.id) == member.id)
+    if lost and (owned is None or owned & lost):
+        return with_progress(
+            member, member.epoch, member.previous_epoch, MemberState.UNREVOKED_PARTITIONS, kept, lost
+        )
+    state = MemberState.UNRELEASED_PARTITIONS if free != wanted else MemberState.STABLE
+    previous = member.epoch if member.epoch != target_epoch else member.previous_epoch
+    return with_progress(member, target_epoch, previous, state, kept | free, NOTHING)
