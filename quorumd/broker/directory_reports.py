@@ -103,18 +103,18 @@ class DirectoryReports:
                     "AssignReplicasToDirs was refused, it is sent again: %s",
                     ErrorCode.describe(response.error_code),
                 )
-            self._retry()
+            self._send_rest(0.0 if response.error_code == ErrorCode.NONE else RETRY_MS)
 
         def handle_failure(failure: NoResponse) -> None:
             self._is_in_flight = False
             logger.info("no response to AssignReplicasToDirs, it is sent again: %s", failure.reason)
-            self._retry()
+            self._send_rest(RETRY_MS)
 
         self._is_in_flight = True
         self._channel.send(
             ApiKey.ASSIGN_REPLICAS_TO_DIRS, lambda version: request, handle_response, handle_failure
         )
 
-    def _retry(self) -> None:
+    def _send_rest(self, delay_ms: float) -> None:
         if self._waiting:
-            self._schedule(RETRY_MS)
+            self._schedule(delay_ms)

@@ -1,0 +1,84 @@
+"""Log directories that fail, fill up or change: their partitions move, the others stay."""
+
+from __future__ import annotations
+
+from quorumd.controller.partition import PartitionId
+from quorumd.errors import ErrorCode
+from tests.support.broker.simulated_brokers import SimulatedBrokers
+
+
+def with_two_directories(*broker_ids: int) -> SimulatedBrokers:
+    cluster = SimulatedBrokers(
+        broker_ids, log_directories=("/first", "/second"), replica_lag_time_max_ms=2_000.0
+    )
+    cluster.start()
+    return cluster
+
+
+def test_new_logs_are_spread_over_the_directories_and_reported() -> None:
+    cluster = with_two_directories(1)
+    cluster.create_topic("events", *[(1,)] * 4)
+    for number in range(4):
+        cluster.await_leader("events", number)
+    hosted = cluster.brokers[1].broker.partitions.all()
+    paths = [each.directory.path for each in hosted]
+    assert sorted(paths) == ["/first", "/first", "/second", "/second"]
+    cluster.run_for(100.0)
+    for each in hosted:
+        assert cluster.partition("events", each.id.number).directories == (each.directory.id,)
+
+
+def test_failed_directory_loses_its_leaders_only() -> None:
+    cluster = with_two_directories(1, 2)
+    topic_id = cluster.create_topic("events", (1, 2), (1, 2), min_insync_replicas="1")
+    for number in range(2):
+        cluster.await_leader("events", number)
+        assert cluster.produce_and_wait("events", number=number).error is ErrorCode.NONE
+    cluster.run_for(100.0)
+    broker = cluster.brokers[1].broker
+    failed = next(each for each in broker.partitions.all() if each.directory.path == "/first")
+    kept = next(each for each in broker.partitions.all() if each.directory.path == "/second")
+    broker.partitions.fail_directory(failed.directory, "a test")
+    assert broker.partitions.is_offline(PartitionId(topic_id, failed.id.number))
+    cluster.run_until(lambda: cluster.partition("events", failed.id.number).leader == 2)
+    assert cluster.produce_and_wait("events", number=failed.id.number).error is ErrorCode.NONE
+    assert cluster.partition("events", kept.id.number).leader == 1
+    assert cluster.produce_and_wait("events", number=kept.id.number).error is ErrorCode.NONE
+    assert cluster.brokers[1].failures == []
+
+
+def test_failed_flush_takes_the_directory_offline() -> None:
+    cluster = with_two_directories(1)
+    cluster.create_topic("events", (1,), flush_messages="1")
+    cluster.await_leader("events")
+    broker = cluster.brokers[1]
+    broker.disk.fail_sync()
+    cluster.produce("events")
+    cluster.run_for(1_000.0)
+    assert [each.is_online for each in broker.broker.directories.all].count(False) == 1
+    assert broker.failures == []
+
+
+def test_broker_stops_with_its_last_directory() -> None:
+    cluster = SimulatedBrokers()
+    cluster.start()
+    cluster.create_topic("events", (1,))
+    cluster.await_leader("events")
+    broker = cluster.brokers[1]
+    hosted = broker.broker.partitions.all()[0]
+    broker.broker.partitions.fail_directory(hosted.directory, "a test")
+    assert broker.failures == ["every log directory has failed"]
+
+
+def test_full_disk_refuses_appends_and_keeps_the_rest() -> None:
+    cluster = SimulatedBrokers()
+    cluster.start()
+    cluster.create_topic("events", (1,))
+    assert cluster.produce_and_wait("events").error is ErrorCode.NONE
+    broker = cluster.brokers[1]
+    broker.disk.capacity = 0
+    assert cluster.produce_and_wait("events", b"x" * 100_000).error is ErrorCode.KAFKA_STORAGE_ERROR
+    broker.disk.capacity = 1 << 40
+    result = cluster.produce_and_wait("events")
+    assert (result.error, result.base_offset) == (ErrorCode.NONE, 1)
+    assert broker.broker.directories.all[0].is_online
