@@ -362,7 +362,7 @@ class _Builder:
         )
         broker = NodeBroker(
             *(settings.broker, access, disk, entropy, self.log, self.identity, self.lifecycle),
-            *(clients, listener.port),
+            *(clients, listener.port, settings.data_directories[1:]),
         )
         self.shutdown.shut_down_broker = broker.shut_down
         context.monitor.broker_state = lambda: broker.state

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -33,7 +33,8 @@ POLL_MS: Final = 50.0
 
 
 class NodeBroker:
-    """`clients` gets the APIs of the broker; its listener is bound to `bound_port`.
+    """`clients` gets the APIs of the broker; its listener is bound to `bound_port`. `folders`: the log directories
+    besides that of the metadata log, whose cluster id the node saves itself.
 
     The broker itself is None until the cluster id is committed, which the first leader of a new cluster generates.
     """
@@ -49,10 +50,12 @@ class NodeBroker:
         lifecycle: Lifecycle,
         clients: ClientSide,
         bound_port: int,
+        folders: Sequence[str],
     ) -> None:
         self.broker: Broker | None = None
         self.bound_port = bound_port
         self._settings = settings
+        self._folders = folders
         self._access = access
         self._clock = access.clock
         self._disk = disk
@@ -97,7 +100,7 @@ class NodeBroker:
         self._client = NodeBrokerClient(self._clock, self._access.connect(), settings.inter_broker_listener)
         ports = BrokerPorts(self._clock, self._disk, self._entropy, self._client, self.open_channel)
         try:
-            record_cluster_id(self._disk, settings.log_directories, cluster_id)
+            record_cluster_id(self._disk, self._folders, cluster_id)
             broker = self.broker = Broker(settings, ports, self)
             self._client.metadata = broker.metadata
             self._clients.router.add(broker.routes())
