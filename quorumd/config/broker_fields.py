@@ -88,11 +88,6 @@ class BrokerFields(CoordinatorFields):
         default="5m",
         about="Interval of checks for segments that retention deletes.",
     )
-    log_cleaner_enable: Annotated[bool, SWITCH] = setting(
-        "log.cleaner.enable",
-        default="true",
-        about="Whether partitions with cleanup.policy=compact are compacted.",
-    )
     log_cleaner_backoff_ms: Annotated[int, duration("1ms", "24h")] = setting(
         "log.cleaner.backoff.ms",
         default="15s",
@@ -106,9 +101,4 @@ class BrokerFields(CoordinatorFields):
         "max.incremental.fetch.session.cache.slots",
         default="1000",
         about="Maximum number of fetch sessions that the broker remembers.",
-    )
-    producer_id_expiration_ms: Annotated[int, duration("1ms", "3650d")] = setting(
-        "producer.id.expiration.ms",
-        default="1d",
-        about="The state of an idempotent producer is dropped once it has not written for this long.",
     )

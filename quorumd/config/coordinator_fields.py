@@ -6,7 +6,7 @@ from typing import Annotated
 
 from quorumd.config.setting import setting
 from quorumd.config.topic_default_fields import TopicDefaultFields
-from quorumd.config.values import SWITCH, duration, integer, size
+from quorumd.config.values import duration, integer, size
 
 
 class CoordinatorFields(TopicDefaultFields):
@@ -35,30 +35,10 @@ class CoordinatorFields(TopicDefaultFields):
         default="45s",
         about="Session timeout of members of consumer groups (KIP-848).",
     )
-    group_consumer_min_session_timeout_ms: Annotated[int, duration("1ms", "24h")] = setting(
-        "group.consumer.min.session.timeout.ms",
-        default="45s",
-        about="Minimum of the group config consumer.session.timeout.ms.",
-    )
-    group_consumer_max_session_timeout_ms: Annotated[int, duration("1ms", "24h")] = setting(
-        "group.consumer.max.session.timeout.ms",
-        default="60s",
-        about="Maximum of the group config consumer.session.timeout.ms.",
-    )
     group_consumer_heartbeat_interval_ms: Annotated[int, duration("1ms", "24h")] = setting(
         "group.consumer.heartbeat.interval.ms",
         default="5s",
         about="Heartbeat interval of members of consumer groups (KIP-848).",
-    )
-    group_consumer_min_heartbeat_interval_ms: Annotated[int, duration("1ms", "24h")] = setting(
-        "group.consumer.min.heartbeat.interval.ms",
-        default="5s",
-        about="Minimum of the group config consumer.heartbeat.interval.ms.",
-    )
-    group_consumer_max_heartbeat_interval_ms: Annotated[int, duration("1ms", "24h")] = setting(
-        "group.consumer.max.heartbeat.interval.ms",
-        default="15s",
-        about="Maximum of the group config consumer.heartbeat.interval.ms.",
     )
     group_consumer_max_size: Annotated[int, integer(1, 2**31 - 1)] = setting(
         "group.consumer.max.size",
@@ -128,13 +108,13 @@ class CoordinatorFields(TopicDefaultFields):
         default="7d",
         about="A transactional id is dropped once it has been idle for this long.",
     )
+    transactional_id_check_interval_ms: Annotated[int, duration("1ms", "24h")] = setting(
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        default="1h",
+        about="Interval of checks for transactional ids that have expired.",
+    )
     transaction_timeout_check_interval_ms: Annotated[int, duration("1ms", "24h")] = setting(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         default="10s",
         about="Interval of checks for transactions that have timed out.",
-    )
-    transaction_partition_verification: Annotated[bool, SWITCH] = setting(
-        "transaction.partition.verification.enable",
-        default="true",
-        about="Whether a partition leader checks with the coordinator that a transaction is ongoing.",
     )

@@ -16,7 +16,7 @@ from typing import Annotated
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
-from quorumd.broker.settings import BrokerSettings, HousekeepingSettings, ReplicaFetchSettings
+from quorumd.config.broker_conversion import broker_settings
 from quorumd.config.broker_fields import BrokerFields
 from quorumd.config.contradictions import problems, suspicions
 from quorumd.config.node_fields import NodeFields
@@ -145,35 +145,8 @@ class Settings(BrokerFields):
         if listener is None:
             return None
         advertised = self.advertised(listener)
-        template = BrokerSettings(
-            broker_id=self.node_id,
-            cluster_id="",
-            log_directories=tuple(map(abspath, self.log_directories)),
-            listeners=(BrokerEndpoint(listener.name, advertised.host, advertised.port, PLAINTEXT_PROTOCOL),),
-            inter_broker_listener=listener.name,
-            rack=self.broker_rack or None,
-            replica_lag_time_max_ms=self.replica_lag_time_max_ms,
-            heartbeat_interval_ms=self.broker_heartbeat_interval_ms,
-            registration_timeout_ms=self.broker_registration_timeout_ms,
-            controlled_shutdown=self.controlled_shutdown,
-            auto_create_topics=self.auto_create_topics,
-            num_partitions=self.num_partitions,
-            default_replication_factor=self.default_replication_factor,
-            log_defaults=self.topic_defaults(),
-            fetch=ReplicaFetchSettings(
-                wait_max_ms=self.replica_fetch_wait_max_ms,
-                min_bytes=self.replica_fetch_min_bytes,
-                max_bytes=self.replica_fetch_max_bytes,
-                response_max_bytes=self.replica_fetch_response_max_bytes,
-                backoff_ms=self.replica_fetch_backoff_ms,
-            ),
-            housekeeping=HousekeepingSettings(
-                high_watermark_checkpoint_ms=self.high_watermark_checkpoint_interval_ms,
-                offset_checkpoint_ms=self.recovery_point_checkpoint_interval_ms,
-                retention_check_ms=self.log_retention_check_interval_ms,
-                cleaner_backoff_ms=self.log_cleaner_backoff_ms,
-            ),
-        )
+        endpoint = BrokerEndpoint(listener.name, advertised.host, advertised.port, PLAINTEXT_PROTOCOL)
+        template = broker_settings(self, self.node_id, endpoint)
         return BrokerRoleSettings(template, listener if self.is_controller else None)
 
     def _raft_settings(self) -> RaftSettings:

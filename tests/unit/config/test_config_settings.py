@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from quorumd.broker.settings import BrokerSettings
 from quorumd.config import SettingDocumentation, Settings, documentation
 from quorumd.config.settings import BROKER_ONLY_FIELDS, keys_of
+from quorumd.controller.broker import BrokerEndpoint
 from quorumd.controller.config_table import BROKER_CONFIGS, TOPIC_CONFIGS
 from quorumd.controller.controller import ControllerSettings
 from quorumd.ids import Endpoint
@@ -197,6 +199,23 @@ def test_log_properties_are_defaults_of_topic_configs(
     texts: dict[str, str], expected: dict[str, str]
 ) -> None:
     assert make(**BROKER, **texts).topic_defaults() == expected
+
+
+def test_defaults_of_brokers_match_their_packages() -> None:
+    role = make(**BROKER).node_settings().broker
+    assert role is not None
+    endpoint = BrokerEndpoint("PLAINTEXT", "127.0.0.1", 9092, 0)
+    assert role.template == BrokerSettings(1, "", ("/data",), (endpoint,))
+    assert role.listen is None
+
+
+def test_broker_settings_get_the_cluster_id_and_the_bound_port() -> None:
+    role = make(**BOTH | {"listeners": "PLAINTEXT://h:0,CONTROLLER://h:2"}).node_settings().broker
+    assert role is not None
+    assert role.listen == Endpoint("PLAINTEXT", "h", 0)
+    settings = role.broker_settings("some-cluster", 4711)
+    assert settings.cluster_id == "some-cluster"
+    assert settings.listeners == (BrokerEndpoint("PLAINTEXT", "h", 4711, 0),)
 
 
 def test_invalid_default_of_topic_config_is_rejected() -> None:
