@@ -52,29 +52,33 @@ def cluster() -> None:
 @click.option(
     "--base-port", type=click.IntRange(1, 65300), help="Let node i listen on this port + i.  [default: 9192]"
 )
+@click.option("--brokers", is_flag=True, help="Let every node of a new cluster be a broker too.")
 @feature_options
 @click.option("--detach", is_flag=True, help="Return once a leader is elected and leave the nodes running.")
 def up(
     folder: Path,
     nodes: int | None,
     base_port: int | None,
+    brokers: bool,
     release: str | None,
     features: Sequence[tuple[str, int]],
     detach: bool,
 ) -> None:
     """Create the cluster if it does not exist, start its stopped nodes and show its state.
 
-    Node i listens on 127.0.0.1 at the base port + i and serves metrics at the base port + 100 + i. Without
-    --detach the nodes run until Ctrl-C. Exit code 1 if there is no leader within 15 s.
+    Node i listens on 127.0.0.1 at the base port + i and serves metrics at the base port + 100 + i. With --brokers
+    it serves producers and consumers at the base port + 200 + i. Without --detach the nodes run until Ctrl-C. Exit
+    code 1 if there is no leader within 15 s.
 
     \b
     Examples:
       quorumd cluster up --dir run/demo
+      quorumd cluster up --dir run/kafka --brokers
       quorumd cluster up --dir run/five --nodes 5 --base-port 9300 --detach
       quorumd cluster up --dir run/old --release-version 4.1 --feature share.version=1
     """
     bootstrap = bootstrap_content(release, features) if release is not None or features else None
-    local = LocalCluster.open_or_plan(folder, nodes, base_port)
+    local = LocalCluster.open_or_plan(folder, nodes, base_port, brokers or None)
     if bootstrap is not None:
         local.check_is_new()
     stopped = [node for node in local.nodes if node.pid() is None]
@@ -87,6 +91,7 @@ def up(
             started = {node.id: local.start(node) for node in stopped}
             with progress("starting") as show:
                 wait_for_leader(local, started, show)
+                wait_for_brokers(local)
             click.echo(status_table(local))
             click.echo(f"bootstrap servers: {local.bootstrap}")
             if not detach:
@@ -179,6 +184,18 @@ def wait_for_leader(local: LocalCluster, started: dict[int, subprocess.Popen[byt
         )
         time.sleep(POLL_S)
     raise QuorumdError(f"no leader within {ELECTION_TIMEOUT_S:.0f} s; {_log_tails(local.nodes)}")
+
+
+def wait_for_brokers(local: LocalCluster) -> None:
+    """Wait until every node of a cluster with brokers serves clients. Raises QuorumdError."""
+    deadline = time.monotonic() + ELECTION_TIMEOUT_S
+    missing = local.nodes if local.layout.brokers else []
+    while missing := [node for node in missing if not metrics_view.is_ready(HOST, node.metrics_port)]:
+        if time.monotonic() >= deadline:
+            raise QuorumdError(
+                f"brokers do not serve clients after {ELECTION_TIMEOUT_S:.0f} s; {_log_tails(missing)}"
+            )
+        time.sleep(POLL_S)
 
 
 def wait_for_exit(local: LocalCluster, started: Iterable[subprocess.Popen[bytes]]) -> None:

@@ -6,7 +6,8 @@
     <folder>/node-<i>/daemon.log        the daemon's output
     <folder>/node-<i>/pid               the last started process; ignored unless it is still this node's daemon
 
-Node i listens on base_port + i and serves metrics on base_port + 100 + i. All state is in the folder: every
+Node i listens on base_port + i and serves metrics on base_port + 100 + i. In a cluster with brokers it also serves
+clients on base_port + 200 + i. All state is in the folder: every
 process that opens it sees the same cluster.
 """
 
@@ -27,6 +28,9 @@ from quorumd.errors import ConfigError, QuorumdError
 
 HOST = "127.0.0.1"
 METRICS_PORT_OFFSET = 100
+CLIENT_PORT_OFFSET = 200
+MAX_REPLICATION_FACTOR = 3
+"""Of the topics of coordinators, in a cluster with as many brokers."""
 STOP_TIMEOUT_S = 10.0
 
 
@@ -40,6 +44,8 @@ class Layout:
 
     nodes: int
     base_port: int
+    brokers: bool = False
+    """Whether every node is a broker too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,8 @@ class LocalNode:
     folder: Path
     port: int
     metrics_port: int
+    client_port: int
+    """The port for clients of the cluster: that of the broker, or of the quorum without brokers."""
 
     @property
     def config(self) -> Path:
@@ -86,7 +94,13 @@ class LocalCluster:
         self.folder = folder.resolve()
         self.layout = layout
         self.nodes = [
-            LocalNode(i, self.folder / f"node-{i}", port, port + METRICS_PORT_OFFSET)
+            LocalNode(
+                i,
+                self.folder / f"node-{i}",
+                port,
+                port + METRICS_PORT_OFFSET,
+                port + CLIENT_PORT_OFFSET if layout.brokers else port,
+            )
             for i in range(layout.nodes)
             for port in (layout.base_port + i,)
         ]
@@ -97,7 +111,8 @@ class LocalCluster:
         file = folder / "cluster.json"
         try:
             stored = json.loads(file.read_text())
-            return cls(folder, Layout(int(stored["nodes"]), int(stored["base_port"])))
+            brokers = bool(stored.get("brokers", False))
+            return cls(folder, Layout(int(stored["nodes"]), int(stored["base_port"]), brokers))
         except FileNotFoundError:
             raise ConfigError(
                 f"{folder}: no cluster in this folder; create one with `quorumd cluster up --dir {folder}`"
@@ -109,15 +124,25 @@ class LocalCluster:
 
     @classmethod
     def open_or_plan(
-        cls, folder: Path, nodes: int | None = None, base_port: int | None = None
+        cls,
+        folder: Path,
+        nodes: int | None = None,
+        base_port: int | None = None,
+        brokers: bool | None = None,
     ) -> LocalCluster:
         """The cluster in this folder, or the one that `create` would create. None stands for the existing value or
         the default. Raises ConfigError if the folder holds a cluster with other values: its log would not fit.
         """
         if not (folder / "cluster.json").exists():
-            return cls(folder, Layout(nodes or 3, base_port or 9192))
+            return cls(folder, Layout(nodes or 3, base_port or 9192, bool(brokers)))
         existing = cls.open(folder)
-        wanted = Layout(nodes or existing.layout.nodes, base_port or existing.layout.base_port)
+        if brokers and not existing.layout.brokers:
+            raise ConfigError(
+                f"{folder}: the cluster in this folder has no brokers; omit --brokers, or choose another --dir"
+            )
+        wanted = Layout(
+            nodes or existing.layout.nodes, base_port or existing.layout.base_port, existing.layout.brokers
+        )
         if wanted != existing.layout:
             raise ConfigError(
                 f"{folder}: the cluster in this folder has {existing.layout.nodes} nodes from port "
@@ -153,16 +178,33 @@ class LocalCluster:
 
     @property
     def bootstrap(self) -> str:
-        """All nodes as `host:port,...`."""
-        return ",".join(f"{HOST}:{node.port}" for node in self.nodes)
+        """All nodes as `host:port,...`, for clients."""
+        return ",".join(f"{HOST}:{node.client_port}" for node in self.nodes)
 
     def properties(self, node: LocalNode) -> str:
         """The content of one node's properties file."""
         voters = ",".join(f"{other.id}@{HOST}:{other.port}" for other in self.nodes)
+        listeners = f"listeners=CONTROLLER://{HOST}:{node.port}"
+        if self.layout.brokers:
+            replicas = min(len(self.nodes), MAX_REPLICATION_FACTOR)
+            listeners = (
+                "process.roles=broker,controller\n"
+                f"{listeners},PLAINTEXT://{HOST}:{node.client_port}\n"
+                "controller.listener.names=CONTROLLER\n"
+                "# A killed broker is fenced, and may come back, sooner than usual; groups start at once.\n"
+                "broker.session.timeout.ms=3s\n"
+                "broker.heartbeat.interval.ms=500ms\n"
+                "group.initial.rebalance.delay.ms=0ms\n"
+                "offsets.topic.num.partitions=10\n"
+                "transaction.state.log.num.partitions=10\n"
+                f"offsets.topic.replication.factor={replicas}\n"
+                f"transaction.state.log.replication.factor={replicas}\n"
+                f"transaction.state.log.min.isr={min(replicas, 2)}"
+            )
         return (
             f"# Node {node.id} of a cluster on loopback, written by `quorumd cluster up`.\n"
             f"node.id={node.id}\n"
-            f"listeners=CONTROLLER://{HOST}:{node.port}\n"
+            f"{listeners}\n"
             f"quorum.voters={voters}\n"
             f"log.dirs={node.folder / 'data'}\n"
             f"metrics.listener={HOST}:{node.metrics_port}\n"
@@ -197,7 +239,7 @@ class LocalCluster:
     def check_addresses(self, nodes: Iterable[LocalNode]) -> None:
         """Raises AddressInUse if one of these nodes could not bind its ports."""
         for node in nodes:
-            for port in (node.port, node.metrics_port):
+            for port in dict.fromkeys((node.port, node.metrics_port, node.client_port)):
                 if not is_free(port):
                     raise AddressInUse(
                         f"{HOST}:{port}, an address of node {node.id}, is in use by another process; "

@@ -39,6 +39,20 @@ def fetch(host: str, metrics_port: int) -> MetricsView | None:
         connection.close()
 
 
+def is_ready(host: str, metrics_port: int) -> bool:
+    """Whether the node that serves metrics there is ready: in a quorum, and its broker, if any, serves clients."""
+    from http.client import HTTPConnection, HTTPException
+
+    connection = HTTPConnection(host, metrics_port, timeout=FETCH_TIMEOUT_S)
+    try:
+        connection.request("GET", "/readyz")
+        return connection.getresponse().status == 200
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
 def parse(text: str) -> MetricsView | None:
     """The view in a Prometheus text; None if the text is not a quorumd node's."""
     values: dict[str, int] = {}

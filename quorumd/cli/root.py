@@ -16,6 +16,7 @@ from quorumd.cli.cluster import cluster
 from quorumd.cli.config import config
 from quorumd.cli.configs import configs
 from quorumd.cli.controllers import controllers
+from quorumd.cli.dev import dev
 from quorumd.cli.features import features
 from quorumd.cli.format.command import format_command
 from quorumd.cli.local_cluster import AddressInUse
@@ -64,10 +65,11 @@ class _InDeclaredOrder(click.Group):
 )
 @click.version_option(f"{__version__} ({description()})", message="%(prog)s %(version)s")
 def quorumd() -> None:
-    """Run and operate Kafka's metadata quorum as one small daemon.
+    """Run and operate Kafka's metadata quorum, and brokers, as one small daemon.
 
     \b
     Examples:
+      quorumd dev
       quorumd cluster up --dir run/demo
       quorumd quorum describe --bootstrap-server 127.0.0.1:9192
       quorumd cluster down --dir run/demo
@@ -75,7 +77,7 @@ def quorumd() -> None:
 
 
 _COMMANDS = (
-    *(format_command, start, cluster, status, quorum),
+    *(dev, format_command, start, cluster, status, quorum),
     *(topics, partitions, brokers, controllers, configs, features),
     *(log, snapshot, pipeline, simulate, bench, config),
 )

@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import uvloop
@@ -56,8 +56,11 @@ CLOSE_TIMEOUT_S = 0.5
 ADDRESS_ERRORS = (errno.EADDRINUSE, errno.EADDRNOTAVAIL)
 
 
-def run(settings: Settings) -> int:
-    """Run one node until it stops and return the `ExitCode`. Errors are logged, not raised."""
+def run(settings: Settings, on_ready: Callable[[Node], None] | None = None) -> int:
+    """Run one node until it stops and return the `ExitCode`. Errors are logged, not raised.
+
+    `on_ready(node)` is called when the node is ready for the first time.
+    """
     configure_logging(settings.log_level, settings.log_format)
     for warning in settings.warnings():
         logger.warning("%s", warning)
@@ -66,7 +69,7 @@ def run(settings: Settings) -> int:
     signals.install(settings.log_format)
     loop = uvloop.new_event_loop()
     try:
-        return Daemon(settings, loop).run()
+        return Daemon(settings, loop, on_ready).run()
     except KeyboardInterrupt:
         logger.info("stopped while starting")
         return ExitCode.DONE
@@ -109,8 +112,14 @@ class Daemon:
     node: Node
     """Set by `run` before the event loop runs, so before any callback."""
 
-    def __init__(self, settings: Settings, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        loop: asyncio.AbstractEventLoop,
+        on_ready: Callable[[Node], None] | None = None,
+    ) -> None:
         self._settings = settings
+        self._on_ready = on_ready
         self._loop = loop
         self._exit_future: asyncio.Future[int] = loop.create_future()
         node_settings = settings.node_settings()
@@ -140,7 +149,9 @@ class Daemon:
         exit_code = self._start()
         if exit_code is not None:
             return exit_code
-        monitor = Monitor(self._loop, self.node, watchdog_interval_s())
+        on_ready = self._on_ready
+        report_ready = None if on_ready is None else lambda: on_ready(self.node)
+        monitor = Monitor(self._loop, self.node, watchdog_interval_s(), on_ready=report_ready)
         if self._http is not None:
             registry = build_registry(self.node, monitor.sampled)
             self._http.start(registry, monitor.health, monitor.readiness)

@@ -31,7 +31,7 @@ class Monitor:
     """Measures the event thread and reports the node's state to systemd. Started on the event thread.
 
     The idle ratio is 1 - (CPU time of the event thread / elapsed time). Blocking in a system call counts as idle.
-    Clocks are arguments for tests.
+    Clocks are arguments for tests. `on_ready` is called when the node is ready for the first time.
     """
 
     def __init__(
@@ -42,6 +42,7 @@ class Monitor:
         now_s: Callable[[], float] = time.monotonic,
         cpu_s: Callable[[], float] = time.thread_time,
         wall_s: Callable[[], float] = time.time,
+        on_ready: Callable[[], None] | None = None,
     ) -> None:
         self.sampled = SampledState()
         self._loop = loop
@@ -49,6 +50,7 @@ class Monitor:
         self._now_s = now_s
         self._cpu_s = cpu_s
         self._wall_s = wall_s
+        self._on_ready = on_ready
         self._watchdog = watchdog_s is not None
         self._interval_s = min(INTERVAL_S, watchdog_s) if watchdog_s else INTERVAL_S
         self._last_tick_s = now_s()
@@ -108,6 +110,8 @@ class Monitor:
             # The image is loaded: exclude its long-lived objects from garbage collection.
             gc.freeze()
             notify("READY=1", f"MAINPID={os.getpid()}")
+            if self._on_ready is not None:
+                self._on_ready()
         elif not self._has_started:
             notify(f"EXTEND_TIMEOUT_USEC={STARTUP_EXTENSION_S * 1_000_000}")
 

@@ -51,6 +51,35 @@ def test_every_node_gets_valid_properties(tmp_path: Path) -> None:
     assert cluster.bootstrap == "127.0.0.1:9300,127.0.0.1:9301,127.0.0.1:9302"
 
 
+@pytest.mark.parametrize(("nodes", "replicas", "min_isr"), [(1, 1, 1), (2, 2, 2), (5, 3, 2)])
+def test_every_node_of_a_cluster_with_brokers_is_one(
+    tmp_path: Path, nodes: int, replicas: int, min_isr: int
+) -> None:
+    cluster = LocalCluster.open_or_plan(tmp_path / "c", nodes, 9300, brokers=True)
+    cluster.create()
+    for node, settings in ((node, load(str(node.config))) for node in cluster.nodes):
+        assert settings.is_broker
+        assert settings.is_controller
+        assert settings.listener.port == node.port
+        assert settings.broker_listener is not None
+        assert settings.broker_listener.port == node.client_port == node.port + 200
+        assert settings.offsets_topic_replication_factor == replicas
+        assert (settings.transaction_log_replication_factor, settings.transaction_log_min_isr) == (
+            replicas,
+            min_isr,
+        )
+        assert settings.warnings() == ()
+    assert cluster.bootstrap.startswith("127.0.0.1:9500")
+    assert LocalCluster.open(tmp_path / "c").layout.brokers
+    assert LocalCluster.open_or_plan(tmp_path / "c").layout.brokers
+
+
+def test_brokers_are_not_added_to_an_existing_cluster(tmp_path: Path) -> None:
+    made(tmp_path, 3, 9300)
+    with pytest.raises(ConfigError, match="has no brokers; omit --brokers"):
+        LocalCluster.open_or_plan(tmp_path, brokers=True)
+
+
 def test_creating_again_keeps_cluster(tmp_path: Path) -> None:
     node = made(tmp_path, 5, 9300).nodes[4]
     node.config.write_text(node.config.read_text() + "log.level=DEBUG\n")

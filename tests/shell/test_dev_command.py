@@ -1,0 +1,94 @@
+"""`quorumd dev` and `quorumd.testing`: a Kafka for the tests of others, used by a client of others."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer
+
+from quorumd.errors import QuorumdError
+from quorumd.testing import KafkaCluster
+
+pytest_plugins = ["pytester"]
+
+TIMEOUT_MS = 60_000
+
+
+@pytest.fixture
+def dev(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A running `quorumd dev`, and the address that it prints."""
+    command = [sys.executable, "-m", "quorumd", "dev", "--port", "0", "--dir", str(tmp_path / "kafka")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        found = re.match(r"bootstrap servers: (127\.0\.0\.1:\d+) ", process.stdout.readline())
+        assert found is not None
+        yield process, found[1]
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def produce(bootstrap_servers: str, topic: str, *values: bytes) -> None:
+    producer = KafkaProducer(bootstrap_servers=bootstrap_servers, acks="all", max_block_ms=TIMEOUT_MS)
+    try:
+        for value in values:
+            producer.send(topic, value).get(TIMEOUT_MS / 1000)
+    finally:
+        producer.close()
+
+
+def consume(bootstrap_servers: str, topic: str, count: int) -> list[bytes]:
+    """The first records of a topic, read by a consumer group."""
+    consumer = KafkaConsumer(
+        topic,
+        bootstrap_servers=bootstrap_servers,
+        group_id="readers",
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=TIMEOUT_MS,
+    )
+    try:
+        return [next(consumer).value for _ in range(count)]
+    finally:
+        consumer.close()
+
+
+def test_dev_serves_producers_and_consumer_groups(dev: tuple[subprocess.Popen[str], str]) -> None:
+    process, address = dev
+    produce(address, "greetings", b"hello", b"world")
+    assert consume(address, "greetings", 2) == [b"hello", b"world"]
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 0
+
+
+def test_killed_node_keeps_acknowledged_records(tmp_path: Path) -> None:
+    with KafkaCluster(folder=tmp_path / "kafka") as kafka:
+        produce(kafka.bootstrap_servers, "orders", b"1", b"2")
+        kafka.kill(0)
+        with pytest.raises(QuorumdError, match="node 0 is not running"):
+            kafka.kill(0)
+        kafka.restart(0)
+        produce(kafka.bootstrap_servers, "orders", b"3")
+        assert consume(kafka.bootstrap_servers, "orders", 3) == [b"1", b"2", b"3"]
+
+
+def test_pytest_fixture_gives_the_address_of_a_cluster(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        from kafka import KafkaProducer
+
+        def test_it(quorumd_bootstrap_servers):
+            producer = KafkaProducer(bootstrap_servers=quorumd_bootstrap_servers)
+            assert producer.send("events", b"x").get(60).offset == 0
+            producer.close()
+        """
+    )
+    result = pytester.runpytest_subprocess("-p", "quorumd.testing.plugin")
+    result.assert_outcomes(passed=1)
