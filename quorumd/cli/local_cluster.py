@@ -117,7 +117,7 @@ class LocalCluster:
             raise ConfigError(
                 f"{folder}: no cluster in this folder; create one with `quorumd cluster up --dir {folder}`"
             ) from None
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise ConfigError(
                 f"{file}: not written by `quorumd cluster up`; remove the file and run that command"
             ) from None

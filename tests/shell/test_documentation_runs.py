@@ -27,6 +27,7 @@ NOT_RUN = {
     r"docker run": "needs Docker",
     r"systemctl": "needs systemd",
     r"quorumd cluster (up|down)": "takes fixed ports: tests/shell/test_cluster_command.py",
+    r"quorumd dev": "takes a fixed port: tests/shell/test_dev_command.py",
     r"quorumd start": "runs until SIGTERM; the daemons of this test are started with it",
     r"quorumd quorum (add|remove)-voter": "needs a voter of its own: tests/interop/test_reassign_voters.py",
     r"quorumd partitions reassign .* --wait$": "needs brokers that copy data: tests/shell/test_plans_executed.py",
