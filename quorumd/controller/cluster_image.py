@@ -106,12 +106,15 @@ class ClusterImage:
     interned tuples that many partitions share.
     """
 
-    __slots__ = ("_rows", "_scalars", "_transaction", "brokers", "configs", "controllers", "features", "index",
-                 "names_with_collision_chars", "opaque_records", "shared", "topic_ids", "topics")  # fmt: skip
+    __slots__ = ("_rows", "_scalars", "_transaction", "brokers", "configs", "controllers", "feature_changes",
+                 "features", "index", "names_with_collision_chars", "opaque_records", "shared", "topic_ids",
+                 "topics")  # fmt: skip
 
     def __init__(self) -> None:
         self.configs: dict[Resource, dict[str, str]] = {}
         self.features: dict[str, int] = {}
+        self.feature_changes = 0
+        """The number of applied feature records, also of those that were undone."""
         self.brokers: dict[int, Broker] = {}
         self.controllers: dict[int, RegisteredController] = {}
         self.topics: dict[KafkaUuid, Topic] = {}
@@ -211,6 +214,7 @@ class ClusterImage:
         """Set a feature level; 0 removes it. kraft.version is ignored: the quorum itself stores it (KIP-853)."""
         if record.name == KRAFT_VERSION:
             return
+        self.feature_changes += 1
         before = self.features.get(record.name)
         old_row = text_row("feature", record.name, str(before)) if before is not None else 0
         if record.feature_level == 0:

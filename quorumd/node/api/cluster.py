@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from quorumd.broker.api.broker_messages import add_registered_brokers, endpoint_for_clients
 from quorumd.controller.cluster_image import KRAFT_VERSION
@@ -70,7 +70,6 @@ class ClusterApis:
         if (message.cluster_id is None) != (message.node_id == NO_NODE):
             session.respond(request, wire.ApiVersionsResponse(int(ErrorCode.INVALID_REQUEST)))
             return
-        features = self._state_machine.image.features
         is_ours = message.client_software_name == CLIENT_SOFTWARE_NAME
         response = wire.ApiVersionsResponse(
             0,
@@ -86,11 +85,11 @@ class ClusterApis:
                 for name, low, high in SUPPORTED_FEATURES
                 if low > 0 or request.api_version >= MIN_ZERO_FEATURES_VERSION
             ]
-            machine = self._state_machine
-            response.finalized_features_epoch = min(machine.applied_offset, machine.committed_offset)
+            features = self._committed_image.features()
+            response.finalized_features_epoch = features.end_offset
             response.finalized_features = [
                 wire.FinalizedFeatureKey(name, level, level)
-                for name, level in sorted(self._finalized(features))
+                for name, level in sorted(self._finalized(features.levels))
             ]
         session.respond(request, response)
 
@@ -195,7 +194,7 @@ class ClusterApis:
             [broker for _, broker in sorted(brokers.items())],
         )
 
-    def _finalized(self, features: dict[str, int]) -> list[tuple[str, int]]:
+    def _finalized(self, features: Mapping[str, int]) -> list[tuple[str, int]]:
         """The features above level 0. kraft.version follows from the voter records, not from a feature record."""
         found = [(name, level) for name, level in features.items() if level > 0 and name != KRAFT_VERSION]
         if self._engine.voters.current.voters and self._identity.cluster_id is not None:

@@ -8,7 +8,7 @@ record is committed; when leadership is lost they are undone, newest first.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from quorumd.controller.undo_log import UndoEntry, undo
@@ -124,6 +124,13 @@ class Proposals:
             self._appended[-1].callbacks.append(callback)
         else:
             callback(True)
+
+    def uncommitted_changes(self) -> Iterator[UndoEntry]:
+        """Yield the undo entries of all records that are not known to be committed, newest first."""
+        for proposal in reversed([*self._appending, *self._pending]):
+            yield from reversed(proposal.changes)
+        for batch in reversed(self._appended):
+            yield from reversed(batch.changes)
 
     @property
     def pending_records(self) -> int:

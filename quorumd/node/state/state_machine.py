@@ -216,6 +216,14 @@ class StateMachine:
             self.applied_offset = min(self.applied_offset, self.committed_offset)
         self._run_slice()
 
+    def uncommitted_changes(self) -> Iterator[UndoEntry]:
+        """Yield the undo entries of applied records of the log that are not known to be committed, newest first."""
+        partial = self._partial_batch
+        if partial is not None and partial.end_offset > self.committed_offset:
+            yield from reversed(partial.changes)
+        for batch in reversed([*self._rolling_back, *self._uncommitted]):
+            yield from reversed(batch.changes)
+
     @property
     def _target(self) -> int:
         if self._on_ready is None:

@@ -22,6 +22,7 @@ from quorumd.node.peers.connection import Call
 from quorumd.node.sessions.router import RequestRouter
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.node.settings import NodeSettings
+from quorumd.node.state.committed_image import FinalizedFeatures
 from quorumd.node.state.metadata_writer import MetadataWriter
 from quorumd.node.state.proposals import Proposals
 from quorumd.node.statistics import NodeStatistics
@@ -109,8 +110,12 @@ class ScriptedImage:
 class ScriptedCommits:
     """Satisfies `CommittedImage`: callbacks wait while `is_behind`."""
 
+    state: ScriptedImage = field(default_factory=ScriptedImage)
     is_behind: bool = False
     waiting: list[Callable[[bool], None]] = field(default_factory=list)
+
+    def features(self) -> FinalizedFeatures:
+        return FinalizedFeatures(self.state.image.features, self.state.committed_offset)
 
     def when_committed(self, callback: Callable[[bool], None]) -> None:
         if self.is_behind:

@@ -30,7 +30,7 @@ class ClusterApiHarness(ApiHarness):
 
     def __init__(self, cluster_id: str | None = CLUSTER_ID, slice_partitions: int = 1000) -> None:
         self.state = ScriptedImage()
-        self.commits = ScriptedCommits()
+        self.commits = ScriptedCommits(self.state)
         self._is_in_turn = False
         super().__init__(
             cluster_id=cluster_id,

@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from quorumd.controller.undo_log import UndoEntry
 from quorumd.node.state.committed_image import CommittedImage
+from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
+from quorumd.protocol.metadata_record import encode_record
 from tests.support.node.parts import NodeParts
 
 
@@ -25,6 +28,16 @@ class ImageHarness(NodeParts):
         self.proposals.await_uncommitted(self.log.end_offset)
         self.lead()
         self.run_turns()
+
+    def propose_level(self, level: int) -> None:
+        """Finalize a level of "f" as leader."""
+        record, changes = FeatureLevelRecord("f", level), list[UndoEntry]()
+        self.machine.apply(record, changes)
+        self.proposals.propose([encode_record(record, 0)], changes, lambda committed: None)
+
+    def features(self) -> tuple[dict[str, int], int]:
+        levels, end_offset = self.image.features()
+        return dict(levels), end_offset
 
     def end_leadership(self) -> None:
         self.proposals.on_leadership_lost()
@@ -96,3 +109,37 @@ def test_partially_applied_image_is_reported_when_it_is_readable(harness: ImageH
     harness.run_turns()
     ((committed, configs),) = harness.outcomes
     assert (committed, len(configs)) == (False, 261)
+
+
+def test_features_of_a_leader_are_those_that_are_committed(harness: ImageHarness) -> None:
+    harness.begin_leadership()
+    harness.machine.committed(harness.log.end_offset)
+    harness.proposals.committed(harness.log.end_offset)
+    assert harness.features() == ({}, 11)
+    harness.propose_level(1)
+    assert harness.features() == ({}, 11), "pending"
+    harness.proposals.append_pending()
+    harness.machine.appended(12)
+    harness.propose_level(2)
+    assert harness.features() == ({}, 11), "appended"
+    harness.machine.committed(12)
+    harness.proposals.committed(12)
+    assert harness.features() == ({"f": 1}, 12)
+    harness.proposals.append_pending()
+    harness.machine.appended(13)
+    harness.machine.committed(13)
+    harness.proposals.committed(13)
+    assert [harness.features(), harness.features()] == [({"f": 2}, 13)] * 2
+
+
+def test_features_of_a_former_leader_are_committed_during_the_rollback(harness: ImageHarness) -> None:
+    harness.write(FeatureLevelRecord("f", 1))
+    harness.append(*((f"n{number}", "v") for number in range(5)))
+    harness.begin_leadership()
+    assert harness.machine.image.features == {"f": 1}
+    assert harness.features() == ({}, 1)
+    harness.end_leadership()
+    assert not harness.machine.is_readable
+    assert harness.features() == ({}, 1)
+    harness.run_turns()
+    assert harness.features() == ({}, 1)
