@@ -144,16 +144,9 @@ class QuorumMonitor:
             logger.info("voters are %s: %s by the record at offset %d", ids, " and ".join(changes), offset)
 
     def refused(self, refused: RequestRefused) -> None:
-        """Log the refused request of a candidate or leader, unless the same refusal was logged recently."""
-        now, key = self._clock.now_ms(), (refused.kind, refused.sender, refused.reason)
-        if now - self._refusals.get(key, -inf) < REFUSAL_LOG_INTERVAL_MS:
-            return
-        if len(self._refusals) >= MAX_LOGGED_REFUSALS:
-            self._refusals = {k: at for k, at in self._refusals.items() if now - at < REFUSAL_LOG_INTERVAL_MS}
-            if len(self._refusals) >= MAX_LOGGED_REFUSALS:
-                return
-        self._refusals[key] = now
-        logger.warning(
+        """Log a refused request of a candidate or leader: as a warning once per interval, else at debug level."""
+        logger.log(
+            logging.WARNING if self._is_first_refusal(refused) else logging.DEBUG,
             "refused the %s of node %d at %s in epoch %d, own epoch %d: %s",
             refused.kind,
             refused.sender,
@@ -162,6 +155,18 @@ class QuorumMonitor:
             self._engine.epoch,
             refused.reason,
         )
+
+    def _is_first_refusal(self, refused: RequestRefused) -> bool:
+        """Whether this refusal was not logged as a warning recently."""
+        now, key = self._clock.now_ms(), (refused.kind, refused.sender, refused.reason)
+        if now - self._refusals.get(key, -inf) < REFUSAL_LOG_INTERVAL_MS:
+            return False
+        if len(self._refusals) >= MAX_LOGGED_REFUSALS:
+            self._refusals = {k: at for k, at in self._refusals.items() if now - at < REFUSAL_LOG_INTERVAL_MS}
+            if len(self._refusals) >= MAX_LOGGED_REFUSALS:
+                return False
+        self._refusals[key] = now
+        return True
 
     def _check(self) -> None:
         if self._end.is_stopping:
