@@ -6,6 +6,7 @@ from quorumd.controller.undo_log import UndoEntry
 from quorumd.node.state.committed_image import CommittedImage
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.metadata_record import encode_record
+from quorumd.protocol.record_batch import size_of_records
 from tests.support.node.parts import NodeParts
 
 
@@ -32,8 +33,9 @@ class ImageHarness(NodeParts):
     def propose_level(self, level: int) -> None:
         """Finalize a level of "f" as leader."""
         record, changes = FeatureLevelRecord("f", level), list[UndoEntry]()
-        self.machine.apply(record, changes)
-        self.proposals.propose([encode_record(record, 0)], changes, lambda committed: None)
+        self.machine.image.apply(record, changes)
+        values = [encode_record(record, 0)]
+        self.proposals.propose(values, size_of_records(values), changes, lambda committed: None)
 
     def features(self) -> tuple[dict[str, int], int]:
         levels, end_offset = self.image.features()
