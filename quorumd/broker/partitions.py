@@ -111,6 +111,10 @@ class Partitions:
         """Whether the replica here is in a failed log directory."""
         return id in self._offline
 
+    def is_served(self, id: PartitionId) -> bool:
+        """Whether the replica here is open, or will not be: a new log takes a moment to open."""
+        return id in self._hosted or id in self._offline
+
     def find(self, topic: KafkaUuid | str, number: int) -> HostedPartition:
         """Find a partition by topic id or name. Raises PartitionUnavailable."""
         image = self.metadata.image

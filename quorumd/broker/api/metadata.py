@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from quorumd.broker.api.broker_messages import broker_message
+from quorumd.broker.api.broker_messages import add_registration, broker_message
 from quorumd.broker.api.context import BrokerApiContext
 from quorumd.broker.api.encoded_topics import EncodedTopics
 from quorumd.broker.api.topic_messages import (
@@ -15,7 +15,7 @@ from quorumd.broker.api.topic_messages import (
     missing_topic_error,
 )
 from quorumd.broker.topic_creation import NewTopic
-from quorumd.controller.partition import NO_LEADER, Partition
+from quorumd.controller.partition import NO_LEADER, Partition, PartitionId
 from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID
 from quorumd.protocol.connection import Request
@@ -106,7 +106,15 @@ class MetadataApis:
     def partitions(self, entry: _Entry, numbers: list[int], shared: SharedLists) -> MetadataResponseTopic:
         """Return the topic with these of its partitions."""
         head = entry.head
-        described = metadata_partitions(self._context.metadata.image, entry.partitions, numbers, shared)
+        context = self._context
+        described = metadata_partitions(context.metadata.image, entry.partitions, numbers, shared)
+        for partition in described:
+            # Producers would send their first batches in vain, and some of them in another order again.
+            if partition.leader_id == context.settings.broker_id and not context.partitions.is_served(
+                PartitionId(head.topic_id, partition.partition_index)
+            ):
+                partition.leader_id = NO_LEADER
+                partition.error_code = int(ErrorCode.LEADER_NOT_AVAILABLE)
         return MetadataResponseTopic(head.error_code, head.name, head.topic_id, head.is_internal, described)
 
     @property
@@ -132,6 +140,8 @@ class MetadataApis:
                 continue
             described = broker_message(broker)
             described.host, described.port = endpoint.host, endpoint.port
+            if message.include_registrations:
+                add_registration(described, broker, context.metadata.image.index.leader_count(broker_id))
             brokers.append(described)
         cluster_id = context.settings.cluster_id
         session.respond(

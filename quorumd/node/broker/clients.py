@@ -6,11 +6,12 @@ one for both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
-from quorumd.node.api.cluster import ClusterApis
+from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID
+from quorumd.node.api.cluster import CONTROLLERS, ClusterApis
 from quorumd.node.api.configs import ConfigApis
 from quorumd.node.api.context import ApiContext
 from quorumd.node.api.controller import ControllerApis
@@ -24,8 +25,12 @@ from quorumd.node.settings import NodeSettings
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.tick import Tick
 from quorumd.ports import Clock, Connection, Listener, Network, Transport
-from quorumd.protocol.apis import FORWARDABLE, ApiKey
-from quorumd.protocol.routes import Route
+from quorumd.protocol.apis import FORWARDABLE, ApiKey, request_class
+from quorumd.protocol.connection import Request
+from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from quorumd.protocol.messages.metadata_request import MetadataRequest
+from quorumd.protocol.routes import Handler, Route, Session
+from quorumd.protocol.wire import Message
 
 PUBLIC_APIS: Final = FORWARDABLE | {
     ApiKey.API_VERSIONS,
@@ -37,6 +42,24 @@ PUBLIC_APIS: Final = FORWARDABLE | {
 }
 """APIs of any node that clients of a broker use. Requests that only the leader can handle are forwarded to it."""
 _FAMILIES: Final = (QuorumApis, VoterApis, ClusterApis, TopicApis, ConfigApis, ControllerApis, NodeApis)
+
+
+def _names_metadata_log(message: Message) -> bool:
+    """Whether a Metadata request looks for the leader of the quorum."""
+    assert isinstance(message, MetadataRequest)
+    topics = message.topics or ()
+    return any(each.name == METADATA_TOPIC or each.topic_id == METADATA_TOPIC_ID for each in topics)
+
+
+def _describes_controllers(message: Message) -> bool:
+    assert isinstance(message, DescribeClusterRequest)
+    return message.endpoint_type == CONTROLLERS
+
+
+_CONCERNS_QUORUM: Final[dict[int, Callable[[Message], bool]]] = {
+    ApiKey.METADATA: _names_metadata_log,
+    ApiKey.DESCRIBE_CLUSTER: _describes_controllers,
+}
 
 
 class ClosedDoor:
@@ -88,6 +111,24 @@ class ClientSide:
         """Serve the APIs of any node. Those of the broker, which are added later, take precedence."""
         if self._listen is not None:
             self.router.add(public_routes(replace(context, router=self.router)))
+
+    def add_broker_apis(self, routes: Iterable[Route]) -> None:
+        """Serve the APIs of the broker; requests about the quorum itself stay with the node."""
+        self.router.add(
+            Route(request_class(route.api_key), self._keep_quorum_requests(route), route.min_version)
+            for route in routes
+        )
+
+    def _keep_quorum_requests(self, route: Route) -> Handler[Message]:
+        of_node, of_broker = self.router.handler(route.api_key), route.handler
+        concerns_quorum = _CONCERNS_QUORUM.get(route.api_key)
+        if of_node is None or concerns_quorum is None:
+            return of_broker
+
+        def handle(session: Session, request: Request[Message]) -> None:
+            (of_node if concerns_quorum(request.message) else of_broker)(session, request)
+
+        return handle
 
     def close(self) -> None:
         """Close all connections of clients."""

@@ -103,7 +103,7 @@ class NodeBroker:
             record_cluster_id(self._disk, self._folders, cluster_id)
             broker = self.broker = Broker(settings, ports, self)
             self._client.metadata = broker.metadata
-            self._clients.router.add(broker.routes())
+            self._clients.add_broker_apis(broker.routes())
             broker.start()
         except StorageError as error:
             self._lifecycle.fail(error)

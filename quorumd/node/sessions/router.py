@@ -30,6 +30,10 @@ class RequestRouter:
             self._handlers[route.api_key] = route.handler
             self.spoken[route.api_key] = (route.min_version, api.max_version)
 
+    def handler(self, api_key: int) -> Handler[Message] | None:
+        """Return the handler of an API, None if it is not supported."""
+        return self._handlers.get(api_key)
+
     def route(self, session: Session, request: Request[Message]) -> None:
         """Call the handler of an API and version that `spoken` contains."""
         self._handlers[request.api_key](session, request)

@@ -160,3 +160,18 @@ def test_fenced_brokers_are_listed_on_request_only() -> None:
     assert [each.broker_id for each in client.call(DescribeClusterRequest()).brokers] == [1]
     both = client.call(DescribeClusterRequest(include_fenced_brokers=True)).brokers
     assert [(each.broker_id, each.is_fenced) for each in both] == [(1, False), (2, True)]
+
+
+def test_leader_is_named_once_its_log_is_open() -> None:
+    cluster = started(1)
+    client = Client(cluster)
+    topic_id = cluster.create_topic("events", (1,))
+    broker = cluster.brokers[1].broker
+    cluster.run_until(lambda: topic_id in broker.metadata.image.topics)
+    (topic,) = client.call(MetadataRequest(named("events"))).topics
+    assert [(each.error_code, each.leader_id) for each in topic.partitions] == [
+        (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+    ]
+    cluster.await_leader("events")
+    (topic,) = client.call(MetadataRequest(named("events"))).topics
+    assert [(each.error_code, each.leader_id) for each in topic.partitions] == [(0, 1)]

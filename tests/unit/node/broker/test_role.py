@@ -7,6 +7,7 @@ from typing import Any
 
 from quorumd.broker.lifecycle import BrokerState
 from quorumd.errors import ErrorCode, ExitCode
+from quorumd.ids import METADATA_TOPIC
 from quorumd.log.meta_properties import load_meta_properties, save_meta_properties
 from quorumd.node.node import Node
 from quorumd.node.readiness import readiness
@@ -15,6 +16,8 @@ from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import ClientConnection
 from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from tests.support.node.broker_nodes import CLIENT_PORT, BrokerCluster, broker_role
 from tests.support.node.nodes import FOLDER, Cluster, host_of
 
@@ -137,3 +140,20 @@ def test_folder_of_other_cluster_stops_the_node() -> None:
     ((_, code, reason),) = cluster.exits
     assert code == ExitCode.DATA_FOLDER
     assert "/more belongs to cluster XXXXXXXXQACAAAAAAAAAAA" in reason
+
+
+def test_clients_see_brokers_and_tools_see_the_quorum() -> None:
+    """Both use the listener for clients; peers look for the leader there if the node has no other."""
+    cluster, node = combined_node()
+    client = BrokerClient(cluster, 1)
+    metadata = client.request(MetadataRequest([]), 13)
+    assert [(each.node_id, each.port) for each in metadata.brokers] == [(1, CLIENT_PORT)]
+    quorum = client.request(MetadataRequest([MetadataRequestTopic(name=METADATA_TOPIC)], False), 13)
+    (partition,) = quorum.topics[0].partitions
+    assert (partition.leader_id, partition.replica_nodes) == (1, [1])
+    brokers = client.request(DescribeClusterRequest(include_registrations=True), 2).brokers
+    assert [(each.broker_id, each.port) for each in brokers] == [(1, CLIENT_PORT)]
+    assert brokers[0].broker_epoch == node.state_machine.image.brokers[1].epoch
+    controllers = client.request(DescribeClusterRequest(endpoint_type=2), 2)
+    assert (controllers.error_code, controllers.controller_id) == (0, 1)
+    assert [each.broker_id for each in controllers.brokers] == [1]
