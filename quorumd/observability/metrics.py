@@ -17,6 +17,7 @@ from quorumd import __version__
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE
 from quorumd.node.node import Node
+from quorumd.observability.broker_metrics import BROKER_METRICS
 from quorumd.observability.controller_metrics import CONTROLLER_METRICS
 from quorumd.observability.node_metric import NodeMetric, Sample, SampledState, single
 from quorumd.protocol.apis import APIS
@@ -260,6 +261,7 @@ METRICS: tuple[NodeMetric, ...] = (
         single(lambda node: node.statistics.snapshot_build_ms),
     ),
     *CONTROLLER_METRICS,
+    *BROKER_METRICS,
     NodeMetric(
         "quorumd_event_loop_idle_ratio",
         "gauge",

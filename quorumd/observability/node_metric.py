@@ -15,6 +15,7 @@ from prometheus_client.core import (
 
 from quorumd.node.node import Node
 from quorumd.node.statistics import Histogram
+from quorumd.observability.broker_statistics import BrokerStatistics
 from quorumd.observability.image_statistics import EMPTY_STATISTICS, ImageStatistics
 
 
@@ -29,6 +30,8 @@ class SampledState:
     image: ImageStatistics = EMPTY_STATISTICS
     applied_lag_s: float = 0.0
     """The age of the last record in the image; 0 on the leader, or if no record is applied."""
+    broker: BrokerStatistics | None = None
+    """None without the broker role."""
     loop_delay_ms: Histogram = field(default_factory=Histogram)
     """The delay of scheduled work on the event thread, sampled once per second."""
 

@@ -11,6 +11,7 @@ from concurrent.futures import Future
 
 from quorumd.node.node import Node
 from quorumd.node.readiness import NodeStatus, readiness, report
+from quorumd.observability.broker_statistics import collect_broker_statistics
 from quorumd.observability.image_statistics import collect_image_statistics
 from quorumd.observability.node_metric import SampledState
 from quorumd.runtime.http_endpoint import ProbeResult
@@ -91,6 +92,7 @@ class Monitor:
         else:
             self.sampled.observers = 0
         self.sampled.image = image = collect_image_statistics(self._node, self.sampled.image)
+        self.sampled.broker = collect_broker_statistics(self._node)
         is_behind = image.applied_timestamp_ms > 0 and not self._node.controller.is_active
         lag_s = self._wall_s() - image.applied_timestamp_ms / 1000 if is_behind else 0.0
         self.sampled.applied_lag_s = max(0.0, lag_s)

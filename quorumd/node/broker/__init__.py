@@ -8,4 +8,5 @@ broker_client        requests to other brokers
 metadata_feed        committed batches and snapshots of the metadata log
 clients              the listener for clients, and the APIs on it
 log_folders          identity and locks of the log directories
+counters             counters for metrics
 """

@@ -16,6 +16,7 @@ from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node.broker.broker_client import NodeBrokerClient
 from quorumd.node.broker.clients import ClientSide
 from quorumd.node.broker.controller_channel import ControllerAccess, NodeControllerChannel
+from quorumd.node.broker.counters import BrokerCounters
 from quorumd.node.broker.log_folders import record_cluster_id
 from quorumd.node.broker.metadata_feed import MetadataFeed
 from quorumd.node.broker.settings import BrokerRoleSettings
@@ -53,6 +54,7 @@ class NodeBroker:
         folders: Sequence[str],
     ) -> None:
         self.broker: Broker | None = None
+        self.counters = BrokerCounters()
         self.bound_port = bound_port
         self._settings = settings
         self._folders = folders
@@ -103,6 +105,7 @@ class NodeBroker:
             record_cluster_id(self._disk, self._folders, cluster_id)
             broker = self.broker = Broker(settings, ports, self)
             self._client.metadata = broker.metadata
+            broker.partitions.add_listener(self.counters)
             self._clients.add_broker_apis(broker.routes())
             broker.start()
         except StorageError as error:

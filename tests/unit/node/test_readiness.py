@@ -6,6 +6,7 @@ from math import inf
 
 import pytest
 
+from quorumd.broker.lifecycle import BrokerState
 from quorumd.node.readiness import MAX_LAG, NodeStatus, SilentPeer, readiness, report, seconds
 from tests.support.text import shows
 
@@ -61,6 +62,13 @@ def test_node_is_ready_only_if_every_condition_holds() -> None:
         assert report(node_status).startswith("ready: " if expected else "not ready: ")
         ready += expected
     assert ready > 0
+
+
+@pytest.mark.parametrize("state", [None, *BrokerState])
+def test_node_with_a_broker_is_ready_once_that_serves_clients(state: BrokerState | None) -> None:
+    decision = readiness(replace(READY, broker_state=state))
+    assert decision.is_ready == (state in (None, BrokerState.RUNNING))
+    assert all("the broker" in text for text in decision.lacks)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from quorumd.ids import KafkaUuid, ReplicaKey
 from quorumd.node.statistics import Histogram, NodeStatistics
+from quorumd.observability.broker_statistics import BrokerStatistics
 from quorumd.observability.image_statistics import EMPTY_STATISTICS, ImageStatistics
 from quorumd.observability.metrics import (
     METRICS,
@@ -95,6 +96,16 @@ CONTROLLER_OF_KAFKA = [
     "EventQueueTimeMs",
     "EventQueueProcessingTimeMs",
 ]
+BROKER_OF_KAFKA = [
+    "BrokerState",
+    "PartitionCount",
+    "LeaderCount",
+    "UnderReplicatedPartitions",
+    "UnderMinIsrPartitionCount",
+    "OfflineLogDirectoryCount",
+    "MessagesInPerSec",
+]
+ALL_KIP_NAMES = KIP_595_DRAFT + KIP_595_ACCEPTED + SHIPPED_SINCE + CONTROLLER_OF_KAFKA + BROKER_OF_KAFKA
 
 
 def make_node(**engine: Any) -> Any:
@@ -155,14 +166,14 @@ def scrape(
     }
 
 
-@pytest.mark.parametrize("name", KIP_595_DRAFT + KIP_595_ACCEPTED + SHIPPED_SINCE + CONTROLLER_OF_KAFKA)
+@pytest.mark.parametrize("name", ALL_KIP_NAMES)
 def test_every_kip_metric_exists_or_has_reason(name: str) -> None:
     measured = [metric.name for metric in METRICS if name in metric.kip]
     assert bool(measured) != (name in NOT_MEASURED)
 
 
 def test_metrics_claim_only_kip_names() -> None:
-    known = set(KIP_595_DRAFT + KIP_595_ACCEPTED + SHIPPED_SINCE + CONTROLLER_OF_KAFKA)
+    known = set(ALL_KIP_NAMES)
     assert {name for metric in METRICS for name in metric.kip} | set(NOT_MEASURED) == known
 
 
@@ -296,6 +307,20 @@ def test_requests_and_errors_carry_names() -> None:
     errors = "quorumd_request_errors_total"
     assert samples[errors, (("api", "Vote"), ("error", "FENCED_LEADER_EPOCH"))] == 2
     assert samples[errors, (("api", "999"), ("error", "12345"))] == 1
+
+
+def test_broker_metrics_are_reported_with_that_role_only() -> None:
+    figures = BrokerStatistics(3, 40, 20, 2, 1, 0, 5000, 77)
+    samples = scrape(make_node(), SampledState(broker=figures))
+    assert samples["quorumd_broker_state", ()] == 3
+    assert samples["quorumd_broker_partitions", ()] == 40
+    assert samples["quorumd_broker_leaders", ()] == 20
+    assert samples["quorumd_broker_under_replicated_partitions", ()] == 2
+    assert samples["quorumd_broker_under_min_isr_partitions", ()] == 1
+    assert samples["quorumd_broker_offline_log_directories", ()] == 0
+    assert samples["quorumd_broker_log_bytes", ()] == 5000
+    assert samples["quorumd_broker_messages_in_total", ()] == 77
+    assert ("quorumd_broker_state", ()) not in scrape(make_node())
 
 
 def test_process_metrics_are_exposed() -> None:

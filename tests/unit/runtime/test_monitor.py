@@ -58,6 +58,7 @@ def make_node(**engine: Any) -> Any:
         watch=SimpleNamespace(node_status=lambda: STANDING),
         state_machine=SimpleNamespace(image=ClusterImage(), applied_offset=42, applied_timestamp_ms=70_000),
         has_pending_proposals=False,
+        broker=None,
         controller=SimpleNamespace(
             is_active=False,
             controller=SimpleNamespace(

@@ -157,3 +157,36 @@ def test_clients_see_brokers_and_tools_see_the_quorum() -> None:
     controllers = client.request(DescribeClusterRequest(endpoint_type=2), 2)
     assert (controllers.error_code, controllers.controller_id) == (0, 1)
     assert [each.broker_id for each in controllers.brokers] == [1]
+
+
+def test_node_stops_after_its_broker() -> None:
+    cluster = BrokerCluster(3)
+    for node_id in cluster.voters:
+        cluster.start_node(node_id, broker=broker_role(node_id))
+    nodes = dict(cluster.nodes)
+    cluster.run_until(lambda: all(state(node) is BrokerState.RUNNING for node in nodes.values()))
+    leader_id = cluster.leader().settings.node_id
+    stopped = next(node_id for node_id in cluster.voters if node_id != leader_id)
+    nodes[stopped].shut_down()
+    assert not readiness(nodes[stopped].watch.node_status()).is_ready
+    cluster.run_until(lambda: cluster.exits)
+    assert cluster.exits == [(stopped, ExitCode.DONE, "")]
+    assert cluster.leader().state_machine.image.brokers[stopped].is_fenced
+
+
+def test_broker_stops_without_a_controller() -> None:
+    """The nodes of a cluster are often stopped together, and the last ones find no controller any more."""
+    cluster = BrokerCluster()
+    cluster.start()
+    cluster.format(2)
+    broker = cluster.start_node(
+        2, broker=broker_role(2, is_controller=False), bootstrap_voters=(1,), controllers_name="CONTROLLER"
+    )
+    cluster.run_until(lambda: state(broker) is BrokerState.RUNNING)
+    cluster.kill(1)
+    cluster.run_until(lambda: broker.engine.leader_id < 0)
+    before_ms = cluster.heap.now_ms
+    broker.shut_down()
+    cluster.run_until(lambda: cluster.exits)
+    assert cluster.exits == [(2, ExitCode.DONE, "")]
+    assert cluster.heap.now_ms - before_ms < 15_000

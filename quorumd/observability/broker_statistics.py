@@ -1,0 +1,49 @@
+"""Statistics of the broker role, collected on the event thread."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from quorumd.broker.hosted_partition import HostedPartition
+from quorumd.node.node import Node
+
+
+class BrokerStatistics(NamedTuple):
+    """The replicas of a broker, collected on the event thread."""
+
+    state: int
+    partitions: int
+    leaders: int
+    under_replicated: int
+    under_min_isr: int
+    offline_directories: int
+    log_bytes: int
+    messages_in: int
+
+
+def is_under_replicated(hosted: HostedPartition) -> bool:
+    """Whether a replica is not in sync. Those that a reassignment adds do not count, as in Kafka."""
+    partition = hosted.replica.metadata
+    return partition is not None and len(partition.isr) < len(partition.replicas) - len(partition.adding)
+
+
+def collect_broker_statistics(node: Node) -> BrokerStatistics | None:
+    """The current statistics; None without the broker role."""
+    if node.broker is None:
+        return None
+    state = int(node.broker.state)
+    broker = node.broker.broker
+    if broker is None:
+        return BrokerStatistics(state, 0, 0, 0, 0, 0, 0, 0)
+    hosted = broker.partitions.all()
+    led = [each for each in hosted if each.is_leader]
+    return BrokerStatistics(
+        state,
+        len(hosted),
+        len(led),
+        sum(is_under_replicated(each) for each in led),
+        sum(len(each.replica.isr) < each.min_isr for each in led),
+        sum(not directory.is_online for directory in broker.directories.all),
+        sum(each.log.size_bytes for each in hosted),
+        node.broker.counters.messages_in,
+    )
