@@ -426,6 +426,8 @@ class Partitions:
         """Handle the controller's final response to a proposal."""
         hosted = self._hosted.get(proposal.partition)
         if hosted is not None:
+            outcome = error.name if committed is None else f"now {list(committed.isr)}"
+            logger.info("%s: proposed the ISR %s, %s", hosted.name, list(proposal.members), outcome)
             hosted.replica.handle_proposal_response(proposal, error, committed, self._clock.now_ms())
 
     def high_watermark_advanced(self, replica: Replica[Any], before: int) -> None:

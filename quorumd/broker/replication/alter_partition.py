@@ -132,13 +132,6 @@ class AlterPartitionChannel:
             committed = CommittedIsr(
                 result.leader_id, result.leader_epoch, tuple(result.isr), result.partition_epoch
             )
-        logger.info(
-            "ISR of %s-%d: proposed %s, %s",
-            proposal.partition.topic_id,
-            proposal.partition.number,
-            list(proposal.members),
-            error.name if committed is None else f"now {list(committed.isr)}",
-        )
         self._on_final(proposal, error, committed)
 
 

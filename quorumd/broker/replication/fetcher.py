@@ -25,6 +25,8 @@ from quorumd.protocol.messages.fetch_response import FetchResponse, PartitionDat
 logger = logging.getLogger("quorumd.broker")
 
 FIRST_BACKOFF_MS: Final = 50.0
+PASSING_FAILURES: Final = 4
+"""An error of a partition is logged from its fourth occurrence on."""
 NO_DIVERGENCE: Final = -1
 
 
@@ -202,8 +204,12 @@ class LeaderFetcher:
             self._back_off(followed)
             return
         if result is FetchResult.FAILED:
-            logger.info("fetch of %s from broker %d: %s", hosted.name, self.leader_id, fetched.error.name)
             self._back_off(followed)
+            # While a leadership moves, the two brokers have different metadata for a moment.
+            level = logging.INFO if followed.failures >= PASSING_FAILURES else logging.DEBUG
+            logger.log(
+                level, "fetch of %s from broker %d: %s", hosted.name, self.leader_id, fetched.error.name
+            )
         elif result is FetchResult.OUT_OF_RANGE:
             self._look_up(followed, fetch)
         elif result is FetchResult.TRUNCATED:

@@ -14,6 +14,7 @@ from quorumd.broker.hosted_partition import HostedPartition
 from quorumd.broker.partitions import AppendResult
 from quorumd.broker.settings import BrokerSettings
 from quorumd.controller.broker import BrokerEndpoint
+from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.partition import Partition, PartitionId
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
@@ -28,6 +29,8 @@ from quorumd.protocol.messages.create_topics_request import (
     CreateTopicsRequest,
 )
 from quorumd.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from quorumd.protocol.metadata_record import decode_record
+from quorumd.protocol.record_batch import values
 from quorumd.protocol.routes import Route
 from quorumd.protocol.wire import Message
 from quorumd.simulator.environment.clock import SimulatedClock
@@ -74,8 +77,8 @@ class SimulatedBroker:
             self.disk.sync_directory(path)
         self.disk.sync_directory("/")
 
-    def start(self) -> None:
-        """Start a new incarnation."""
+    def start(self, *, with_snapshot: bool = False) -> None:
+        """Start a new incarnation, with a snapshot of the present metadata or from the beginning of its log."""
         cluster = self.cluster
         self.incarnation += 1
         self.process = Process(f"broker {self.id}", self.id, self.incarnation)
@@ -90,6 +93,13 @@ class SimulatedBroker:
         )
         self.broker = Broker(self.settings, ports, self)
         self.broker.start()
+        if with_snapshot:
+            image = ClusterImage()
+            for data, header in cluster.controller.batches:
+                for value in values(data, header):
+                    image.apply(decode_record(value), [], value)
+            self.applied = len(cluster.controller.batches)
+            self.broker.load(image, cluster.controller.next_offset)
         self.catch_up()
 
     def kill(self, *, loses_power: bool = False) -> None:

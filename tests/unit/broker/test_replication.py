@@ -123,6 +123,40 @@ def test_folder_of_a_deleted_topic_is_removed_at_the_start(cluster: SimulatedBro
     assert not [name for name in broker.disk.list_directory("/data") if name.startswith("events")]
 
 
+def test_follower_behind_the_log_start_of_its_leader_continues_there(cluster: SimulatedBrokers) -> None:
+    cluster.produce_and_wait("events", b"early")
+    cluster.brokers[3].kill()
+    cluster.run_until(lambda: 3 not in cluster.partition("events").isr)
+    for number in range(4):
+        cluster.produce_and_wait("events", b"deleted %d" % number)
+    leader = cluster.await_leader("events")
+    hosted = cluster.hosted(leader.id, "events")
+    assert hosted is not None
+    assert hosted.replica.delete_records(4) is ErrorCode.NONE
+    cluster.brokers[3].start()
+    cluster.run_until(lambda: set(cluster.partition("events").isr) == {1, 2, 3})
+    follower = cluster.hosted(3, "events")
+    assert follower is not None
+    assert (follower.log.start_offset, follower.log.end_offset) == (4, 5)
+    assert values(cluster, 3) == hosted.log.read(4, 1 << 30, 5)
+
+
+def test_broker_begins_with_a_snapshot_of_the_metadata(cluster: SimulatedBrokers) -> None:
+    cluster.produce_and_wait("events")
+    cluster.create_topic("deleted", REPLICAS)
+    cluster.run_for(100.0)
+    cluster.brokers[3].kill()
+    cluster.delete_topic("deleted")
+    cluster.create_topic("newer", REPLICAS)
+    cluster.brokers[3].start(with_snapshot=True)
+    cluster.run_until(lambda: set(cluster.partition("events").isr) == {1, 2, 3})
+    cluster.run_until(lambda: cluster.hosted(3, "newer") is not None)
+    hosted = [each.topic for each in cluster.brokers[3].broker.partitions.all()]
+    assert sorted(hosted) == ["events", "newer"]
+    folders = cluster.brokers[3].disk.list_directory("/data")
+    assert not [name for name in folders if name.startswith("deleted")]
+
+
 def test_checkpoint_has_the_high_watermark() -> None:
     cluster = SimulatedBrokers(housekeeping=HousekeepingSettings(high_watermark_checkpoint_ms=100.0))
     cluster.start()
