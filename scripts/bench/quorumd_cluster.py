@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from quorumd.cli.local_cluster import METRICS_PORT_OFFSET, LocalCluster, is_free
-from quorumd.client.load import CLIENT_METRICS, resource_name, write_request
+from quorumd.client.load import CLIENT_METRICS, write_request
 from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC
 from quorumd.protocol.connection import ClientConnection
@@ -29,6 +29,9 @@ from scripts.bench.summary import Latency, Run
 NODES = 3
 M = TypeVar("M", bound=Message)
 Address = tuple[str, int]
+
+PROBE = "bench-probe"
+"""A client metrics resource that single writes change."""
 
 
 class QuorumdCluster:
@@ -59,14 +62,17 @@ class QuorumdCluster:
         return run
 
     def check_replicas(self, value_bytes: int) -> None:
-        """Check that every node has all committed records and returns the last values."""
+        """Check that every node has all committed records, and returns a value that is written now: `quorumd bench`
+        removed those of the load."""
+        if not any(is_acknowledged(address, value_bytes) for address in self._addresses):
+            raise BenchError("no node commits a write after the load")
         committed = self._quorum().high_watermark
         wait_until(
             "all replicas to hold what is committed",
             lambda: all(voter.log_end_offset >= committed for voter in self._quorum().current_voters),
             self.processes,
         )
-        resource = describe_configs_request.DescribeConfigsResource(CLIENT_METRICS, resource_name(0, 0), None)
+        resource = describe_configs_request.DescribeConfigsResource(CLIENT_METRICS, PROBE, None)
         request = describe_configs_request.DescribeConfigsRequest([resource])
         for address in self._addresses:
             reply = _request(address, request, 4, describe_configs_response.DescribeConfigsResponse)
@@ -153,11 +159,11 @@ def _start(cluster: LocalCluster) -> list[Process]:
     ]
 
 
-def is_acknowledged(address: Address) -> bool:
-    """Whether a node commits a write."""
+def is_acknowledged(address: Address, value_bytes: int = 200) -> bool:
+    """Whether a node commits a write of the config PROBE."""
     try:
         with socket.create_connection(address, timeout=5) as connection:
-            connection.sendall(write_request("cold-start", 200))
+            connection.sendall(write_request(PROBE, value_bytes))
             reply = connection.recv(4096)
     except OSError:
         return False

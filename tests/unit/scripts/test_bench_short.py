@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from scripts.bench.quorumd_cluster import QuorumdCluster
+
 ROOT = Path(__file__).resolve().parents[3]
 PARTS = (
     "simulator",
@@ -27,3 +29,12 @@ def test_benchmark_prints_its_figures(part: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "quorumd: interpreted" in done.stdout
     assert "written to build/bench/short.json" in done.stdout
+
+
+def test_commit_load_of_quorumd_and_its_check_need_no_etcd(tmp_path: Path) -> None:
+    cluster = QuorumdCluster(tmp_path / "quorumd")
+    try:
+        assert cluster.run(100, 4, 1, 0.2).latency.count
+        cluster.check_replicas(100)
+    finally:
+        cluster.stop()
