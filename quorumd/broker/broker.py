@@ -129,7 +129,14 @@ class Broker:
 
     def _create_coordinators(self, ports: BrokerPorts) -> Coordinators:
         return Coordinators(
-            self.settings, ports.clock, ports.entropy, self.metadata, self.partitions, self.topic_creation
+            self.settings,
+            ports.clock,
+            ports.entropy,
+            self.metadata,
+            self.partitions,
+            self.topic_creation,
+            self.producer_ids,
+            ports.client,
         )
 
     @property
@@ -154,8 +161,12 @@ class Broker:
             self.partitions,
             self.producer_ids,
             self.topic_creation,
+            self.coordinators.verifier,
         )
-        return [*broker_routes(context), *self.coordinators.routes(listener_name)]
+        return [
+            *broker_routes(context, self.coordinators.transactions.init_producer_id),
+            *self.coordinators.routes(listener_name),
+        ]
 
     def start(self) -> None:
         """Register. Raises StorageError if no log directory can be used."""

@@ -6,22 +6,31 @@ from collections.abc import Iterable
 
 from quorumd.broker.api.classic_groups import ClassicGroupApis
 from quorumd.broker.api.consumer_groups import ConsumerGroupApis, MetadataTopics
-from quorumd.broker.api.find_coordinator import GROUP_KEY, FindCoordinatorApis
+from quorumd.broker.api.find_coordinator import GROUP_KEY, TRANSACTION_KEY, FindCoordinatorApis
 from quorumd.broker.api.group_admin import GroupAdminApis
 from quorumd.broker.api.group_shards import GroupShards
 from quorumd.broker.api.offsets import OffsetApis
+from quorumd.broker.api.transaction_markers import TransactionMarkerApis
+from quorumd.broker.api.transactional_offsets import TransactionalOffsetApis
+from quorumd.broker.api.transactions import TransactionApis
+from quorumd.broker.broker_client import BrokerClient
 from quorumd.broker.coordinator.groups import GroupCoordinator
 from quorumd.broker.coordinator.hosted_log import CoordinatorPartitions
-from quorumd.broker.coordinator.internal_topics import InternalTopics, offsets_topic
-from quorumd.broker.coordinator.shards import Shards
+from quorumd.broker.coordinator.internal_topics import InternalTopics, offsets_topic, transactions_topic
+from quorumd.broker.coordinator.shards import Shard, Shards
+from quorumd.broker.coordinator.transaction import Transaction
+from quorumd.broker.coordinator.transaction_markers import TransactionMarkers
+from quorumd.broker.coordinator.transactions import TransactionCoordinator
 from quorumd.broker.metadata import BrokerMetadata
 from quorumd.broker.metadata_delta import MetadataDelta
 from quorumd.broker.partitions import Partitions
+from quorumd.broker.producer_ids import ProducerIds
 from quorumd.broker.settings import BrokerSettings
 from quorumd.broker.topic_creation import TopicCreation
+from quorumd.broker.transaction_verification import TransactionVerifier
 from quorumd.controller.broker import BrokerEndpoint
 from quorumd.ports import Clock, Entropy
-from quorumd.protocol.coordinator_record import GROUP
+from quorumd.protocol.coordinator_record import GROUP, TRANSACTION
 from quorumd.protocol.routes import Route, Session
 
 
@@ -36,6 +45,8 @@ class Coordinators:
         metadata: BrokerMetadata,
         partitions: Partitions,
         topic_creation: TopicCreation,
+        producer_ids: ProducerIds,
+        client: BrokerClient,
     ) -> None:
         self._metadata = metadata
         self._entropy = entropy
@@ -51,6 +62,43 @@ class Coordinators:
             settings.groups.commit_timeout_ms,
         )
         CoordinatorPartitions(partitions, clock, self._groups)
+        self._transactions_topic = transactions_topic(settings.transactions)
+        self._transactions: Shards[TransactionCoordinator] = Shards(
+            TRANSACTION,
+            self._transactions_topic.name,
+            clock,
+            self._new_transaction_coordinator,
+            settings.transactions.load_buffer_bytes,
+            settings.transactions.write_timeout_ms,
+        )
+        CoordinatorPartitions(partitions, clock, self._transactions)
+        self._create_transaction_apis(clock, partitions, producer_ids, client)
+
+    def _create_transaction_apis(
+        self, clock: Clock, partitions: Partitions, producer_ids: ProducerIds, client: BrokerClient
+    ) -> None:
+        settings, metadata = self._settings, self._metadata
+        self._marker_apis = TransactionMarkerApis(partitions, self._groups)
+        self._markers = TransactionMarkers(
+            settings.broker_id,
+            metadata,
+            client,
+            clock,
+            self._marker_apis.write,
+            self._coordinator_epoch,
+            self._on_markers_written,
+        )
+        self.transactions = TransactionApis(
+            self._transactions,
+            self._internal_topics,
+            self._transactions_topic,
+            self._offsets_topic,
+            metadata,
+            producer_ids,
+        )
+        self.verifier = TransactionVerifier(
+            settings.broker_id, self._internal_topics, self._transactions_topic, self.transactions, client
+        )
 
     def _new_group_coordinator(self, partition: int) -> GroupCoordinator:
         del partition
@@ -58,6 +106,24 @@ class Coordinators:
 
     def _new_member_id(self, prefix: str) -> str:
         return f"{prefix}-{self._entropy.uuid()}"
+
+    def _new_transaction_coordinator(self, partition: int) -> TransactionCoordinator:
+        del partition
+        return TransactionCoordinator(self._settings.transactions, self._markers.send)
+
+    def _transaction_shard(self, transactional_id: str) -> Shard[TransactionCoordinator] | None:
+        number = self._internal_topics.partition_of(self._transactions_topic, transactional_id)
+        shard = self._transactions.active(number)
+        return shard if isinstance(shard, Shard) else None
+
+    def _coordinator_epoch(self, transactional_id: str) -> int | None:
+        shard = self._transaction_shard(transactional_id)
+        return None if shard is None else shard.log.leader_epoch
+
+    def _on_markers_written(self, transactional_id: str, transaction: Transaction) -> None:
+        shard = self._transaction_shard(transactional_id)
+        if shard is not None:
+            shard.run(lambda machine, times: machine.markers_written(transactional_id, transaction, times))
 
     def routes(self, listener_name: str) -> Iterable[Route]:
         """Return the handlers of one listener, whose clients get the endpoints of that name."""
@@ -69,8 +135,13 @@ class Coordinators:
             return None if is_down else self._metadata.endpoint(broker_id, listener_name)
 
         groups = GroupShards(self._groups, self._internal_topics, self._offsets_topic)
+        offsets = TransactionalOffsetApis(
+            groups, self._metadata, self._internal_topics, self._offsets_topic, self.verifier
+        )
         find_coordinator = FindCoordinatorApis(
-            self._internal_topics, {GROUP_KEY: self._offsets_topic}, endpoint
+            self._internal_topics,
+            {GROUP_KEY: self._offsets_topic, TRANSACTION_KEY: self._transactions_topic},
+            endpoint,
         )
         return [
             *find_coordinator.routes(),
@@ -78,6 +149,9 @@ class Coordinators:
             *OffsetApis(groups, self._metadata).routes(),
             *GroupAdminApis(groups).routes(),
             *ConsumerGroupApis(groups, self._metadata, self._settings).routes(),
+            *self.transactions.routes(),
+            *self._marker_apis.routes(),
+            *offsets.routes(),
         ]
 
     def apply(self, delta: MetadataDelta) -> None:
@@ -93,3 +167,4 @@ class Coordinators:
     def stop(self) -> None:
         """Respond to every waiting request and drop all state."""
         self._groups.stop()
+        self._transactions.stop()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
+from quorumd.broker.coordinator.offset_store import TopicPartition
 from quorumd.broker.hosted_partition import HostedPartition
 from quorumd.broker.metadata import BrokerMetadata
 from quorumd.broker.partitions import Partitions, PartitionUnavailable
@@ -18,12 +21,25 @@ from quorumd.ids import KafkaUuid
 from quorumd.ports import Clock, Disk, Entropy
 
 
+class TransactionVerification(Protocol):
+    """See `quorumd.broker.transaction_verification`."""
+
+    def verify(
+        self,
+        transactional_id: str,
+        producer: tuple[int, int],
+        target: TopicPartition,
+        adds: bool,
+        done: Callable[[ErrorCode], None],
+    ) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerApiContext:
     """Every family of APIs is built from one of these.
 
     `listener_name`: of the listener that serves them; clients get the endpoints of brokers with that name.
-    `producer_ids`, `topic_creation`: shared by the listeners.
+    `producer_ids`, `topic_creation`, `verifier`: shared by the listeners.
     """
 
     settings: BrokerSettings
@@ -35,6 +51,7 @@ class BrokerApiContext:
     partitions: Partitions
     producer_ids: ProducerIds
     topic_creation: TopicCreation
+    verifier: TransactionVerification | None = None
 
     def partition_id(self, topic: KafkaUuid | str, number: int) -> PartitionId | None:
         """Look up a partition by the id or the name of its topic; None if the topic does not exist."""

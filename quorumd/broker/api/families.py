@@ -12,11 +12,16 @@ from quorumd.broker.api.log_dirs import LogDirApis
 from quorumd.broker.api.metadata import MetadataApis
 from quorumd.broker.api.produce import ProduceApis
 from quorumd.broker.api.producers import ProducerApis
-from quorumd.protocol.routes import Route
+from quorumd.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from quorumd.protocol.routes import Handler, Route
 
-_FAMILIES = (ProduceApis, FetchApis, OffsetApis, DeleteRecordsApis, LogDirApis, ProducerApis, MetadataApis)
+_FAMILIES = (ProduceApis, FetchApis, OffsetApis, DeleteRecordsApis, LogDirApis, MetadataApis)
 
 
-def broker_routes(context: BrokerApiContext) -> Iterable[Route]:
+def broker_routes(
+    context: BrokerApiContext, init_transactional: Handler[InitProducerIdRequest] | None = None
+) -> Iterable[Route]:
     """Return the handlers of one listener; a broker with several has a context for each."""
-    return [route for family in _FAMILIES for route in family(context).routes()]
+    families = [family(context).routes() for family in _FAMILIES]
+    producers = ProducerApis(context, init_transactional).routes()
+    return [route for routes in (*families, producers) for route in routes]

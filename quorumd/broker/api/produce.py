@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from quorumd.broker.api.context import BrokerApiContext
+from quorumd.broker.coordinator.offset_store import TopicPartition
+from quorumd.broker.hosted_partition import HostedPartition
+from quorumd.broker.log.batches import scan_batches
 from quorumd.broker.partitions import AppendResult, PartitionUnavailable
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
@@ -30,6 +33,16 @@ ZSTD_SINCE: Final = 7
 ZSTD: Final = 4
 ADMIN_CLIENT: Final = "__admin_client"
 """The client id that may write to internal topics."""
+ABORTABLE_SINCE: Final = 11
+BROKER_ADDS_SINCE: Final = 12
+"""Clients of this version leave it to the leader to add a partition to their transaction (KIP-890)."""
+_RETRIABLE: Final = (
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+)
+"""Errors of the coordinator that producers do not expect from a leader; NOT_ENOUGH_REPLICAS makes them repeat."""
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 _ATTRIBUTES_LOW_BYTE: Final = 22
 _CODEC_MASK: Final = 0x07
@@ -88,7 +101,48 @@ class ProduceApis:
         def done(appended: AppendResult) -> None:
             pending.complete(topic, result, appended)
 
-        self._context.partitions.append(hosted, data.records, acks, pending.request.message.timeout_ms, done)
+        records = data.records
+
+        def append(error: ErrorCode) -> None:
+            if error is not ErrorCode.NONE:
+                pending.fail(result, error, "the partition is not part of the producer's transaction")
+            elif not (hosted.is_open and hosted.is_leader):
+                done(AppendResult(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            else:
+                timeout_ms = pending.request.message.timeout_ms
+                self._context.partitions.append(hosted, records, acks, timeout_ms, done)
+
+        self._verify(pending.request, hosted, records, append)
+
+    def _verify(
+        self,
+        request: Request[ProduceRequest],
+        hosted: HostedPartition,
+        records: bytes,
+        done: Callable[[ErrorCode], None],
+    ) -> None:
+        """Verify that a transactional batch belongs to an open transaction; the coordinator knows it."""
+        verifier, transactional_id = self._context.verifier, request.message.transactional_id
+        scan = scan_batches(records, 0, with_crc=False).batches if transactional_id else []
+        if verifier is None or transactional_id is None or not scan or not scan[0].is_transactional:
+            done(ErrorCode.NONE)
+            return
+        batch = scan[0]
+        producer = (batch.producer_id, batch.producer_epoch)
+        if hosted.log.producers.has_open_transaction(*producer):
+            done(ErrorCode.NONE)
+            return
+        target = TopicPartition(hosted.topic, hosted.id.number)
+        adds = request.api_version >= BROKER_ADDS_SINCE
+
+        def verified(error: ErrorCode) -> None:
+            if error in _RETRIABLE:
+                error = ErrorCode.NOT_ENOUGH_REPLICAS
+            elif error is ErrorCode.TRANSACTION_ABORTABLE and request.api_version < ABORTABLE_SINCE:
+                error = ErrorCode.INVALID_TXN_STATE
+            done(error)
+
+        verifier.verify(transactional_id, producer, target, adds, verified)
 
 
 def _refusal(

@@ -182,6 +182,10 @@ class Shard(Generic[M]):
         self._waiting.append(_Waiting(self._appended_end, deadline_ms, write.completed))
         self._complete_committed()
 
+    def log_has_grown(self) -> None:
+        """The log got a record that the state machine did not write: later responses depend on it."""
+        self._appended_end = self.log.end_offset
+
     def high_watermark_advanced(self) -> None:
         """Complete the writes below the high watermark."""
         # During an append the state is behind the log; `_append` looks at the high watermark after it.

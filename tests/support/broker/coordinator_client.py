@@ -49,8 +49,7 @@ class CoordinatorClient:
         session: Session = _Session(
             lambda reply: responses.append(decode(response_class(key), used, encode(reply, used)))
         )
-        broker = self.cluster.brokers[self.broker_id].broker
-        routes = {route.api_key: route for route in broker.coordinators.routes("PLAINTEXT")}
+        routes = {route.api_key: route for route in self.cluster.routes(self.broker_id)}
         routes[key].handler(session, request)
         return responses
 

@@ -1,0 +1,331 @@
+"""Transactions: InitProducerId with a transactional id, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, and lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from quorumd.broker.api.topic_names import has_partition
+from quorumd.broker.coordinator.effects import Times
+from quorumd.broker.coordinator.internal_topics import InternalTopic, InternalTopics
+from quorumd.broker.coordinator.offset_store import TopicPartition
+from quorumd.broker.coordinator.shards import Shards
+from quorumd.broker.coordinator.transaction import Transaction, TransactionState
+from quorumd.broker.coordinator.transactions import Producer, TransactionCoordinator
+from quorumd.broker.metadata import BrokerMetadata
+from quorumd.broker.producer_ids import NO_ID, ProducerIds
+from quorumd.errors import ErrorCode
+from quorumd.protocol.connection import Request
+from quorumd.protocol.messages import describe_transactions_response as described
+from quorumd.protocol.messages import list_transactions_response as listed
+from quorumd.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from quorumd.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
+from quorumd.protocol.messages.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTransaction,
+)
+from quorumd.protocol.messages.add_partitions_to_txn_response import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+)
+from quorumd.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
+from quorumd.protocol.messages.end_txn_request import EndTxnRequest
+from quorumd.protocol.messages.end_txn_response import EndTxnResponse
+from quorumd.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from quorumd.protocol.messages.init_producer_id_response import InitProducerIdResponse
+from quorumd.protocol.messages.list_transactions_request import ListTransactionsRequest
+from quorumd.protocol.routes import Route, Session
+
+BATCHES_SINCE: Final = 4
+"""AddPartitionsToTxn has several transactions, from brokers, from this version on."""
+FENCED_SINCE: Final = 2
+"""Earlier versions know INVALID_PRODUCER_EPOCH in the place of PRODUCER_FENCED."""
+END_BUMPS_SINCE: Final = 5
+BROKER_ADDS_SINCE: Final = 5
+"""AddPartitionsToTxn of brokers for clients of transaction version 2."""
+
+Errors = dict[TopicPartition, ErrorCode]
+
+
+class TransactionApis:
+    """The family of transactional producers."""
+
+    def __init__(
+        self,
+        shards: Shards[TransactionCoordinator],
+        internal_topics: InternalTopics,
+        topic: InternalTopic,
+        offsets_topic: InternalTopic,
+        metadata: BrokerMetadata,
+        producer_ids: ProducerIds,
+    ) -> None:
+        self._shards = shards
+        self._internal_topics = internal_topics
+        self._topic = topic
+        self._offsets_topic = offsets_topic
+        self._metadata = metadata
+        self._producer_ids = producer_ids
+
+    def routes(self) -> Iterable[Route]:
+        """Return the handlers of this family, without InitProducerId, which idempotent producers share."""
+        return (
+            Route(AddPartitionsToTxnRequest, self.add_partitions),
+            Route(AddOffsetsToTxnRequest, self.add_offsets),
+            Route(EndTxnRequest, self.end),
+            Route(ListTransactionsRequest, self.list_transactions),
+            Route(DescribeTransactionsRequest, self.describe_transactions),
+        )
+
+    def _run(
+        self,
+        transactional_id: str,
+        operation: Callable[[TransactionCoordinator, Times], None],
+        on_error: Callable[[ErrorCode], None],
+    ) -> None:
+        shard = self._shards.active(self._internal_topics.partition_of(self._topic, transactional_id))
+        if isinstance(shard, ErrorCode):
+            on_error(shard)
+        else:
+            shard.run(operation)
+
+    def _with_producer_id(
+        self,
+        transactional_id: str,
+        operation: Callable[[TransactionCoordinator, Times, int], None],
+        on_error: Callable[[ErrorCode], None],
+    ) -> None:
+        """Run an operation with a new producer id, or -1 if it needs none."""
+
+        def run(new_id: int) -> None:
+            self._run(transactional_id, lambda machine, times: operation(machine, times, new_id), on_error)
+
+        def taken(new_id: int) -> None:
+            if new_id == NO_ID:
+                on_error(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            else:
+                run(new_id)
+
+        shard = self._shards.active(self._internal_topics.partition_of(self._topic, transactional_id))
+        if not isinstance(shard, ErrorCode) and shard.machine.needs_producer_id(transactional_id):
+            self._producer_ids.take(taken)
+        else:
+            run(-1)
+
+    def init_producer_id(self, session: Session, request: Request[InitProducerIdRequest]) -> None:
+        """Give a transactional producer its id and a new epoch."""
+        message, version = request.message, request.api_version
+        transactional_id = message.transactional_id or ""
+        expected = (message.producer_id, message.producer_epoch)
+
+        def respond(result: Producer) -> None:
+            error = _for_version(result.error, version >= 4)
+            session.respond(request, InitProducerIdResponse(0, error, result.producer_id, result.epoch))
+
+        self._with_producer_id(
+            transactional_id,
+            lambda machine, times, new_id: machine.init(
+                transactional_id, message.transaction_timeout_ms, expected, new_id, times, respond
+            ),
+            lambda error: respond(Producer(error)),
+        )
+
+    # AddPartitionsToTxn and AddOffsetsToTxn
+
+    def add_partitions(self, session: Session, request: Request[AddPartitionsToTxnRequest]) -> None:
+        """Add partitions to transactions, or verify that they are part of them."""
+        message, version = request.message, request.api_version
+        if version >= BATCHES_SINCE:
+            self._add_batches(session, request)
+            return
+        one = AddPartitionsToTxnTransaction(
+            message.v3_and_below_transactional_id,
+            message.v3_and_below_producer_id,
+            message.v3_and_below_producer_epoch,
+            False,
+            message.v3_and_below_topics,
+        )
+
+        def respond(errors: Errors) -> None:
+            known = {each: _for_version(error, version >= FENCED_SINCE) for each, error in errors.items()}
+            session.respond(
+                request, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_topic_results(one, known))
+            )
+
+        self.add(one, 0, respond)
+
+    def _add_batches(self, session: Session, request: Request[AddPartitionsToTxnRequest]) -> None:
+        transactions = request.message.transactions
+        client_version = 2 if request.api_version >= BROKER_ADDS_SINCE else 0
+        results: dict[int, AddPartitionsToTxnResult] = {}
+
+        def collect(index: int, errors: Errors) -> None:
+            one = transactions[index]
+            results[index] = AddPartitionsToTxnResult(one.transactional_id, _topic_results(one, errors))
+            if len(results) == len(transactions):
+                ordered = [results[each] for each in range(len(transactions))]
+                session.respond(request, AddPartitionsToTxnResponse(results_by_transaction=ordered))
+
+        for index, one in enumerate(transactions):
+            self.add(one, client_version, lambda errors, index=index: collect(index, errors))  # type: ignore[misc]  # the default binds it
+        if not transactions:
+            session.respond(request, AddPartitionsToTxnResponse())
+
+    def add(
+        self, one: AddPartitionsToTxnTransaction, version: int, respond: Callable[[Errors], None]
+    ) -> None:
+        """Add partitions to a transaction, or verify that they are part of it; `version` is that of the client."""
+        partitions = frozenset(
+            TopicPartition(topic.name, number) for topic in one.topics for number in topic.partitions
+        )
+        unknown = [each for each in partitions if not has_partition(self._metadata.image, *each)]
+        if unknown:
+            errors = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
+            errors.update(dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            respond(errors)
+            return
+
+        def all_failed(error: ErrorCode) -> None:
+            respond(dict.fromkeys(partitions, error))
+
+        def run(machine: TransactionCoordinator, times: Times) -> None:
+            key = (one.transactional_id, one.producer_id, one.producer_epoch)
+            if one.verify_only:
+                respond(machine.verify(*key, partitions))
+            else:
+                machine.add_partitions(*key, partitions, version, times, all_failed)
+
+        self._run(one.transactional_id, run, all_failed)
+
+    def add_offsets(self, session: Session, request: Request[AddOffsetsToTxnRequest]) -> None:
+        """Add the partition of a group's offsets to a transaction."""
+        message, version = request.message, request.api_version
+        number = self._internal_topics.partition_of(self._offsets_topic, message.group_id)
+        partitions = frozenset({TopicPartition(self._offsets_topic.name, number)})
+
+        def respond(error: ErrorCode) -> None:
+            known = _for_version(error, version >= FENCED_SINCE)
+            session.respond(request, AddOffsetsToTxnResponse(0, known))
+
+        self._run(
+            message.transactional_id,
+            lambda machine, times: machine.add_partitions(
+                message.transactional_id,
+                message.producer_id,
+                message.producer_epoch,
+                partitions,
+                0,
+                times,
+                respond,
+            ),
+            respond,
+        )
+
+    def end(self, session: Session, request: Request[EndTxnRequest]) -> None:
+        """Commit or abort a transaction."""
+        message, version = request.message, request.api_version
+
+        def respond(result: Producer) -> None:
+            error = _for_version(result.error, version >= FENCED_SINCE)
+            session.respond(request, EndTxnResponse(0, error, result.producer_id, result.epoch))
+
+        def run(machine: TransactionCoordinator, times: Times, new_id: int) -> None:
+            machine.end(
+                message.transactional_id,
+                message.producer_id,
+                message.producer_epoch,
+                message.committed,
+                2 if version >= END_BUMPS_SINCE else 0,
+                new_id,
+                times,
+                respond,
+            )
+
+        if version >= END_BUMPS_SINCE:
+            self._with_producer_id(message.transactional_id, run, lambda error: respond(Producer(error)))
+        else:
+            self._run(
+                message.transactional_id,
+                lambda machine, times: run(machine, times, -1),
+                lambda error: respond(Producer(error)),
+            )
+
+    # Lists
+
+    def list_transactions(self, session: Session, request: Request[ListTransactionsRequest]) -> None:
+        """List the transactional ids of every loaded partition."""
+        message = request.message
+        known_states = {state.title for state in TransactionState}
+        states = {name for name in message.state_filters if name in known_states}
+        error = ErrorCode.NONE
+        found = []
+        for shard in self._shards.all():
+            if not shard.is_active:
+                error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+                continue
+            now_ms = self._shards.times().wall_ms
+            for transactional_id, known in sorted(shard.machine.transactions.items()):
+                lasts_ms = now_ms - known.start_ms if known.start_ms >= 0 else -1
+                is_chosen = (
+                    (not message.state_filters or known.state.title in states)
+                    and (not message.producer_id_filters or known.producer_id in message.producer_id_filters)
+                    and (message.duration_filter < 0 or lasts_ms > message.duration_filter)
+                )
+                if is_chosen:
+                    found.append(
+                        listed.TransactionState(transactional_id, known.producer_id, known.state.title)
+                    )
+        unknown = [name for name in message.state_filters if name not in known_states]
+        failed = error is not ErrorCode.NONE
+        session.respond(request, listed.ListTransactionsResponse(0, error, unknown, [] if failed else found))
+
+    def describe_transactions(self, session: Session, request: Request[DescribeTransactionsRequest]) -> None:
+        """Describe transactional ids."""
+        states = [self._describe(each) for each in request.message.transactional_ids]
+        session.respond(request, described.DescribeTransactionsResponse(0, states))
+
+    def _describe(self, transactional_id: str) -> described.TransactionState:
+        found: list[Transaction | ErrorCode | None] = []
+        self._run(
+            transactional_id,
+            lambda machine, times: found.append(machine.transactions.get(transactional_id)),
+            found.append,
+        )
+        known = found[0]
+        if isinstance(known, ErrorCode):
+            return described.TransactionState(known, transactional_id)
+        if known is None:
+            return described.TransactionState(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, transactional_id)
+        topics: dict[str, list[int]] = {}
+        for topic, number in sorted(known.partitions):
+            topics.setdefault(topic, []).append(number)
+        return described.TransactionState(
+            0,
+            transactional_id,
+            known.state.title,
+            known.timeout_ms,
+            known.start_ms,
+            known.producer_id,
+            known.epoch,
+            [described.TopicData(*each) for each in topics.items()],
+        )
+
+
+def _for_version(error: ErrorCode, knows_fenced: bool) -> ErrorCode:
+    if error is ErrorCode.PRODUCER_FENCED and not knows_fenced:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return error
+
+
+def _topic_results(one: AddPartitionsToTxnTransaction, errors: Errors) -> list[AddPartitionsToTxnTopicResult]:
+    return [
+        AddPartitionsToTxnTopicResult(
+            topic.name,
+            [
+                AddPartitionsToTxnPartitionResult(number, errors[TopicPartition(topic.name, number)])
+                for number in topic.partitions
+            ],
+        )
+        for topic in one.topics
+    ]

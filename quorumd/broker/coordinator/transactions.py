@@ -1,0 +1,384 @@
+"""The state machine of one partition of __transaction_state: its transactional ids."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from quorumd.broker.coordinator.classic_membership import append_error
+from quorumd.broker.coordinator.effects import Deadlines, Outbox, Times, Write
+from quorumd.broker.coordinator.offset_store import TopicPartition
+from quorumd.broker.coordinator.records import CoordinatorRecord, LoadedMarker, LoadedRecord
+from quorumd.broker.coordinator.settings import TransactionSettings
+from quorumd.broker.coordinator.transaction import (
+    ENDED,
+    ENDING,
+    EPOCH_BUMP_SINCE,
+    MAX_PRODUCER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    Transaction,
+    TransactionState,
+    transaction_from_record,
+    transaction_record,
+)
+from quorumd.errors import ErrorCode
+from quorumd.protocol.messages.transaction_log_key import TransactionLogKey
+from quorumd.protocol.messages.transaction_log_value import TransactionLogValue
+
+logger = logging.getLogger("quorumd.broker")
+
+TIMEOUTS: Final = "timeouts"
+EXPIRY: Final = "expiry"
+
+
+class Producer(NamedTuple):
+    """The outcome of a request: the producer to go on with."""
+
+    error: ErrorCode
+    producer_id: int = -1
+    epoch: int = -1
+
+
+ProducerResponder = Callable[[Producer], None]
+MarkerSender = Callable[[str, Transaction], None]
+"""Writes the markers of an ending transaction, and calls `TransactionCoordinator.markers_written` then."""
+
+
+class TransactionCoordinator:
+    """Transactional ids of one partition. While a change of one is not committed, requests for it are refused as
+    concurrent; their clients repeat them."""
+
+    def __init__(self, settings: TransactionSettings, send_markers: MarkerSender) -> None:
+        self.outbox = Outbox()
+        self.transactions: dict[str, Transaction] = {}
+        self._settings = settings
+        self._send_markers = send_markers
+        self._changing: set[str] = set()
+        self._deadlines: Deadlines[str] = Deadlines()
+
+    # The life of the partition
+
+    def replay(self, record: LoadedRecord, times: Times) -> None:
+        """Apply a record that is in the log."""
+        del times
+        key, value = record.key, record.value
+        if isinstance(key, TransactionLogKey):
+            if isinstance(value, TransactionLogValue):
+                self.transactions[key.transactional_id] = transaction_from_record(value)
+            else:
+                self.transactions.pop(key.transactional_id, None)
+
+    def replay_marker(self, marker: LoadedMarker, times: Times) -> None:
+        """Markers have no meaning in this topic."""
+
+    def loaded(self, times: Times) -> None:
+        """Go on with transactions that were ending."""
+        self._deadlines.set(TIMEOUTS, times.now_ms + self._settings.abort_timed_out_interval_ms)
+        self._deadlines.set(EXPIRY, times.now_ms + self._settings.remove_expired_interval_ms)
+        self._resend_markers()
+
+    def _resend_markers(self) -> None:
+        """Send the markers of every ending transaction, once its end is committed."""
+
+        def completed(error: ErrorCode, times: Times) -> None:
+            del times
+            if error is ErrorCode.NONE:
+                for transactional_id, transaction in list(self.transactions.items()):
+                    if transaction.state in ENDING:
+                        self._send_markers(transactional_id, transaction)
+
+        if any(transaction.state in ENDING for transaction in self.transactions.values()):
+            self.outbox.add(Write([], completed=completed))
+
+    def unload(self) -> None:
+        """Nothing waits here: every request waits for a write."""
+
+    def next_deadline(self) -> float | None:
+        """Return the earliest deadline."""
+        return self._deadlines.next()
+
+    def expire_next(self, times: Times) -> bool:
+        """Abort transactions that last too long, and forget transactional ids that are not used any more."""
+        key = self._deadlines.pop_due(times.now_ms)
+        if key is None:
+            return False
+        if key == TIMEOUTS:
+            self._deadlines.set(TIMEOUTS, times.now_ms + self._settings.abort_timed_out_interval_ms)
+            for transactional_id, known in list(self.transactions.items()):
+                is_over = known.start_ms >= 0 and known.start_ms + known.timeout_ms < times.wall_ms
+                if known.state is TransactionState.ONGOING and is_over:
+                    logger.info("the transaction of %s has timed out", transactional_id)
+                    self._fence(transactional_id, known, times)
+            self._resend_markers()
+            return True
+        self._deadlines.set(EXPIRY, times.now_ms + self._settings.remove_expired_interval_ms)
+        for transactional_id, known in list(self.transactions.items()):
+            is_idle = known.state is TransactionState.EMPTY or known.state in ENDED
+            if is_idle and known.update_ms + self._settings.id_expiration_ms <= times.wall_ms:
+                self._forget(transactional_id)
+        return True
+
+    # InitProducerId
+
+    def needs_producer_id(self, transactional_id: str) -> bool:
+        """Whether `init` needs a new producer id."""
+        known = self.transactions.get(transactional_id)
+        return known is None or known.epoch >= MAX_PRODUCER_EPOCH - 1
+
+    def init(
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        expected: tuple[int, int],
+        new_producer_id: int,
+        times: Times,
+        respond: ProducerResponder,
+    ) -> None:
+        """Handle InitProducerId: a new epoch fences the earlier producers. `expected`: producer id and epoch of a
+        client that wants to go on, -1 each for a new one."""
+        known = self.transactions.get(transactional_id)
+        if not 0 < timeout_ms <= self._settings.max_timeout_ms:
+            respond(Producer(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
+            return
+        if transactional_id in self._changing or (known is not None and known.state in ENDING):
+            respond(Producer(ErrorCode.CONCURRENT_TRANSACTIONS))
+            return
+        if known is None:
+            if expected[0] >= 0:
+                respond(Producer(ErrorCode.PRODUCER_FENCED))
+                return
+            begun = Transaction(new_producer_id, 0, timeout_ms, update_ms=times.wall_ms)
+            self._change(transactional_id, begun, lambda error: respond(_producer(begun, error)))
+            return
+        if expected[0] >= 0 and not _is_expected(known, expected):
+            respond(Producer(ErrorCode.PRODUCER_FENCED))
+            return
+        if known.state is TransactionState.ONGOING:
+            self._fence(transactional_id, known, times)
+            respond(Producer(ErrorCode.CONCURRENT_TRANSACTIONS))
+            return
+        after = _next_epoch(known, expected, new_producer_id)._replace(
+            timeout_ms=timeout_ms,
+            state=TransactionState.EMPTY,
+            partitions=frozenset(),
+            start_ms=-1,
+            update_ms=times.wall_ms,
+        )
+        self._change(transactional_id, after, lambda error: respond(_producer(after, error)))
+
+    # The transaction
+
+    def check(self, transactional_id: str, producer_id: int, epoch: int) -> Transaction | ErrorCode:
+        """Return the transaction of the current producer, or why the producer is not that."""
+        known = self.transactions.get(transactional_id)
+        if known is None or known.producer_id != producer_id:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        return known if known.epoch == epoch else ErrorCode.PRODUCER_FENCED
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        partitions: frozenset[TopicPartition],
+        version: int,
+        times: Times,
+        respond: Callable[[ErrorCode], None],
+    ) -> None:
+        """Handle AddPartitionsToTxn and AddOffsetsToTxn: the first partition begins the transaction."""
+        known = self.check(transactional_id, producer_id, epoch)
+        if isinstance(known, ErrorCode):
+            respond(known)
+            return
+        if transactional_id in self._changing or known.state in ENDING:
+            respond(ErrorCode.CONCURRENT_TRANSACTIONS)
+            return
+        is_ongoing = known.state is TransactionState.ONGOING
+        if is_ongoing and partitions <= known.partitions:
+            respond(ErrorCode.NONE)
+            return
+        after = known._replace(
+            state=TransactionState.ONGOING,
+            partitions=partitions | (known.partitions if is_ongoing else frozenset()),
+            start_ms=known.start_ms if is_ongoing else times.wall_ms,
+            update_ms=times.wall_ms,
+            version=max(version, known.version) if is_ongoing else version,
+        )
+        self._change(transactional_id, after, respond)
+
+    def verify(
+        self, transactional_id: str, producer_id: int, epoch: int, partitions: frozenset[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Return for each partition whether it is in the open transaction (KIP-890)."""
+        known = self.check(transactional_id, producer_id, epoch)
+        if isinstance(known, ErrorCode):
+            return dict.fromkeys(partitions, known)
+        if transactional_id in self._changing or known.state in ENDING:
+            return dict.fromkeys(partitions, ErrorCode.CONCURRENT_TRANSACTIONS)
+        return {
+            each: ErrorCode.NONE if each in known.partitions else ErrorCode.TRANSACTION_ABORTABLE
+            for each in partitions
+        }
+
+    def end(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        is_commit: bool,
+        version: int,
+        new_producer_id: int,
+        times: Times,
+        respond: ProducerResponder,
+    ) -> None:
+        """Handle EndTxn: respond once the decision is committed; the markers follow."""
+        known = self.transactions.get(transactional_id)
+        bumps = version >= EPOCH_BUMP_SINCE
+        if known is None or producer_id not in (known.producer_id, known.previous_id if bumps else -1):
+            respond(Producer(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
+            return
+        is_repeated = bumps and known.state in (*ENDING, *ENDED) and _was_before(known, producer_id, epoch)
+        if not is_repeated and (known.epoch != epoch or known.producer_id != producer_id):
+            respond(Producer(ErrorCode.PRODUCER_FENCED))
+            return
+        if transactional_id in self._changing:
+            respond(Producer(ErrorCode.CONCURRENT_TRANSACTIONS))
+            return
+        same = (
+            (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
+            if is_commit
+            else (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT)
+        )
+        if known.state in ENDING:
+            is_same = known.state in same
+            respond(Producer(ErrorCode.CONCURRENT_TRANSACTIONS if is_same else ErrorCode.INVALID_TXN_STATE))
+        elif is_repeated or (known.state in ENDED and not bumps):
+            respond(_producer(known, ErrorCode.NONE if known.state in same else ErrorCode.INVALID_TXN_STATE))
+        elif known.state is TransactionState.ONGOING or (bumps and not is_commit):
+            # A client of this version may abort what never began, to get a new epoch.
+            self._prepare(transactional_id, known, is_commit, bumps, version, new_producer_id, times, respond)
+        else:
+            respond(Producer(ErrorCode.INVALID_TXN_STATE))
+
+    def _fence(self, transactional_id: str, known: Transaction, times: Times) -> None:
+        """Abort the transaction of a producer that must not go on."""
+        if transactional_id in self._changing:
+            return
+        fenced = known._replace(epoch=min(known.epoch + 1, MAX_PRODUCER_EPOCH), last_epoch=NO_PRODUCER_EPOCH)
+        self._prepare(transactional_id, fenced, False, False, known.version, -1, times, lambda result: None)
+
+    def _prepare(
+        self,
+        transactional_id: str,
+        known: Transaction,
+        is_commit: bool,
+        bumps: bool,
+        version: int,
+        new_producer_id: int,
+        times: Times,
+        respond: ProducerResponder,
+    ) -> None:
+        after = known._replace(
+            state=TransactionState.PREPARE_COMMIT if is_commit else TransactionState.PREPARE_ABORT,
+            partitions=known.partitions if known.state is TransactionState.ONGOING else frozenset(),
+            update_ms=times.wall_ms,
+            start_ms=known.start_ms if known.start_ms >= 0 else times.wall_ms,
+            version=version,
+        )
+        if bumps:
+            after = after._replace(epoch=known.epoch + 1, last_epoch=known.epoch, next_id=new_producer_id)
+        going_on = _completed(after)
+
+        def changed(error: ErrorCode) -> None:
+            respond(_producer(going_on, error))
+            if error is ErrorCode.NONE:
+                self._send_markers(transactional_id, after)
+
+        self._change(transactional_id, after, changed)
+
+    def markers_written(self, transactional_id: str, transaction: Transaction, times: Times) -> None:
+        """Every partition of an ending transaction has its marker: the transaction is complete."""
+        if self.transactions.get(transactional_id) == transaction and transaction.state in ENDING:
+            after = _completed(transaction)._replace(update_ms=times.wall_ms)
+            self._change(transactional_id, after, lambda error: None)
+
+    # Writes
+
+    def _change(
+        self, transactional_id: str, after: Transaction, changed: Callable[[ErrorCode], None]
+    ) -> None:
+        self._write(transactional_id, transaction_record(transactional_id, after), after, changed)
+
+    def _forget(self, transactional_id: str) -> None:
+        if transactional_id not in self._changing:
+            record = CoordinatorRecord(TransactionLogKey(transactional_id))
+            self._write(transactional_id, record, None, lambda error: None)
+
+    def _write(
+        self,
+        transactional_id: str,
+        record: CoordinatorRecord,
+        after: Transaction | None,
+        changed: Callable[[ErrorCode], None],
+    ) -> None:
+        self._changing.add(transactional_id)
+
+        def appended(end_offset: int) -> None:
+            del end_offset
+            if after is None:
+                self.transactions.pop(transactional_id, None)
+            else:
+                self.transactions[transactional_id] = after
+
+        def completed(error: ErrorCode, times: Times) -> None:
+            del times
+            self._changing.discard(transactional_id)
+            changed(append_error(error))
+
+        self.outbox.add(Write([record], appended, completed))
+
+
+def _producer(transaction: Transaction, error: ErrorCode) -> Producer:
+    if error is not ErrorCode.NONE:
+        return Producer(error)
+    return Producer(error, transaction.producer_id, transaction.epoch)
+
+
+def _is_expected(known: Transaction, expected: tuple[int, int]) -> bool:
+    producer_id, epoch = expected
+    return (producer_id == known.producer_id and epoch in (known.epoch, known.last_epoch)) or (
+        producer_id == known.previous_id and known.epoch == 0
+    )
+
+
+def _was_before(known: Transaction, producer_id: int, epoch: int) -> bool:
+    """Whether this was the producer before the transaction ended."""
+    if producer_id == known.previous_id and known.previous_id >= 0:
+        return epoch >= MAX_PRODUCER_EPOCH - 1
+    return producer_id == known.producer_id and epoch == known.epoch - 1
+
+
+def _next_epoch(known: Transaction, expected: tuple[int, int], new_producer_id: int) -> Transaction:
+    is_repeated = expected[0] >= 0 and expected != (known.producer_id, known.epoch)
+    if is_repeated:
+        return known
+    if known.epoch >= MAX_PRODUCER_EPOCH - 1:
+        return known._replace(
+            producer_id=new_producer_id, epoch=0, previous_id=known.producer_id, last_epoch=NO_PRODUCER_EPOCH
+        )
+    last_epoch = known.epoch if expected[0] >= 0 else NO_PRODUCER_EPOCH
+    return known._replace(epoch=known.epoch + 1, last_epoch=last_epoch, previous_id=-1)
+
+
+def _completed(ending: Transaction) -> Transaction:
+    """Return the transaction after its markers; a used-up producer id is replaced."""
+    is_commit = ending.state is TransactionState.PREPARE_COMMIT
+    after = ending._replace(
+        state=TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT,
+        partitions=frozenset(),
+        next_id=-1,
+    )
+    if ending.next_id >= 0:
+        return after._replace(producer_id=ending.next_id, epoch=0, previous_id=ending.producer_id)
+    return after
