@@ -57,7 +57,7 @@ def test_producers_retry_while_no_controller_responds(cluster: SimulatedBrokers)
 def test_transactional_ids_need_a_coordinator(cluster: SimulatedBrokers) -> None:
     client = Client(cluster)
     errors = [client.call(InitProducerIdRequest(name, 1000)).error_code for name in ("", "orders")]
-    assert errors == [ErrorCode.INVALID_REQUEST, ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert errors == [ErrorCode.INVALID_REQUEST, ErrorCode.NOT_COORDINATOR]
 
 
 def test_producers_of_a_partition(cluster: SimulatedBrokers) -> None:

@@ -24,12 +24,14 @@ from quorumd.protocol.messages.offset_fetch_request import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from quorumd.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from quorumd.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
 from tests.support.broker.coordinator_client import CoordinatorClient, cluster_with_groups
+from tests.support.log.data_batches import produced
 
 SETTINGS = TransactionSettings(topic_partitions=3, topic_replication_factor=1, topic_min_isr=1)
 
@@ -230,3 +232,35 @@ def test_ending_transaction_survives_a_restart(client: CoordinatorClient) -> Non
     client.cluster.run_for(15_000)
     assert state(client).transaction_state == "CompleteCommit"
     assert markers(client, 0) == 1
+
+
+def produce(client: CoordinatorClient, producer: Any, sequence: int, version: int) -> int:
+    records = produced(
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        sequence=sequence,
+        transactional=True,
+    )
+    topics = [TopicProduceData("topic", partition_data=[PartitionProduceData(0, records)])]
+    response = client.call(ProduceRequest("t", -1, 1_000, topics), version)
+    error: int = response.responses[0].partition_responses[0].error_code
+    return error
+
+
+def test_batch_outside_of_the_transaction_is_refused(client: CoordinatorClient) -> None:
+    producer = init(client)
+    assert produce(client, producer, 0, 10) == ErrorCode.INVALID_TXN_STATE
+    assert produce(client, producer, 0, 11) == ErrorCode.TRANSACTION_ABORTABLE
+    assert markers(client, 0) == 0
+    add(client, producer, 0)
+    assert [produce(client, producer, sequence, 11) for sequence in (0, 1)] == [0, 0]
+
+
+def test_leader_adds_the_partition_of_a_client_of_version_2(client: CoordinatorClient) -> None:
+    producer = init(client)
+    assert [produce(client, producer, sequence, 12) for sequence in (0, 1)] == [0, 0]
+    assert state(client).topics[0].partitions == [0]
+    ended = end(client, producer, version=5)
+    client.cluster.run_for(1_000)
+    assert markers(client, 0) == 3
+    assert produce(client, ended, 0, 12) == 0, "the next transaction begins with the new epoch"
