@@ -360,3 +360,38 @@ def test_follower_serves_consumers_and_wakes_them() -> None:
     older = only(fetch(consumer, at(0), version=10))
     assert older.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert only(fetch(consumer, at(9))).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_change_of_the_leader_ends_a_fetch_that_waits_for_many_bytes() -> None:
+    replicated = Replicated()
+    request = fetch_request(
+        at(0, current_leader_epoch=0), topic_id=replicated.topic_id, max_wait_ms=60_000, min_bytes=1_000
+    )
+    replicated.client.send(request, 17)
+    replicated.cluster.brokers[1].broker.lifecycle.shut_down()
+    replicated.cluster.run_until(lambda: bool(replicated.client.responses), 10_000.0)
+    assert only(replicated.client.responses[0]).error_code == ErrorCode.FENCED_LEADER_EPOCH
+
+
+def test_parked_fetch_of_a_follower_counts_as_progress_once() -> None:
+    replicated = Replicated()
+    cluster = replicated.cluster
+    cluster.brokers[2].kill()
+    cluster.run_for(600.0)
+    request = fetch_request(
+        at(0, current_leader_epoch=0),
+        topic_id=replicated.topic_id,
+        max_wait_ms=60_000,
+        replica_state=ReplicaState(2, replicated.follower_epoch),
+    )
+    hosted = cluster.hosted(1, "events")
+    assert hosted is not None
+    assert hosted.replica.leadership is not None
+    follower = hosted.replica.leadership.followers[2]
+    replicated.client.send(request, 18)
+    fetched_ms = follower.fetched_ms
+    cluster.run_for(1_000.0)
+    Client(cluster).produce(acks=1)
+    cluster.run_for(10.0)
+    assert end_offset_of(only(replicated.client.responses[0]).records) == 1
+    assert follower.fetched_ms == fetched_ms
