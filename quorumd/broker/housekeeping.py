@@ -24,6 +24,7 @@ class Housekeeping:
     def __init__(self, settings: BrokerSettings, clock: Clock, disk: Disk, partitions: Partitions) -> None:
         self.checkpoints = Checkpoints(disk, partitions)
         self.flusher = Flusher(clock, partitions)
+        partitions.flush_gate = self.flusher
         self.cleaner = Cleaner(clock, disk, partitions, self.checkpoints.save_all)
         self._settings = settings
         self._clock = clock

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
+from quorumd.broker.append_result import AppendDone as AppendDone
+from quorumd.broker.append_result import AppendResult as AppendResult
+from quorumd.broker.append_result import FlushGate, after_flush
 from quorumd.broker.directories import LogDirectories, LogDirectory
 from quorumd.broker.hosted_partition import HostedPartition
 from quorumd.broker.log.appended import Appended
@@ -45,21 +48,6 @@ class PartitionUnavailable(Exception):
         self.error = error
 
 
-class AppendResult(NamedTuple):
-    """The outcome of an append. With REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND and the error of a lost
-    leadership, the records are in the log and may be committed later. `last_offset` is -1 after any other error."""
-
-    error: ErrorCode
-    base_offset: int = -1
-    log_append_time_ms: int = -1
-    log_start_offset: int = -1
-    message: str | None = None
-    last_offset: int = -1
-
-
-AppendDone = Callable[[AppendResult], None]
-
-
 class Partitions:
     """Hosts the partitions of the metadata that have a replica here. Also the `ReplicaContext` of the replicas.
 
@@ -93,6 +81,8 @@ class Partitions:
         self._on_ready: Callable[[], None] | None = None
         self._is_active = False
         self._expiry = WriteExpiry(clock)
+        self.flush_gate: FlushGate | None = None
+        """Delays acknowledgements of logs with `flush.messages`."""
 
     # Lookups
 
@@ -376,6 +366,8 @@ class Partitions:
         except StorageError as fault:
             done(AppendResult(self.handle_log_error(hosted, fault), message=str(fault)))
             return
+        if self.flush_gate is not None and self.flush_gate.is_required(hosted):
+            done = after_flush(self.flush_gate, hosted, appended.last_offset + 1, done)
         now_ms = self._clock.now_ms()
         if not appended.is_duplicate:
             replica.handle_append(now_ms)
