@@ -26,7 +26,8 @@ from quorumd.raft.voters import VoterSet
 from quorumd.simulator import data_folders
 from quorumd.simulator.checkers import InvariantViolation
 from quorumd.simulator.environment.clock import MachineTime, SimulatedClock
-from quorumd.simulator.environment.disk import DEFAULT_CAPACITY_BYTES, DiskLatency, SimulatedDisk
+from quorumd.simulator.environment.disk import DEFAULT_CAPACITY_BYTES, SimulatedDisk
+from quorumd.simulator.environment.disk_latency import DiskLatency
 from quorumd.simulator.environment.entropy import SimulatedEntropy, Streams
 from quorumd.simulator.environment.event_heap import EventHeap, Process
 from quorumd.simulator.environment.link_conditions import LinkConditions
@@ -295,7 +296,10 @@ class Cluster:
 
     def _is_disk_failure(self, machine: Machine) -> bool:
         return (
-            machine.disk.capacity < DEFAULT_CAPACITY_BYTES or machine.disk.is_corrupted or machine.sync_failed
+            machine.disk.capacity < DEFAULT_CAPACITY_BYTES
+            or machine.disk.is_corrupted
+            or machine.disk.read_failed
+            or machine.sync_failed
         )
 
     def _end_by_disk(self, machine: Machine) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from quorumd.node.sessions.request_splitting import MAX_PARTITIONS_PER_PART
 from quorumd.protocol.connection import LARGE_REQUEST
 from quorumd.simulator.brokers.options import BrokerOptions
-from quorumd.simulator.environment.disk import DiskLatency
+from quorumd.simulator.environment.disk_latency import DiskLatency
 from quorumd.simulator.environment.link_conditions import LinkConditions
 from quorumd.simulator.workload import WorkloadOptions
 from quorumd.simulator.workload.feature_options import FeatureOptions
@@ -53,6 +53,7 @@ RARE_FAULT_NAMES = (
     "moved node",
     "hostile peer",
     "failed directory sync",
+    "failed read",
 )
 """Severe faults, used only by the profiles made for them."""
 

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from quorumd.simulator.brokers.options import BrokerOptions
-from quorumd.simulator.environment.disk import DiskLatency
+from quorumd.simulator.environment.disk_latency import DiskLatency
 from quorumd.simulator.explain.timeline import Timeline, window
 from quorumd.simulator.faults import ALL_FAULTS
 from quorumd.simulator.options import (

@@ -1,13 +1,12 @@
 """The Disk port in memory: a power loss really loses unsynced data.
 
-Faults are injected from outside (`faults`): the `lose_power` family, `fail_sync`, `stall`, `capacity`, `corrupt`,
-`exchange`. A killed process loses none of its writes: the page cache belongs to the kernel.
+Faults are injected from outside (`faults`): the `lose_power` family, `fail_sync`, `fail_reads`, `stall`, `capacity`,
+`corrupt`, `exchange`. A killed process loses none of its writes: the page cache belongs to the kernel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from errno import EIO, EISDIR, ENOENT, ENOSPC, ENOTDIR
 from functools import lru_cache
 from random import Random
@@ -15,6 +14,7 @@ from typing import TypeVar
 
 from quorumd.ports import Disk, File
 from quorumd.simulator.environment.directory import Directory
+from quorumd.simulator.environment.disk_latency import DiskLatency
 from quorumd.simulator.environment.event_heap import EventHeap, Process
 from quorumd.simulator.environment.stored_file import Loss, StoredFile, Write
 from quorumd.simulator.environment.subprocess_jobs import SubprocessJobs
@@ -36,20 +36,6 @@ class PowerLost(BaseException):
     """The machine lost power during a disk call. Not an Exception, so that node code does not handle it."""
 
 
-@dataclass(frozen=True, slots=True)
-class DiskLatency:
-    """The duration of a submitted operation: mostly within `usual_ms`, sometimes up to `slow_ms`."""
-
-    usual_ms: tuple[float, float] = (0.2, 2.0)
-    slow_ms: float = 50.0
-    slow_probability: float = 0.01
-
-    def draw(self, random: Random) -> float:
-        if random.random() < self.slow_probability:
-            return self.usual_ms[1] + random.random() * (self.slow_ms - self.usual_ms[1])
-        return self.usual_ms[0] + random.random() * (self.usual_ms[1] - self.usual_ms[0])
-
-
 class OpenFile:
     """The File port over one inode."""
 
@@ -68,6 +54,7 @@ class OpenFile:
 
     def read_at(self, position: int, length: int) -> bytes:
         self._check()
+        self._disk.before_read()
         return self._file.read(position, length)
 
     def write_at(self, position: int, data: bytes) -> None:
@@ -124,6 +111,8 @@ class SimulatedDisk:
         self.after_sync: Callable[[StoredFile | Directory], None] = _nothing
         """Called with the synced file or folder at the instant it becomes durable."""
         self.syncs_failed = 0
+        self.read_failed = False
+        """Whether a read of the current or last process has failed."""
         self.changes = 0
         """Number of calls that may have changed a file: while it is unchanged, processes read the same data."""
         self.cuts = 0
@@ -143,6 +132,8 @@ class SimulatedDisk:
         self._syncs_to_power_loss = 0
         self._syncs_to_failure = 0
         self._directory_syncs_to_failure = 0
+        self._reads_to_failure = 0
+        self._failing_reads = 0
 
     def mount(self, process: Process) -> None:
         """Attach a new process; files and locks of an earlier one are released."""
@@ -152,6 +143,7 @@ class SimulatedDisk:
         self._jobs.attach(process)
         self._locked.clear()
         self.has_power = True
+        self.read_failed = False
         self._calls_to_power_loss = 0
         self._syncs_to_power_loss = 0
         self._busy_until = self._heap.now_ms
@@ -186,6 +178,10 @@ class SimulatedDisk:
         """Make the `syncs`-th sync of a folder from now fail with EIO; its names stay unsynced."""
         self._directory_syncs_to_failure = syncs
 
+    def fail_reads(self, reads: int = 1, count: int = 1) -> None:
+        """Make the `reads`-th read of a file from now and those after it, `count` in total, fail with EIO."""
+        self._reads_to_failure, self._failing_reads = reads, count
+
     def stall(self, duration_ms: float) -> None:
         """Delay submitted operations that have not started."""
         self._busy_until = max(self._busy_until, self._heap.now_ms + duration_ms)
@@ -202,6 +198,7 @@ class SimulatedDisk:
         self._syncs_to_power_loss = 0
         self._syncs_to_failure = 0
         self._directory_syncs_to_failure = 0
+        self._reads_to_failure = self._failing_reads = 0
 
     def corrupt(self, path: str, position: int, bits: int) -> None:
         """Make reads of one byte of a file return these bits inverted, until `restore`."""
@@ -402,6 +399,15 @@ class SimulatedDisk:
             self._calls_to_power_loss -= 1
             if self._calls_to_power_loss == 0:
                 self._power_fails()
+
+    def before_read(self) -> None:
+        if not self._failing_reads or not self._heap.is_running:
+            return
+        self._reads_to_failure -= 1
+        if self._reads_to_failure <= 0:
+            self._failing_reads -= 1
+            self.read_failed = True
+            raise _error(EIO)
 
     def before_sync(self, file: StoredFile) -> None:
         if self._syncs_to_power_loss and any(isinstance(change, Write) for change in file.pending):

@@ -74,6 +74,8 @@ class EventHeap:
         """When the last callback ended its work (`spend`)."""
         self.transfer_ms = 0.0
         """Time that the current or last callback spent on sending and receiving."""
+        self.is_running = False
+        """Whether a callback is running, rather than a checker after it."""
         self.events = 0
         """Callbacks made so far."""
         self.waited = 0
@@ -143,9 +145,11 @@ class EventHeap:
             trace += (_trace_record(deadline, len(name), len(payload)), scheduled.kind, name, payload)
             if len(trace) > _TRACE_BUFFER_PARTS:
                 self._hash_pending()
+            self.is_running = True
             try:
                 callback()
             finally:
+                self.is_running = False
                 # Only the busy process is later; for all others the time is still that of the event.
                 self.ended_ms, self.now_ms = self.now_ms, deadline
             touched = self.touched

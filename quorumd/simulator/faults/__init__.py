@@ -7,7 +7,7 @@ drawn at any time. `Cluster.repair` ends them all early.
     crashes        processes and machines that end: kill, shutdown, power loss, also during a disk call
     processes      processes without processor time: paused, stalled, slow
     links          network partitions; connections that break, lag or replay requests
-    disks          stalls, full disks, failed syncs
+    disks          stalls, full disks, failed syncs and reads
     clocks         wall clocks that jump
     data_folders   corrupted segments, replaced disks, and mistakes of operators
     snapshots      snapshots copied by operators
@@ -45,7 +45,7 @@ from quorumd.simulator.faults.data_folders import (
     SwappedFolders,
     WrongClusterId,
 )
-from quorumd.simulator.faults.disks import DiskFull, DiskStall, FailedDirectorySync, FailedSync
+from quorumd.simulator.faults.disks import DiskFull, DiskStall, FailedDirectorySync, FailedRead, FailedSync
 from quorumd.simulator.faults.hostile import HostilePeer
 from quorumd.simulator.faults.links import (
     BrokenLink,
@@ -108,5 +108,6 @@ ALL_FAULTS: tuple[Fault, ...] = (
     MovedNode(),
     HostilePeer(),
     FailedDirectorySync(),
+    FailedRead(),
     LostDirectory(),
 )

@@ -1,4 +1,4 @@
-"""Slow, full and failing disks."""
+"""Slow, full, failing and unreadable disks."""
 
 from __future__ import annotations
 
@@ -49,3 +49,15 @@ class FailedSync(RunningNodeFault):
 
     def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
         machine.disk.fail_sync(1 + random.randrange(5))
+
+
+class FailedRead(RunningNodeFault):
+    """Some of the next reads of files fail; sometimes those of a new process, which recovers its log."""
+
+    name = "failed read"
+
+    def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
+        machine.disk.fail_reads(1 + random.randrange(random.choice((2, 6, 40))), random.choice((1, 1, 3, 20)))
+        if random.random() < 0.3:
+            cluster.kill(machine.node_id)
+            cluster.restart_later(machine.node_id)

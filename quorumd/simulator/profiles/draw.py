@@ -7,7 +7,7 @@ from random import Random
 
 from quorumd.controller.cluster_image import ELR_VERSION
 from quorumd.simulator.brokers.options import BrokerOptions
-from quorumd.simulator.environment.disk import DiskLatency
+from quorumd.simulator.environment.disk_latency import DiskLatency
 from quorumd.simulator.environment.entropy import Streams
 from quorumd.simulator.environment.link_conditions import LinkConditions
 from quorumd.simulator.options import SimulationOptions

@@ -269,8 +269,8 @@ QUORUM_PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "failing disks",
-        "Disks fill up in the middle of a write, fail to sync files and folders, stall, and lose power meanwhile.",
-        faults=(*_DISK_FAULTS, "failed directory sync", "kill"),
+        "Disks fill up in the middle of a write, fail to sync and to read, stall, and lose power meanwhile.",
+        faults=(*_DISK_FAULTS, "failed directory sync", "failed read", "kill", "isolated leader"),
         fault_share=(0.5, 1.0),
         fault_interval_ms=(50.0, 600.0),
         voters=(1, 2, 3, 3),

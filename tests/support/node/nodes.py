@@ -19,7 +19,8 @@ from quorumd.ports import Transport
 from quorumd.protocol.connection import ClientConnection
 from quorumd.protocol.wire import Message
 from quorumd.simulator.environment.clock import SimulatedClock
-from quorumd.simulator.environment.disk import DiskLatency, SimulatedDisk
+from quorumd.simulator.environment.disk import SimulatedDisk
+from quorumd.simulator.environment.disk_latency import DiskLatency
 from quorumd.simulator.environment.entropy import SimulatedEntropy
 from quorumd.simulator.environment.event_heap import EventHeap, Process
 from quorumd.simulator.environment.link_conditions import LinkConditions

@@ -7,7 +7,8 @@ from random import Random
 import pytest
 
 from quorumd.ports import Disk
-from quorumd.simulator.environment.disk import DiskLatency, PowerLost, SimulatedDisk
+from quorumd.simulator.environment.disk import PowerLost, SimulatedDisk
+from quorumd.simulator.environment.disk_latency import DiskLatency
 from quorumd.simulator.environment.event_heap import EventHeap, Process
 from quorumd.simulator.environment.stored_file import SECTOR_BYTES, Loss
 from quorumd.simulator.environment.subprocess_jobs import JOB_START_MS
@@ -451,3 +452,33 @@ class TestThread:
         while heap.step(2000.0):
             pass
         assert ran_ms == [1000.0]
+
+
+def test_failed_reads_end_after_their_count() -> None:
+    heap = EventHeap()
+    disk = make_disk(heap=heap)
+    write_synced(disk, "/a", b"abc")
+    outcomes: list[bytes | int | None] = []
+
+    def read() -> None:
+        try:
+            outcomes.append(read_all(disk, "/a"))
+        except OSError as error:
+            outcomes.append(error.errno)
+
+    disk.fail_reads(2, count=2)
+    for at_ms in range(4):
+        heap.call_later(at_ms, read, b"read")
+    while heap.step(10.0):
+        pass
+    assert outcomes == [b"abc", EIO, EIO, b"abc"]
+    assert disk.read_failed
+    disk.mount(Process("node", 1, 2))
+    assert not disk.read_failed
+
+
+def test_checkers_read_what_a_process_cannot() -> None:
+    disk = make_disk()
+    write_synced(disk, "/a", b"abc")
+    disk.fail_reads(1, count=9)
+    assert read_all(disk, "/a") == b"abc"
