@@ -296,15 +296,8 @@ class Simulation:
             self._wait(deadline, f"not all voters among nodes {core} were ready")
         self._require_membership(core, self._heap.now_ms + self._options.liveness_ms)
         self._require_clean_state(began_ms, set(self._incarnations(core).items()) & set(incarnations.items()))
-        interval_ms = self._options.idle_interval_ms
-        if interval_ms:
-            if self._brokers is not None:
-                self._brokers.stop_background_requests()
-            deadline = self._heap.now_ms + self._options.liveness_ms
-            while not all(client.is_idle for client in self._clients):
-                self._wait(deadline, "not all operations of clients ended")
-            committed = self._inspector.committed
-            require_idle_records(interval_ms, self._cluster, self._run_until, lambda: committed.end_offset)
+        if self._options.idle_interval_ms:
+            self._require_idle_records()
         if self._cluster.voters_changed and not self._options.auto_join:
             random = self._streams.stream("last voter change")
             LastVoterChange(self._cluster, random, self._run_until, partial(self._is_whole, core)).require()
@@ -356,6 +349,21 @@ class Simulation:
         brokers.end_traffic()
         while brokers.missing():
             self._wait(deadline, brokers.missing(), "brokers make progress")
+
+    def _require_idle_records(self) -> None:
+        """Require that the log of the idle cluster grows by one record per idle interval."""
+        brokers, deadline = self._brokers, self._heap.now_ms + self._options.liveness_ms
+        if brokers is not None:
+            brokers.stop_background_requests()
+            # A broker whose session ended while the leader changed is fenced only now, and comes back.
+            self._run_until(self._heap.now_ms + 2.0 * self._options.brokers.session_timeout_ms)
+            while brokers.missing():
+                self._wait(deadline, brokers.missing(), "brokers make progress")
+        while not all(client.is_idle for client in self._clients):
+            self._wait(deadline, "not all operations of clients ended")
+        committed = self._inspector.committed
+        interval_ms = self._options.idle_interval_ms
+        require_idle_records(interval_ms, self._cluster, self._run_until, lambda: committed.end_offset)
 
     def _require_responses(self, began_ms: float, incarnations: set[tuple[str, int]]) -> None:
         """Require that every client that waits for one of these processes gets a response soon.

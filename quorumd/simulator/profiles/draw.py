@@ -11,6 +11,7 @@ from quorumd.simulator.environment.disk_latency import DiskLatency
 from quorumd.simulator.environment.entropy import Streams
 from quorumd.simulator.environment.link_conditions import LinkConditions
 from quorumd.simulator.options import SimulationOptions
+from quorumd.simulator.profiles.mixes import draw_profile
 from quorumd.simulator.profiles.profile import Profile, Range
 from quorumd.simulator.profiles.registry import DEFAULT, PROFILES, VOTER_CHANGES
 from quorumd.simulator.workload import WorkloadOptions
@@ -28,6 +29,8 @@ FIXED_VOTER_FAULTS = (
 )
 """Faults that remove a data folder only if a majority of the voters keeps theirs, and know only the initial voters.
 Replaced disks are drawn again by profiles with `disks_with_voter_changes`."""
+MOVES = frozenset({"moved node", "moved quorum"})
+"""Faults after which nodes must learn the new addresses of others."""
 LARGE_TRANSFER_BYTES = 30_000
 TYPICAL_MACHINES = 3
 """Number of machines above which runs are shorter, so that seeds take about the same time."""
@@ -37,6 +40,8 @@ def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
     """Draw the options of one seed. Raises KeyError for an unknown profile."""
     streams = Streams(seed)
     drawn = PROFILES[profile]
+    if profile == DEFAULT:
+        drawn = draw_profile(streams.stream("mix"), drawn)
     options = _Sampler(streams.stream("options")).options(drawn)
     options = _Sampler(streams.stream("leader balance")).with_balance(options, drawn)
     options = _Sampler(streams.stream("parts")).with_parts(options, drawn)
@@ -98,9 +103,11 @@ class _Sampler:
         return self._with_kept_records(options, profile)
 
     def _stock_voters(self, options: SimulationOptions, profile: Profile) -> int:
-        """Draw the number of stock voters; none with voter changes, which operators request with a private API."""
+        """Draw the number of stock voters; none with voter changes, which operators request with a private API, nor
+        with moves, after which only DiscoverBrokers finds a voter whose record has another address."""
         count = self._random.choice(profile.stock_voters)
-        return min(count, options.voters - 1) if VOTER_CHANGES.isdisjoint(options.faults) else 0
+        is_possible = (VOTER_CHANGES | MOVES).isdisjoint(options.faults)
+        return min(count, options.voters - 1) if is_possible else 0
 
     def _with_kept_records(self, options: SimulationOptions, profile: Profile) -> SimulationOptions:
         if self._random.random() >= profile.kept_records:

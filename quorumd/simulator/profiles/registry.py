@@ -9,7 +9,7 @@ from quorumd.simulator.profiles.profile import Profile
 from quorumd.simulator.profiles.quorum import QUORUM_PROFILES
 
 DEFAULT = "swarm"
-VOTER_CHANGES = frozenset({"voter change", "raft voter change"})
+VOTER_CHANGES = frozenset({"voter change", "raft voter change", "removal without majority"})
 """Names of faults after which the voters are not the initial ones."""
 
 ALL = Profile(

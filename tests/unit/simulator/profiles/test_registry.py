@@ -13,7 +13,7 @@ from quorumd.simulator.options import (
     RARE_FAULT_NAMES,
 )
 from quorumd.simulator.profiles.draw import draw_options
-from quorumd.simulator.profiles.registry import PROFILES, VOTER_CHANGES
+from quorumd.simulator.profiles.registry import DEFAULT, PROFILES, VOTER_CHANGES
 from quorumd.simulator.report import Report
 from quorumd.simulator.simulation import Simulation
 
@@ -26,10 +26,11 @@ def test_the_default_draws_every_size_every_fault_and_every_workload() -> None:
     assert {options.observers for options in drawn} == set(range(6))
     assert {name for options in drawn for name in options.faults} == {
         *FAULT_NAMES,
+        *RARE_FAULT_NAMES,
         *BROKER_FAULT_NAMES,
         *RARE_BROKER_FAULT_NAMES,
     }
-    assert {options.brokers.count for options in drawn} == {0, 3, 4}
+    assert {options.brokers.count for options in drawn} == {0, 3, 4, 5, 6}
     shares = [options.workload.list_share for options in drawn]
     assert 0.0 in shares
     assert 1.0 in shares
@@ -82,7 +83,7 @@ def test_a_seed_draws_the_same_every_time_and_another_in_every_profile() -> None
     assert len({str(draw_options(7, name)) for name in PROFILES}) == len(PROFILES)
 
 
-@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.parametrize("name", [name for name in PROFILES if name != DEFAULT])
 def test_a_profile_draws_only_its_faults(name: str) -> None:
     profile = PROFILES[name]
     assert set(profile.faults) <= {*FAULT_NAMES, *RARE_FAULT_NAMES}
@@ -126,11 +127,15 @@ def test_report_names_the_profile_that_reproduces_it() -> None:
     assert line("swarm") == "quorumd simulate --seed 5"
 
 
-@pytest.mark.parametrize("name", ["swarm", "disks and voters"])
-def test_disks_are_replaced_while_voters_change_in_one_profile(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "replaced"), [("dense", {False}), ("disks and voters", {True}), ("swarm", {False, True})]
+)
+def test_disks_are_replaced_while_voters_change_where_a_profile_wants_it(
+    name: str, replaced: set[bool]
+) -> None:
     drawn = [draw_options(seed, name).faults for seed in SEEDS]
     changes = [faults for faults in drawn if not VOTER_CHANGES.isdisjoint(faults)]
-    assert {"replaced disk" in faults for faults in changes} == {name == "disks and voters"}
+    assert {"replaced disk" in faults for faults in changes} == replaced
 
 
 def test_processor_time_of_transfers_is_a_share_of_the_election_timeout() -> None:

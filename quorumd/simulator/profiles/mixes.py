@@ -1,0 +1,100 @@
+"""Mixes of profiles: the faults of all of them, and each group of ranges from one of them.
+
+Plain swarm draws most options within wide ranges, so that it seldom meets what a profile was made for: frequent voter
+changes on disks that are replaced, small snapshots in a cluster with brokers, several operators at once. A mix keeps
+the narrow ranges of profiles and combines their faults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from random import Random
+from typing import Any
+
+from quorumd.simulator.profiles.brokers import BROKER_PROFILES
+from quorumd.simulator.profiles.profile import Profile
+from quorumd.simulator.profiles.quorum import QUORUM_PROFILES
+
+MIXED_SHARE = 0.5
+"""Share of the seeds of plain swarm that draw from a mix."""
+BROKERS_SHARE = 0.2
+"""Share of mixes with brokers, which take longer to simulate."""
+COUNTS = (1, 2, 2, 2, 3)
+"""Number of profiles of a mix."""
+UNIONS = ("faults", "broker_faults", "rare_broker_faults", "operators")
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "machines": ("voters", "observers"),
+    "stock voters": ("stock_voters",),
+    "duration": ("safety_ms", "short_share"),
+    "faults": ("fault_share", "fault_interval_ms"),
+    "clocks": ("clock_drift",),
+    "files": ("segment_bytes", "snapshot_bytes", "maintenance_interval_ms", "piece_bytes"),
+    # Together, because a mix of the extremes would leave no processor time.
+    "load": (
+        *("clients", "think_ms", "election_timeout_ms", "disk_ms"),
+        *("kept_records", "kept_records_ms", "kept_records_at_once"),
+        *("record_ms", "transfers", "transfer_load", "slowness"),
+    ),
+    "configs": ("configs", "configs_ms"),
+    "features": ("features", "feature_changes", "feature_changes_ms", "old_brokers"),
+    "registrations": ("registrations", "auto_join"),
+    "disks": ("disks_with_voter_changes",),
+    "brokers": ("brokers", "broker_session_ms", "controller_patience"),
+    "administrators": ("admin_ms", "only_topics"),
+    "steps": ("max_partitions_per_step", "max_partitions_per_part", "large_request_bytes"),
+    "racks": ("racks",),
+    "idle": ("idle_interval_ms", "idle_share"),
+    "balance": ("balance_ms", "balance_share"),
+    "cordons": ("cordon_ms",),
+    "directories": ("log_directories",),
+    "operators": ("operator_share", "operator_ms", "elr_switches_ms"),
+    "impolite leaders": ("alter_partition_versions", "impolite_leaders"),
+}
+"""Ranges that a mix takes from the same profile."""
+USUAL: Mapping[str, Any] = {field.name: field.default for field in fields(Profile)}
+
+
+def draw_profile(random: Random, base: Profile) -> Profile:
+    """Draw the profile of a seed of plain swarm: `base`, or a mix with its name."""
+    if random.random() >= MIXED_SHARE:
+        return base
+    count, with_brokers = random.choice(COUNTS), random.random() < BROKERS_SHARE
+    quorum = [profile for profile in QUORUM_PROFILES if profile.faults]
+    if not with_brokers:
+        return mixed(random, base, random.sample(quorum, count))
+    first = random.choice(BROKER_PROFILES)
+    others = [profile for profile in (*quorum, *BROKER_PROFILES) if profile is not first]
+    return mixed(random, base, [first, *random.sample(others, count - 1)])
+
+
+def mixed(random: Random, base: Profile, chosen: Sequence[Profile]) -> Profile:
+    """Mix profiles. Ranges that none of them narrows are those of `base`.
+
+    With brokers, the load is that of a profile with brokers: their sessions must survive it.
+    """
+    has_brokers = any(profile.brokers != (0,) for profile in chosen)
+    changes: dict[str, Any] = {}
+    for name, group in GROUPS.items():
+        owners = [profile for profile in chosen if _narrows(profile, group)]
+        if name == "load" and has_brokers:
+            owners = [profile for profile in owners if profile.brokers != (0,)]
+        if owners:
+            owner = random.choice(owners)
+            changes |= {field: getattr(owner, field) for field in group}
+    if not has_brokers:
+        changes["brokers"] = (0,)
+    # A reassignment away from a broker that is cordoned meanwhile cannot be reverted yet.
+    changes["cordon_ms"] = None
+    for union in UNIONS:
+        changes[union] = _union(getattr(profile, union) for profile in chosen)
+    return replace(base, **changes)
+
+
+def _narrows(profile: Profile, group: Sequence[str]) -> bool:
+    return any(getattr(profile, field) != USUAL[field] for field in group)
+
+
+def _union(names: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return all names once, in the order in which they first appear."""
+    return tuple(dict.fromkeys(name for each in names for name in each))
