@@ -17,7 +17,9 @@ class ControllerSettings:
 
     `max_batch_bytes`: limit of all records of one result, framing included. `max_partitions_per_step`: partitions
     that change in one step when a broker joins or leaves, so that a step takes a few hundred milliseconds.
-    `leader_imbalance_check_interval_ms`, `max_idle_interval_ms`: 0 for never.
+    `leader_imbalance_check_interval_ms`, `max_idle_interval_ms`: 0 for never. `unclean_election_interval_ms`: of the
+    sweep over leaderless partitions that allow unclean election, a safety net, since every change that makes a
+    replica electable elects it.
     """
 
     broker_session_timeout_ms: float = 9_000.0
@@ -28,6 +30,7 @@ class ControllerSettings:
     max_batch_bytes: int = 8 * 1024 * 1024 - 64 * 1024
     max_partitions_per_step: int = 10_000
     leader_imbalance_check_interval_ms: float = 300_000.0
+    unclean_election_interval_ms: float = 300_000.0
     max_idle_interval_ms: float = 500.0
 
 

@@ -22,10 +22,6 @@ from quorumd.protocol.messages import elect_leaders_response as wire
 from quorumd.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 
-UNCLEAN_ELECTION_INTERVAL_MS: Final = 300_000
-"""Interval of the sweep over leaderless partitions that allow unclean election (Kafka's
-unclean.leader.election.interval.ms): a safety net, since every change that makes a replica electable elects it."""
-
 MAX_SWEEP_RECORDS: Final = 1_000
 """Limit per sweep: about ten milliseconds of planning."""
 

@@ -74,6 +74,22 @@ RARE_BROKER_FAULT_NAMES = ("lost directory",)
 
 
 @dataclass(frozen=True, slots=True)
+class LongIntervals:
+    """Settings of minutes to days in production, which a seed scales down to seconds of virtual time."""
+
+    segment_ms: int = 7 * 24 * 3600 * 1000
+    """A segment is sealed when its records span this time."""
+    snapshot_ms: int = 3600 * 1000
+    """A snapshot is built this long after the newest one."""
+    retention_ms: int = 7 * 24 * 3600 * 1000
+    """Age of segments and snapshots at which they are removed."""
+    observer_session_ms: int = 300_000
+    """Observers that are silent for this long are forgotten."""
+    unclean_election_ms: float = 300_000.0
+    """Interval of the sweep over leaderless partitions."""
+
+
+@dataclass(frozen=True, slots=True)
 class SimulationOptions:
     """Times in milliseconds of virtual time, sizes in bytes."""
 
@@ -133,6 +149,7 @@ class SimulationOptions:
     """Approximate number of partitions of a request that a leader changes in one slice."""
     large_request_bytes: int = LARGE_REQUEST
     """Requests above this size are decoded in steps."""
+    intervals: LongIntervals = field(default_factory=LongIntervals)
     features: FeatureOptions = field(default_factory=FeatureOptions)
     disk: DiskLatency = field(default_factory=DiskLatency)
     links: LinkConditions = field(default_factory=LinkConditions)

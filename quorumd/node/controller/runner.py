@@ -10,7 +10,6 @@ from quorumd.controller.broker_lifecycle import completes_fencing, elect_broker,
 from quorumd.controller.controller import Controller, ControllerSettings
 from quorumd.controller.elections import (
     MAX_SWEEP_RECORDS,
-    UNCLEAN_ELECTION_INTERVAL_MS,
     UncleanElection,
     elect_unclean_leaders,
 )
@@ -88,7 +87,7 @@ class ControllerRunner:
         unfenced = [broker for broker in controller.image.brokers.values() if not broker.is_fenced]
         controller.sessions.begin(unfenced, self._clock.now_ms())
         self._schedule_session_check(self._check_interval_ms)
-        self._schedule_sweep(UNCLEAN_ELECTION_INTERVAL_MS)
+        self._schedule_sweep(controller.settings.unclean_election_interval_ms)
         self._balancer.begin()
         self._no_op_writer.begin()
 
@@ -198,7 +197,8 @@ class ControllerRunner:
         records = elect_unclean_leaders(self.controller) if self.may_write() else []
         if records:
             self.writer.write_batches(records, _ignore_commit)
-        self._schedule_sweep(0.0 if len(records) >= MAX_SWEEP_RECORDS else UNCLEAN_ELECTION_INTERVAL_MS)
+        interval_ms = self.controller.settings.unclean_election_interval_ms
+        self._schedule_sweep(0.0 if len(records) >= MAX_SWEEP_RECORDS else interval_ms)
 
 
 def _ignore_commit(committed: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from random import Random
 
 from quorumd.controller.cluster_image import ELR_VERSION
@@ -10,7 +10,7 @@ from quorumd.simulator.brokers.options import BrokerOptions
 from quorumd.simulator.environment.disk_latency import DiskLatency
 from quorumd.simulator.environment.entropy import Streams
 from quorumd.simulator.environment.link_conditions import LinkConditions
-from quorumd.simulator.options import SimulationOptions
+from quorumd.simulator.options import LongIntervals, SimulationOptions
 from quorumd.simulator.profiles.mixes import draw_profile
 from quorumd.simulator.profiles.profile import Profile, Range
 from quorumd.simulator.profiles.registry import DEFAULT, PROFILES, VOTER_CHANGES
@@ -48,6 +48,7 @@ def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
     if options.brokers.count:
         options = _Sampler(streams.stream("operators")).with_operators(options, drawn)
     options = _Sampler(streams.stream("transfers")).with_transfers(options, drawn)
+    options = _Sampler(streams.stream("long intervals")).with_long_intervals(options, drawn)
     options = _Sampler(streams.stream("disks and voters")).with_replaced_disks(options, drawn)
     # A single voter needs another quorumd node to learn that no quorum exists; a stock voter does not tell it.
     alone = options.voters == 1 or options.stock_voters > 0
@@ -194,6 +195,17 @@ class _Sampler:
         if excluded or self._random.random() >= profile.disks_with_voter_changes:
             return options
         return replace(options, faults={**options.faults, REPLACED_DISK: self._log_uniform(1.0, 10.0)})
+
+    def with_long_intervals(self, options: SimulationOptions, profile: Profile) -> SimulationOptions:
+        """Scale long intervals down, from a separate stream."""
+        if self._random.random() >= profile.long_intervals:
+            return options
+        drawn = {
+            field.name: int(self._log_uniform(*profile.long_interval_ms))
+            for field in fields(LongIntervals)
+            if self._random.random() < 0.6
+        }
+        return replace(options, intervals=LongIntervals(**drawn))
 
     def with_transfers(self, options: SimulationOptions, profile: Profile) -> SimulationOptions:
         """Draw the processor time to send and receive, from a separate stream. It is a share of the election timeout:

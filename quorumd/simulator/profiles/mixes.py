@@ -44,6 +44,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "administrators": ("admin_ms", "only_topics"),
     "steps": ("max_partitions_per_step", "max_partitions_per_part", "large_request_bytes"),
     "racks": ("racks",),
+    "long intervals": ("long_intervals", "long_interval_ms"),
     "idle": ("idle_interval_ms", "idle_share"),
     "balance": ("balance_ms", "balance_share"),
     "cordons": ("cordon_ms",),

@@ -92,6 +92,10 @@ class Profile:
     racks: tuple[int, ...] = (0, 0, 2, 3)
     """Number of racks, 0 for brokers without a rack."""
     only_topics: bool = False
+    long_intervals: float = 0.25
+    """Share of seeds that scale each long interval down (`LongIntervals`)."""
+    long_interval_ms: Range = (300.0, 6000.0)
+    """Such an interval."""
     idle_interval_ms: Range | None = None
     """Time after which an idle leader writes a NoOpRecord; None for never."""
     balance_ms: Range | None = None

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from quorumd.controller.controller import ControllerSettings
-from quorumd.controller.elections import UNCLEAN_ELECTION_INTERVAL_MS
 from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, partition_record
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
@@ -297,8 +296,9 @@ def test_periodic_unclean_elections_give_every_partition_a_leader(cluster: Clust
     assert partition_of(cluster.leader()).leader == NO_LEADER
     write(cluster.leader(), ConfigRecord(2, "topic", "unclean.leader.election.enable", "true"))
     leader = cluster.leader()
-    for _ in range(int(UNCLEAN_ELECTION_INTERVAL_MS / 2000) + 1):
+    interval_ms = ControllerSettings().unclean_election_interval_ms
+    for _ in range(int(interval_ms / 2000) + 1):
         broker.heartbeat()
-        assert partition_of(leader).leader == NO_LEADER or cluster.heap.now_ms > UNCLEAN_ELECTION_INTERVAL_MS
+        assert partition_of(leader).leader == NO_LEADER or cluster.heap.now_ms > interval_ms
         cluster.run(2000)
     assert partition_of(leader).leader == 101

@@ -1,9 +1,15 @@
 """Plain swarm mixes profiles: their faults, and the narrow ranges of each."""
 
 from collections import Counter
+from dataclasses import fields
 from random import Random
 
-from quorumd.simulator.options import RARE_BROKER_FAULT_NAMES, RARE_FAULT_NAMES, SimulationOptions
+from quorumd.simulator.options import (
+    RARE_BROKER_FAULT_NAMES,
+    RARE_FAULT_NAMES,
+    LongIntervals,
+    SimulationOptions,
+)
 from quorumd.simulator.profiles.draw import FIXED_VOTER_FAULTS, draw_options
 from quorumd.simulator.profiles.mixes import BROKERS_SHARE, GROUPS, MIXED_SHARE, UNIONS, draw_profile, mixed
 from quorumd.simulator.profiles.profile import Profile
@@ -77,3 +83,14 @@ def test_voter_changes_exclude_faults_that_need_the_initial_voters() -> None:
         if not VOTER_CHANGES.isdisjoint(options.faults):
             assert set(options.faults) & set(FIXED_VOTER_FAULTS) <= {"replaced disk"}
             assert options.stock_voters == 0
+
+
+def test_some_seeds_scale_long_intervals_down() -> None:
+    options = drawn()
+    usual = LongIntervals()
+    for field in fields(LongIntervals):
+        scaled = [
+            each for each in options if getattr(each.intervals, field.name) != getattr(usual, field.name)
+        ]
+        assert len(SEEDS) / 20 < len(scaled) < len(SEEDS) / 2
+        assert max(getattr(each.intervals, field.name) for each in scaled) < options[0].liveness_ms / 4
