@@ -13,7 +13,8 @@ LATE_MS = 5.0
 
 class DeadlineTimer:
     """`expired()` is called at the deadline. If the node is late itself, `expired` is called once the data received
-    meanwhile is read: the peer may have been in time. From `LATE_MS` on, `stood_still(late_ms)` is called before."""
+    meanwhile is read: the peer may have been in time. From `LATE_MS` on, `stood_still(late_ms)` is called before,
+    once per stall."""
 
     def __init__(
         self, clock: Clock, expired: Callable[[], None], stood_still: Callable[[float], None] | None = None
@@ -23,6 +24,8 @@ class DeadlineTimer:
         self._stood_still = stood_still
         self._timer: Timer | None = None
         self._deadline_ms = inf
+        self._fired_ms = -inf
+        """When the timer last fired: the node ran then."""
         self._has_read = False
         """Whether the data received during a stall is read; otherwise a slow node would never expire."""
 
@@ -40,11 +43,12 @@ class DeadlineTimer:
         self._timer, self._deadline_ms = None, inf
 
     def _fired(self) -> None:
-        late_ms = self._clock.now_ms() - self._deadline_ms
-        self._timer, self._deadline_ms = None, inf
-        if late_ms >= LATE_MS and self._stood_still is not None:
+        now_ms = self._clock.now_ms()
+        late_ms, stalled_ms = now_ms - self._deadline_ms, now_ms - max(self._deadline_ms, self._fired_ms)
+        self._timer, self._deadline_ms, self._fired_ms = None, inf, now_ms
+        if stalled_ms >= LATE_MS and self._stood_still is not None:
             # Also if another stall follows before the data received in the first one is read.
-            self._stood_still(late_ms)
+            self._stood_still(stalled_ms)
         if late_ms > 0 and not self._has_read:
             # A stall of any duration may end just after the deadline.
             self._has_read = True

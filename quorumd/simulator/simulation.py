@@ -30,6 +30,7 @@ from quorumd.simulator.inspection.wire_checks import WireChecks
 from quorumd.simulator.liveness.administration import LastReads
 from quorumd.simulator.liveness.convergence import (
     LastVoterChange,
+    describe,
     require_checkpoints,
     require_idle_records,
     sealed_segments,
@@ -418,7 +419,7 @@ class Simulation:
 
     def _wait(self, deadline: float, text: str, invariant: str = PROGRESS) -> None:
         if self._heap.now_ms >= deadline:
-            roles = "; ".join(_describe(machine) for machine in self._cluster.machines.values())
+            roles = "; ".join(describe(machine) for machine in self._cluster.machines.values())
             raise InvariantViolation(invariant, f"{text} for {self._options.liveness_ms:.0f} ms: {roles}")
         self._run_until(min(deadline, self._heap.now_ms + CHECK_INTERVAL_MS))
 
@@ -496,13 +497,3 @@ def _remembers_its_vote(machine: Machine) -> bool:
     data = machine.disk.durable_bytes(QUORUM_STATE, 0, 1 << 16)
     state = json.loads(data.partition(b"\n")[0]) if data else {}
     return state.get("leaderEpoch", 0) > 0 and not state.get("catchingUp", False)
-
-
-def _describe(machine: Machine) -> str:
-    if machine.node is None:
-        return f"node {machine.node_id} is down"
-    engine = machine.node.engine
-    return (
-        f"node {machine.node_id} is {engine.role} in epoch {engine.epoch} with leader {engine.leader_id}, "
-        f"log end {machine.node.log.end_offset}, high watermark {engine.high_watermark}"
-    )

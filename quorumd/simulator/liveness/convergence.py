@@ -200,3 +200,14 @@ class Handover:
             m.node is not None and m.node.engine.is_leader and m.node.engine.epoch > self._epoch
             for m in nodes
         )
+
+
+def describe(machine: Machine) -> str:
+    """Describe the state of a node in the quorum."""
+    if machine.node is None:
+        return f"node {machine.node_id} is down"
+    engine = machine.node.engine
+    return (
+        f"node {machine.node_id} is {engine.role} in epoch {engine.epoch} with leader {engine.leader_id}, "
+        f"log end {machine.node.log.end_offset}, high watermark {engine.high_watermark}"
+    )

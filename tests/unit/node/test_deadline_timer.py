@@ -102,3 +102,13 @@ def test_earliest_deadline_applies_until_it_has_expired() -> None:
     node.timer.cancel()
     node.run_until(400)
     assert node.events == ["expired"]
+
+
+def test_stall_counts_once_when_several_deadlines_passed_in_it() -> None:
+    node = TimerHarness()
+    node.timer.arm(100)
+    node.stand_still_until(200)
+    node.run_until(200)
+    node.timer.arm(120)
+    node.run_until(300)
+    assert node.events == ["stood still 100", "expired", "expired"]
