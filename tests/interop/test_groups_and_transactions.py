@@ -1,0 +1,157 @@
+"""librdkafka and kafka-python in groups of both protocols, and with transactions, on one node."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaConsumer, KafkaProducer
+
+from tests.support.processes.daemons import Daemon, free_port, wait_for
+
+PATIENCE_S = 60
+RECORDS = 300
+SETTINGS = (
+    "offsets.topic.replication.factor=1\ntransaction.state.log.replication.factor=1\n"
+    "transaction.state.log.min.isr=1\ngroup.initial.rebalance.delay.ms=0\n"
+)
+
+
+class Broker(Daemon):
+    """A node with both roles; `clients` is the port of its listener for clients."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clients = free_port()
+        port = free_port()
+        super().__init__(folder, 1, port, {1: port}, SETTINGS)
+
+    def configure(self, extra: str = "") -> None:
+        super().configure(extra)
+        quorum = f"listeners=CONTROLLER://127.0.0.1:{self.port}"
+        both = f"{quorum},PLAINTEXT://127.0.0.1:{self.clients}\ncontroller.listener.names=CONTROLLER"
+        self.config.write_text(
+            "process.roles=broker,controller\n" + self.config.read_text().replace(quorum, both)
+        )
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.clients}"
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    broker = Broker(tmp_path_factory.mktemp("broker") / "node")
+    broker.start()
+    try:
+        wait_for("the broker to serve clients", lambda: "serves clients" in broker.log_text(), PATIENCE_S)
+        client = admin(broker)
+        for created in client.create_topics([NewTopic("records", 3, 1)]).values():
+            created.result(PATIENCE_S)
+        producer = Producer({"bootstrap.servers": broker.bootstrap})
+        for number in range(RECORDS):
+            producer.produce("records", b"%d" % number, b"%d" % number)
+        assert producer.flush(PATIENCE_S) == 0
+        yield broker
+    finally:
+        broker.stop()
+
+
+def admin(broker: Broker) -> AdminClient:
+    return AdminClient({"bootstrap.servers": broker.bootstrap})
+
+
+def consume(consumers: list[Consumer], count: int) -> list[bytes]:
+    """Poll all consumers until they have `count` records."""
+    values: list[bytes] = []
+    deadline = time.monotonic() + PATIENCE_S
+    while len(values) < count and time.monotonic() < deadline:
+        for consumer in consumers:
+            message = consumer.poll(0.1)
+            if message is not None:
+                assert message.error() is None, message.error()
+                values.append(message.value())
+    return values
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_two_members_share_the_partitions(broker: Broker, protocol: str) -> None:
+    config = {
+        "bootstrap.servers": broker.bootstrap,
+        "group.id": f"librdkafka-{protocol}",
+        "group.protocol": protocol,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+    }
+    members = [Consumer(config) for _ in range(2)]
+    for member in members:
+        member.subscribe(["records"])
+    assert len(consume(members, RECORDS)) >= RECORDS
+
+    def sizes() -> list[int]:
+        for member in members:
+            member.poll(0.05)
+        return sorted(len(member.assignment()) for member in members)
+
+    wait_for("both members to have partitions", lambda: sizes() == [1, 2], PATIENCE_S)
+    partitions = [TopicPartition("records", number) for number in range(3)]
+    ends = [members[0].get_watermark_offsets(each, timeout=PATIENCE_S)[1] for each in partitions]
+    offsets = [TopicPartition("records", number, end) for number, end in enumerate(ends)]
+    members[0].commit(offsets=offsets, asynchronous=False)
+    committed = members[1].committed(partitions, timeout=PATIENCE_S)
+    assert [each.offset for each in committed] == ends
+    for member in members:
+        member.close()
+    client = admin(broker)
+    listed = {group.group_id: group for group in client.list_consumer_groups().result(PATIENCE_S).valid}
+    assert listed[f"librdkafka-{protocol}"].type.name == protocol.upper()
+
+
+def test_kafka_python_commits_to_its_group(broker: Broker) -> None:
+    config = {
+        "bootstrap_servers": broker.bootstrap,
+        "group_id": "kafka-python",
+        "auto_offset_reset": "earliest",
+    }
+    first = KafkaConsumer("records", consumer_timeout_ms=PATIENCE_S * 1000, **config)
+    assert len([next(first) for _ in range(RECORDS)]) == RECORDS
+    first.commit()
+    assert sum(first.committed(each) for each in first.assignment()) == RECORDS
+    first.close()
+
+
+def test_committed_transactions_are_read_with_their_offsets(broker: Broker) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "librdkafka"})
+    producer.init_transactions(PATIENCE_S)
+    for value in (b"first", b"aborted", b"second"):
+        producer.begin_transaction()
+        producer.produce("transactions", value)
+        producer.flush(PATIENCE_S)
+        if value == b"aborted":
+            producer.abort_transaction(PATIENCE_S)
+        else:
+            producer.commit_transaction(PATIENCE_S)
+    config = {"bootstrap.servers": broker.bootstrap, "group.id": "reader", "auto.offset.reset": "earliest"}
+    reader = Consumer({**config, "isolation.level": "read_committed", "enable.auto.commit": False})
+    reader.subscribe(["transactions"])
+    assert consume([reader], 2) == [b"first", b"second"]
+    producer.begin_transaction()
+    positions = reader.position(reader.assignment())
+    producer.send_offsets_to_transaction(positions, reader.consumer_group_metadata(), PATIENCE_S)
+    producer.commit_transaction(PATIENCE_S)
+    committed = reader.committed(reader.assignment(), timeout=PATIENCE_S)
+    assert [each.offset for each in committed] == [each.offset for each in positions]
+    reader.close()
+
+
+def test_kafka_python_commits_a_transaction(broker: Broker) -> None:
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap, transactional_id="kafka-python")
+    producer.init_transactions()
+    producer.begin_transaction()
+    sent = producer.send("kafka-python-transactions", b"value")
+    producer.commit_transaction()
+    assert sent.get(PATIENCE_S).offset == 0
+    producer.close()
