@@ -275,6 +275,7 @@ class ReassignmentsCanBeReverted(BrokerChecker):
         ):
             return
         unregistered = {broker_id for broker_id, _ in view.unregistered}
+        cordoned = {broker.id for broker in view.image.brokers.values() if broker.is_cordoned}
         refused = {
             (topic.name, reported.partition_index): reported
             for topic in response.responses
@@ -288,8 +289,10 @@ class ReassignmentsCanBeReverted(BrokerChecker):
                 reported = refused.get((requested.name, wanted.partition_index))
                 if row is None or reported is None or wanted.replicas is None or not row.is_reassigning:
                     continue
-                # An original replica whose broker was unregistered is refused until it registers again.
-                if tuple(wanted.replicas) == row.original and unregistered.isdisjoint(row.original):
+                # An original replica whose broker was unregistered is refused until it registers again, and one that
+                # is cordoned until it is uncordoned, as in Kafka.
+                refusable = unregistered | cordoned
+                if tuple(wanted.replicas) == row.original and refusable.isdisjoint(row.original):
                     raise self.violation(f"{requested.name}-{wanted.partition_index}, {row!r}: {reported!r}")
 
 

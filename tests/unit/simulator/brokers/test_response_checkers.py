@@ -5,6 +5,7 @@ from __future__ import annotations
 from quorumd.controller.broker import Broker
 from quorumd.controller.partition import NO_LEADER, Partition
 from quorumd.errors import ErrorCode
+from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages import (
     alter_partition_reassignments_request,
     alter_partition_reassignments_response,
@@ -298,8 +299,12 @@ def test_drains_without_progress() -> None:
 def test_cancelled_reassignments() -> None:
     wanted, wire = alter_partition_reassignments_request, alter_partition_reassignments_response
 
-    def is_broken_by(target: list[int] | None, error: int, original: tuple[int, ...] = (1, 2)) -> bool:
-        view = view_with(row((1,), replicas=(4, 1, 2), adding=(4,), original=original))
+    def is_broken_by(
+        target: list[int] | None, error: int, original: tuple[int, ...] = (1, 2), known: Broker | None = None
+    ) -> bool:
+        view = view_with(
+            row((1,), replicas=(4, 1, 2), adding=(4,), original=original), *([known] if known else [])
+        )
         topics = [wanted.ReassignableTopic(NAME, [wanted.ReassignablePartition(0, target)])]
         request = wanted.AlterPartitionReassignmentsRequest(1, True, topics)
         partitions = [wire.ReassignablePartitionResponse(0, error, None)]
@@ -314,3 +319,9 @@ def test_cancelled_reassignments() -> None:
     assert not is_broken_by(None, refused)
     assert not is_broken_by([2, 3], refused)
     assert not is_broken_by([1, 2], refused, (2, 1))
+    directories = (KafkaUuid(b"1" * 16), KafkaUuid(b"2" * 16))
+    some, both = (
+        broker(2)._replace(directories=directories, cordoned=directories[:count]) for count in (1, 2)
+    )
+    assert is_broken_by([1, 2], refused, known=some)
+    assert not is_broken_by([1, 2], refused, known=both)
