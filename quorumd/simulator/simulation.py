@@ -22,8 +22,10 @@ from quorumd.simulator.environment.entropy import Streams
 from quorumd.simulator.environment.event_heap import EventHeap, Process
 from quorumd.simulator.explain.timeline import Timeline
 from quorumd.simulator.faults import ALL_FAULTS
+from quorumd.simulator.inspection.apply_probe import ApplyProbe
 from quorumd.simulator.inspection.election_probe import ElectionProbe
 from quorumd.simulator.inspection.inspector import QUORUM_STATE, Inspector
+from quorumd.simulator.inspection.leader_probe import LeaderProbe
 from quorumd.simulator.inspection.pause_probe import PauseProbe
 from quorumd.simulator.inspection.readiness_probe import ReadinessProbe
 from quorumd.simulator.inspection.wire_checks import WireChecks
@@ -50,9 +52,7 @@ from quorumd.simulator.profiles.draw import draw_options
 from quorumd.simulator.report import Report, Violation
 from quorumd.simulator.voter_sets import have_majorities
 from quorumd.simulator.workload import History, SimulatedClient
-from quorumd.simulator.workload.config_administrator import ConfigAdministrator
-from quorumd.simulator.workload.feature_operator import FeatureOperator
-from quorumd.simulator.workload.kept_records_writer import KeptRecordsWriter
+from quorumd.simulator.workload.background import BackgroundWorkload
 
 MAX_EVENTS_PER_INSTANT = 20_000
 """More callbacks than this at one instant of virtual time mean an endless loop."""
@@ -60,6 +60,8 @@ MAX_BOOT_DELAY_MS = 100.0
 LIVENESS_WRITES = 3
 RESPONSE_TIMEOUT_MS = 500.0
 """Maximum response time of a node once the cluster has recovered."""
+RARE_FAULTS_MS = 4000.0
+"""Mean time between faults from which the time without a leader, and that to apply records, is bounded."""
 PROGRESS = "a healthy majority makes progress"
 NEED_A_QUORUM = (PROGRESS, LastVoterChange.invariant)
 CHECK_INTERVAL_MS = 50.0
@@ -82,23 +84,13 @@ class Simulation:
         self._readiness = ReadinessProbe(self._cluster, self._inspector.readiness)
         self._pauses = PauseProbe(self._cluster)
         self._elections = ElectionProbe(self._cluster)
+        self._backlogs = ApplyProbe(self._cluster)
+        self._leaders = LeaderProbe(self._cluster)
+        self._has_rare_faults = self._options.fault_interval_ms >= RARE_FAULTS_MS
         self._wire = WireChecks(self._cluster)
         self._cluster.network.on_write = self._wire.written
         self._brokers = self._cluster.brokers = self._make_brokers()
-        self._kept_records = KeptRecordsWriter(
-            self._cluster,
-            streams.stream("kept records"),
-            self._options.kept_records_ms,
-            self._options.kept_records_at_once,
-        )
-        self._feature_operator = FeatureOperator(
-            self._cluster,
-            streams.stream("feature operator"),
-            self._options.features.changes_ms,
-            self._inspector.features,
-            self._options.features.changed,
-        )
-        self._config_administrator = self._make_config_administrator()
+        self._background = BackgroundWorkload(self._cluster, streams, self._inspector)
         self._history = History(self._inspector.acknowledged, self._inspector.read)
         self._history.on_read = self._wire.read_completed
         # Separate streams: fewer machines or less time change neither the times nor the kinds of faults.
@@ -130,12 +122,7 @@ class Simulation:
                 client.start()
             if self._brokers is not None:
                 self._brokers.start()
-            if self._options.kept_records_ms:
-                self._kept_records.start()
-            if self._options.features.changes_ms:
-                self._feature_operator.start()
-            if self._options.configs_ms:
-                self._config_administrator.start()
+            self._background.start()
             self._schedule_fault()
             self._run_until(self._options.safety_ms)
             self._require_liveness()
@@ -206,9 +193,13 @@ class Simulation:
                 self._inspector.look(machine, heap.ended_ms)
                 self._pauses.look(machine)
                 self._elections.look(machine)
+                if self._has_rare_faults:
+                    self._backlogs.look(machine)
                 if self._brokers is not None and machine.node is not None and machine.node.engine.is_leader:
                     self._brokers.observation.quorum_leader_ran(machine.node.engine.epoch)
         self._readiness.look()
+        if self._has_rare_faults:
+            self._leaders.look()
         if self._brokers is not None:
             self._brokers.observation.look()
         if self._stable_leadership is not None:
@@ -287,8 +278,7 @@ class Simulation:
             self._wait(deadline, f"no writes succeeded with nodes {core} running")
         for client in self._clients:
             client.running = False
-        self._kept_records.running = self._feature_operator.running = False
-        self._config_administrator.running = False
+        self._background.stop()
         if self._brokers is not None:
             self._require_settled(self._brokers, deadline)
         while not self._is_whole(core):
@@ -447,11 +437,9 @@ class Simulation:
             "committed records": committed.end_offset,
             "different snapshots": self._inspector.snapshots.checked,
             **history.counters(),
-            **self._feature_operator.counters,
-            **self._config_administrator.counters,
-            "administered values checked": self._inspector.administration.checked,
-            "features changed": self._inspector.features.changes,
+            **self._background.counters(),
             "waits for a busy process": self._heap.waited,
+            "majorities that waited for a leader": self._leaders.elections,
         }
         if self._cluster.stock_voters:
             leaders = [leader in self._cluster.stock_voters for leader in self._inspector.leaders.leaders]
@@ -467,16 +455,6 @@ class Simulation:
         brokers = BrokerFleet(self._cluster, self._options.brokers, self._inspector.committed.batches)
         brokers.observation.administration = self._inspector.administration
         return brokers
-
-    def _make_config_administrator(self) -> ConfigAdministrator:
-        return ConfigAdministrator(
-            self._heap,
-            self._cluster.network,
-            self._streams.stream("config administrator"),
-            self._options.configs_ms,
-            self._inspector.administration,
-            self._cluster.addresses(),
-        )
 
     def _make_client(self, number: int, streams: Streams) -> SimulatedClient:
         process = Process(f"client-{number}")

@@ -7,6 +7,7 @@ Progress needs a majority of the folders of each set that a log may have: an unc
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from quorumd.ids import ZERO_UUID
@@ -60,6 +61,16 @@ def may_be_lost(cluster: Cluster, lost: Machine) -> bool:
 def have_majorities(cluster: Cluster) -> bool:
     """Whether a majority of each voter set has its data folders."""
     return all(_has_majority(cluster, voters, None) for voters in voter_sets(cluster))
+
+
+def have_majorities_among(cluster: Cluster, nodes: Collection[int]) -> bool:
+    """Whether a majority of each voter set has its data folders on these nodes."""
+    sets = voter_sets(cluster)
+    for voters in sets:
+        intact = [v for v in voters.voters if v.key.id in nodes and _is_intact(cluster, v, None)]
+        if len(intact) < majority(len(voters.voters)):
+            return False
+    return bool(sets)
 
 
 def _has_majority(cluster: Cluster, voters: VoterSet, lost: Machine | None) -> bool:

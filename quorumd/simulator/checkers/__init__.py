@@ -11,6 +11,9 @@ with the observed contradiction and keeps the history that it needs.
     features        finalized feature levels, and the records and brokers that must support them
     kept_records    records that quorumd stores but does not interpret
     state           acknowledged writes, committed reads, equal images, saved voters
+    administration  what administrators set, deleted and were refused
+    committed_state topics, partitions, brokers and features in the committed log over time
+    reads           responses to clients that read the cluster
     linearizability linearizability of register histories
     append_only_list  linearizability of append-only list histories
 """

@@ -60,6 +60,7 @@ def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
         auto_join=joins and VOTER_CHANGES.isdisjoint(options.faults),
         features=_Sampler(streams.stream("features")).features(drawn, options.features),
         configs_ms=_Sampler(streams.stream("configs")).configs_ms(drawn),
+        reads_ms=_Sampler(streams.stream("cluster reads")).reads_ms(drawn),
         record_ms=_Sampler(streams.stream("processor")).record_ms(drawn),
         initial_controllers=alone or streams.stream("founding").random() < 0.5,
     )
@@ -184,6 +185,10 @@ class _Sampler:
     def configs_ms(self, profile: Profile) -> float:
         """Draw the rate of changes of configs, from a separate stream."""
         return self._log_uniform(*profile.configs_ms) if self._random.random() < profile.configs else 0.0
+
+    def reads_ms(self, profile: Profile) -> float:
+        """Draw the rate of reads of the cluster, from a separate stream."""
+        return self._log_uniform(*profile.reads_ms) if self._random.random() < profile.reads else 0.0
 
     def record_ms(self, profile: Profile) -> float:
         """Draw the processor time per record, from a separate stream so that other draws do not depend on it."""

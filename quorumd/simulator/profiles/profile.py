@@ -56,6 +56,10 @@ class Profile:
     """Share of seeds with an administrator of configs."""
     configs_ms: Range = (20.0, 500.0)
     """Mean time between two of that administrator's requests."""
+    reads: float = 0.0
+    """Share of seeds with a client that reads topics, brokers, features and the quorum."""
+    reads_ms: Range = (10.0, 300.0)
+    """Mean time between two of that client's requests."""
     features: float = 0.2
     """Share of seeds with drawn initial feature levels."""
     feature_changes: float = 0.6

@@ -1,0 +1,342 @@
+"""Responses to clients that read the cluster, compared with the committed log ("Staleness of reads" in
+docs/decisions.md)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import Final, NamedTuple
+
+from quorumd.errors import ErrorCode
+from quorumd.protocol.messages.api_versions_response import ApiVersionsResponse
+from quorumd.protocol.messages.describe_cluster_response import DescribeClusterResponse
+from quorumd.protocol.messages.describe_quorum_response import DescribeQuorumResponse
+from quorumd.protocol.messages.describe_topic_partitions_response import (
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+)
+from quorumd.protocol.messages.list_partition_reassignments_response import ListPartitionReassignmentsResponse
+from quorumd.protocol.messages.metadata_response import MetadataResponse, MetadataResponsePartition
+from quorumd.protocol.wire import Message
+from quorumd.simulator.checkers.base import InvariantViolation
+from quorumd.simulator.checkers.committed_state import (
+    BROKER,
+    FEATURE,
+    PARTITION,
+    TOPIC,
+    BrokerState,
+    Claim,
+    CommittedState,
+    Key,
+    PartitionState,
+    Value,
+    broker_key,
+    feature_key,
+    partition_key,
+    topic_key,
+)
+
+KRAFT_VERSION: Final = "kraft.version"
+"""It follows from the voters, not from a record of its level."""
+NO_LEADER: Final = -1
+
+Process = tuple[int, int]
+"""The id of a node and its incarnation."""
+
+
+class Reported(NamedTuple):
+    """A partition in a response; `elr` and `last_known_elr` are None where the API lacks them."""
+
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline: tuple[int, ...]
+    elr: tuple[int, ...] | None = None
+    last_known_elr: tuple[int, ...] | None = None
+
+
+class Moment(NamedTuple):
+    """Claims that hold at one moment, which for `is_ordered` is none before the previous ordered one."""
+
+    claims: list[Claim]
+    is_ordered: bool = True
+
+
+class ReadsAreCommitted:
+    """Every response shows what was committed at one moment, in Metadata one moment per topic: never an earlier one
+    than the previous response of the same process, and for linearizable reads none before the request.
+
+    DescribeQuorum shows a leader of its epoch and a high watermark that does not exceed the committed records.
+    """
+
+    committed = "reads show one committed state and never go back"
+    linearizable = "listed reassignments are linearizable"
+    quorum = "DescribeQuorum shows a leader and what it has committed"
+
+    def __init__(self, state: CommittedState) -> None:
+        self.counters: Counter[str] = Counter()
+        self._state = state
+        self._shown: dict[Process, int] = {}
+        """The earliest offset that explains the last response of each process."""
+        self._high_watermarks: dict[tuple[int, int], int] = {}
+        """The last high watermark by leader and epoch."""
+
+    @property
+    def end_offset(self) -> int:
+        """The end of the committed log: a linearizable read requested now shows this state or a later one."""
+        return self._state.end_offset
+
+    def responded(self, message: Message, process: Process | None, requested_at: int) -> None:
+        """Check a response of a process, None if unknown. `requested_at`: the end of the committed log at the time of
+        the request. Raises InvariantViolation."""
+        self._state.follow()
+        self.counters[f"checked: {type(message).__name__.removesuffix('Response')}"] += 1
+        if isinstance(message, ListPartitionReassignmentsResponse):
+            if message.error_code == ErrorCode.NONE:
+                claims = self._reassignments(message, requested_at)
+                self._match(self.linearizable, claims, requested_at, message)
+        elif isinstance(message, DescribeQuorumResponse):
+            self._check_quorum(message)
+        else:
+            before = self._shown.get(process, 0) if process is not None else 0
+            after = self._match_moments(message, before)
+            if process is not None:
+                self._shown[process] = after
+
+    def first_difference(self, message: Message, since: int) -> str:
+        """Describe how a response differs from the state at the end of the committed log; "" if it does not.
+        Responses that show a state between `since` and the end do not differ."""
+        self._state.follow()
+        try:
+            self._match_moments(message, since)
+        except InvariantViolation as difference:
+            return difference.text
+        return ""
+
+    def _match_moments(self, message: Message, since: int) -> int:
+        """Return the earliest offset at which the response is true."""
+        first = since
+        for moment in self._moments(message, since):
+            found = self._match(self.committed, moment.claims, since if moment.is_ordered else first, message)
+            since = found if moment.is_ordered else since
+        if isinstance(message, ApiVersionsResponse) and message.finalized_features_epoch >= 0:
+            epoch = message.finalized_features_epoch
+            text = self._state.first_contradiction(self._features(message), epoch)
+            if text or epoch > self._state.end_offset:
+                raise InvariantViolation(
+                    self.committed, f"the epoch of finalized features is {epoch}: {text}"
+                )
+        return since
+
+    def _match(self, invariant: str, claims: list[Claim], since: int, message: Message) -> int:
+        found = self._state.first_match(claims, since)
+        if found is None:
+            state = self._state
+            texts = dict.fromkeys(state.first_contradiction(claims, at) for at in (since, state.end_offset))
+            raise InvariantViolation(
+                invariant,
+                f"{type(message).__name__} is true at no offset from {since} to {state.end_offset}: "
+                f"{'; '.join(texts)}",
+            )
+        return found
+
+    # Claims
+
+    def _moments(self, message: Message, since: int) -> list[Moment]:
+        if isinstance(message, MetadataResponse):
+            return self._moments_of_metadata(message, since)
+        if isinstance(message, DescribeTopicPartitionsResponse):
+            claims = self._absent({topic.name or "" for topic in message.topics}, since)
+            for topic in message.topics:
+                rows = {each.partition_index: _described(each) for each in topic.partitions}
+                claims += self._topic(topic.name or "", str(topic.topic_id), rows)
+                claims += [_offline(str(topic.topic_id), number, row) for number, row in rows.items()]
+            return [Moment(claims)]
+        if isinstance(message, DescribeClusterResponse):
+            fenced = {broker.broker_id: broker.is_fenced for broker in message.brokers}
+            return [Moment(self._brokers(fenced, True, since))]
+        assert isinstance(message, ApiVersionsResponse), f"{type(message).__name__} is not a read of a node"
+        return [Moment(self._features(message))]
+
+    def _moments_of_metadata(self, message: MetadataResponse, since: int) -> list[Moment]:
+        """Topics are described one after the other, the brokers with the last one. The partitions of a topic have
+        their state at the first of them, replicas are offline as of a later time."""
+        listed = {topic.name or "" for topic in message.topics}
+        moments = [Moment([claim], False) for claim in self._absent(listed, since)]
+        for topic in message.topics:
+            topic_id = str(topic.topic_id)
+            rows = {each.partition_index: _listed(each) for each in topic.partitions}
+            moments.append(Moment(self._topic(topic.name or "", topic_id, rows)))
+            for row in rows.values():
+                online = [replica for replica in row.replicas if replica not in row.offline]
+                moments += [Moment([_is_online(replica)], False) for replica in online]
+        fenced = {broker.node_id: False for broker in message.brokers}
+        return [*moments, Moment(self._brokers(fenced, False, since))]
+
+    def _absent(self, listed: set[str], since: int) -> list[Claim]:
+        names = [key[1] for key in self._state.keys(TOPIC, since) if key[1] not in listed]
+        return [Claim(f"there is no topic {name!r}", (topic_key(name),), _is_nothing) for name in names]
+
+    def _topic(self, name: str, topic_id: str, rows: dict[int, Reported]) -> list[Claim]:
+        state = self._state
+        claims = [
+            Claim(f"topic {name!r} has id {topic_id}", (topic_key(name),), partial(_is, topic_id)),
+            Claim(
+                f"topic {name!r} has {len(rows)} partitions",
+                (partition_key(topic_id, len(rows)),),
+                _is_nothing,
+            ),
+        ]
+        for number, row in rows.items():
+            # A leader that was unregistered is reported as none.
+            is_open = row.leader == NO_LEADER and any(state.was_absent(broker_key(r)) for r in row.replicas)
+            claims.append(
+                Claim(
+                    f"{name}-{number} is {row}",
+                    (partition_key(topic_id, number),),
+                    partial(_is_row, row, is_open),
+                )
+            )
+        return claims
+
+    def _brokers(self, fenced: dict[int, bool], includes_fenced: bool, since: int) -> list[Claim]:
+        """Return the claims of a list of brokers, `fenced` by id, about those that were ever registered: nodes of the
+        quorum are listed, too."""
+        ids = {key[2] for key in self._state.keys(BROKER, 0)}
+        return [
+            Claim(
+                f"broker {broker_id} is {'fenced' if fenced.get(broker_id) else 'listed'}"
+                if broker_id in fenced
+                else f"broker {broker_id} is not listed",
+                (broker_key(broker_id),),
+                partial(_is_broker, fenced.get(broker_id), includes_fenced),
+            )
+            for broker_id in sorted(ids)
+        ]
+
+    def _features(self, message: ApiVersionsResponse) -> list[Claim]:
+        levels = {each.name: each.max_version_level for each in message.finalized_features}
+        names = {key[1] for key in self._state.keys(FEATURE, 0)} | levels.keys()
+        return [
+            Claim(f"{name} is {levels.get(name)}", (feature_key(name),), partial(_is, levels.get(name)))
+            for name in sorted(names - {KRAFT_VERSION})
+        ]
+
+    def _reassignments(self, message: ListPartitionReassignmentsResponse, since: int) -> list[Claim]:
+        """Return the claims of a list of all reassignments, by the names of topics."""
+        listed = {
+            (topic.name, each.partition_index): (
+                tuple(each.replicas), tuple(each.adding_replicas), tuple(each.removing_replicas)
+            )
+            for topic in message.topics
+            for each in topic.partitions
+        }  # fmt: skip
+        by_name: dict[tuple[str, int], list[Key]] = {key: [] for key in listed}
+        for key in self._state.keys(PARTITION, since):
+            by_name.setdefault((self._state.name_of(key[1]), key[2]), []).append(key)
+        return [
+            Claim(
+                f"the reassignment of {name}-{number} is {listed.get((name, number))}",
+                tuple(keys),
+                partial(_is_reassignment, listed.get((name, number))),
+            )
+            for (name, number), keys in by_name.items()
+        ]
+
+    def _check_quorum(self, message: DescribeQuorumResponse) -> None:
+        for topic in message.topics:
+            for each in topic.partitions:
+                if message.error_code or each.error_code:
+                    continue
+                leader, key = each.leader_id, (each.leader_id, each.leader_epoch)
+                before = self._high_watermarks.get(key, -1)
+                self._high_watermarks[key] = each.high_watermark
+                text = (
+                    f"node {leader} of epoch {each.leader_epoch} reports high watermark {each.high_watermark}"
+                )
+                if each.high_watermark > self._state.end_offset:
+                    raise InvariantViolation(
+                        self.quorum, f"{text}, committed are the records below {self._state.end_offset}"
+                    )
+                if each.high_watermark < before:
+                    raise InvariantViolation(self.quorum, f"{text} after {before}")
+
+
+def _described(each: DescribeTopicPartitionsResponsePartition) -> Reported:
+    return Reported(
+        each.leader_id,
+        each.leader_epoch,
+        tuple(each.replica_nodes),
+        tuple(each.isr_nodes),
+        tuple(each.offline_replicas),
+        tuple(each.eligible_leader_replicas or ()),
+        tuple(each.last_known_elr or ()),
+    )
+
+
+def _listed(each: MetadataResponsePartition) -> Reported:
+    return Reported(
+        each.leader_id,
+        each.leader_epoch,
+        tuple(each.replica_nodes),
+        tuple(each.isr_nodes),
+        tuple(each.offline_replicas),
+    )
+
+
+def _is_nothing(value: Value) -> bool:
+    return value is None
+
+
+def _is(expected: Value, value: Value) -> bool:
+    return value == expected
+
+
+def _is_row(row: Reported, has_any_leader: bool, value: Value) -> bool:
+    return (
+        isinstance(value, PartitionState)
+        and (has_any_leader or value.leader == row.leader)
+        and (value.leader_epoch, value.replicas, value.isr) == (row.leader_epoch, row.replicas, row.isr)
+        and (row.elr is None or (value.elr, value.last_known_elr) == (row.elr, row.last_known_elr))
+    )
+
+
+def _is_broker(is_fenced: bool | None, includes_fenced: bool, value: Value) -> bool:
+    """`is_fenced`: as reported, None if the broker is not listed."""
+    if not isinstance(value, BrokerState):
+        return is_fenced is None
+    if is_fenced is None:
+        return value.is_fenced and not includes_fenced
+    return value.is_fenced == is_fenced
+
+
+def _is_online(replica: int) -> Claim:
+    return Claim(f"broker {replica} is online", (broker_key(replica),), partial(_is_broker, False, True))
+
+
+def _offline(topic_id: str, number: int, row: Reported) -> Claim:
+    keys = (partition_key(topic_id, number), *(broker_key(replica) for replica in row.replicas))
+    return Claim(
+        f"{topic_id}-{number} has the offline replicas {row.offline}", keys, partial(_has_offline, row)
+    )
+
+
+def _has_offline(row: Reported, value: Value, *brokers: Value) -> bool:
+    if not isinstance(value, PartitionState) or value.replicas != row.replicas:
+        return False
+    directories = value.directories or (None,) * len(row.replicas)
+    return row.offline == tuple(
+        replica
+        for replica, directory, broker in zip(row.replicas, directories, brokers, strict=True)
+        if not isinstance(broker, BrokerState) or not broker.is_online(directory)
+    )
+
+
+def _is_reassignment(
+    listed: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]] | None, *found: Value
+) -> bool:
+    rows = [
+        value for value in found if isinstance(value, PartitionState) and (value.adding or value.removing)
+    ]
+    return listed == ((rows[0].replicas, rows[0].adding, rows[0].removing) if rows else None)

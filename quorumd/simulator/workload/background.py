@@ -1,0 +1,69 @@
+"""The clients beside those of registers and lists: administrators of configs and features, and writers and readers of
+metadata."""
+
+from __future__ import annotations
+
+from quorumd.simulator.cluster import Cluster
+from quorumd.simulator.environment.entropy import Streams
+from quorumd.simulator.inspection.inspector import Inspector
+from quorumd.simulator.workload.cluster_reader import ClusterReader
+from quorumd.simulator.workload.config_administrator import ConfigAdministrator
+from quorumd.simulator.workload.feature_operator import FeatureOperator
+from quorumd.simulator.workload.kept_records_writer import KeptRecordsWriter
+
+
+class BackgroundWorkload:
+    """Those of these clients that the options of a seed include."""
+
+    def __init__(self, cluster: Cluster, streams: Streams, inspector: Inspector) -> None:
+        self._options = cluster.options
+        self._inspector = inspector
+        self._kept_records = KeptRecordsWriter(
+            cluster,
+            streams.stream("kept records"),
+            self._options.kept_records_ms,
+            self._options.kept_records_at_once,
+        )
+        self._features = FeatureOperator(
+            cluster,
+            streams.stream("feature operator"),
+            self._options.features.changes_ms,
+            inspector.features,
+            self._options.features.changed,
+        )
+        self._configs = ConfigAdministrator(
+            cluster.heap,
+            cluster.network,
+            streams.stream("config administrator"),
+            self._options.configs_ms,
+            inspector.administration,
+            cluster.addresses(),
+        )
+        self._reader = ClusterReader(
+            cluster, streams.stream("cluster reader"), self._options.reads_ms, inspector.reads
+        )
+
+    def start(self) -> None:
+        options = self._options
+        for client, interval_ms in (
+            (self._kept_records, options.kept_records_ms),
+            (self._features, options.features.changes_ms),
+            (self._configs, options.configs_ms),
+            (self._reader, options.reads_ms),
+        ):
+            if interval_ms:
+                client.start()
+
+    def stop(self) -> None:
+        self._kept_records.running = self._features.running = False
+        self._configs.running = self._reader.running = False
+
+    def counters(self) -> dict[str, int]:
+        """Return what was requested, and what was compared."""
+        return {
+            **self._features.counters,
+            **self._configs.counters,
+            "administered values checked": self._inspector.administration.checked,
+            "features changed": self._inspector.features.changes,
+            **self._inspector.reads.counters,
+        }
