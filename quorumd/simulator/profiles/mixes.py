@@ -37,6 +37,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("record_ms", "transfers", "transfer_load", "slowness"),
     ),
     "configs": ("configs", "configs_ms"),
+    "reads": ("reads", "reads_ms"),
     "features": ("features", "feature_changes", "feature_changes_ms", "old_brokers"),
     "registrations": ("registrations", "auto_join"),
     "disks": ("disks_with_voter_changes",),
@@ -61,11 +62,13 @@ def draw_profile(random: Random, base: Profile) -> Profile:
     if random.random() >= MIXED_SHARE:
         return base
     count, with_brokers = random.choice(COUNTS), random.random() < BROKERS_SHARE
-    quorum = [profile for profile in QUORUM_PROFILES if profile.faults]
+    # Profiles with reads of all APIs keep to themselves: few mixes of them have been simulated.
+    quorum = [profile for profile in QUORUM_PROFILES if profile.faults and not profile.reads]
+    brokers = [profile for profile in BROKER_PROFILES if not profile.reads]
     if not with_brokers:
         return mixed(random, base, random.sample(quorum, count))
-    first = random.choice(BROKER_PROFILES)
-    others = [profile for profile in (*quorum, *BROKER_PROFILES) if profile is not first]
+    first = random.choice(brokers)
+    others = [profile for profile in (*quorum, *brokers) if profile is not first]
     return mixed(random, base, [first, *random.sample(others, count - 1)])
 
 
