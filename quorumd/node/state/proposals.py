@@ -8,7 +8,7 @@ record is committed; when leadership is lost they are undone, newest first.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from quorumd.controller.undo_log import UndoEntry, undo
@@ -125,12 +125,17 @@ class Proposals:
         else:
             callback(True)
 
-    def uncommitted_changes(self) -> Iterator[UndoEntry]:
-        """Yield the undo entries of all records that are not known to be committed, newest first."""
-        for proposal in reversed([*self._appending, *self._pending]):
-            yield from reversed(proposal.changes)
-        for batch in reversed(self._appended):
-            yield from reversed(batch.changes)
+    def uncommitted_changes(self) -> list[UndoEntry]:
+        """The undo entries of all records that are not known to be committed, newest first."""
+        changes: list[UndoEntry] = []
+        for batch in self._appended:
+            changes.extend(batch.changes)
+        for proposal in self._appending:
+            changes.extend(proposal.changes)
+        for proposal in self._pending:
+            changes.extend(proposal.changes)
+        changes.reverse()
+        return changes
 
     @property
     def pending_records(self) -> int:

@@ -216,13 +216,18 @@ class StateMachine:
             self.applied_offset = min(self.applied_offset, self.committed_offset)
         self._run_slice()
 
-    def uncommitted_changes(self) -> Iterator[UndoEntry]:
-        """Yield the undo entries of applied records of the log that are not known to be committed, newest first."""
+    def uncommitted_changes(self) -> list[UndoEntry]:
+        """The undo entries of applied records of the log that are not known to be committed, newest first."""
+        changes: list[UndoEntry] = []
+        for batch in self._rolling_back:
+            changes.extend(batch.changes)
+        for batch in self._uncommitted:
+            changes.extend(batch.changes)
         partial = self._partial_batch
         if partial is not None and partial.end_offset > self.committed_offset:
-            yield from reversed(partial.changes)
-        for batch in reversed([*self._rolling_back, *self._uncommitted]):
-            yield from reversed(batch.changes)
+            changes.extend(partial.changes)
+        changes.reverse()
+        return changes
 
     @property
     def _target(self) -> int:
