@@ -3,15 +3,13 @@
 Epochs never decrease and are saved, so a newer one deposes a live leader, and the last int32 would leave none for
 another election. Requests are not authenticated, and therefore:
 
-    * A replica with a live leader enters a newer epoch only at the request of a recorded voter that names this
-      cluster. Any other candidate or leader waits until that leader is lost; right after a voter change it may be
-      a voter that this replica's log does not show yet (hole 10).
+    * A replica with a live leader enters a newer epoch only at the request of a voter in its log that names this
+      cluster. That voter may have been removed while it was alone in the newer epoch; it can follow the leader again
+      only in a later one. Any other candidate or leader waits until the leader is lost; right after a voter change
+      it may be a voter that this replica's log does not show yet (hole 10).
     * One message raises the epoch by at most MAX_EPOCH_STEP. A replica that is further behind needs several responses
       of the nodes that it searches for a leader.
     * No epoch above LAST_EPOCH is entered.
-
-A voter that is removed while it is alone in a newer epoch therefore stays out until the epoch of the others reaches
-its own.
 """
 
 from __future__ import annotations
@@ -42,8 +40,7 @@ def newer_epoch_refusal(
         return "its epoch is too far ahead"
     if not has_live_leader(replica):
         return None
-    voter = replica.voter_set.by_id(sender.id)
-    if voter is None or not voter.key.matches(sender):
+    if not replica.voters.has_recorded(sender):
         return "it is not a recorded voter, and the leader is alive"
     if not event.names_cluster and sender.directory_id == ZERO_UUID:
         return "it names neither the cluster nor its directory id, and the leader is alive"

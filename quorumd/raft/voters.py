@@ -133,6 +133,11 @@ class VoterHistory:
                 return self._offsets[position] if before.includes(replica) else -1
         return -1
 
+    def has_recorded(self, replica: ReplicaKey) -> bool:
+        """Whether `replica` is or was a voter; an unknown directory id matches any."""
+        voters = (assignment.current.by_id(replica.id) for assignment in reversed(self._assignments))
+        return any(voter is not None and voter.key.matches(replica) for voter in voters)
+
     def append(self, offset: int, assignment: VoterAssignment) -> None:
         """Add a voter record. Raises ValueError for an offset at or below the newest one."""
         if offset <= self.latest_offset:

@@ -15,8 +15,8 @@ from quorumd.raft.newer_epochs import MAX_EPOCH_STEP
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.replica import LAST_EPOCH, MAX_EPOCH
 from quorumd.raft.roles import Role
-from quorumd.raft.voters import VoterSet
-from tests.support.raft.quorum import key, unpinned
+from quorumd.raft.voters import VoterAssignment, VoterSet
+from tests.support.raft.quorum import key, unpinned, voter_set
 from tests.support.raft.single_engine import EngineHarness, begin, end, fetch_error, vote
 
 EPOCH = 5
@@ -76,6 +76,14 @@ def test_stranger_does_not_depose_a_live_leader(kind: int, make: object, ahead: 
 def test_recorded_voter_deposes_a_live_leader(kind: int) -> None:
     bench = follower()
     assert send(bench, requests(3, EPOCH + 1)[kind]).refused is None
+    assert bench.engine.epoch == EPOCH + 1
+
+
+def test_removed_voter_in_a_newer_epoch_still_counts() -> None:
+    """It can follow the leader only in a later epoch than its own."""
+    bench = follower()
+    bench.history.append(2, VoterAssignment(voter_set(1, 2)))
+    assert send(bench, vote(EPOCH + 1, (99, EPOCH), candidate=3)).refused is None
     assert bench.engine.epoch == EPOCH + 1
 
 
