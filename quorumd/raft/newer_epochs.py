@@ -40,7 +40,9 @@ def newer_epoch_refusal(
         return "its epoch is too far ahead"
     if not has_live_leader(replica):
         return None
-    if not replica.voters.has_recorded(sender):
+    founder = replica.founders.by_id(sender.id)
+    is_founder = founder is not None and founder.key.matches(sender)
+    if not (is_founder or replica.voters.has_recorded(sender)):
         return "it is not a recorded voter, and the leader is alive"
     if not event.names_cluster and sender.directory_id == ZERO_UUID:
         return "it names neither the cluster nor its directory id, and the leader is alive"

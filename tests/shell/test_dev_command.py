@@ -90,5 +90,5 @@ def test_pytest_fixture_gives_the_address_of_a_cluster(pytester: pytest.Pytester
             producer.close()
         """
     )
-    result = pytester.runpytest_subprocess("-p", "quorumd.testing.plugin")
+    result = pytester.runpytest_subprocess()
     result.assert_outcomes(passed=1)
