@@ -7,7 +7,7 @@ from math import inf
 from quorumd.ids import ReplicaKey
 from quorumd.node.node import Node
 from quorumd.node.readiness import readiness
-from quorumd.simulator.checkers.readiness import ReadyClaim, ReadyNodesServe
+from quorumd.simulator.checkers.readiness import TOLERANCE, ReadyClaim, ReadyNodesServe
 from quorumd.simulator.cluster import Cluster, Machine
 
 PROBE_EVERY_MS = 40.0
@@ -20,6 +20,8 @@ class ReadinessProbe:
         self._cluster = cluster
         self._checker = checker
         self._next_ms = 0.0
+        self._resumed_ms: dict[int, float] = {}
+        """By node: the end of its last pause of half a fetch timeout or longer."""
 
     def look(self) -> None:
         """Check the nodes after an event. Raises InvariantViolation."""
@@ -30,6 +32,7 @@ class ReadinessProbe:
         voters = self._committed_voters()
         running = [m for m in self._cluster.running() if m.node is not None and not m.starting]
         for machine in running:
+            self._observe_pause(machine)
             self._observe_leader(machine)
         for machine in running:
             if machine.node is not None and self._responds(machine):
@@ -44,6 +47,18 @@ class ReadinessProbe:
             node is not None and (not node.engine.is_voter or readiness(node.watch.node_status()).is_ready)
             for node in nodes
         )
+
+    def _observe_pause(self, machine: Machine) -> None:
+        node, process = machine.node, machine.process
+        if node is not None and process is not None:
+            busy_ms = process.busy_until_ms - self._cluster.heap.now_ms
+            if busy_ms > node.settings.raft.fetch_timeout_ms / 2:
+                self._resumed_ms[machine.node_id] = process.busy_until_ms
+
+    def _has_read_old_fetches(self, machine: Machine, fetch_timeout_ms: float) -> bool:
+        """Whether a leader may take fetches that waited during its pause for contact, until a fetch timeout later."""
+        resumed_ms = self._resumed_ms.get(machine.node_id, -inf)
+        return self._cluster.heap.now_ms - resumed_ms <= TOLERANCE * fetch_timeout_ms
 
     def _observe_leader(self, machine: Machine) -> None:
         node, now_ms = machine.node, self._cluster.heap.now_ms
@@ -69,6 +84,8 @@ class ReadinessProbe:
             leader = cluster.machines.get(leader_id)
             last_ms = -inf if leader is None else cluster.network.last_arrival_ms(leader.host, machine.host)
             contact_age_ms = now_ms - last_ms
+        elif self._has_read_old_fetches(machine, node.settings.raft.fetch_timeout_ms):
+            return None
         raft = node.settings.raft
         return ReadyClaim(
             ReplicaKey(machine.node_id, machine.directory_id),
