@@ -8,6 +8,8 @@ TESTS ?= tests
 # Seeds that `make test` simulates: always the same, so that a commit passes everywhere or nowhere.
 SEEDS ?= 200
 FIRST_SEED ?= 1
+# How many of them it simulates interpreted as well; their events are the same.
+INTERPRETED_SEEDS ?= 50
 
 # Fresh seeds of `make soak`; a broken one prints the line that reproduces it.
 SOAK_SEEDS ?= 2000
@@ -86,7 +88,7 @@ test: check
 	rm -rf build/coverage; \
 	set -x; $(PYTHON_BIN)/python -m pytest -p tests.support.branch_coverage -n $(TEST_PROCESSES) --dist loadfile $$without $(TESTS)
 	test "$(TESTS)" != tests || $(PYTHON_BIN)/python scripts/check_coverage.py
-	$(PYTHON_BIN)/quorumd simulate --seed $(FIRST_SEED) --seeds $(SEEDS)
+	$(PYTHON_BIN)/quorumd simulate --seed $(FIRST_SEED) --seeds $(INTERPRETED_SEEDS)
 	@reason="$$($(WHY_INTERPRETED))" || exit 1; \
 	if [ -n "$$reason" ]; then echo "left out: the tests of the compiled package; $$reason"; \
 	else $(MAKE) test-compiled; fi
@@ -108,7 +110,7 @@ COMPILED_TESTS := $(addprefix tests/,property scenarios paper shell unit/raft un
 test-compiled: $(COMPILED_READY)
 	$(COMPILED) $(PYTHON_BIN)/python -m quorumd --version
 	$(COMPILED) $(PYTHON_BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile -m "not stand_in" -o pythonpath= $(COMPILED_TESTS)
-	$(COMPILED) $(PYTHON_BIN)/python -m quorumd simulate --seed $(FIRST_SEED) --seeds 50
+	$(COMPILED) $(PYTHON_BIN)/python -m quorumd simulate --seed $(FIRST_SEED) --seeds $(SEEDS)
 
 soak: $(COMPILED_READY)
 	$(COMPILED) $(PYTHON_BIN)/python -m quorumd simulate --seeds $(SOAK_SEEDS)
