@@ -16,6 +16,9 @@ from quorumd.ids import KafkaUuid
 
 T = TypeVar("T")
 
+ANONYMOUS = "User:ANONYMOUS"
+"""The principal of a connection that proves nothing: PLAINTEXT, or TLS without a client certificate."""
+
 MIN_DUTY_CYCLE = 0.1
 """The lowest share of the time for which a subprocess job works."""
 
@@ -145,6 +148,10 @@ class Transport(Protocol):
     @property
     def peer(self) -> str:
         """The other side as `host:port`, for logs."""
+
+    @property
+    def principal(self) -> str:
+        """Who has proved to be at the other side, as `Type:Name`; ANONYMOUS without a proof."""
 
     @property
     def unsent_bytes(self) -> int:

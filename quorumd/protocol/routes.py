@@ -15,6 +15,8 @@ class Session(Protocol):
     """The source of a request and the destination of its response: a connection or an Envelope around it."""
 
     peer: str
+    principal: str
+    """Who sends the requests, as `Type:Name`; see `ports.Transport.principal`."""
     number: int
     """The number of the connection; newer connections have larger numbers."""
     is_controller_client: bool

@@ -11,7 +11,7 @@ from asyncio import AbstractEventLoop
 from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
-from quorumd.ports import Connection
+from quorumd.ports import ANONYMOUS, Connection
 from quorumd.runtime.connection_quotas import ConnectionQuotas, NetworkLimits
 
 logger = logging.getLogger(__name__)
@@ -167,6 +167,8 @@ class TcpListener:
 
 class _Link(asyncio.Protocol):
     """One connection: asyncio's protocol on the one side, the Transport port on the other."""
+
+    principal = ANONYMOUS
 
     def __init__(self, network: TcpNetwork, connection: Connection) -> None:
         self._network = network

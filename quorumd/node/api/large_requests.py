@@ -175,6 +175,7 @@ class _PartSession:
 
     def __init__(self, outer: Session, whole: SplitRequestTask, number: int) -> None:
         self.peer = outer.peer
+        self.principal = outer.principal
         self.number = outer.number
         self.comes_from_broker = outer.comes_from_broker
         self._outer = outer

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from quorumd.errors import MalformedMessage
 from quorumd.node.api.forwarding import decode_response
+from quorumd.ports import ANONYMOUS
 from quorumd.protocol.connection import Request
 from quorumd.protocol.wire import Message
 
@@ -32,6 +33,7 @@ class LocalSession:
 
     def __init__(self, number: int, outcomes: Outcomes) -> None:
         self.peer = "this process"
+        self.principal = ANONYMOUS
         self.number = number
         self._outcomes = outcomes
 

@@ -11,7 +11,7 @@ from quorumd.node.sessions.decoding_task import DecodingTask
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.node.statistics import Histogram, NodeStatistics
 from quorumd.node.tick import Tick
-from quorumd.ports import Clock, Transport
+from quorumd.ports import ANONYMOUS, Clock, Transport
 from quorumd.protocol.connection import LARGE_REQUEST, Request, ServerConnection, VersionRanges
 from quorumd.protocol.routes import Session
 from quorumd.protocol.wire import Message
@@ -46,6 +46,7 @@ class ServerSession:
     ) -> None:
         self.number = number
         self.peer = "?"
+        self.principal = ANONYMOUS
         self.is_controller_client = False
         self._route = route
         self._connection = ServerConnection(max_request_bytes, spoken, large_request_bytes)
@@ -69,6 +70,7 @@ class ServerSession:
     def connected(self, transport: Transport) -> None:
         self._transport = transport
         self.peer = transport.peer
+        self.principal = transport.principal
         self._statistics.connections_open += 1
 
     def received(self, data: bytes) -> None:

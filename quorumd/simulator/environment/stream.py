@@ -11,7 +11,7 @@ from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING, Protocol
 
-from quorumd.ports import Connection
+from quorumd.ports import ANONYMOUS, Connection
 
 if TYPE_CHECKING:
     from quorumd.simulator.environment.event_heap import EventHeap, Process
@@ -44,6 +44,7 @@ class Side:
 
     __slots__ = ("_network", "closing", "connection", "far", "host", "incoming", "open", "paused", "peer",
                  "process", "remembered", "stream")  # fmt: skip
+    principal = ANONYMOUS
 
     def __init__(
         self, network: SimulatedNetwork, host: str, peer: str, process: Process | None, connection: Connection

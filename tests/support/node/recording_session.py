@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from quorumd.node.api.forwarding import decode_response
+from quorumd.ports import ANONYMOUS
 from quorumd.protocol.connection import Request, encode_response
 from quorumd.protocol.wire import Message
 
@@ -17,6 +18,7 @@ class RecordingSession:
         self, peer: str = "192.0.2.7:4711", is_controller_client: bool = False, number: int = 0
     ) -> None:
         self.peer = peer
+        self.principal = ANONYMOUS
         self.number = number
         self.is_closed = False
         self.comes_from_broker = False

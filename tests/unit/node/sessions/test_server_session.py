@@ -26,6 +26,7 @@ class RecordingTransport:
 
     def __init__(self) -> None:
         self.peer = "192.0.2.7:4711"
+        self.principal = "User:alice"
         self.unsent_bytes = 0
         self.writes: list[bytes] = []
         self.is_closed = False
@@ -406,3 +407,7 @@ def test_owner_of_a_large_response_learns_when_it_is_received(harness: SessionHa
     assert unblocked == ["received"]
     harness.session.closed("", False)
     assert unblocked == ["received", "received"], "the second request's, as the connection closed"
+
+
+def test_session_belongs_to_the_principal_of_its_connection(harness: SessionHarness) -> None:
+    assert harness.session.principal == "User:alice"
