@@ -60,10 +60,10 @@ def test_plan_is_applied_in_waves_and_rolled_back(
     shown = rows("apply", folder, *live)
     assert sum(row["to_do"] for row in shown) == made["changed_partitions"]
     assert placed(cluster) == before, "not executed without --execute"
-    assert all(row["as_before"] == row["partitions"] for row in rows("verify", folder, *live, exits=1))
+    assert all(row["not_begun"] == row["partitions"] for row in rows("verify", folder, *live, exits=1))
     with copying(cluster, stand_ins):
         rows("apply", folder, *live, "--execute", "--wave", "1")
-        assert rows("verify", folder, *live, exits=1)[0]["as_planned"]
+        assert rows("verify", folder, *live, exits=1)[0]["done"]
         done = rows("apply", folder, *live, "--execute")
         assert all(row["done"] == row["partitions"] for row in done), "the remaining waves"
         rows("verify", folder, *live)
@@ -101,7 +101,7 @@ def test_partitions_changed_since_the_plan_are_not_touched(
         name = f"{changed['topic']}-{changed['partition']}"
         assert shows(refused.stderr, "changed", name)
         found = rows("verify", folder, *live, "--differences", exits=1)
-        assert [row["now"] for row in found if row["verdict"] == "otherwise"] == [other]
+        assert [row["now"] for row in found if row["verdict"] == "superseded"] == [other]
         rows("apply", folder, *live, "--execute", "--force")
         rows("verify", folder, *live)
 

@@ -1,4 +1,4 @@
-"""Compares a state with a plan: each partition is as planned, as before, or neither."""
+"""Compares a state with a plan: how far each partition is, and which replicas a broker still has."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from quorumd.pipeline.plan.arrays import Ints
 from quorumd.pipeline.plan.state import ClusterState
 from quorumd.pipeline.tables.schemas import Row
 
-AS_PLANNED, AS_BEFORE, OTHERWISE, MISSING = range(4)
-NAMES = ("as_planned", "as_before", "otherwise", "missing")
+DONE, IN_PROGRESS, NOT_BEGUN, SUPERSEDED, MISSING = range(5)
+VERDICTS = ("done", "in_progress", "not_begun", "superseded", "missing")
+"""Done: on the planned replicas, all of which are in sync; in progress: reassigned to them, or not all in sync yet;
+not begun: on the replicas before the plan; superseded: on or moving to other replicas; missing: no such partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`verdicts` are indexes of NAMES, one per row of `moves`; `now` are the current replicas."""
+    """`verdicts` are indexes of VERDICTS, one per row of `moves`; `now` are the current replicas, or those of the
+    reassignment in progress."""
 
     moves: pa.Table
     verdicts: npt.NDArray[np.int8]
@@ -29,8 +32,7 @@ class Comparison:
         return not self.verdicts.any()
 
     def differences(self) -> pa.Table:
-        """Return the partitions that are not as planned: wave, topic, partition, verdict, current and planned
-        replicas."""
+        """Return the partitions that are not done: wave, topic, partition, verdict, current and planned replicas."""
         rows = np.flatnonzero(self.verdicts)
         chosen = self.moves.take(pa.array(rows))
         return pa.table(
@@ -38,7 +40,7 @@ class Comparison:
                 "wave": chosen["wave"],
                 "topic": chosen["topic"],
                 "partition": chosen["partition"],
-                "verdict": pa.array([NAMES[self.verdicts[row]] for row in rows], pa.string()),
+                "verdict": pa.array([VERDICTS[self.verdicts[row]] for row in rows], pa.string()),
                 "now": pa.array([self.now[row] for row in rows], pa.list_(pa.int32())),
                 "planned": chosen["new"],
             }
@@ -56,10 +58,29 @@ def compared(moves: pa.Table, state: ClusterState) -> Comparison:
             continue
         replicas = [broker for broker in state.replicas[place].tolist() if broker >= 0]
         now[row] = replicas
-        verdicts[row] = (
-            AS_PLANNED if replicas == new[row] else AS_BEFORE if replicas == old[row] else OTHERWISE
-        )
+        if replicas == new[row]:
+            verdicts[row] = DONE if state.settled[place] else IN_PROGRESS
+        else:
+            verdicts[row] = NOT_BEGUN if replicas == old[row] else SUPERSEDED
     return Comparison(moves, verdicts, now)
+
+
+def replicas_on(broker: int, state: ClusterState) -> list[Row]:
+    """Return the partitions with a replica on a broker: topic, partition, assigned replicas, and whether they are
+    settled.
+
+    A broker without any may be wiped: a removed replica is assigned until the replicas that stay are in sync.
+    """
+    rows = np.flatnonzero((state.assigned == broker).any(axis=1))
+    return [
+        {
+            "topic": state.names[state.topics[row]],
+            "partition": int(state.partitions[row]),
+            "replicas": [int(replica) for replica in state.assigned[row] if replica >= 0],
+            "settled": bool(state.settled[row]),
+        }
+        for row in rows
+    ]
 
 
 def _places(moves: pa.Table, state: ClusterState) -> Ints:
@@ -81,6 +102,6 @@ def of_waves(found: Comparison) -> list[Row]:
     waves = found.moves["wave"].to_numpy()
     rows = []
     for wave in np.unique(waves).tolist():
-        counts = np.bincount(found.verdicts[waves == wave], minlength=len(NAMES)).tolist()
-        rows.append({"wave": wave, "partitions": sum(counts), **dict(zip(NAMES, counts, strict=True))})
+        counts = np.bincount(found.verdicts[waves == wave], minlength=len(VERDICTS)).tolist()
+        rows.append({"wave": wave, "partitions": sum(counts), **dict(zip(VERDICTS, counts, strict=True))})
     return rows

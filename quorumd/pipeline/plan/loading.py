@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -49,16 +50,19 @@ _SIZE_COLUMNS = ("topic", "partition", "bytes")
 def state_of_history(folder: Path) -> ClusterState:
     """Return the state at the end of a history. Raises InputIncomplete if there is no history."""
     history = open_history(folder)
-    columns = ["topic", "partition", "leader", "replicas", "adding", "removing"]
+    columns = ["topic", "partition", "leader", "replicas", "isr", "adding", "removing"]
     return state_of_tables(history.read("partition_current", columns), history.read("brokers"))
 
 
 def state_of_tables(partitions: pa.Table, brokers: pa.Table) -> ClusterState:
     """Return the state in rows of schemas.PARTITION_CURRENT and schemas.BROKERS."""
-    replicas = _rows(partitions["replicas"])
+    assigned = replicas = _rows(partitions["replicas"])
     adding, removing = _rows(partitions["adding"]), _rows(partitions["removing"])
     if removing.shape[1]:
         replicas = _heading_for(replicas, adding, removing)
+    is_moving = np.zeros(len(assigned), bool)
+    for changing in (adding, removing):
+        is_moving |= (changing >= 0).any(axis=1)
     newest: dict[int, BrokerState] = {}
     rows = brokers.sort_by("from_offset").select(_BROKER_COLUMNS)
     for row in rows.to_pylist():
@@ -77,6 +81,8 @@ def state_of_tables(partitions: pa.Table, brokers: pa.Table) -> ClusterState:
         replicas,
         partitions["leader"].to_numpy(),
         newest.values(),
+        assigned,
+        ~is_moving & _all_in_sync(replicas, _rows(partitions["isr"])),
     )
 
 
@@ -84,6 +90,14 @@ def _rows(column: pa.ChunkedArray) -> Rows:
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy().astype(np.int64)
     return rows_of(array.flatten().to_numpy().astype(np.int32), np.r_[0, np.cumsum(lengths)])
+
+
+def _all_in_sync(replicas: Rows, isr: Rows) -> npt.NDArray[np.bool_]:
+    """Whether each replica of a partition is in its ISR."""
+    found = replicas < 0
+    for column in range(isr.shape[1]):
+        found |= replicas == isr[:, column : column + 1]
+    return np.asarray(found.all(axis=1))
 
 
 def _heading_for(replicas: Rows, adding: Rows, removing: Rows) -> Rows:
@@ -153,38 +167,86 @@ def _values_of_file(file: File, start: int) -> Iterator[tuple[bytes, str]]:
 
 def state_of_image(image: ClusterImage) -> ClusterState:
     """Return the state of an image."""
-    topics, numbers, leaders, replicas = [], [], [], []
+    rows = _PartitionColumns()
     for topic in image.topics.values():
         for number, partition in topic.partitions.items():
-            topics.append(topic.name)
-            numbers.append(number)
-            leaders.append(partition.leader)
-            replicas.append([r for r in partition.replicas if r not in partition.removing])
+            rows.add(
+                topic.name,
+                number,
+                partition.leader,
+                partition.replicas,
+                partition.isr,
+                partition.adding,
+                partition.removing,
+            )
     brokers = [BrokerState(b.id, b.rack, b.is_fenced, cordoned=b.is_cordoned) for b in image.brokers.values()]
-    return ClusterState.of(topics, numbers, padded_rows(replicas), leaders, brokers)
+    return rows.state(brokers)
 
 
 async def state_of_cluster(admin: AdminClient) -> ClusterState:
     """Read the state from the leader. Raises RequestFailed."""
+    from quorumd.client.admin import TopicPartition
+
     described = await admin.describe_topics()
     ongoing = await admin.list_reassignments()
     cluster = await admin.describe_brokers()
-    leaving = {where: set(move.removing_replicas) for where, move in ongoing.items()}
-    topics, numbers, leaders, replicas = [], [], [], []
+    rows = _PartitionColumns()
     for topic in described:
         for partition in topic.partitions:
-            topics.append(topic.name or "")
-            numbers.append(partition.partition_index)
-            leaders.append(partition.leader_id)
-            gone = leaving.get((topics[-1], numbers[-1]), ())  # type: ignore[call-overload]  # a TopicPartition equals its tuple
-            replicas.append([r for r in partition.replica_nodes if r not in gone])
+            name, number = topic.name or "", partition.partition_index
+            move = ongoing.get(TopicPartition(name, number))
+            rows.add(
+                name,
+                number,
+                partition.leader_id,
+                partition.replica_nodes,
+                partition.isr_nodes,
+                move.adding_replicas if move else (),
+                move.removing_replicas if move else (),
+            )
     # The response also has nodes of the quorum, without an epoch; a stock node reports neither.
     registered = [broker for broker in cluster.brokers if broker.broker_epoch >= 0] or cluster.brokers
     brokers = [
         BrokerState(b.broker_id, b.rack, b.is_fenced, cordoned=await _is_cordoned(admin, b.broker_id))
         for b in registered
     ]
-    return ClusterState.of(topics, numbers, padded_rows(replicas), leaders, brokers)
+    return rows.state(brokers)
+
+
+class _PartitionColumns:
+    """Collects the partitions of a state."""
+
+    def __init__(self) -> None:
+        self._topics: list[str] = []
+        self._numbers: list[int] = []
+        self._leaders: list[int] = []
+        self._replicas: list[list[int]] = []
+        self._assigned: list[Sequence[int]] = []
+        self._settled: list[bool] = []
+
+    def add(
+        self,
+        topic: str,
+        number: int,
+        leader: int,
+        replicas: Sequence[int],
+        isr: Sequence[int],
+        adding: Sequence[int],
+        removing: Sequence[int],
+    ) -> None:
+        target = [replica for replica in replicas if replica not in removing]
+        self._topics.append(topic)
+        self._numbers.append(number)
+        self._leaders.append(leader)
+        self._replicas.append(target)
+        self._assigned.append(replicas)
+        self._settled.append(not adding and not removing and set(target) <= set(isr))
+
+    def state(self, brokers: Iterable[BrokerState]) -> ClusterState:
+        targets, assigned = padded_rows(self._replicas), padded_rows(self._assigned)
+        return ClusterState.of(
+            self._topics, self._numbers, targets, self._leaders, brokers, assigned, self._settled
+        )
 
 
 async def _is_cordoned(admin: AdminClient, broker_id: int) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from quorumd.pipeline.plan.arrays import NONE, Ints, Rows
 
@@ -26,9 +27,11 @@ class BrokerState:
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """Partitions by topic and number. Shapes: (P,); `replicas` is (P, widest), padded with NONE.
+    """Partitions by topic and number. Shapes: (P,); `replicas` and `assigned` are (P, widest row), padded with
+    NONE.
 
-    A partition under reassignment has its target replicas.
+    A partition under reassignment has its target as `replicas`; `assigned` also has the replicas that are to be
+    removed. A partition is `settled` if it is not being reassigned and all of its replicas are in sync.
     """
 
     names: tuple[str, ...]
@@ -37,6 +40,8 @@ class ClusterState:
     replicas: Rows
     leaders: Ints
     brokers: Mapping[int, BrokerState]
+    assigned: Rows
+    settled: npt.NDArray[np.bool_]
 
     @classmethod
     def of(
@@ -46,8 +51,15 @@ class ClusterState:
         replicas: Rows,
         leaders: Sequence[int] | Ints,
         brokers: Iterable[BrokerState],
+        assigned: Rows | None = None,
+        settled: Sequence[bool] | npt.NDArray[np.bool_] | None = None,
     ) -> ClusterState:
-        """Build a state from columns in any order; `topics` has a name per partition."""
+        """Build a state from columns in any order; `topics` has a name per partition.
+
+        Without `assigned` and `settled` no partition is being reassigned or out of sync.
+        """
+        assigned = replicas if assigned is None else assigned
+        is_settled = np.ones(len(replicas), bool) if settled is None else np.asarray(settled, bool)
         names, index = np.unique(np.asarray(topics, dtype=object).astype(str), return_inverse=True)
         numbers = np.asarray(partitions, np.int64)
         order = np.lexsort((numbers, index))
@@ -61,6 +73,8 @@ class ClusterState:
             np.ascontiguousarray(replicas[order], np.int32),
             np.asarray(leaders, np.int64)[order],
             dict(sorted(known.items())),
+            np.ascontiguousarray(assigned[order], np.int32),
+            is_settled[order],
         )
 
     def __len__(self) -> int:

@@ -49,14 +49,14 @@ class StockPlan:
         for wave, way_back in zip(self.waves, self.rollbacks, strict=True):
             self.begin(wave, way_back)
             self.wait_for(wave)
-        self._check("as_planned", 0)
+        self._check("done", 0)
 
     def roll_back(self) -> None:
         """Roll back all waves; raises ClaimBroken unless both tools report the original assignment."""
         for wave, way_back in reversed(list(zip(self.waves, self.rollbacks, strict=True))):
             self.begin(way_back, wave)
             self.wait_for(way_back)
-        self._check("as_before", 1)
+        self._check("not_begun", 1)
 
     def begin(self, wave: Path, way_back: Path, *options: str) -> int:
         """Execute a wave, whose printed rollback must be `way_back`; returns the number of moved partitions."""

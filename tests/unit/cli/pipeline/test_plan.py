@@ -24,8 +24,9 @@ STATE = skewed_state(40, ["a", "b", "c", "a", "b", "c"], skew=1)
 
 def write_history(folder: Path, fenced: int = -1, cordoned: int = -1) -> Path:
     names = [STATE.names[topic] for topic in STATE.topics]
+    common: dict[str, list[int]] = {"adding": [], "removing": []}
     partitions = [
-        {"topic": name, "partition": number, "replicas": row, "leader": row[0], "adding": [], "removing": []}
+        {"topic": name, "partition": number, "replicas": row, "isr": row, "leader": row[0], **common}
         for name, number, row in zip(names, STATE.partitions.tolist(), STATE.replicas.tolist(), strict=True)
     ]
     brokers = [
@@ -82,7 +83,26 @@ def test_plan_is_made_and_shown(history: Path, tmp_path: Path, capsys: pytest.Ca
     moves = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {move["wave"] for move in moves} == {1}
     run("verify", folder, "--state", history, "--output", "csv", exits=1)
-    assert capsys.readouterr().out.startswith("wave,partitions,as_planned,as_before,otherwise,missing\n1,")
+    assert capsys.readouterr().out.startswith(
+        "wave,partitions,done,in_progress,not_begun,superseded,missing\n1,"
+    )
+
+
+def test_broker_without_replicas_may_be_wiped(
+    history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "plan"
+    run("make", "--state", history, "--remove", "5", "--out", folder)
+    capsys.readouterr()
+    run("verify", folder, "--state", history, "--may-wipe", "5", "--output", "json", exits=1)
+    shown = capsys.readouterr()
+    held = json.loads(shown.out)
+    assert held
+    assert all(5 in row["replicas"] and row["settled"] for row in held)
+    assert shows(shown.err, "broker 5", len(held))
+    run("verify", folder, "--state", history, "--may-wipe", "99")
+    assert shows(capsys.readouterr().out, "broker 99", "may be wiped")
+    run("verify", folder, "--state", history, "--may-wipe", "5", "--differences", exits=2)
 
 
 def test_plan_balances_bytes(history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from quorumd.cli.partitions.reassignment_plan import read_plan
 from quorumd.client.admin import TopicPartition
 from quorumd.errors import ConfigError, InputIncomplete
-from quorumd.pipeline.plan.comparison import compared, of_waves
+from quorumd.pipeline.plan.comparison import compared, of_waves, replicas_on
 from quorumd.pipeline.plan.files import Plan, read_plan_folder, rollback_file, wave_file, write_plan
 from quorumd.pipeline.plan.planner import make_plan
 from quorumd.pipeline.plan.planning import Changes, make_outcome
@@ -118,7 +120,7 @@ def test_missing_or_invalid_figure_is_named(plan: Plan, tmp_path: Path, figure: 
 
 def test_state_is_compared_with_plan(plan: Plan) -> None:
     untouched = of_waves(compared(plan.moves, STATE))
-    assert all(row["as_before"] == row["partitions"] for row in untouched)
+    assert all(row["not_begun"] == row["partitions"] for row in untouched)
     planned = after(make_outcome(STATE, CHANGES))
     assert compared(plan.moves, planned).is_done
     moved = planned.replicas.copy()
@@ -138,5 +140,27 @@ def test_state_is_compared_with_plan(plan: Plan) -> None:
     )
     found = compared(plan.moves, other)
     assert not found.is_done
-    (difference,) = (each for each in found.differences().to_pylist() if each["verdict"] == "otherwise")
+    (difference,) = (each for each in found.differences().to_pylist() if each["verdict"] == "superseded")
     assert difference["now"] == moved[row].tolist()
+
+
+def test_partition_is_done_once_its_replicas_are_in_sync(plan: Plan) -> None:
+    planned = after(make_outcome(STATE, CHANGES))
+    topic, number = plan.moves["topic"][0].as_py(), plan.moves["partition"][0].as_py()
+    (row,) = (at for at, where in enumerate(replicas(planned)) if where == (topic, number))
+    assigned = np.c_[planned.assigned, np.full(len(planned), -1, np.int32)]
+    assigned[row, -1] = 77
+    moving = replace(planned, assigned=assigned, settled=np.arange(len(planned)) != row)
+    found = compared(plan.moves, moving)
+    assert not found.is_done
+    (difference,) = found.differences().to_pylist()
+    assert difference["verdict"] == "in_progress"
+    assert replicas_on(77, moving) == [
+        {
+            "topic": topic,
+            "partition": number,
+            "replicas": [replica for replica in assigned[row].tolist() if replica >= 0],
+            "settled": False,
+        }
+    ]
+    assert replicas_on(78, moving) == []

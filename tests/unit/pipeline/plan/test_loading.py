@@ -58,7 +58,7 @@ def broker(id: int, offset: int, event: str = "register", **others: Any) -> dict
 
 
 def partition(topic: str, number: int, replicas: list[int], **others: Any) -> dict[str, Any]:
-    row = {"topic": topic, "partition": number, "replicas": replicas, "leader": replicas[0]}
+    row = {"topic": topic, "partition": number, "replicas": replicas, "isr": replicas, "leader": replicas[0]}
     return row | {"adding": [], "removing": []} | others
 
 
@@ -76,13 +76,15 @@ def test_state_of_history_is_its_end(tmp_path: Path) -> None:
         [
             partition("b", 0, [2, 1]),
             partition("a", 1, [1, 2, 3], adding=[3], removing=[1]),
-            partition("a", 0, [3], leader=-1),
+            partition("a", 0, [3], leader=-1, isr=[]),
         ],
     )
     state = state_of_history(tmp_path)
     assert state.names == ("a", "b")
     assert state.partitions.tolist() == [0, 1, 0]
     assert state.replicas.tolist() == [[3, -1, -1], [2, 3, -1], [2, 1, -1]], "where they go to"
+    assert state.assigned.tolist() == [[3, -1, -1], [1, 2, 3], [2, 1, -1]]
+    assert state.settled.tolist() == [False, False, True]
     assert state.leaders.tolist() == [-1, 1, 2]
     assert state.brokers == {
         1: BrokerState(1, "r1"),
@@ -114,6 +116,8 @@ def layout(state: ClusterState) -> list[Any]:
         state.partitions.tolist(),
         state.replicas.tolist(),
         state.leaders.tolist(),
+        state.assigned.tolist(),
+        state.settled.tolist(),
         brokers,
     ]
 
