@@ -3,16 +3,21 @@
 A broker is an observer of the metadata log. It acts on the image after each committed batch: replicas become leaders
 or followers, and folders appear and go. Decisions are pure; files, clock and network are ports.
 
-    log/           the log of one replica on disk, in Kafka's directory format
-    metadata       the image of the committed metadata, and what each batch changed
-    directories    the log directories; log_folders, log_manager: opening and deleting the logs in them
-    replication/   one replica, pure: leader and follower, high watermark, ISR changes; fetchers; AlterPartition
-    partitions     the replicas of this broker, as the metadata says; appends
-    housekeeping   checkpoints, flushes, retention, compaction, shrinking ISRs
-    coordinator/   consumer groups and transactions
-    api/           Produce, Fetch, ListOffsets and the other APIs of brokers, with their purgatories
-    lifecycle      registration, heartbeats, catching up, controlled shutdown
-    broker         all of these, joined
+    log/                   the log of one replica on disk, in Kafka's directory format
+    log_management/        the log directories, and the logs in them: opened, deleted
+    metadata/              the image of the committed metadata, and what each batch changed
+    replication/           one replica, pure: leader and follower, high watermark, ISR changes
+    partitions/            the replicas of this broker, as the metadata says; appends
+    channels/              connections to the active controller and to other brokers, as protocols
+    controller_requests/   registration and heartbeats, AlterPartition, directories, producer ids, topics
+    fetching/              followers fetch from leaders on other brokers
+    housekeeping/          checkpoints, flushes, retention, compaction; the orderly end of the logs
+    coordinator/           groups and transactions
+    api/                   Produce, Fetch, ListOffsets and the other APIs of brokers, with their purgatories
+    settings/              the settings of all these
+    coordinators           the coordinators of this broker with their APIs
+    broker                 all of these, joined
 
+A package imports those above it in this order, settings excepted: pyproject.toml has the contract.
 `node` builds a broker into a process with that role; the simulator runs the same code.
 """

@@ -9,26 +9,26 @@ from typing import Protocol
 
 from quorumd.broker.api.context import BrokerApiContext
 from quorumd.broker.api.families import broker_routes
-from quorumd.broker.broker_client import BrokerClient
-from quorumd.broker.controller_channel import ControllerChannel
+from quorumd.broker.channels.broker_client import BrokerClient
+from quorumd.broker.channels.controller_channel import ControllerChannel
+from quorumd.broker.controller_requests.alter_partition import AlterPartitionChannel
+from quorumd.broker.controller_requests.directory_reports import DirectoryReports
+from quorumd.broker.controller_requests.lifecycle import BrokerLifecycle, BrokerState, LifecycleSettings
+from quorumd.broker.controller_requests.producer_ids import ProducerIds
+from quorumd.broker.controller_requests.topic_creation import TopicCreation
 from quorumd.broker.coordinators import Coordinators
-from quorumd.broker.directories import LogDirectories, LogDirectory
-from quorumd.broker.directory_reports import DirectoryReports
-from quorumd.broker.hosted_partition import HostedPartition
-from quorumd.broker.housekeeping import Housekeeping
-from quorumd.broker.lifecycle import BrokerLifecycle, BrokerState, LifecycleSettings
+from quorumd.broker.fetching.fetchers import ReplicaFetchers
+from quorumd.broker.housekeeping.housekeeping import Housekeeping
+from quorumd.broker.housekeeping.log_closing import LogClosing
 from quorumd.broker.log.clean_shutdown import previous_broker_epoch, remove_clean_shutdown
 from quorumd.broker.log.offset_checkpoint import RECOVERY_POINTS
-from quorumd.broker.log_closing import LogClosing
-from quorumd.broker.metadata import BrokerMetadata
-from quorumd.broker.metadata_delta import MetadataDelta
-from quorumd.broker.partitions import Partitions
-from quorumd.broker.producer_ids import ProducerIds
-from quorumd.broker.replication.alter_partition import AlterPartitionChannel
-from quorumd.broker.replication.fetchers import ReplicaFetchers
+from quorumd.broker.log_management.directories import LogDirectories, LogDirectory
+from quorumd.broker.metadata.broker_metadata import BrokerMetadata
+from quorumd.broker.metadata.metadata_delta import MetadataDelta
+from quorumd.broker.partitions.hosted_partition import HostedPartition
+from quorumd.broker.partitions.partitions import Partitions
 from quorumd.broker.replication.isr_proposal import IsrProposal
-from quorumd.broker.settings import BrokerSettings
-from quorumd.broker.topic_creation import TopicCreation
+from quorumd.broker.settings.broker_settings import BrokerSettings
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.metadata_versions import SUPPORTED_FEATURES
 from quorumd.errors import StorageError

@@ -11,9 +11,12 @@ from quorumd.broker.api.group_admin import GroupAdminApis
 from quorumd.broker.api.group_shards import GroupShards
 from quorumd.broker.api.offsets import OffsetApis
 from quorumd.broker.api.transaction_markers import TransactionMarkerApis
+from quorumd.broker.api.transaction_verification import TransactionVerifier
 from quorumd.broker.api.transactional_offsets import TransactionalOffsetApis
 from quorumd.broker.api.transactions import TransactionApis
-from quorumd.broker.broker_client import BrokerClient
+from quorumd.broker.channels.broker_client import BrokerClient
+from quorumd.broker.controller_requests.producer_ids import ProducerIds
+from quorumd.broker.controller_requests.topic_creation import TopicCreation
 from quorumd.broker.coordinator.groups import GroupCoordinator
 from quorumd.broker.coordinator.hosted_log import CoordinatorPartitions
 from quorumd.broker.coordinator.internal_topics import InternalTopics, offsets_topic, transactions_topic
@@ -21,13 +24,10 @@ from quorumd.broker.coordinator.shards import Shard, Shards
 from quorumd.broker.coordinator.transaction import Transaction
 from quorumd.broker.coordinator.transaction_markers import TransactionMarkers
 from quorumd.broker.coordinator.transactions import TransactionCoordinator
-from quorumd.broker.metadata import BrokerMetadata
-from quorumd.broker.metadata_delta import MetadataDelta
-from quorumd.broker.partitions import Partitions
-from quorumd.broker.producer_ids import ProducerIds
-from quorumd.broker.settings import BrokerSettings
-from quorumd.broker.topic_creation import TopicCreation
-from quorumd.broker.transaction_verification import TransactionVerifier
+from quorumd.broker.metadata.broker_metadata import BrokerMetadata
+from quorumd.broker.metadata.metadata_delta import MetadataDelta
+from quorumd.broker.partitions.partitions import Partitions
+from quorumd.broker.settings.broker_settings import BrokerSettings
 from quorumd.controller.broker import BrokerEndpoint
 from quorumd.ports import Clock, Entropy
 from quorumd.protocol.coordinator_record import GROUP, TRANSACTION

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from os.path import abspath
 
-from quorumd.broker.api.settings import ApiSettings
-from quorumd.broker.coordinator.settings import MINUTE_MS, GroupSettings, TransactionSettings
-from quorumd.broker.settings import BrokerSettings, HousekeepingSettings, ReplicaFetchSettings
+from quorumd.broker.settings.api_settings import ApiSettings
+from quorumd.broker.settings.broker_settings import BrokerSettings, HousekeepingSettings, ReplicaFetchSettings
+from quorumd.broker.settings.coordinator_settings import MINUTE_MS, GroupSettings, TransactionSettings
 from quorumd.config.broker_fields import BrokerFields
 from quorumd.controller.broker import BrokerEndpoint
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
-from quorumd.broker.lifecycle import BrokerState
+from quorumd.broker.controller_requests.lifecycle import BrokerState
 from quorumd.ids import NO_NODE
 
 MAX_LAG = 10_000

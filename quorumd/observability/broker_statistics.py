@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from quorumd.broker.hosted_partition import HostedPartition
+from quorumd.broker.partitions.hosted_partition import HostedPartition
 from quorumd.node.node import Node
 
 

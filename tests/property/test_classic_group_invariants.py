@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from quorumd.broker.coordinator.classic_group import GroupState
-from quorumd.broker.coordinator.settings import GroupSettings
+from quorumd.broker.settings.coordinator_settings import GroupSettings
 from quorumd.errors import ErrorCode
 from tests.support.broker.classic_members import ClassicClient, Groups
 from tests.support.broker.coordinator_shards import group_shard

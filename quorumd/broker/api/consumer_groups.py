@@ -17,8 +17,8 @@ from quorumd.broker.coordinator.consumer_group import (
 from quorumd.broker.coordinator.consumer_membership import Heartbeat, HeartbeatResult
 from quorumd.broker.coordinator.effects import Times
 from quorumd.broker.coordinator.groups import GroupCoordinator
-from quorumd.broker.metadata import BrokerMetadata
-from quorumd.broker.settings import BrokerSettings
+from quorumd.broker.metadata.broker_metadata import BrokerMetadata
+from quorumd.broker.settings.broker_settings import BrokerSettings
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.connection import Request

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from quorumd.broker.controller_requests.producer_ids import ProducerIds
+from quorumd.broker.controller_requests.topic_creation import NewTopic, TopicCreation
 from quorumd.broker.coordinator.offset_store import TopicPartition
-from quorumd.broker.hosted_partition import HostedPartition
-from quorumd.broker.metadata import BrokerMetadata
-from quorumd.broker.partitions import Partitions, PartitionUnavailable
-from quorumd.broker.producer_ids import ProducerIds
+from quorumd.broker.metadata.broker_metadata import BrokerMetadata
+from quorumd.broker.partitions.hosted_partition import HostedPartition
+from quorumd.broker.partitions.partitions import Partitions, PartitionUnavailable
 from quorumd.broker.replication.replica import NOT_GIVEN
-from quorumd.broker.settings import BrokerSettings
-from quorumd.broker.topic_creation import NewTopic, TopicCreation
+from quorumd.broker.settings.broker_settings import BrokerSettings
 from quorumd.controller.broker import BrokerEndpoint
 from quorumd.controller.partition import NO_LEADER, PartitionId
 from quorumd.errors import ErrorCode
@@ -22,7 +22,7 @@ from quorumd.ports import Clock, Disk, Entropy
 
 
 class TransactionVerification(Protocol):
-    """See `quorumd.broker.transaction_verification`."""
+    """See `quorumd.broker.api.transaction_verification`."""
 
     def verify(
         self,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from quorumd.broker.api.context import BrokerApiContext
-from quorumd.broker.partitions import PartitionUnavailable
+from quorumd.broker.partitions.partitions import PartitionUnavailable
 from quorumd.controller.partition import PartitionId
 from quorumd.errors import ErrorCode, StorageError
 from quorumd.ports import Timer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from quorumd.broker.hosted_partition import HostedPartition
+from quorumd.broker.partitions.hosted_partition import HostedPartition
 from quorumd.broker.replication.replica import Transition
 from quorumd.controller.partition import PartitionId
 from quorumd.ports import Clock, Timer

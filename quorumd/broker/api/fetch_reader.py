@@ -6,9 +6,9 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from quorumd.broker.api.context import BrokerApiContext
-from quorumd.broker.hosted_partition import HostedPartition
 from quorumd.broker.log.partition_log import PartitionLog
-from quorumd.broker.partitions import PartitionUnavailable
+from quorumd.broker.partitions.hosted_partition import HostedPartition
+from quorumd.broker.partitions.partitions import PartitionUnavailable
 from quorumd.broker.replication.replica import Replica
 from quorumd.broker.replication.replica_fetch import FetchDecision, ReplicaFetch
 from quorumd.broker.replication.replica_log import NO_EPOCH, divergence

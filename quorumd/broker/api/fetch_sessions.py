@@ -20,8 +20,6 @@ FINAL_EPOCH: Final = -1
 """The epoch of a request that wants no session, and ends the one it names."""
 MAX_EPOCH: Final = 2**31 - 1
 MAX_SESSION_ID: Final = 2**31 - 1
-SLOTS: Final = 1000
-"""`max.incremental.fetch.session.cache.slots`."""
 EVICTION_MS: Final = 120_000.0
 """How long a session is kept for sure, unused or against a larger one."""
 
@@ -145,7 +143,7 @@ class FetchSessions(Generic[Q]):
     `randrange`: see `Entropy`.
     """
 
-    def __init__(self, randrange: Callable[[int], int], slots: int = SLOTS) -> None:
+    def __init__(self, randrange: Callable[[int], int], slots: int) -> None:
         self.evictions = 0
         """Number of sessions that were evicted."""
         self._randrange = randrange

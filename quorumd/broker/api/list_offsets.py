@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from quorumd.broker.api.context import BrokerApiContext
-from quorumd.broker.hosted_partition import HostedPartition
-from quorumd.broker.partitions import PartitionUnavailable
+from quorumd.broker.partitions.hosted_partition import HostedPartition
+from quorumd.broker.partitions.partitions import PartitionUnavailable
 from quorumd.errors import ErrorCode, StorageError
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import list_offsets_response, offset_for_leader_epoch_response

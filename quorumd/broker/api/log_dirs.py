@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from quorumd.broker.api.context import BrokerApiContext
-from quorumd.broker.directories import LogDirectory
-from quorumd.broker.hosted_partition import HostedPartition
-from quorumd.broker.partitions import PartitionUnavailable
+from quorumd.broker.log_management.directories import LogDirectory
+from quorumd.broker.partitions.hosted_partition import HostedPartition
+from quorumd.broker.partitions.partitions import PartitionUnavailable
 from quorumd.errors import ErrorCode
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest

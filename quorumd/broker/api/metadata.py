@@ -14,7 +14,7 @@ from quorumd.broker.api.topic_messages import (
     metadata_partitions,
     missing_topic_error,
 )
-from quorumd.broker.topic_creation import NewTopic
+from quorumd.broker.controller_requests.topic_creation import NewTopic
 from quorumd.controller.partition import NO_LEADER, Partition, PartitionId
 from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID

@@ -10,7 +10,7 @@ from quorumd.broker.api.topic_names import has_partition, topic_name, unknown_to
 from quorumd.broker.coordinator.groups import Committer
 from quorumd.broker.coordinator.offset_requests import CommittedOffset, Errors, FetchedOffset
 from quorumd.broker.coordinator.offset_store import TopicPartition
-from quorumd.broker.metadata import BrokerMetadata
+from quorumd.broker.metadata.broker_metadata import BrokerMetadata
 from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.connection import Request

@@ -8,9 +8,9 @@ from typing import Final
 
 from quorumd.broker.api.context import BrokerApiContext
 from quorumd.broker.coordinator.offset_store import TopicPartition
-from quorumd.broker.hosted_partition import HostedPartition
 from quorumd.broker.log.batches import scan_batches
-from quorumd.broker.partitions import AppendResult, PartitionUnavailable
+from quorumd.broker.partitions.hosted_partition import HostedPartition
+from quorumd.broker.partitions.partitions import AppendResult, PartitionUnavailable
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.connection import Request

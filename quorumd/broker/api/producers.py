@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from quorumd.broker.api.context import BrokerApiContext
-from quorumd.broker.partitions import PartitionUnavailable
-from quorumd.broker.producer_ids import NO_ID
+from quorumd.broker.controller_requests.producer_ids import NO_ID
+from quorumd.broker.partitions.partitions import PartitionUnavailable
 from quorumd.errors import ErrorCode
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import describe_producers_response

@@ -8,9 +8,9 @@ from typing import Final
 from quorumd.broker.coordinator.groups import GroupCoordinator
 from quorumd.broker.coordinator.records import LoadedMarker
 from quorumd.broker.coordinator.shards import Shard, Shards
-from quorumd.broker.hosted_partition import HostedPartition
 from quorumd.broker.log.transaction_marker import TransactionMarker
-from quorumd.broker.partitions import AppendResult, Partitions, PartitionUnavailable
+from quorumd.broker.partitions.hosted_partition import HostedPartition
+from quorumd.broker.partitions.partitions import AppendResult, Partitions, PartitionUnavailable
 from quorumd.errors import ErrorCode
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest

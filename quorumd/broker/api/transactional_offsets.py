@@ -7,12 +7,12 @@ from typing import Final
 
 from quorumd.broker.api.group_shards import GroupShards
 from quorumd.broker.api.topic_names import has_partition, topic_name, unknown_topic_error
+from quorumd.broker.api.transaction_verification import TransactionVerifier
 from quorumd.broker.coordinator.groups import Committer
 from quorumd.broker.coordinator.internal_topics import InternalTopic, InternalTopics
 from quorumd.broker.coordinator.offset_requests import CommittedOffset, Errors
 from quorumd.broker.coordinator.offset_store import TopicPartition
-from quorumd.broker.metadata import BrokerMetadata
-from quorumd.broker.transaction_verification import TransactionVerifier
+from quorumd.broker.metadata.broker_metadata import BrokerMetadata
 from quorumd.errors import ErrorCode
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest

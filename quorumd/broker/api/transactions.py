@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from quorumd.broker.api.topic_names import has_partition
+from quorumd.broker.controller_requests.producer_ids import NO_ID, ProducerIds
 from quorumd.broker.coordinator.effects import Times
 from quorumd.broker.coordinator.internal_topics import InternalTopic, InternalTopics
 from quorumd.broker.coordinator.offset_store import TopicPartition
 from quorumd.broker.coordinator.shards import Shards
 from quorumd.broker.coordinator.transaction import Transaction, TransactionState
 from quorumd.broker.coordinator.transactions import Producer, TransactionCoordinator
-from quorumd.broker.metadata import BrokerMetadata
-from quorumd.broker.producer_ids import NO_ID, ProducerIds
+from quorumd.broker.metadata.broker_metadata import BrokerMetadata
 from quorumd.errors import ErrorCode
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import describe_transactions_response as described

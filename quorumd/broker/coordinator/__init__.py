@@ -1,7 +1,6 @@
 """Coordinators of groups and transactions: state machines of the partitions of __consumer_offsets and
 __transaction_state that this broker leads.
 
-    settings       settings of groups and transactions, with Kafka's names
     effects        writes, times and deadlines: the effects of a state machine
     records        records of coordinators in batches, in Kafka's formats
     shards         the partitions of one internal topic: loading, appending, completion of writes, unloading

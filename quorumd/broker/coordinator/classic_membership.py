@@ -22,7 +22,7 @@ from quorumd.broker.coordinator.classic_rebalance import (
     current_generation,
 )
 from quorumd.broker.coordinator.effects import Deadlines, Outbox, Times, Write
-from quorumd.broker.coordinator.settings import GroupSettings
+from quorumd.broker.settings.coordinator_settings import GroupSettings
 from quorumd.errors import ErrorCode
 
 

@@ -14,7 +14,7 @@ from quorumd.broker.coordinator.classic_group import (
     SyncResult,
 )
 from quorumd.broker.coordinator.effects import Deadlines, Outbox, Times, Write
-from quorumd.broker.coordinator.settings import GroupSettings
+from quorumd.broker.settings.coordinator_settings import GroupSettings
 from quorumd.errors import ErrorCode
 
 logger = logging.getLogger("quorumd.broker")

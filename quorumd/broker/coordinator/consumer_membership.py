@@ -30,7 +30,7 @@ from quorumd.broker.coordinator.consumer_group import (
 )
 from quorumd.broker.coordinator.effects import Deadlines, Outbox, Times, Write
 from quorumd.broker.coordinator.records import CoordinatorRecord
-from quorumd.broker.coordinator.settings import GroupSettings
+from quorumd.broker.settings.coordinator_settings import GroupSettings
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 

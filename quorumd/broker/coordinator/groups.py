@@ -41,7 +41,7 @@ from quorumd.broker.coordinator.offset_requests import (
 )
 from quorumd.broker.coordinator.offset_store import OffsetStore, TopicPartition
 from quorumd.broker.coordinator.records import NO_PRODUCER, LoadedMarker, LoadedRecord
-from quorumd.broker.coordinator.settings import GroupSettings
+from quorumd.broker.settings.coordinator_settings import GroupSettings
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.group_metadata_key import GroupMetadataKey
 from quorumd.protocol.messages.group_metadata_value import GroupMetadataValue

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from quorumd.broker.coordinator.shards import Shards
-from quorumd.broker.hosted_partition import HostedPartition
 from quorumd.broker.log.validation import Origin
-from quorumd.broker.partitions import AppendResult, Partitions
+from quorumd.broker.partitions.hosted_partition import HostedPartition
+from quorumd.broker.partitions.partitions import AppendResult, Partitions
 from quorumd.broker.replication.replica import Transition
 from quorumd.errors import ErrorCode
 from quorumd.ports import Clock

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from quorumd.broker.coordinator.settings import GroupSettings, TransactionSettings
-from quorumd.broker.metadata import BrokerMetadata
-from quorumd.broker.topic_creation import NewTopic, TopicCreation
+from quorumd.broker.controller_requests.topic_creation import NewTopic, TopicCreation
+from quorumd.broker.metadata.broker_metadata import BrokerMetadata
+from quorumd.broker.settings.coordinator_settings import GroupSettings, TransactionSettings
 from quorumd.controller.cluster_image import Topic
 from quorumd.controller.partition import NO_LEADER
 

@@ -17,7 +17,7 @@ from quorumd.broker.coordinator.offset_store import (
     offset_tombstone,
 )
 from quorumd.broker.coordinator.records import NO_PRODUCER, CoordinatorRecord
-from quorumd.broker.coordinator.settings import GroupSettings
+from quorumd.broker.settings.coordinator_settings import GroupSettings
 from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID, KafkaUuid
 

@@ -6,11 +6,11 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
-from quorumd.broker.broker_client import BrokerClient
-from quorumd.broker.controller_channel import NoResponse
+from quorumd.broker.channels.broker_client import BrokerClient
+from quorumd.broker.channels.controller_channel import NoResponse
 from quorumd.broker.coordinator.offset_store import TopicPartition
 from quorumd.broker.coordinator.transaction import Transaction, TransactionState
-from quorumd.broker.metadata import BrokerMetadata
+from quorumd.broker.metadata.broker_metadata import BrokerMetadata
 from quorumd.controller.partition import NO_LEADER
 from quorumd.errors import ErrorCode
 from quorumd.ports import Clock

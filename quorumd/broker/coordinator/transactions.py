@@ -10,7 +10,6 @@ from quorumd.broker.coordinator.classic_membership import append_error
 from quorumd.broker.coordinator.effects import Deadlines, Outbox, Times, Write
 from quorumd.broker.coordinator.offset_store import TopicPartition
 from quorumd.broker.coordinator.records import CoordinatorRecord, LoadedMarker, LoadedRecord
-from quorumd.broker.coordinator.settings import TransactionSettings
 from quorumd.broker.coordinator.transaction import (
     ENDED,
     ENDING,
@@ -22,6 +21,7 @@ from quorumd.broker.coordinator.transaction import (
     transaction_from_record,
     transaction_record,
 )
+from quorumd.broker.settings.coordinator_settings import TransactionSettings
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.transaction_log_key import TransactionLogKey
 from quorumd.protocol.messages.transaction_log_value import TransactionLogValue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from quorumd.broker.metadata import BrokerMetadata
+from quorumd.broker.metadata.broker_metadata import BrokerMetadata
 from quorumd.node.peers.connection import Call, Failure, Purpose
 from quorumd.node.peers.connections import PeerConnections
 from quorumd.ports import Clock

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quorumd.broker.hosted_partition import HostedPartition
+from quorumd.broker.partitions.hosted_partition import HostedPartition
 from quorumd.broker.replication.replica import Transition
 from quorumd.controller.partition import PartitionId
 

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Final
 
 from quorumd.broker.broker import Broker, BrokerPorts
-from quorumd.broker.controller_channel import ControllerChannel
-from quorumd.broker.lifecycle import BrokerState
+from quorumd.broker.channels.controller_channel import ControllerChannel
+from quorumd.broker.controller_requests.lifecycle import BrokerState
 from quorumd.errors import ExitCode, StorageError
 from quorumd.ids import NO_NODE, OffsetAndEpoch
 from quorumd.log.segmented_log import SegmentedLog

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from quorumd.broker.settings import BrokerSettings
+from quorumd.broker.settings.broker_settings import BrokerSettings
 from quorumd.ids import Endpoint
 
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from math import inf
 
-from quorumd.broker.lifecycle import BrokerState
+from quorumd.broker.controller_requests.lifecycle import BrokerState
 from quorumd.ids import ReplicaKey
 from quorumd.node.graceful_shutdown import GracefulShutdown
 from quorumd.node.health.election_log import ElectionLog

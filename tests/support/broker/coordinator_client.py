@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quorumd.broker.coordinator.settings import GroupSettings
+from quorumd.broker.settings.coordinator_settings import GroupSettings
 from quorumd.errors import ErrorCode
 from quorumd.protocol.apis import api, request_class, response_class
 from quorumd.protocol.codec import decode, encode

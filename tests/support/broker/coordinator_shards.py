@@ -8,9 +8,9 @@ from typing import Any, Generic, TypeVar
 from quorumd.broker.coordinator.effects import Times
 from quorumd.broker.coordinator.groups import GroupCoordinator
 from quorumd.broker.coordinator.records import LoadedMarker, LoadedRecord, decode_records
-from quorumd.broker.coordinator.settings import GroupSettings
 from quorumd.broker.coordinator.shards import Shard, Shards, StateMachine
 from quorumd.broker.log.batches import read_batch, stamped
+from quorumd.broker.settings.coordinator_settings import GroupSettings
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from tests.support.node.virtual_time import VirtualTime

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from quorumd.broker.api.fetch import FetchApis
 from quorumd.broker.broker import Broker, BrokerPorts
-from quorumd.broker.controller_channel import NoResponse
-from quorumd.broker.hosted_partition import HostedPartition
-from quorumd.broker.partitions import AppendResult
-from quorumd.broker.settings import BrokerSettings
+from quorumd.broker.channels.controller_channel import NoResponse
+from quorumd.broker.partitions.hosted_partition import HostedPartition
+from quorumd.broker.partitions.partitions import AppendResult
+from quorumd.broker.settings.broker_settings import BrokerSettings
 from quorumd.controller.broker import BrokerEndpoint
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.partition import Partition, PartitionId

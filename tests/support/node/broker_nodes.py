@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quorumd.broker.settings import BrokerSettings
+from quorumd.broker.settings.broker_settings import BrokerSettings
 from quorumd.controller.broker import BrokerEndpoint
 from quorumd.ids import Endpoint
 from quorumd.node.broker.settings import BrokerRoleSettings

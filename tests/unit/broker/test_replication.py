@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quorumd.broker.settings import HousekeepingSettings
+from quorumd.broker.settings.broker_settings import HousekeepingSettings
 from quorumd.errors import ErrorCode
 from tests.support.broker.simulated_brokers import SimulatedBrokers
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from quorumd.broker.settings import BrokerSettings
+from quorumd.broker.settings.broker_settings import BrokerSettings
 from quorumd.config import SettingDocumentation, Settings, documentation
 from quorumd.config.settings import BROKER_ONLY_FIELDS, keys_of
 from quorumd.controller.broker import BrokerEndpoint

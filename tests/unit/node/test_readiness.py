@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from quorumd.broker.lifecycle import BrokerState
+from quorumd.broker.controller_requests.lifecycle import BrokerState
 from quorumd.node.readiness import MAX_LAG, NodeStatus, SilentPeer, readiness, report, seconds
 from tests.support.text import shows
 

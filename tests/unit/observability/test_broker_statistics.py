@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quorumd.broker.lifecycle import BrokerState
+from quorumd.broker.controller_requests.lifecycle import BrokerState
 from quorumd.observability.broker_statistics import collect_broker_statistics
 from quorumd.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from tests.support.node.broker_nodes import BrokerCluster, broker_role

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from quorumd.broker import topic_creation
 from quorumd.broker.api import metadata as module
+from quorumd.broker.controller_requests import topic_creation
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.connection import encode_response

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from quorumd.broker import producer_ids as module
+from quorumd.broker.controller_requests import producer_ids as module
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from quorumd.protocol.messages.describe_producers_request import DescribeProducersRequest, TopicRequest

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from quorumd.broker.coordinator.settings import TransactionSettings
+from quorumd.broker.settings.coordinator_settings import TransactionSettings
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from quorumd.protocol.messages.add_partitions_to_txn_request import (

@@ -10,7 +10,7 @@ from quorumd.broker.coordinator.groups import Committer
 from quorumd.broker.coordinator.offset_requests import CommittedOffset, Errors, FetchedOffset
 from quorumd.broker.coordinator.offset_store import TopicPartition
 from quorumd.broker.coordinator.records import LoadedMarker
-from quorumd.broker.coordinator.settings import GroupSettings
+from quorumd.broker.settings.coordinator_settings import GroupSettings
 from quorumd.errors import ErrorCode
 from tests.support.broker.classic_members import ClassicClient, Groups, stable_group
 from tests.support.broker.coordinator_shards import group_shard

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from quorumd.broker.lifecycle import BrokerState
+from quorumd.broker.controller_requests.lifecycle import BrokerState
 from quorumd.errors import ErrorCode, ExitCode
 from quorumd.ids import METADATA_TOPIC
 from quorumd.log.meta_properties import load_meta_properties, save_meta_properties

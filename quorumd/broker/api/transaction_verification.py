@@ -1,0 +1,81 @@
+"""Verification that a partition is part of a producer's open transaction, before a leader appends to it (KIP-890)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from quorumd.broker.api.transactions import TransactionApis
+from quorumd.broker.channels.broker_client import BrokerClient
+from quorumd.broker.channels.controller_channel import NoResponse
+from quorumd.broker.coordinator.internal_topics import InternalTopic, InternalTopics
+from quorumd.broker.coordinator.offset_store import TopicPartition
+from quorumd.errors import ErrorCode
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.messages.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from quorumd.protocol.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse
+from quorumd.protocol.wire import Message
+
+TIMEOUT_MS: Final = 30_000.0
+CLIENT_VERSION: Final = 2
+"""The transaction version of clients whose partitions the leader adds."""
+
+
+class TransactionVerifier:
+    """Requests to the coordinators of transactions, here or at other brokers."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        internal_topics: InternalTopics,
+        topic: InternalTopic,
+        apis: TransactionApis,
+        client: BrokerClient,
+    ) -> None:
+        self._broker_id = broker_id
+        self._internal_topics = internal_topics
+        self._topic = topic
+        self._apis = apis
+        self._client = client
+
+    def verify(
+        self,
+        transactional_id: str,
+        producer: tuple[int, int],
+        target: TopicPartition,
+        adds: bool,
+        done: Callable[[ErrorCode], None],
+    ) -> None:
+        """Call `done` once: NONE if the partition is part of the transaction of this producer id and epoch. With
+        `adds` it becomes part of it, as clients of transaction version 2 expect."""
+        leader = self._internal_topics.leader_of(self._topic, transactional_id)
+        if leader is None:
+            done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return
+        topics = [AddPartitionsToTxnTopic(target.topic, [target.partition])]
+        one = AddPartitionsToTxnTransaction(transactional_id, *producer, not adds, topics)
+        if leader == self._broker_id:
+            self._apis.add(one, CLIENT_VERSION if adds else 0, lambda errors: done(errors[target]))
+            return
+
+        def build(version: int) -> Message:
+            del version
+            return AddPartitionsToTxnRequest([one])
+
+        def on_response(response: Any) -> None:
+            assert isinstance(response, AddPartitionsToTxnResponse)
+            if response.error_code:
+                done(ErrorCode(response.error_code))
+                return
+            result = response.results_by_transaction[0].topic_results[0].results_by_partition[0]
+            done(ErrorCode(result.partition_error_code))
+
+        def on_failure(failure: NoResponse) -> None:
+            del failure
+            done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+        self._client.send(leader, ApiKey.ADD_PARTITIONS_TO_TXN, build, on_response, on_failure, TIMEOUT_MS)

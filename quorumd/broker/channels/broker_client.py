@@ -1,0 +1,28 @@
+"""Requests of a broker to other brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from quorumd.broker.channels.controller_channel import NoResponse
+from quorumd.protocol.wire import Message
+
+
+class BrokerClient(Protocol):
+    """Connections to the inter-broker listeners of other brokers, at the endpoints in the metadata.
+
+    A leader may hold back the response to a Fetch, so fetches have a connection of their own.
+    """
+
+    def send(
+        self,
+        broker_id: int,
+        api_key: int,
+        build: Callable[[int], Message],
+        on_response: Callable[[Any], None],
+        on_failure: Callable[[NoResponse], None],
+        timeout_ms: float,
+    ) -> None:
+        """Send the message of `build(api_version)`. Exactly one callback is called, later; without a known endpoint
+        that is `on_failure`."""

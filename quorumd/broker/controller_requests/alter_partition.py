@@ -1,0 +1,155 @@
+"""The proposals of a broker's leaders on their way to the controller: one AlterPartition request at a time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from quorumd.broker.channels.controller_channel import ControllerChannel, NoResponse
+from quorumd.broker.replication.isr_proposal import FINAL, CommittedIsr, IsrProposal
+from quorumd.controller.partition import PartitionId
+from quorumd.errors import ErrorCode
+from quorumd.ids import KafkaUuid
+from quorumd.ports import Clock, Timer
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.messages.alter_partition_request import (
+    AlterPartitionRequest,
+    BrokerState,
+    PartitionData,
+    TopicData,
+)
+from quorumd.protocol.messages.alter_partition_response import AlterPartitionResponse
+from quorumd.protocol.messages.alter_partition_response import PartitionData as PartitionResult
+
+logger = logging.getLogger("quorumd.broker")
+
+RETRY_MS: Final = 50.0
+BROKER_EPOCHS_SINCE: Final = 3
+"""The version from which the members of an ISR have broker epochs."""
+FinalCallback = Callable[[IsrProposal, ErrorCode, "CommittedIsr | None"], None]
+
+
+class AlterPartitionChannel:
+    """Sends every proposal until it has a final response. All that wait go into the next request.
+
+    `broker_epoch()`: that of this broker. `on_final(proposal, error, committed)` is called once per proposal.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        channel: ControllerChannel,
+        broker_id: int,
+        broker_epoch: Callable[[], int],
+        on_final: FinalCallback,
+    ) -> None:
+        self._clock = clock
+        self._channel = channel
+        self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
+        self._on_final = on_final
+        self._waiting: dict[PartitionId, IsrProposal] = {}
+        """Without a final response, in the order of their proposal."""
+        self._is_in_flight = False
+        self._is_stopped = False
+        self._timer: Timer | None = None
+
+    def propose(self, proposal: IsrProposal) -> bool:
+        """Send a proposal; False while an earlier one of the partition waits."""
+        if self._is_stopped or proposal.partition in self._waiting:
+            return False
+        self._waiting[proposal.partition] = proposal
+        self._schedule(0.0)
+        return True
+
+    def stop(self) -> None:
+        """Send nothing any more."""
+        self._is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _schedule(self, delay_ms: float) -> None:
+        if not self._is_in_flight and self._timer is None and not self._is_stopped:
+            self._timer = self._clock.call_at(self._clock.now_ms() + delay_ms, self._send)
+
+    def _send(self) -> None:
+        self._timer = None
+        if not self._waiting:
+            return
+        self._is_in_flight = True
+        sent = list(self._waiting.values())
+        broker_epoch = self._broker_epoch()
+
+        def build(version: int) -> AlterPartitionRequest:
+            return AlterPartitionRequest(self._broker_id, broker_epoch, _topics(sent, version))
+
+        def handle_response(response: Any) -> None:
+            assert isinstance(response, AlterPartitionResponse)
+            self._is_in_flight = False
+            self._handle_response(sent, response)
+
+        def handle_failure(failure: NoResponse) -> None:
+            self._is_in_flight = False
+            logger.info("no response to AlterPartition, it is sent again: %s", failure.reason)
+            self._schedule(RETRY_MS)
+
+        self._channel.send(ApiKey.ALTER_PARTITION, build, handle_response, handle_failure)
+
+    def _handle_response(self, sent: list[IsrProposal], response: AlterPartitionResponse) -> None:
+        if self._is_stopped:
+            return
+        if response.error_code != ErrorCode.NONE:
+            logger.info(
+                "AlterPartition was refused, it is sent again: %s", ErrorCode.describe(response.error_code)
+            )
+            self._schedule(RETRY_MS)
+            return
+        results = {
+            PartitionId(topic.topic_id, result.partition_index): result
+            for topic in response.topics
+            for result in topic.partitions
+        }
+        for proposal in sent:
+            result = results.get(proposal.partition)
+            if result is not None:
+                self._complete(proposal, result)
+        if self._waiting:
+            is_retried = any(self._waiting.get(proposal.partition) is proposal for proposal in sent)
+            self._schedule(RETRY_MS if is_retried else 0.0)
+
+    def _complete(self, proposal: IsrProposal, result: PartitionResult) -> None:
+        try:
+            error = ErrorCode(result.error_code)
+        except ValueError:
+            error = ErrorCode.UNKNOWN_SERVER_ERROR
+        if error not in FINAL:
+            logger.info("%s is sent again: %s", proposal, error.name)
+            return
+        del self._waiting[proposal.partition]
+        committed = None
+        if error is ErrorCode.NONE:
+            committed = CommittedIsr(
+                result.leader_id, result.leader_epoch, tuple(result.isr), result.partition_epoch
+            )
+        self._on_final(proposal, error, committed)
+
+
+def _topics(proposals: list[IsrProposal], version: int) -> list[TopicData]:
+    topics: dict[KafkaUuid, TopicData] = {}
+    for proposal in proposals:
+        topic = topics.setdefault(
+            proposal.partition.topic_id, TopicData(topic_id=proposal.partition.topic_id)
+        )
+        data = PartitionData(
+            proposal.partition.number,
+            proposal.leader_epoch,
+            leader_recovery_state=0,
+            partition_epoch=proposal.partition_epoch,
+        )
+        if version >= BROKER_EPOCHS_SINCE:
+            data.new_isr_with_epochs = [BrokerState(member, epoch) for member, epoch in proposal.isr]
+        else:
+            data.new_isr = list(proposal.members)
+        topic.partitions.append(data)
+    return list(topics.values())

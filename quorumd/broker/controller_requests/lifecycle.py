@@ -1,0 +1,264 @@
+"""The life of one broker incarnation, as the active controller sees it: registration, heartbeats, unfencing and
+controlled shutdown (KIP-631).
+
+    STARTING        not registered, or behind its own registration in the metadata log: heartbeats ask to be fenced
+    RECOVERY        caught up; the logs are recovered, then heartbeats ask to be unfenced
+    RUNNING         unfenced: it serves clients
+    PENDING_CONTROLLED_SHUTDOWN  it waits until the controller has moved its leaderships away
+    SHUTTING_DOWN   the controller has let it go, or the wait ended
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Final, Protocol
+
+from quorumd.broker.channels.controller_channel import ControllerChannel, NoResponse
+from quorumd.errors import ErrorCode
+from quorumd.ids import KafkaUuid
+from quorumd.ports import Clock, Timer
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from quorumd.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
+from quorumd.protocol.messages.broker_registration_request import BrokerRegistrationRequest
+from quorumd.protocol.messages.broker_registration_response import BrokerRegistrationResponse
+
+logger = logging.getLogger("quorumd.broker")
+
+STARTING_INTERVAL_MS: Final = 10.0
+"""Between heartbeats until the broker is unfenced: a start should not wait for the usual interval."""
+SHUTDOWN_INTERVAL_MS: Final = 50.0
+"""Between heartbeats of a controlled shutdown: it often ends as soon as the leaderships are moved."""
+FIRST_RETRY_MS: Final = 50.0
+CORDONS_SINCE_VERSION: Final = 2
+
+
+class BrokerState(IntEnum):
+    """Kafka's states of a broker, with the numbers of its metric `broker-state`."""
+
+    NOT_RUNNING = 0
+    STARTING = 1
+    RECOVERY = 2
+    RUNNING = 3
+    PENDING_CONTROLLED_SHUTDOWN = 6
+    SHUTTING_DOWN = 7
+
+
+@dataclass(frozen=True, slots=True)
+class LifecycleSettings:
+    """Times in milliseconds; defaults are Kafka's."""
+
+    heartbeat_interval_ms: float = 2_000.0
+    """`broker.heartbeat.interval.ms`."""
+    registration_timeout_ms: float = 60_000.0
+    """`initial.broker.registration.timeout.ms`: a broker that is not registered by then stops."""
+    max_retry_ms: float = 2_000.0
+    """The longest wait before a failed request is sent again; the wait doubles with every failure."""
+    shutdown_timeout_ms: float = 300_000.0
+    """The longest wait for the end of a controlled shutdown."""
+
+
+class LifecycleListener(Protocol):
+    """Callbacks about changes of the state."""
+
+    def on_registered(self, broker_epoch: int) -> None:
+        """The controller has accepted the incarnation, which is still fenced."""
+
+    def on_caught_up(self) -> None:
+        """The broker has applied its own registration: recover the logs, then call `BrokerLifecycle.recovered`."""
+
+    def on_unfenced(self) -> None:
+        """The broker is RUNNING: serve clients."""
+
+    def on_shutdown_granted(self) -> None:
+        """No partition needs this broker any more, or the wait for that has ended: close the logs and stop."""
+
+    def on_registration_failed(self, reason: str) -> None:
+        """The controller has not accepted the incarnation in time: stop."""
+
+
+class BrokerLifecycle:
+    """Registers an incarnation and keeps it alive.
+
+    `registration` builds the request. `metadata_offset()`: the last offset of the metadata log that the broker has
+    applied, -1 for none. `offline_directories()`, `cordoned_directories()`: ids of log directories; None for cordons
+    if the finalized metadata version has none (KIP-1066).
+    """
+
+    def __init__(
+        self,
+        settings: LifecycleSettings,
+        clock: Clock,
+        channel: ControllerChannel,
+        registration: Callable[[], BrokerRegistrationRequest],
+        metadata_offset: Callable[[], int],
+        offline_directories: Callable[[], Sequence[KafkaUuid]],
+        cordoned_directories: Callable[[], Sequence[KafkaUuid] | None],
+        listener: LifecycleListener,
+    ) -> None:
+        self.state = BrokerState.NOT_RUNNING
+        self.epoch = -1
+        """The broker epoch, -1 before the registration."""
+        self._settings = settings
+        self._clock = clock
+        self._channel = channel
+        self._registration = registration
+        self._metadata_offset = metadata_offset
+        self._offline_directories = offline_directories
+        self._cordoned_directories = cordoned_directories
+        self._listener = listener
+        self._broker_id = -1
+        self._registers_until_ms = 0.0
+        self._is_recovered = False
+        self._retry_ms = FIRST_RETRY_MS
+        self._timer: Timer | None = None
+        self._shutdown_timer: Timer | None = None
+
+    def start(self) -> None:
+        """Begin to register. Once per incarnation."""
+        self.state = BrokerState.STARTING
+        self._registers_until_ms = self._clock.now_ms() + self._settings.registration_timeout_ms
+        self._register()
+
+    def recovered(self) -> None:
+        """The logs are recovered and match the metadata: the next heartbeats ask to be unfenced."""
+        self._is_recovered = True
+        self._heartbeat_now()
+
+    def shut_down(self) -> None:
+        """Begin the controlled shutdown. Before the broker has ever been unfenced it ends at once."""
+        if self.state in (BrokerState.PENDING_CONTROLLED_SHUTDOWN, BrokerState.SHUTTING_DOWN):
+            return
+        if self.state is not BrokerState.RUNNING:
+            self._grant_shutdown()
+            return
+        self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
+        deadline_ms = self._clock.now_ms() + self._settings.shutdown_timeout_ms
+        self._shutdown_timer = self._clock.call_at(deadline_ms, self._grant_shutdown)
+        self._heartbeat_now()
+
+    def stop(self) -> None:
+        """Send nothing any more."""
+        self.state = BrokerState.NOT_RUNNING
+        for timer in (self._timer, self._shutdown_timer):
+            if timer is not None:
+                timer.cancel()
+
+    # Registration
+
+    def _register(self) -> None:
+        self._timer = None
+        if self.state is not BrokerState.STARTING:
+            return
+        request = self._registration()
+        self._broker_id = request.broker_id
+
+        def build(version: int) -> BrokerRegistrationRequest:
+            del version
+            return request
+
+        self._channel.send(ApiKey.BROKER_REGISTRATION, build, self._on_registration, self._on_no_registration)
+
+    def _on_registration(self, response: Any) -> None:
+        assert isinstance(response, BrokerRegistrationResponse)
+        if response.error_code != ErrorCode.NONE:
+            self._retry_registration(ErrorCode.describe(response.error_code))
+            return
+        if self.state is not BrokerState.STARTING:
+            return
+        self.epoch = response.broker_epoch
+        self._retry_ms = FIRST_RETRY_MS
+        logger.info("broker %d is registered with broker epoch %d", self._broker_id, self.epoch)
+        self._listener.on_registered(self.epoch)
+        self._heartbeat()
+
+    def _on_no_registration(self, failure: NoResponse) -> None:
+        self._retry_registration(failure.reason)
+
+    def _retry_registration(self, reason: str) -> None:
+        if self.state is not BrokerState.STARTING:
+            return
+        if self._clock.now_ms() >= self._registers_until_ms:
+            self.stop()
+            self._listener.on_registration_failed(reason)
+            return
+        logger.info("broker %d is not registered yet: %s", self._broker_id, reason)
+        self._schedule(self._next_retry_ms(), self._register)
+
+    # Heartbeats
+
+    def _heartbeat_now(self) -> None:
+        """Send the next heartbeat without waiting, unless a response is pending."""
+        if self._timer is not None and self.epoch >= 0:
+            self._schedule(0.0, self._heartbeat)
+
+    def _heartbeat(self) -> None:
+        self._timer = None
+        if self.state in (BrokerState.NOT_RUNNING, BrokerState.SHUTTING_DOWN):
+            return
+        state = self.state
+
+        def build(version: int) -> BrokerHeartbeatRequest:
+            cordoned = self._cordoned_directories() if version >= CORDONS_SINCE_VERSION else None
+            return BrokerHeartbeatRequest(
+                self._broker_id,
+                self.epoch,
+                self._metadata_offset(),
+                state is BrokerState.STARTING or not self._is_recovered,
+                state is BrokerState.PENDING_CONTROLLED_SHUTDOWN,
+                list(self._offline_directories()),
+                None if cordoned is None else list(cordoned),
+            )
+
+        self._channel.send(ApiKey.BROKER_HEARTBEAT, build, self._on_heartbeat, self._on_no_heartbeat)
+
+    def _on_heartbeat(self, response: Any) -> None:
+        assert isinstance(response, BrokerHeartbeatResponse)
+        if response.error_code != ErrorCode.NONE:
+            logger.info("heartbeat refused: %s", ErrorCode.describe(response.error_code))
+            self._schedule(self._next_retry_ms(), self._heartbeat)
+            return
+        self._retry_ms = FIRST_RETRY_MS
+        wait_ms = self._settings.heartbeat_interval_ms
+        if self.state is BrokerState.STARTING:
+            if response.is_caught_up:
+                self.state = BrokerState.RECOVERY
+                self._listener.on_caught_up()
+            wait_ms = STARTING_INTERVAL_MS
+        elif self.state is BrokerState.RECOVERY:
+            if not response.is_fenced:
+                self.state = BrokerState.RUNNING
+                self._listener.on_unfenced()
+            elif self._is_recovered:
+                wait_ms = STARTING_INTERVAL_MS
+        elif self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN:
+            if response.should_shut_down:
+                self._grant_shutdown()
+                return
+            wait_ms = SHUTDOWN_INTERVAL_MS
+        self._schedule(wait_ms, self._heartbeat)
+
+    def _on_no_heartbeat(self, failure: NoResponse) -> None:
+        logger.debug("no response to a heartbeat: %s", failure.reason)
+        self._schedule(self._next_retry_ms(), self._heartbeat)
+
+    def _grant_shutdown(self) -> None:
+        if self.state in (BrokerState.SHUTTING_DOWN, BrokerState.NOT_RUNNING):
+            return
+        if self._shutdown_timer is not None:
+            self._shutdown_timer.cancel()
+        self.state = BrokerState.SHUTTING_DOWN
+        self._listener.on_shutdown_granted()
+
+    def _schedule(self, delay_ms: float, callback: Callable[[], None]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._clock.call_at(self._clock.now_ms() + delay_ms, callback)
+
+    def _next_retry_ms(self) -> float:
+        wait_ms = self._retry_ms
+        self._retry_ms = min(2 * wait_ms, self._settings.max_retry_ms)
+        return wait_ms

@@ -1,0 +1,105 @@
+"""Producer ids of a broker, from blocks that the controller allocates (KIP-730)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from quorumd.broker.channels.controller_channel import ControllerChannel, NoResponse
+from quorumd.errors import ErrorCode
+from quorumd.ports import Clock
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
+from quorumd.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
+from quorumd.protocol.wire import Message
+
+logger = logging.getLogger("quorumd.broker")
+
+PREFETCH_SHARE: Final = 0.9
+"""The used share of a block after which the next one is requested."""
+RETRY_MS: Final = 100.0
+NO_ID: Final = -1
+
+ProducerIdCallback = Callable[[int], None]
+"""Gets a producer id, NO_ID if there is none now."""
+
+
+class ProducerIds:
+    """Hands out each id once. `broker_epoch` returns -1 before the registration."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        broker_epoch: Callable[[], int],
+        channel: ControllerChannel,
+        clock: Clock,
+    ) -> None:
+        self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
+        self._channel = channel
+        self._clock = clock
+        self._next = self._end = self._prefetch_at = 0
+        self._following: tuple[int, int] | None = None
+        """The block after the current one: start and end."""
+        self._waiting: list[ProducerIdCallback] = []
+        self._is_requested = False
+        self._retry_at_ms = 0.0
+
+    def take(self, done: ProducerIdCallback) -> None:
+        """Call `done` once with the next id: at once, or when the controller has allocated a block."""
+        if self._next == self._end and self._following is not None:
+            self._begin_block(*self._following)
+            self._following = None
+        if self._next < self._end:
+            self._next += 1
+            if self._next >= self._prefetch_at:
+                self._request_block()
+            done(self._next - 1)
+            return
+        self._waiting.append(done)
+        self._request_block()
+
+    def _begin_block(self, start: int, end: int) -> None:
+        self._next, self._end = start, end
+        self._prefetch_at = start + int((end - start) * PREFETCH_SHARE)
+
+    def _request_block(self) -> None:
+        if self._is_requested or self._following is not None:
+            return
+        if self._broker_epoch() < 0 or self._clock.now_ms() < self._retry_at_ms:
+            self._fail_waiting()
+            return
+        self._is_requested = True
+
+        def build(version: int) -> Message:
+            del version
+            return AllocateProducerIdsRequest(self._broker_id, self._broker_epoch())
+
+        self._channel.send(ApiKey.ALLOCATE_PRODUCER_IDS, build, self._on_response, self._on_failure)
+
+    def _on_response(self, response: Any) -> None:
+        assert isinstance(response, AllocateProducerIdsResponse)
+        if response.error_code != ErrorCode.NONE or response.producer_id_len <= 0:
+            self._refused(ErrorCode.describe(response.error_code))
+            return
+        self._is_requested = False
+        start = response.producer_id_start
+        self._following = (start, start + response.producer_id_len)
+        waiting, self._waiting = self._waiting, []
+        for done in waiting:
+            self.take(done)
+
+    def _on_failure(self, failure: NoResponse) -> None:
+        self._refused(failure.reason)
+
+    def _refused(self, reason: str) -> None:
+        logger.info("broker %d got no producer ids: %s", self._broker_id, reason)
+        self._is_requested = False
+        self._retry_at_ms = self._clock.now_ms() + RETRY_MS
+        self._fail_waiting()
+
+    def _fail_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for done in waiting:
+            done(NO_ID)

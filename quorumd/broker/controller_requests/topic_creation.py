@@ -1,0 +1,115 @@
+"""Creation of topics on behalf of clients: `auto.create.topics.enable`, and the topics of coordinators."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from quorumd.broker.channels.controller_channel import ControllerChannel, NoResponse
+from quorumd.errors import ErrorCode
+from quorumd.ports import Clock
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.messages.create_topics_request import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from quorumd.protocol.messages.create_topics_response import CreateTopicsResponse
+from quorumd.protocol.wire import Message
+
+logger = logging.getLogger("quorumd.broker")
+
+TIMEOUT_MS: Final = 30_000
+MAX_WAITING: Final = 1_000
+"""Topics that wait for the request in flight; clients repeat their requests for others."""
+REPEAT_MS: Final = 1_000.0
+"""A topic that could not be created is not requested again for so long."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """Values of -1 are the defaults of the controller."""
+
+    partitions: int = -1
+    replication_factor: int = -1
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+class TopicCreation:
+    """Sends one request at a time, for all topics that clients have named meanwhile."""
+
+    def __init__(self, channel: ControllerChannel, clock: Clock) -> None:
+        self._channel = channel
+        self._clock = clock
+        self._waiting: dict[str, NewTopic] = {}
+        self._in_flight: dict[str, NewTopic] = {}
+        self._refused_ms: dict[str, float] = {}
+        """When a topic was refused, oldest first."""
+
+    def create(self, topics: Mapping[str, NewTopic]) -> None:
+        """Request topics that do not exist. Their partitions appear in the metadata if they are created."""
+        self._forget_refusals()
+        for name, topic in topics.items():
+            is_pending = name in self._in_flight or name in self._refused_ms
+            if not is_pending and len(self._waiting) < MAX_WAITING:
+                self._waiting[name] = topic
+        self._send()
+
+    def _forget_refusals(self) -> None:
+        now_ms = self._clock.now_ms()
+        for name, refused_ms in list(self._refused_ms.items()):
+            if refused_ms + REPEAT_MS > now_ms:
+                break
+            del self._refused_ms[name]
+
+    def _send(self) -> None:
+        if self._in_flight or not self._waiting:
+            return
+        self._in_flight, self._waiting = self._waiting, {}
+        request = CreateTopicsRequest(
+            [
+                CreatableTopic(
+                    name,
+                    topic.partitions,
+                    topic.replication_factor,
+                    [],
+                    [CreatableTopicConfig(key, value) for key, value in topic.configs.items()],
+                )
+                for name, topic in self._in_flight.items()
+            ],
+            TIMEOUT_MS,
+        )
+
+        def build(version: int) -> Message:
+            del version
+            return request
+
+        self._channel.send(ApiKey.CREATE_TOPICS, build, self._on_response, self._on_failure)
+
+    def _on_response(self, response: Any) -> None:
+        assert isinstance(response, CreateTopicsResponse)
+        refused = []
+        for topic in response.topics:
+            if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                logger.info(
+                    "topic %s is not created: %s: %s",
+                    topic.name,
+                    ErrorCode.describe(topic.error_code),
+                    topic.error_message,
+                )
+                refused.append(topic.name)
+        self._complete(refused)
+
+    def _on_failure(self, failure: NoResponse) -> None:
+        logger.info("topics are not created: %s", failure.reason)
+        self._complete(list(self._in_flight))
+
+    def _complete(self, refused: Iterable[str]) -> None:
+        now_ms = self._clock.now_ms()
+        for name in refused:
+            self._refused_ms.pop(name, None)
+            self._refused_ms[name] = now_ms
+        self._in_flight = {}
+        self._send()

@@ -1,0 +1,112 @@
+"""Removes old records: retention, one log at a time, and compaction in a subprocess."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from quorumd.broker.log.compaction import (
+    CompactionJob,
+    CompactionResult,
+    compact,
+    dirty_ratio,
+    install_compaction,
+    plan_compaction,
+)
+from quorumd.broker.log.compaction_files import remove_cleaned
+from quorumd.broker.log.offset_checkpoint import CLEANER_OFFSETS, LOG_START_OFFSETS
+from quorumd.broker.log.validation import COMPACT
+from quorumd.broker.partitions.hosted_partition import HostedPartition
+from quorumd.broker.partitions.partitions import Partitions
+from quorumd.errors import StorageError
+from quorumd.ports import Clock, Disk
+
+logger = logging.getLogger("quorumd.broker")
+
+
+class Cleaner:
+    """`save_checkpoint(name)` saves a checkpoint file of all directories."""
+
+    def __init__(
+        self, clock: Clock, disk: Disk, partitions: Partitions, save_checkpoint: Callable[[str], None]
+    ) -> None:
+        self._clock = clock
+        self._disk = disk
+        self._partitions = partitions
+        self._save_checkpoint = save_checkpoint
+        self._retaining: deque[HostedPartition] = deque()
+        self._is_compacting = False
+
+    # Retention
+
+    def retain(self) -> None:
+        """Remove from every log what its retention allows, one log per turn of the event loop."""
+        if not self._retaining:
+            self._retaining.extend(self._partitions.all())
+            self._clock.call_soon(self._retain_next)
+
+    def _retain_next(self) -> None:
+        if not self._retaining:
+            self._save_checkpoint(LOG_START_OFFSETS)
+            return
+        hosted = self._retaining.popleft()
+        if hosted.is_open:
+            try:
+                freed = hosted.log.retain(self._clock.wall_ms(), hosted.replica.high_watermark)
+                if freed:
+                    logger.info(
+                        "%s: retention freed %d bytes, the log starts at offset %d",
+                        hosted.name, freed, hosted.log.start_offset,
+                    )  # fmt: skip
+            except StorageError as fault:
+                self._partitions.handle_log_error(hosted, fault)
+        self._clock.call_soon(self._retain_next)
+
+    # Compaction
+
+    def compact(self) -> None:
+        """Compact the log with the largest dirty share, unless a compaction is running."""
+        if self._is_compacting:
+            return
+        candidates = [
+            hosted for hosted in self._partitions.all() if COMPACT in hosted.log.settings.cleanup_policy
+        ]
+        for hosted in sorted(candidates, key=lambda each: -dirty_ratio(each.log)):
+            try:
+                job = plan_compaction(hosted.log, self._clock.wall_ms(), hosted.replica.high_watermark)
+            except StorageError as fault:
+                self._partitions.handle_log_error(hosted, fault)
+                continue
+            if job is not None:
+                self._run(hosted, job)
+                return
+
+    def _run(self, hosted: HostedPartition, job: CompactionJob) -> None:
+        self._is_compacting = True
+
+        def done(outcome: CompactionResult | BaseException) -> None:
+            self._is_compacting = False
+            if hosted.is_open:
+                self._install(hosted, job, outcome)
+                self.compact()
+
+        self._disk.run_in_subprocess(partial(compact, job=job), done)
+
+    def _install(
+        self, hosted: HostedPartition, job: CompactionJob, outcome: CompactionResult | BaseException
+    ) -> None:
+        try:
+            if isinstance(outcome, BaseException):
+                logger.error("%s was not compacted: %s", hosted.name, outcome)
+                remove_cleaned(self._disk, job.directory)
+                # Otherwise the same log would be chosen again and again, before all others.
+                hosted.log.first_dirty_offset = max(hosted.log.first_dirty_offset, job.sources[-1].end_offset)
+                return
+            freed = install_compaction(self._disk, hosted.log, job, outcome)
+        except (StorageError, OSError) as fault:
+            self._partitions.handle_log_error(hosted, fault)
+            return
+        logger.info("%s: compacted up to offset %d, %d bytes freed", hosted.name, outcome.end_offset, freed)
+        self._save_checkpoint(CLEANER_OFFSETS)

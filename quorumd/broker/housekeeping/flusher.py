@@ -1,0 +1,93 @@
+"""Flushes logs in the background: sealed segments, and what `flush.messages` and `flush.ms` require."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quorumd.broker.log import PartitionLogSettings
+from quorumd.broker.partitions.hosted_partition import HostedPartition
+from quorumd.broker.partitions.partitions import Partitions
+from quorumd.controller.partition import PartitionId
+from quorumd.ports import Clock
+
+_NEVER_MS = PartitionLogSettings().flush_ms
+_NEVER_MESSAGES = PartitionLogSettings().flush_messages
+
+
+class Flusher:
+    """Examines logs that have grown: at once if they have `flush.messages`, else at `check`."""
+
+    def __init__(self, clock: Clock, partitions: Partitions) -> None:
+        self._clock = clock
+        self._partitions = partitions
+        self._grown: dict[PartitionId, HostedPartition] = {}
+        self._flushing: dict[PartitionId, HostedPartition] = {}
+        self._waiting: dict[PartitionId, list[tuple[int, Callable[[bool], None]]]] = {}
+        """Callbacks by the end offset that they wait for."""
+
+    def grown(self, hosted: HostedPartition) -> None:
+        """A log has grown."""
+        self._grown[hosted.id] = hosted
+        if hosted.log.settings.flush_messages != _NEVER_MESSAGES:
+            self._flush_if_needed(hosted)
+
+    def forget(self, hosted: HostedPartition) -> None:
+        """A partition is not hosted any more."""
+        self._grown.pop(hosted.id, None)
+        for _, callback in self._waiting.pop(hosted.id, []):
+            callback(False)
+
+    def is_required(self, hosted: HostedPartition) -> bool:
+        """Whether `flush.messages` requires a flush before the last append is acknowledged."""
+        settings = hosted.log.settings
+        if settings.flush_messages == _NEVER_MESSAGES:
+            return False
+        return hosted.log.end_offset - hosted.log.recovery_point >= settings.flush_messages
+
+    def after_flush(self, hosted: HostedPartition, end_offset: int, callback: Callable[[bool], None]) -> None:
+        """Call back once the log is flushed up to `end_offset`, with False if it is not hosted any more."""
+        self._waiting.setdefault(hosted.id, []).append((end_offset, callback))
+        self._flush_if_needed(hosted)
+
+    def _complete(self, hosted: HostedPartition) -> None:
+        waiting = self._waiting.pop(hosted.id, [])
+        point = hosted.log.recovery_point
+        late = [entry for entry in waiting if entry[0] > point]
+        if late:
+            self._waiting[hosted.id] = late
+        for end_offset, callback in waiting:
+            if end_offset <= point:
+                callback(True)
+
+    def check(self) -> None:
+        """Flush the logs that need it."""
+        for hosted in list(self._grown.values()):
+            self._flush_if_needed(hosted)
+
+    def _flush_if_needed(self, hosted: HostedPartition) -> None:
+        if hosted.id in self._flushing or not hosted.is_open:
+            return
+        log = hosted.log
+        if hosted.id not in self._waiting and not log.needs_flush(self._clock.now_ms()):
+            if log.settings.flush_ms == _NEVER_MS:
+                self._grown.pop(hosted.id, None)
+            return
+        self._flushing[hosted.id] = hosted
+        before = log.recovery_point
+        flush = log.begin_flush()
+
+        def flushed(outcome: object) -> None:
+            del self._flushing[hosted.id]
+            if not hosted.is_open:
+                return
+            if isinstance(outcome, BaseException):
+                self._partitions.handle_log_error(hosted, outcome)
+                return
+            self._complete(hosted)
+            if log.recovery_point == before:
+                # The disk is full: try again at the next check.
+                self._grown[hosted.id] = hosted
+            elif hosted.id in self._grown or hosted.id in self._waiting:
+                self._flush_if_needed(hosted)
+
+        self._partitions.logs.run(flush, flushed)

@@ -1,0 +1,56 @@
+"""The outcome of an append, and the flush that it may wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from quorumd.broker.partitions.hosted_partition import HostedPartition
+from quorumd.errors import ErrorCode
+
+
+class AppendResult(NamedTuple):
+    """The outcome of an append. With REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND and the error of a lost
+    leadership, the records are in the log and may be committed later. `last_offset` is -1 after any other error."""
+
+    error: ErrorCode
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    message: str | None = None
+    last_offset: int = -1
+
+
+AppendDone = Callable[[AppendResult], None]
+
+
+class FlushGate(Protocol):
+    """The flushes that acknowledgements wait for."""
+
+    def is_required(self, hosted: HostedPartition) -> bool:
+        """Whether the last append must be flushed before it is acknowledged."""
+
+    def after_flush(self, hosted: HostedPartition, end_offset: int, callback: Callable[[bool], None]) -> None:
+        """Call back once the log is flushed up to `end_offset`, with False if it cannot be."""
+
+
+def after_flush(gate: FlushGate, hosted: HostedPartition, end_offset: int, done: AppendDone) -> AppendDone:
+    """Return a callback that passes a success on once the log is flushed up to `end_offset`."""
+    results: list[AppendResult] = []
+    is_flushed = False
+
+    def flushed(is_durable: bool) -> None:
+        nonlocal is_flushed
+        is_flushed = True
+        if results:
+            error = ErrorCode.NONE if is_durable else ErrorCode.KAFKA_STORAGE_ERROR
+            done(results[0]._replace(error=error))
+
+    def completed(result: AppendResult) -> None:
+        if is_flushed or result.error is not ErrorCode.NONE:
+            done(result)
+        else:
+            results.append(result)
+
+    gate.after_flush(hosted, end_offset, flushed)
+    return completed

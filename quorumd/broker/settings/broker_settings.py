@@ -1,0 +1,71 @@
+"""The settings of a broker, with Kafka's defaults. Times are in milliseconds, sizes in bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from quorumd.broker.settings.api_settings import ApiSettings
+from quorumd.broker.settings.coordinator_settings import GroupSettings, TransactionSettings
+from quorumd.controller.broker import BrokerEndpoint
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaFetchSettings:
+    """How followers fetch from their leaders."""
+
+    wait_max_ms: int = 500
+    """`replica.fetch.wait.max.ms`: how long a leader may wait for new records."""
+    min_bytes: int = 1
+    """`replica.fetch.min.bytes`."""
+    max_bytes: int = 1024 * 1024
+    """`replica.fetch.max.bytes`, of one partition."""
+    response_max_bytes: int = 10 * 1024 * 1024
+    """`replica.fetch.response.max.bytes`."""
+    backoff_ms: float = 1_000.0
+    """`replica.fetch.backoff.ms`: the wait after an error."""
+    timeout_ms: float = 30_000.0
+    """`replica.socket.timeout.ms`."""
+
+
+@dataclass(frozen=True, slots=True)
+class HousekeepingSettings:
+    """Intervals of the periodic work on logs."""
+
+    high_watermark_checkpoint_ms: float = 5_000.0
+    """`replica.high.watermark.checkpoint.interval.ms`."""
+    offset_checkpoint_ms: float = 60_000.0
+    """`log.flush.offset.checkpoint.interval.ms`, and the same of the log start offsets."""
+    flush_check_ms: float = 1_000.0
+    """How often logs are examined for sealed segments and for `flush.ms`."""
+    retention_check_ms: float = 300_000.0
+    """`log.retention.check.interval.ms`."""
+    cleaner_backoff_ms: float = 15_000.0
+    """`log.cleaner.backoff.ms`: how often logs are examined for compaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSettings:
+    """`log_directories`: formatted folders. `log_defaults`: topic configs by name, from the `log.*` properties."""
+
+    broker_id: int
+    cluster_id: str
+    log_directories: tuple[str, ...]
+    listeners: tuple[BrokerEndpoint, ...]
+    """As advertised."""
+    inter_broker_listener: str = "PLAINTEXT"
+    rack: str | None = None
+    replica_lag_time_max_ms: float = 30_000.0
+    heartbeat_interval_ms: float = 2_000.0
+    registration_timeout_ms: float = 60_000.0
+    controlled_shutdown: bool = True
+    """`controlled.shutdown.enable`."""
+    auto_create_topics: bool = True
+    num_partitions: int = 1
+    default_replication_factor: int = 1
+    log_defaults: Mapping[str, str] = field(default_factory=dict)
+    groups: GroupSettings = field(default_factory=GroupSettings)
+    transactions: TransactionSettings = field(default_factory=TransactionSettings)
+    fetch: ReplicaFetchSettings = ReplicaFetchSettings()
+    housekeeping: HousekeepingSettings = HousekeepingSettings()
+    api: ApiSettings = field(default_factory=ApiSettings)

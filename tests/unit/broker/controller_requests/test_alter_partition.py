@@ -1,0 +1,162 @@
+"""Proposals to the controller: batched, one request at a time, repeated until there is a final response."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from quorumd.broker.channels.controller_channel import NoResponse
+from quorumd.broker.controller_requests.alter_partition import RETRY_MS, AlterPartitionChannel
+from quorumd.broker.replication.isr_proposal import CommittedIsr, IsrProposal
+from quorumd.controller.partition import PartitionId
+from quorumd.errors import ErrorCode
+from quorumd.ids import KafkaUuid
+from quorumd.protocol.codec import decode, encode
+from quorumd.protocol.messages.alter_partition_request import AlterPartitionRequest
+from quorumd.protocol.messages.alter_partition_response import (
+    AlterPartitionResponse,
+    PartitionData,
+    TopicData,
+)
+from quorumd.protocol.wire import Message
+from tests.support.node.virtual_time import VirtualTime
+
+TOPIC = KafkaUuid(b"the topic's id..")
+
+
+class Failure(NamedTuple):
+    reason: str
+
+
+def proposal(number: int = 0, *members: int) -> IsrProposal:
+    return IsrProposal(
+        PartitionId(TOPIC, number), 4, 9, tuple((each, 10 * each) for each in members or (1, 2))
+    )
+
+
+class Controller:
+    """The channel's other end; `version` is the one that it speaks."""
+
+    def __init__(self, version: int = 3) -> None:
+        self.version = version
+        self.requests: list[AlterPartitionRequest] = []
+        self.finals: list[tuple[IsrProposal, ErrorCode, CommittedIsr | None]] = []
+        self.time = VirtualTime()
+        self.channel = AlterPartitionChannel(
+            self.time.clock, self, 1, lambda: 17, lambda *final: self.finals.append(final)
+        )
+        self._open: tuple[Callable[[Any], None], Callable[[NoResponse], None]] | None = None
+
+    def send(
+        self,
+        api_key: int,
+        build: Callable[[int], Message],
+        on_response: Callable[[Any], None],
+        on_failure: Callable[[NoResponse], None],
+    ) -> None:
+        assert self._open is None, "one request at a time"
+        message = build(self.version)
+        self.requests.append(decode(AlterPartitionRequest, self.version, encode(message, self.version)))
+        self._open = on_response, on_failure
+
+    def respond(self, *errors: ErrorCode, top_level: ErrorCode = ErrorCode.NONE) -> None:
+        """Respond to the partitions of the open request, in their order."""
+        assert self._open is not None
+        (on_response, _), self._open = self._open, None
+        results = [
+            PartitionData(number, int(error), 1, 4, [1, 2], 0, 10)
+            for number, error in zip(self.numbers[-1], errors, strict=False)
+        ]
+        on_response(AlterPartitionResponse(0, int(top_level), [TopicData("", TOPIC, results)]))
+
+    def fail(self) -> None:
+        assert self._open is not None
+        (_, on_failure), self._open = self._open, None
+        on_failure(Failure("no controller"))
+
+    @property
+    def numbers(self) -> list[list[int]]:
+        """The partitions of every request."""
+        return [
+            [partition.partition_index for topic in request.topics for partition in topic.partitions]
+            for request in self.requests
+        ]
+
+
+def test_proposals_of_one_turn_share_a_request() -> None:
+    controller = Controller()
+    assert controller.channel.propose(proposal(0))
+    assert controller.channel.propose(proposal(1))
+    controller.time.pass_ms(0)
+    assert controller.numbers == [[0, 1]]
+    request = controller.requests[0]
+    members = request.topics[0].partitions[0].new_isr_with_epochs
+    assert (request.broker_id, request.broker_epoch) == (1, 17)
+    assert [(each.broker_id, each.broker_epoch) for each in members] == [(1, 10), (2, 20)]
+
+
+def test_old_controllers_get_members_without_epochs() -> None:
+    controller = Controller(version=2)
+    controller.channel.propose(proposal(0, 3, 1))
+    controller.time.pass_ms(0)
+    assert controller.requests[0].topics[0].partitions[0].new_isr == [3, 1]
+
+
+def test_later_proposals_wait_for_the_response() -> None:
+    controller = Controller()
+    controller.channel.propose(proposal(0))
+    controller.time.pass_ms(0)
+    controller.channel.propose(proposal(1))
+    controller.time.pass_ms(1000)
+    assert controller.numbers == [[0]]
+    controller.respond(ErrorCode.NONE)
+    assert controller.finals == [(proposal(0), ErrorCode.NONE, CommittedIsr(1, 4, (1, 2), 10))]
+    controller.time.pass_ms(0)
+    assert controller.numbers == [[0], [1]]
+
+
+def test_second_proposal_of_a_partition_is_refused_while_the_first_waits() -> None:
+    controller = Controller()
+    controller.channel.propose(proposal(0))
+    assert not controller.channel.propose(proposal(0, 1, 2, 3))
+    controller.time.pass_ms(0)
+    controller.respond(ErrorCode.INVALID_UPDATE_VERSION)
+    assert controller.finals == [(proposal(0), ErrorCode.INVALID_UPDATE_VERSION, None)]
+    assert controller.channel.propose(proposal(0, 1, 2, 3))
+
+
+@pytest.mark.parametrize("error", [ErrorCode.NOT_CONTROLLER, ErrorCode.UNKNOWN_SERVER_ERROR])
+def test_other_errors_are_retried_unchanged(error: ErrorCode) -> None:
+    controller = Controller()
+    controller.channel.propose(proposal(0))
+    controller.channel.propose(proposal(1))
+    controller.time.pass_ms(0)
+    controller.respond(error, ErrorCode.INELIGIBLE_REPLICA)
+    assert [final[:2] for final in controller.finals] == [(proposal(1), ErrorCode.INELIGIBLE_REPLICA)]
+    controller.time.pass_ms(RETRY_MS / 2)
+    assert len(controller.requests) == 1
+    controller.time.pass_ms(RETRY_MS)
+    assert controller.numbers == [[0, 1], [0]]
+
+
+def test_request_without_response_is_retried() -> None:
+    controller = Controller()
+    controller.channel.propose(proposal(0))
+    controller.time.pass_ms(0)
+    controller.fail()
+    controller.time.pass_ms(RETRY_MS)
+    controller.respond(top_level=ErrorCode.STALE_BROKER_EPOCH)
+    controller.time.pass_ms(RETRY_MS)
+    controller.respond(ErrorCode.NONE)
+    assert (controller.numbers, len(controller.finals)) == ([[0]] * 3, 1)
+
+
+def test_stopped_channel_sends_nothing() -> None:
+    controller = Controller()
+    controller.channel.propose(proposal(0))
+    controller.channel.stop()
+    controller.time.pass_ms(1000)
+    assert controller.requests == []
+    assert not controller.channel.propose(proposal(1))
