@@ -32,6 +32,7 @@ from quorumd.controller.partition import Partition, PartitionId, partition_from_
 from quorumd.controller.partition_index import PartitionIndex
 from quorumd.controller.prepared_partitions import PreparedPartitions
 from quorumd.controller.registered_controllers import RegisteredController, apply_controller
+from quorumd.controller.security_records import SecurityState
 from quorumd.controller.topic_names import has_collision_chars, normalized
 from quorumd.controller.undo_log import ABSENT, UndoEntry, add_all, assign, remove
 from quorumd.errors import MalformedMessage
@@ -102,13 +103,13 @@ class ClusterImage:
 
     `next_producer_id`: the first not allocated to a broker. `names_with_collision_chars`: topic names that contain
     '.' or '_', by their unified name (see `topic_names`). `opaque_records`: frames of records as written (see
-    `quorumd.controller.opaque_records`); `controllers`: the parsed records of registered controllers. `shared`:
-    interned tuples that many partitions share.
+    `quorumd.controller.opaque_records`); `controllers` and `security`: what those say. `shared`: interned tuples that
+    many partitions share.
     """
 
     __slots__ = ("_rows", "_scalars", "_transaction", "brokers", "configs", "controllers", "feature_changes",
-                 "features", "index", "names_with_collision_chars", "opaque_records", "shared", "topic_ids",
-                 "topics")  # fmt: skip
+                 "features", "index", "names_with_collision_chars", "opaque_records", "security", "shared",
+                 "topic_ids", "topics")  # fmt: skip
 
     def __init__(self) -> None:
         self.configs: dict[Resource, dict[str, str]] = {}
@@ -121,6 +122,7 @@ class ClusterImage:
         self.topic_ids: dict[str, KafkaUuid] = {}
         self.names_with_collision_chars: dict[str, str] = {}
         self.opaque_records: dict[OpaqueRecordKey, bytes] = {}
+        self.security = SecurityState()
         self.index = PartitionIndex()
         self._scalars: dict[str, int] = {"hash": 0, "next producer id": 0}
         self._rows: dict[KafkaUuid, int] = {}
@@ -166,6 +168,7 @@ class ClusterImage:
         if kind in OPAQUE_KEYS:
             self._store_opaque(record, frame, changes)
             apply_controller(self.controllers, record, changes)
+            self.security.apply(record, changes)
         else:
             _REPLAY[kind](self, record, changes)
 

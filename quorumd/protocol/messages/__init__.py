@@ -31,17 +31,28 @@ class ApiKey(IntEnum):
     END_TXN = 26
     WRITE_TXN_MARKERS = 27
     TXN_OFFSET_COMMIT = 28
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
     ALTER_REPLICA_LOG_DIRS = 34
     DESCRIBE_LOG_DIRS = 35
     CREATE_PARTITIONS = 37
+    CREATE_DELEGATION_TOKEN = 38
+    RENEW_DELEGATION_TOKEN = 39
+    EXPIRE_DELEGATION_TOKEN = 40
+    DESCRIBE_DELEGATION_TOKEN = 41
     DELETE_GROUPS = 42
     ELECT_LEADERS = 43
     INCREMENTAL_ALTER_CONFIGS = 44
     ALTER_PARTITION_REASSIGNMENTS = 45
     LIST_PARTITION_REASSIGNMENTS = 46
     OFFSET_DELETE = 47
+    DESCRIBE_CLIENT_QUOTAS = 48
+    ALTER_CLIENT_QUOTAS = 49
+    DESCRIBE_USER_SCRAM_CREDENTIALS = 50
+    ALTER_USER_SCRAM_CREDENTIALS = 51
     VOTE = 52
     BEGIN_QUORUM_EPOCH = 53
     END_QUORUM_EPOCH = 54
@@ -99,17 +110,28 @@ APIS: dict[int, tuple[str, int, int, int | None]] = {
     26: ("EndTxn", 0, 5, 3),
     27: ("WriteTxnMarkers", 1, 2, 1),
     28: ("TxnOffsetCommit", 0, 6, 3),
+    29: ("DescribeAcls", 1, 3, 2),
+    30: ("CreateAcls", 1, 3, 2),
+    31: ("DeleteAcls", 1, 3, 2),
     32: ("DescribeConfigs", 1, 4, 4),
     33: ("AlterConfigs", 0, 2, 2),
     34: ("AlterReplicaLogDirs", 1, 2, 2),
     35: ("DescribeLogDirs", 1, 5, 2),
     37: ("CreatePartitions", 0, 3, 2),
+    38: ("CreateDelegationToken", 1, 3, 2),
+    39: ("RenewDelegationToken", 1, 2, 2),
+    40: ("ExpireDelegationToken", 1, 2, 2),
+    41: ("DescribeDelegationToken", 1, 3, 2),
     42: ("DeleteGroups", 0, 3, 2),
     43: ("ElectLeaders", 0, 2, 2),
     44: ("IncrementalAlterConfigs", 0, 1, 1),
     45: ("AlterPartitionReassignments", 0, 1, 0),
     46: ("ListPartitionReassignments", 0, 0, 0),
     47: ("OffsetDelete", 0, 0, None),
+    48: ("DescribeClientQuotas", 0, 1, 1),
+    49: ("AlterClientQuotas", 0, 1, 1),
+    50: ("DescribeUserScramCredentials", 0, 0, 0),
+    51: ("AlterUserScramCredentials", 0, 0, 0),
     52: ("Vote", 0, 2, 0),
     53: ("BeginQuorumEpoch", 0, 1, 1),
     54: ("EndQuorumEpoch", 0, 1, 1),
@@ -203,6 +225,8 @@ MODULES: dict[str, str] = {
     "AddRaftVoterResponse": "add_raft_voter_response",
     "AllocateProducerIdsRequest": "allocate_producer_ids_request",
     "AllocateProducerIdsResponse": "allocate_producer_ids_response",
+    "AlterClientQuotasRequest": "alter_client_quotas_request",
+    "AlterClientQuotasResponse": "alter_client_quotas_response",
     "AlterConfigsRequest": "alter_configs_request",
     "AlterConfigsResponse": "alter_configs_response",
     "AlterPartitionReassignmentsRequest": "alter_partition_reassignments_request",
@@ -213,6 +237,8 @@ MODULES: dict[str, str] = {
     "AlterQuorumResponse": "alter_quorum_response",
     "AlterReplicaLogDirsRequest": "alter_replica_log_dirs_request",
     "AlterReplicaLogDirsResponse": "alter_replica_log_dirs_response",
+    "AlterUserScramCredentialsRequest": "alter_user_scram_credentials_request",
+    "AlterUserScramCredentialsResponse": "alter_user_scram_credentials_response",
     "ApiVersionsRequest": "api_versions_request",
     "ApiVersionsResponse": "api_versions_response",
     "AssignReplicasToDirsRequest": "assign_replicas_to_dirs_request",
@@ -250,22 +276,34 @@ MODULES: dict[str, str] = {
     "ConsumerProtocolSubscription": "consumer_protocol_subscription",
     "ControllerRegistrationRequest": "controller_registration_request",
     "ControllerRegistrationResponse": "controller_registration_response",
+    "CreateAclsRequest": "create_acls_request",
+    "CreateAclsResponse": "create_acls_response",
+    "CreateDelegationTokenRequest": "create_delegation_token_request",
+    "CreateDelegationTokenResponse": "create_delegation_token_response",
     "CreatePartitionsRequest": "create_partitions_request",
     "CreatePartitionsResponse": "create_partitions_response",
     "CreateTopicsRequest": "create_topics_request",
     "CreateTopicsResponse": "create_topics_response",
     "DefaultPrincipalData": "default_principal_data",
     "DelegationTokenRecord": "delegation_token_record",
+    "DeleteAclsRequest": "delete_acls_request",
+    "DeleteAclsResponse": "delete_acls_response",
     "DeleteGroupsRequest": "delete_groups_request",
     "DeleteGroupsResponse": "delete_groups_response",
     "DeleteRecordsRequest": "delete_records_request",
     "DeleteRecordsResponse": "delete_records_response",
     "DeleteTopicsRequest": "delete_topics_request",
     "DeleteTopicsResponse": "delete_topics_response",
+    "DescribeAclsRequest": "describe_acls_request",
+    "DescribeAclsResponse": "describe_acls_response",
+    "DescribeClientQuotasRequest": "describe_client_quotas_request",
+    "DescribeClientQuotasResponse": "describe_client_quotas_response",
     "DescribeClusterRequest": "describe_cluster_request",
     "DescribeClusterResponse": "describe_cluster_response",
     "DescribeConfigsRequest": "describe_configs_request",
     "DescribeConfigsResponse": "describe_configs_response",
+    "DescribeDelegationTokenRequest": "describe_delegation_token_request",
+    "DescribeDelegationTokenResponse": "describe_delegation_token_response",
     "DescribeGroupsRequest": "describe_groups_request",
     "DescribeGroupsResponse": "describe_groups_response",
     "DescribeLogDirsRequest": "describe_log_dirs_request",
@@ -280,6 +318,8 @@ MODULES: dict[str, str] = {
     "DescribeTopicPartitionsResponse": "describe_topic_partitions_response",
     "DescribeTransactionsRequest": "describe_transactions_request",
     "DescribeTransactionsResponse": "describe_transactions_response",
+    "DescribeUserScramCredentialsRequest": "describe_user_scram_credentials_request",
+    "DescribeUserScramCredentialsResponse": "describe_user_scram_credentials_response",
     "DiscoverBrokersRequest": "discover_brokers_request",
     "DiscoverBrokersResponse": "discover_brokers_response",
     "ElectLeadersRequest": "elect_leaders_request",
@@ -292,6 +332,8 @@ MODULES: dict[str, str] = {
     "EndTxnResponse": "end_txn_response",
     "EnvelopeRequest": "envelope_request",
     "EnvelopeResponse": "envelope_response",
+    "ExpireDelegationTokenRequest": "expire_delegation_token_request",
+    "ExpireDelegationTokenResponse": "expire_delegation_token_response",
     "FeatureLevelRecord": "feature_level_record",
     "FenceBrokerRecord": "fence_broker_record",
     "FetchQuorumRecordsRequest": "fetch_quorum_records_request",
@@ -352,6 +394,8 @@ MODULES: dict[str, str] = {
     "RemoveRaftVoterResponse": "remove_raft_voter_response",
     "RemoveTopicRecord": "remove_topic_record",
     "RemoveUserScramCredentialRecord": "remove_user_scram_credential_record",
+    "RenewDelegationTokenRequest": "renew_delegation_token_request",
+    "RenewDelegationTokenResponse": "renew_delegation_token_response",
     "RequestHeader": "request_header",
     "ResponseHeader": "response_header",
     "SnapshotFooterRecord": "snapshot_footer_record",

@@ -1,0 +1,161 @@
+"""The state of records about access: ACLs, SCRAM credentials, client quotas, delegation tokens.
+
+The image keeps their frames besides (see `opaque_records`); this is what requests and the authorizer read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from quorumd.controller.undo_log import UndoEntry, assign, remove
+from quorumd.protocol.messages.access_control_entry_record import AccessControlEntryRecord
+from quorumd.protocol.messages.client_quota_record import ClientQuotaRecord
+from quorumd.protocol.messages.delegation_token_record import DelegationTokenRecord
+from quorumd.protocol.messages.remove_access_control_entry_record import RemoveAccessControlEntryRecord
+from quorumd.protocol.messages.remove_delegation_token_record import RemoveDelegationTokenRecord
+from quorumd.protocol.messages.remove_user_scram_credential_record import RemoveUserScramCredentialRecord
+from quorumd.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
+from quorumd.protocol.wire import Message
+from quorumd.security.acls import Acl, AclIndex, PatternType
+from quorumd.security.credentials import ScramCredential
+
+QuotaEntity = tuple[tuple[str, str | None], ...]
+"""The parts of an entity, type and name, ordered by type; the name None stands for the default entity."""
+
+
+class Token(NamedTuple):
+    """A delegation token as the log holds it. Principals are `Type:Name`, times Unix milliseconds."""
+
+    id: str
+    owner: str
+    requester: str
+    renewers: tuple[str, ...]
+    issued_ms: int
+    max_ms: int
+    expires_ms: int
+
+    def is_expired(self, now_ms: int) -> bool:
+        """Whether it can neither be used nor renewed any more."""
+        return self.max_ms < now_ms or self.expires_ms < now_ms
+
+
+class SecurityState:
+    """`scram`: by mechanism number and user. `quotas`: values by key, by entity. `tokens`: by id."""
+
+    __slots__ = ("acls", "quotas", "scram", "tokens")
+
+    def __init__(self) -> None:
+        self.acls = AclIndex()
+        self.scram: dict[tuple[int, str], ScramCredential] = {}
+        self.quotas: dict[QuotaEntity, dict[str, float]] = {}
+        self.tokens: dict[str, Token] = {}
+
+    def apply(self, record: Message, changes: list[UndoEntry]) -> None:
+        """Apply a record; those of anything else change nothing."""
+        replay = _REPLAY.get(type(record))
+        if replay is not None:
+            replay(self, record, changes)
+
+    def _add_acl(self, record: AccessControlEntryRecord, changes: list[UndoEntry]) -> None:
+        acl = Acl(
+            record.resource_type,
+            record.pattern_type,
+            record.resource_name,
+            record.principal,
+            record.host,
+            record.operation,
+            record.permission_type,
+        )
+        index = self.acls
+        before = index.acls.get(record.id)
+        if before is not None:
+            _drop(index, before, changes)
+        assign(index.acls, record.id, acl, changes)
+        key = (acl.pattern, acl.principal)
+        assign(index.entries, key, (*index.entries.get(key, ()), acl.entry), changes)
+        count = index.counts.get(acl.pattern, 0)
+        assign(index.counts, acl.pattern, count + 1, changes)
+        if acl.pattern_type == PatternType.PREFIXED and not count:
+            _count_prefix(index, acl.kind, len(acl.name), 1, changes)
+
+    def _remove_acl(self, record: RemoveAccessControlEntryRecord, changes: list[UndoEntry]) -> None:
+        _drop(self.acls, self.acls.acls[record.id], changes)
+        remove(self.acls.acls, record.id, changes)
+
+    def _set_scram(self, record: UserScramCredentialRecord, changes: list[UndoEntry]) -> None:
+        credential = ScramCredential(record.salt, record.stored_key, record.server_key, record.iterations)
+        assign(self.scram, (record.mechanism, record.name), credential, changes)
+
+    def _remove_scram(self, record: RemoveUserScramCredentialRecord, changes: list[UndoEntry]) -> None:
+        remove(self.scram, (record.mechanism, record.name), changes)
+
+    def _set_quota(self, record: ClientQuotaRecord, changes: list[UndoEntry]) -> None:
+        entity = quota_entity({part.entity_type: part.entity_name for part in record.entity})
+        quotas = self.quotas.get(entity)
+        if record.remove:
+            if quotas is not None:
+                remove(quotas, record.key, changes)
+                if not quotas:
+                    remove(self.quotas, entity, changes)
+            return
+        if quotas is None:
+            quotas = {}
+            assign(self.quotas, entity, quotas, changes)
+        assign(quotas, record.key, record.value, changes)
+
+    def _set_token(self, record: DelegationTokenRecord, changes: list[UndoEntry]) -> None:
+        token = Token(
+            record.token_id,
+            record.owner,
+            record.requester,
+            tuple(record.renewers),
+            record.issue_timestamp,
+            record.max_timestamp,
+            record.expiration_timestamp,
+        )
+        assign(self.tokens, token.id, token, changes)
+
+    def _remove_token(self, record: RemoveDelegationTokenRecord, changes: list[UndoEntry]) -> None:
+        remove(self.tokens, record.token_id, changes)
+
+
+def quota_entity(parts: dict[str, str | None]) -> QuotaEntity:
+    """The entity with these names by type."""
+    return tuple(sorted(parts.items()))
+
+
+def _drop(index: AclIndex, acl: Acl, changes: list[UndoEntry]) -> None:
+    """Remove one ACL from the dictionaries that find it by resource."""
+    key = (acl.pattern, acl.principal)
+    entries = list(index.entries[key])
+    entries.remove(acl.entry)
+    if entries:
+        assign(index.entries, key, tuple(entries), changes)
+    else:
+        remove(index.entries, key, changes)
+    count = index.counts[acl.pattern]
+    if count > 1:
+        assign(index.counts, acl.pattern, count - 1, changes)
+        return
+    remove(index.counts, acl.pattern, changes)
+    if acl.pattern_type == PatternType.PREFIXED:
+        _count_prefix(index, acl.kind, len(acl.name), -1, changes)
+
+
+def _count_prefix(index: AclIndex, kind: int, length: int, change: int, changes: list[UndoEntry]) -> None:
+    counts = dict(index.prefix_lengths.get(kind, ()))
+    counts[length] = counts.get(length, 0) + change
+    left = tuple(sorted(((each, count) for each, count in counts.items() if count), reverse=True))
+    assign(index.prefix_lengths, kind, left, changes)
+
+
+_REPLAY: Final[dict[type, Callable[[SecurityState, Any, list[UndoEntry]], None]]] = {
+    AccessControlEntryRecord: SecurityState._add_acl,
+    RemoveAccessControlEntryRecord: SecurityState._remove_acl,
+    UserScramCredentialRecord: SecurityState._set_scram,
+    RemoveUserScramCredentialRecord: SecurityState._remove_scram,
+    ClientQuotaRecord: SecurityState._set_quota,
+    DelegationTokenRecord: SecurityState._set_token,
+    RemoveDelegationTokenRecord: SecurityState._remove_token,
+}

@@ -1,0 +1,38 @@
+"""The SCRAM credentials and delegation tokens of the cluster, as sessions of clients look them up."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from typing import Final
+
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.controller.scram_credentials import MECHANISMS
+from quorumd.security.credentials import DelegationToken, ScramCredential
+
+_TYPES: Final = {mechanism.name: mechanism.type for mechanism in MECHANISMS}
+
+
+def token_hmac(secret_key: str, token_id: str) -> bytes:
+    """The HMAC of a token (KIP-48), which only nodes with `delegation.token.secret.key` can compute."""
+    return hmac.digest(secret_key.encode(), token_id.encode(), "sha512")
+
+
+class ImageCredentials:
+    """Satisfies `CredentialStore`. `image()` is the present one; without `token_secret_key` there are no tokens."""
+
+    def __init__(self, image: Callable[[], ClusterImage], token_secret_key: str | None) -> None:
+        self._image = image
+        self._secret_key = token_secret_key
+
+    def scram(self, mechanism: str, user: str) -> ScramCredential | None:
+        """See `CredentialStore`."""
+        return self._image().security.scram.get((_TYPES.get(mechanism, 0), user))
+
+    def token(self, token_id: str) -> DelegationToken | None:
+        """See `CredentialStore`. The time until which it can be used is the earlier of its two limits."""
+        token = self._image().security.tokens.get(token_id)
+        if token is None or self._secret_key is None:
+            return None
+        expires_ms = min(token.expires_ms, token.max_ms)
+        return DelegationToken(token_id, token.owner, token_hmac(self._secret_key, token_id), expires_ms)

@@ -1,0 +1,249 @@
+"""Access control entries: what they say, how they are found, and what a filter selects.
+
+Codes are Kafka's. An `AclIndex` finds the entries that apply to a resource by dictionary lookups: one by the name,
+one by the name `*`, and one per length of a prefix. Every change is an assignment to one key of one dictionary, so
+that the owner of the index can undo it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+from functools import lru_cache
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import Final, NamedTuple
+
+from quorumd.ids import KafkaUuid
+
+ANY: Final = 1
+"""The code that matches everything in a filter, of every kind of code."""
+
+
+class Operation(IntEnum):
+    """Kafka's AclOperation."""
+
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class ResourceKind(IntEnum):
+    """Kafka's ResourceType of access control."""
+
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class PatternType(IntEnum):
+    """How a pattern names resources. MATCH is for filters only: every pattern that applies to the name."""
+
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class Permission(IntEnum):
+    """Kafka's AclPermissionType."""
+
+    DENY = 2
+    ALLOW = 3
+
+
+WILDCARD: Final = "*"
+"""As a resource name every resource, as a host every host."""
+CLUSTER_NAME: Final = "kafka-cluster"
+"""The only name of a CLUSTER resource."""
+ANY_USER: Final = "User:*"
+"""The principal that stands for every principal."""
+
+OPERATIONS: Final = {
+    ResourceKind.TOPIC: (3, 4, 5, 6, 7, 8, 10, 11),
+    ResourceKind.GROUP: (3, 6, 8, 10, 11),
+    ResourceKind.CLUSTER: (5, 7, 8, 9, 10, 11, 12),
+    ResourceKind.TRANSACTIONAL_ID: (4, 8, 15),
+    ResourceKind.DELEGATION_TOKEN: (8,),
+    ResourceKind.USER: (13, 14),
+}
+"""The codes of the operations that each kind of resource has."""
+
+Pattern = tuple[int, int, str]
+"""Kind of resource, pattern type, name."""
+
+
+class AclEntry(NamedTuple):
+    """The part of an ACL that remains for one pattern and one principal."""
+
+    host: str
+    operation: int
+    permission: int
+
+
+class Acl(NamedTuple):
+    """One ACL."""
+
+    kind: int
+    pattern_type: int
+    name: str
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+    @property
+    def pattern(self) -> Pattern:
+        """The resources that it is about."""
+        return self.kind, self.pattern_type, self.name
+
+    @property
+    def entry(self) -> AclEntry:
+        """The rest of it, without the principal."""
+        return AclEntry(self.host, self.operation, self.permission)
+
+
+class AclFilter(NamedTuple):
+    """Selects ACLs. ANY and None match everything."""
+
+    kind: int = ANY
+    pattern_type: int = ANY
+    name: str | None = None
+    principal: str | None = None
+    host: str | None = None
+    operation: int = ANY
+    permission: int = ANY
+
+    @property
+    def is_known(self) -> bool:
+        """Whether all of its codes are known."""
+        return (
+            (self.kind == ANY or self.kind in _KINDS)
+            and (self.pattern_type == ANY or self.pattern_type in _PATTERN_TYPES)
+            and (self.operation == ANY or self.operation in _OPERATIONS)
+            and (self.permission == ANY or self.permission in _PERMISSIONS)
+        )
+
+    def matches(self, acl: Acl) -> bool:
+        """Whether it selects the ACL."""
+        return (
+            self.kind in (ANY, acl.kind)
+            and self._matches_name(acl)
+            and (self.principal is None or self.principal == acl.principal)
+            and (self.host is None or self.host == acl.host)
+            and self.operation in (ANY, acl.operation)
+            and self.permission in (ANY, acl.permission)
+        )
+
+    def _matches_name(self, acl: Acl) -> bool:
+        name = self.name
+        if self.pattern_type not in (ANY, PatternType.MATCH, acl.pattern_type):
+            return False
+        if name is None or (name == acl.name and self.pattern_type != PatternType.MATCH):
+            return True
+        if self.pattern_type != PatternType.MATCH:
+            return False
+        if acl.pattern_type == PatternType.LITERAL:
+            return acl.name in (name, WILDCARD)
+        return name.startswith(acl.name)
+
+
+_KINDS: Final = frozenset(int(each) for each in ResourceKind)
+_PATTERN_TYPES: Final = frozenset(int(each) for each in PatternType)
+_OPERATIONS: Final = frozenset(int(each) for each in Operation)
+_PERMISSIONS: Final = frozenset(int(each) for each in Permission)
+
+
+class AclIndex:
+    """All ACLs of a cluster. `acls`: by id. `counts`: the number of ACLs per pattern. `entries`: by pattern and
+    principal. `prefix_lengths`: by kind of resource, the number of prefixes of each length, longest first."""
+
+    __slots__ = ("acls", "counts", "entries", "prefix_lengths")
+
+    def __init__(self) -> None:
+        self.acls: dict[KafkaUuid, Acl] = {}
+        self.counts: dict[Pattern, int] = {}
+        self.entries: dict[tuple[Pattern, str], tuple[AclEntry, ...]] = {}
+        self.prefix_lengths: dict[int, tuple[tuple[int, int], ...]] = {}
+
+    def patterns_of(self, kind: int, name: str) -> Iterator[Pattern]:
+        """Iterate over the patterns with ACLs that apply to a resource.
+
+        As in Kafka, the name `*` does not apply to other names that begin with `*`.
+        """
+        counts = self.counts
+        pattern = (kind, int(PatternType.LITERAL), name)
+        if pattern in counts:
+            yield pattern
+        if not name.startswith(WILDCARD):
+            pattern = (kind, int(PatternType.LITERAL), WILDCARD)
+            if pattern in counts:
+                yield pattern
+        for length, _ in self.prefix_lengths.get(kind, ()):
+            if length <= len(name):
+                pattern = (kind, int(PatternType.PREFIXED), name[:length])
+                if pattern in counts:
+                    yield pattern
+
+    def contains(self, acl: Acl) -> bool:
+        """Whether an equal ACL exists."""
+        return acl.entry in self.entries.get((acl.pattern, acl.principal), ())
+
+
+def is_valid_range(text: str) -> bool:
+    """Whether a host with a slash is a range of addresses in CIDR notation."""
+    return _network(text) is not None
+
+
+def is_host_in(host: str, allowed: str) -> bool:
+    """Whether an address is covered by the host of an ACL: `*`, the address itself, or a range around it."""
+    if allowed in (WILDCARD, host):
+        return True
+    return "/" in allowed and _is_in_range(host, allowed)
+
+
+@lru_cache(maxsize=4096)
+def _is_in_range(host: str, text: str) -> bool:
+    network = _network(text)
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    # Kafka never finds the unspecified IPv4 address in a range.
+    return network is not None and address in network and host != "0.0.0.0"
+
+
+@lru_cache(maxsize=1024)
+def _network(text: str) -> IPv4Network | IPv6Network | None:
+    try:
+        network = ip_network(text, strict=False)
+    except ValueError:
+        return None
+    if isinstance(network, IPv6Network) or text.rpartition("/")[2].isdecimal():
+        return network
+    return None
+
+
+def java_host(host: str) -> str:
+    """Return an address as Java writes it, which the hosts of ACLs must equal: IPv6 without abbreviation."""
+    try:
+        address = ip_address(host.split("%")[0])
+    except ValueError:
+        return host
+    if address.version == 4:
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return ":".join(f"{int(group, 16):x}" for group in address.exploded.split(":"))

@@ -1,0 +1,276 @@
+"""Decides whether a principal may do something, by the rules of Kafka's StandardAuthorizer.
+
+Super users may do everything. For all other principals the ACLs that apply to the resource decide: an entry that
+denies beats all that allow. Without any entry for the principal it is denied; if the resource has no ACL at all,
+`allow.everyone.if.no.acl.found` decides.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from quorumd.security.acls import (
+    ANY_USER,
+    CLUSTER_NAME,
+    OPERATIONS,
+    WILDCARD,
+    AclEntry,
+    AclIndex,
+    Operation,
+    Pattern,
+    PatternType,
+    Permission,
+    ResourceKind,
+    is_host_in,
+)
+
+Rule = str | tuple[Pattern, str, AclEntry]
+"""Why: a fixed rule, or the pattern, principal and entry of an ACL."""
+
+audit = logging.getLogger("quorumd.authorizer")
+
+_IMPLY_DESCRIBE: Final = (
+    Operation.DESCRIBE,
+    Operation.READ,
+    Operation.WRITE,
+    Operation.DELETE,
+    Operation.ALTER,
+)
+_IMPLY_DESCRIBE_CONFIGS: Final = (Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS)
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizerSettings:
+    """`super_users`: principals that may do everything. `early_start_listeners`: names of listeners that serve
+    requests before the ACLs are loaded."""
+
+    super_users: frozenset[str] = frozenset()
+    allows_without_acl: bool = False
+    early_start_listeners: frozenset[str] = frozenset()
+
+
+class AuthorizerNotReady(Exception):
+    """The ACLs are not loaded yet, and the principal is no super user."""
+
+
+class Client(NamedTuple):
+    """On whose behalf something is done. `api`: the name of the request, for the audit log."""
+
+    principal: str
+    host: str
+    api: str
+
+
+class AuthorizerCounters:
+    """Decisions so far. `denied`: by name of the API, denials of what was requested explicitly."""
+
+    def __init__(self) -> None:
+        self.allowed_total = 0
+        self.denied: dict[str, int] = {}
+
+    @property
+    def denied_total(self) -> int:
+        return sum(self.denied.values())
+
+
+class Authorizer:
+    """`acls()` returns the present ACLs; they decide only once `is_loaded()`."""
+
+    def __init__(
+        self,
+        settings: AuthorizerSettings,
+        acls: Callable[[], AclIndex],
+        is_loaded: Callable[[], bool],
+    ) -> None:
+        self.settings = settings
+        self.counters = AuthorizerCounters()
+        self._acls = acls
+        self.is_loaded = is_loaded
+
+    def authorize(
+        self,
+        client: Client,
+        operation: int,
+        kind: int,
+        name: str,
+        logs_allowed: bool = True,
+        logs_denied: bool = True,
+    ) -> bool:
+        """Whether the client may do this. Raises AuthorizerNotReady.
+
+        `logs_allowed`, `logs_denied`: whether the result means access, and whether the client asked for this
+        resource, rather than for those that it may see.
+        """
+        if client.principal in self.settings.super_users:
+            is_allowed = True
+            rule: Rule = "SuperUser"
+        elif not self.is_loaded():
+            raise AuthorizerNotReady
+        else:
+            is_allowed, rule = self._decide(client, operation, kind, name)
+        counters = self.counters
+        if is_allowed:
+            counters.allowed_total += logs_allowed
+        elif logs_denied:
+            counters.denied[client.api] = counters.denied.get(client.api, 0) + 1
+        level = logging.DEBUG
+        if not is_allowed and logs_denied:
+            level = logging.INFO
+        elif not (is_allowed and logs_allowed):
+            return is_allowed
+        if audit.isEnabledFor(level):
+            _log(level, client, operation, kind, name, is_allowed, rule)
+        return is_allowed
+
+    def _decide(self, client: Client, operation: int, kind: int, name: str) -> tuple[bool, Rule]:
+        index = self._acls()
+        entries = index.entries
+        allowed_by: Rule = ""
+        has_acls = False
+        for pattern in index.patterns_of(kind, name):
+            has_acls = True
+            for principal in (client.principal, ANY_USER):
+                for entry in entries.get((pattern, principal), ()):
+                    if not _applies(entry, operation) or not is_host_in(client.host, entry.host):
+                        continue
+                    if entry.permission != Permission.ALLOW:
+                        return False, (pattern, principal, entry)
+                    allowed_by = allowed_by or (pattern, principal, entry)
+        if allowed_by:
+            return True, allowed_by
+        if not has_acls and self.settings.allows_without_acl:
+            return True, "DefaultAllow"
+        return False, "DefaultDeny"
+
+    def authorize_any(self, client: Client, operation: int, kind: int) -> bool:
+        """Whether the client may do this with some resource of this kind, named or not yet."""
+        if self.authorize(client, operation, kind, "hardcode", True, False):
+            return True
+        allowed, denied = self._patterns_by_permission(client, operation, kind)
+        everything = (kind, int(PatternType.LITERAL), WILDCARD)
+        if everything in denied:
+            return False
+        return everything in allowed or any(not _is_dominated(pattern, denied) for pattern in allowed)
+
+    def _patterns_by_permission(
+        self, client: Client, operation: int, kind: int
+    ) -> tuple[set[Pattern], set[Pattern]]:
+        """The patterns of a kind whose entries allow and deny the operation to the client."""
+        allowed: set[Pattern] = set()
+        denied: set[Pattern] = set()
+        for (pattern, principal), entries in self._acls().entries.items():
+            if pattern[0] != kind or principal not in (client.principal, ANY_USER):
+                continue
+            for entry in entries:
+                if entry.operation in (operation, Operation.ALL) and is_host_in(client.host, entry.host):
+                    (allowed if entry.permission == Permission.ALLOW else denied).add(pattern)
+        return allowed, denied
+
+
+def _applies(entry: AclEntry, operation: int) -> bool:
+    """Whether an entry is about the operation. What it allows implies some other operations, what it denies none."""
+    own = entry.operation
+    if own in (operation, Operation.ALL):
+        return True
+    if entry.permission != Permission.ALLOW:
+        return False
+    if operation == Operation.DESCRIBE:
+        return own in _IMPLY_DESCRIBE
+    return operation == Operation.DESCRIBE_CONFIGS and own in _IMPLY_DESCRIBE_CONFIGS
+
+
+def _is_dominated(pattern: Pattern, denied: set[Pattern]) -> bool:
+    """Whether denied patterns cover everything that this one allows."""
+    kind, pattern_type, name = pattern
+    if pattern_type == PatternType.LITERAL and pattern in denied:
+        return True
+    prefixed = int(PatternType.PREFIXED)
+    return any((kind, prefixed, name[:length]) in denied for length in range(1, len(name) + 1))
+
+
+def _describe(rule: Rule) -> str:
+    """A rule for the audit log."""
+    if isinstance(rule, str):
+        return rule
+    pattern, principal, entry = rule
+    kind, pattern_type, name = pattern
+    permission = "ALLOW" if entry.permission == Permission.ALLOW else "DENY"
+    return (
+        f"{permission} {_name(Operation, entry.operation)} on {_name(ResourceKind, kind)}:"
+        f"{_name(PatternType, pattern_type)}:{name} to {principal} from {entry.host}"
+    )
+
+
+def _log(
+    level: int, client: Client, operation: int, kind: int, name: str, is_allowed: bool, rule: Rule
+) -> None:
+    audit.log(
+        level,
+        "%r from %s: %s %s on %s %r for %s, by rule %r",
+        client.principal,
+        client.host,
+        "allowed" if is_allowed else "denied",
+        _name(Operation, operation),
+        _name(ResourceKind, kind),
+        name,
+        client.api,
+        _describe(rule),
+    )
+
+
+def _name(codes: type[Operation] | type[ResourceKind] | type[PatternType], code: int) -> str:
+    try:
+        return codes(code).name
+    except ValueError:
+        return str(code)
+
+
+class Access:
+    """The rights of one client, for the handler of its request."""
+
+    __slots__ = ("_authorizer", "client")
+
+    def __init__(self, authorizer: Authorizer, client: Client) -> None:
+        self._authorizer = authorizer
+        self.client = client
+
+    def allows(
+        self, operation: int, kind: int, name: str, *, logs_allowed: bool = True, logs_denied: bool = True
+    ) -> bool:
+        """See `Authorizer.authorize`."""
+        return self._authorizer.authorize(self.client, operation, kind, name, logs_allowed, logs_denied)
+
+    def allows_cluster(self, operation: int, *, logs_denied: bool = True) -> bool:
+        """Whether the client may do this with the cluster."""
+        return self.allows(operation, ResourceKind.CLUSTER, CLUSTER_NAME, logs_denied=logs_denied)
+
+    def allows_any(self, operation: int, kind: int) -> bool:
+        """See `Authorizer.authorize_any`."""
+        return self._authorizer.authorize_any(self.client, operation, kind)
+
+    def allowed(
+        self, operation: int, kind: int, names: Iterable[str], *, logs_denied: bool = True
+    ) -> set[str]:
+        """Return those of the names with which the client may do this."""
+        return {name for name in set(names) if self.allows(operation, kind, name, logs_denied=logs_denied)}
+
+    def operations(self, kind: ResourceKind, name: str) -> int:
+        """The operations that the client may do with a resource, as bits at the positions of their codes."""
+        bits = 0
+        for operation in OPERATIONS[kind]:
+            if self.allows(operation, kind, name, logs_allowed=False, logs_denied=False):
+                bits |= 1 << operation
+        return bits
+
+
+def parse_super_users(text: str) -> frozenset[str]:
+    """Parse `super.users`: principals like `User:alice`, separated by semicolons. Raises ValueError."""
+    users = [each.strip() for each in text.split(";") if each.strip()]
+    for user in users:
+        kind, colon, name = user.partition(":")
+        if not colon or not kind or not name:
+            raise ValueError(f"{user!r} is not a principal; expected Type:Name, for example User:alice")
+    return frozenset(users)

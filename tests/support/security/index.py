@@ -1,0 +1,32 @@
+"""Indexes of ACLs, made as the image makes them: from records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from quorumd.controller.security_records import SecurityState
+from quorumd.ids import KafkaUuid
+from quorumd.protocol.messages.access_control_entry_record import AccessControlEntryRecord
+from quorumd.security.acls import Acl, AclIndex
+
+
+def acl_record(acl: Acl, number: int) -> AccessControlEntryRecord:
+    """The record of an ACL with an id of its own."""
+    return AccessControlEntryRecord(
+        KafkaUuid(number.to_bytes(16, "big")),
+        acl.kind,
+        acl.name,
+        acl.pattern_type,
+        acl.principal,
+        acl.host,
+        acl.operation,
+        acl.permission,
+    )
+
+
+def index_of(acls: Iterable[Acl]) -> AclIndex:
+    """The index of these ACLs."""
+    state = SecurityState()
+    for number, acl in enumerate(acls, 1):
+        state.apply(acl_record(acl, number), [])
+    return state.acls
