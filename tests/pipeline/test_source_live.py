@@ -25,7 +25,7 @@ EXTRA = (
 )
 RECORD_COLUMNS = [name for name in RECORDS.names if name not in ("node", "segment", "position")]
 
-TOO_SHORT = "measure for longer"
+TOO_SHORT = "use a longer --duration"
 """Printed by the benchmark on a very busy machine."""
 
 

@@ -18,13 +18,21 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
-from quorumd.errors import ConfigError
+from quorumd.errors import ConfigError, RequestFailed
 from quorumd.pipeline.history.copies import describe_input, without_damaged
 from quorumd.pipeline.history.lag import lag_of
 from quorumd.pipeline.history.seed import Seed, cluster_id_of, find_seed
 from quorumd.pipeline.history.staging_source import NAME, Staging, StagingSource, staging_options
-from quorumd.pipeline.history.tables import CHECKPOINT, STAGING, Manifest, only_writer, read_manifest
+from quorumd.pipeline.history.tables import (
+    CHECKPOINT,
+    COPIED,
+    STAGING,
+    Manifest,
+    only_writer,
+    read_manifest,
+)
 from quorumd.pipeline.history.writer import HistoryWriter
+from quorumd.pipeline.spark.failures import failure_of
 from quorumd.pipeline.spark.progress import doing
 
 if TYPE_CHECKING:
@@ -61,8 +69,8 @@ def build(
 
     With `follow`, continue until SIGINT or SIGTERM, or until `stop` is set. If records were deleted before they were
     read, the history continues with the next snapshot; the gap is recorded in the table gaps and passed to `report`.
-    A damaged copy is reported too, and an intact one read instead. `source` has `path` or `bootstrap`, and other
-    options of the source.
+    A damaged copy is reported too, and an intact one read instead; so is a cluster without a leader, for which a
+    build waits up to the timeout of the source. `source` has `path` or `bootstrap`, and other options of the source.
 
     Raises InputIncomplete if the log is incomplete, RequestFailed if the cluster does not respond, ConfigError if the
     history belongs to another cluster or another build is writing it.
@@ -70,7 +78,7 @@ def build(
     started = time.monotonic()
     with only_writer(folder), _without_leftovers(folder):
         manifest = read_manifest(folder) or Manifest()
-        cluster_id = cluster_id_of(source)
+        cluster_id = cluster_id_of(source, report)
         if None not in (cluster_id, manifest.cluster_id) and cluster_id != manifest.cluster_id:
             raise ConfigError(
                 f"{folder} has the history of cluster {manifest.cluster_id}, but this log is of cluster {cluster_id}"
@@ -79,21 +87,25 @@ def build(
         session.dataSource.register(StagingSource)
         records, orphans = 0, 0
         stop = stop or threading.Event()
-        found, is_behind = find_seed(session, source, manifest.end, report), True
+        copies = folder / COPIED
+        found, is_behind = find_seed(session, source, manifest.end, copies, report), True
         while is_behind:
+            began = manifest.end
             writer = _begin(session, folder, manifest, found, report)
             try:
                 _stream(session, source, writer, follow, stop)
                 is_behind = False
-            except PySparkException:
+            except PySparkException as error:
                 manifest = read_manifest(folder) or Manifest()
                 # The log may have been deleted up to a snapshot since it was last checked.
-                found = find_seed(session, source, manifest.end, report)
+                found = find_seed(session, source, manifest.end, copies, report)
                 if found is None:
                     whole = without_damaged(source, manifest.end, report)
-                    if whole is None:
+                    was_unreachable = isinstance(failure_of(error, None), RequestFailed)
+                    # Without progress since the last failure, the next one would be the same.
+                    if whole is None and not (follow and was_unreachable and manifest.end > began):
                         raise
-                    source = whole
+                    source = whole or source
             records += writer.records
             orphans += writer.orphans
         made = writer.manifest
@@ -103,11 +115,11 @@ def build(
 
 @contextmanager
 def _without_leftovers(folder: Path) -> Iterator[None]:
-    """Delete staged files and the checkpoint on exit; they may be large and are not reused."""
+    """Delete staged and copied files and the checkpoint on exit; they may be large and are not reused."""
     try:
         yield
     finally:
-        for name in (STAGING, CHECKPOINT):
+        for name in (STAGING, CHECKPOINT, COPIED):
             shutil.rmtree(folder / name, ignore_errors=True)
 
 

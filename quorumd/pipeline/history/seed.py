@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,11 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quorumd.errors import InputIncomplete
+from quorumd.log.snapshot_file import file_name
 from quorumd.pipeline.copies.log_files import parse_folders, read_folders
 from quorumd.protocol.control_record import ControlType
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from quorumd.pipeline.live.observer import Observer
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,25 +31,24 @@ class Seed:
 
 
 def find_seed(
-    session: SparkSession, source: Mapping[str, str], known: int, report: Callable[[str], None]
+    session: SparkSession, source: Mapping[str, str], known: int, copies: Path, report: Callable[[str], None]
 ) -> tuple[Seed, dict[str, str]] | None:
     """Return the snapshot from which to continue after offset `known`, and the source that has it.
 
     Returns None if the log has the next record, or if no snapshot reaches the start of the log. Damaged snapshots
-    are reported and skipped if there is another one. Raises InputIncomplete, RequestFailed.
+    are reported and skipped if there is another one. The snapshot of a live cluster is copied to the folder `copies`,
+    since the cluster may delete it before all of its records are read. Raises InputIncomplete, RequestFailed.
     """
-    source = dict(source)
-    end = None
     if "path" in source:
         found = _snapshot_of_folders(source["path"], known, report)
-        if found is None:
-            return None
-        source["path"], end = found
-    elif not _begins_behind(source, known):
+    else:
+        found = _snapshot_of_cluster(source, known, copies, report)
+    if found is None:
         return None
+    path, end = found
+    source = {key: value for key, value in source.items() if key != "bootstrap"} | {"path": path}
     frame = session.read.format("quorumd").options(**source, level="snapshot", lists="packed").load()
-    if end is not None:
-        frame = frame.where(frame.snapshot_offset == end)
+    frame = frame.where(frame.snapshot_offset == end)
     header = frame.where(frame.control & (frame.type == int(ControlType.SNAPSHOT_HEADER))).first()
     if header is None:
         return None
@@ -86,22 +89,40 @@ def _snapshot_of_folders(path: str, known: int, report: Callable[[str], None]) -
     return None
 
 
-def _begins_behind(source: Mapping[str, str], known: int) -> bool:
+def _snapshot_of_cluster(
+    source: Mapping[str, str], known: int, copies: Path, report: Callable[[str], None]
+) -> tuple[str, int] | None:
+    """Copy the newest snapshot if the log begins behind `known`; return ID=FOLDER and its end offset."""
+    with _observer(source, report) as observer:
+        if observer.extent().start <= known:
+            return None
+        shutil.rmtree(copies, ignore_errors=True)
+        copies.mkdir(parents=True)
+        with (copies / "copied").open("wb") as file:
+            snapshot = observer.copy_snapshot(file)
+    if snapshot is None:
+        return None
+    (copies / "copied").rename(copies / file_name(snapshot))
+    return str(copies), snapshot.offset
+
+
+def _observer(source: Mapping[str, str], report: Callable[[str], None]) -> Observer:
     from quorumd.pipeline.live.observer import Observer
     from quorumd.pipeline.source.options import parse_options
 
     options = parse_options(source)
-    with Observer(options.bootstrap, timeout_s=options.timeout_s) as observer:
-        return observer.extent().start > known
+    return Observer(options.bootstrap, timeout_s=options.timeout_s, report=report)
 
 
-def cluster_id_of(source: Mapping[str, str]) -> str | None:
-    """Return the cluster id in meta.properties; None if there is none, as beside a stock Kafka log.
+def cluster_id_of(source: Mapping[str, str], report: Callable[[str], None]) -> str | None:
+    """Return the cluster id in meta.properties, or that of a live cluster; None if there is none, as beside a stock
+    Kafka log.
 
-    Raises ConfigError, InputIncomplete.
+    Raises ConfigError, InputIncomplete, RequestFailed.
     """
     if "path" not in source:
-        return None
+        with _observer(source, report) as observer:
+            return observer.cluster_id()
     for folder in read_folders(parse_folders(source["path"])):
         for place in (Path(folder.path), Path(folder.path).parent):
             for line in _lines(place / "meta.properties"):

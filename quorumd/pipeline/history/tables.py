@@ -32,6 +32,8 @@ FORMAT = 3
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 STAGING = "staging"
 CHECKPOINT = "checkpoint"
+COPIED = "snapshot"
+"""The folder with the copy of a live cluster's snapshot."""
 FLUSHES = 4
 """Flushing threads per process; they wait for the disk."""
 BUCKETS = 16

@@ -4,10 +4,10 @@
         extent = observer.extent()                      # the committed offsets
         fetched = observer.fetch(extent.start)          # whole batches
 
-It sends the requests of stock observers (Fetch, FetchSnapshot, DescribeQuorum, ApiVersions) to quorumd and to stock
-controllers alike, and by default reads only below the high watermark. It fetches with a consumer's replica id (-1),
-which leaves no state at the leader; only for data reserved to replicas (the newest snapshot, uncommitted records)
-does it use a replica id of its own.
+It sends the requests of stock observers and admin clients (Fetch, FetchSnapshot, DescribeQuorum, DescribeCluster,
+ApiVersions) to quorumd and to stock controllers alike, and by default reads only below the high watermark. It fetches
+with a consumer's replica id (-1), which leaves no state at the leader; only for data reserved to replicas (the newest
+snapshot, uncommitted records) does it use a replica id of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from types import TracebackType
-from typing import NamedTuple, NoReturn, Self, TypeVar
+from typing import BinaryIO, NamedTuple, NoReturn, Self, TypeVar
 
 from quorumd.client.backoff import backoff_ms
 from quorumd.errors import ErrorCode, InputIncomplete, MalformedMessage, RequestFailed, UnsupportedVersion
@@ -27,6 +27,8 @@ from quorumd.protocol.apis import ApiKey, api
 from quorumd.protocol.connection import ClientConnection
 from quorumd.protocol.handshake import Handshake, choose_version
 from quorumd.protocol.messages import (
+    describe_cluster_request,
+    describe_cluster_response,
     describe_quorum_request,
     describe_quorum_response,
     fetch_request,
@@ -48,6 +50,10 @@ DEFAULT_TIMEOUT_S = 30.0
 _ATTEMPT_TIMEOUT_S = 10.0
 _RECEIVE_BYTES = 1024 * 1024
 _BACKOFF_MS, _BACKOFF_MAX_MS = 50, 1_000
+_REPORTED_ATTEMPT = 5
+"""Most elections are over after so many attempts, which take one to two seconds."""
+_CONTROLLER_ENDPOINTS = 2
+_SNAPSHOT_ATTEMPTS = 10
 _TOPIC_ID_VERSION = 13
 _REPLICA_STATE_VERSION = 15
 _MOVED = frozenset(
@@ -86,6 +92,10 @@ class Fetched(NamedTuple):
 
 class _Moved(Exception):
     """The node is not the leader, or its response is unusable: retry with the leader known by now."""
+
+
+class _Deleted(Exception):
+    """The leader does not have the snapshot: it was deleted, or another node leads."""
 
 
 class _NodeConnection:
@@ -135,7 +145,8 @@ class _NodeConnection:
 
 
 class Observer:
-    """Reads a live cluster; every call is retried with the current leader for up to `timeout_s`.
+    """Reads a live cluster; every call is retried with the current leader for up to `timeout_s`, and `report` is
+    called once with the reason.
 
     Raises RequestFailed after that, or for an error that a retry cannot resolve.
     """
@@ -146,7 +157,9 @@ class Observer:
         *,
         committed_only: bool = True,
         timeout_s: float = DEFAULT_TIMEOUT_S,
+        report: Callable[[str], None] = lambda text: None,
     ) -> None:
+        self._report = report
         self._bootstrap = tuple(bootstrap)
         self._voters: tuple[Address, ...] = ()
         self._replica_id = NO_NODE if committed_only else OBSERVER_ID
@@ -173,6 +186,10 @@ class Observer:
         if self._node is not None:
             self._node.close()
             self._node = None
+
+    def cluster_id(self) -> str | None:
+        """Return the cluster id; None if the cluster has none yet."""
+        return self._retried("the cluster id", self._cluster_id)
 
     def extent(self) -> Extent:
         """Return the offsets that can be read now."""
@@ -207,8 +224,27 @@ class Observer:
         """Return the end offset and epoch of the leader's newest snapshot; None if there is none."""
         return self._retried("the newest snapshot", self._newest_snapshot)
 
-    def read_snapshot(self, snapshot: OffsetAndEpoch) -> Iterator[bytes]:
-        """Yield the bytes of a snapshot in pieces of some megabytes."""
+    def copy_snapshot(self, file: BinaryIO) -> OffsetAndEpoch | None:
+        """Write the leader's newest snapshot to `file`, and return its end offset and epoch; None if there is none.
+
+        Begins again with the newest one if the snapshot is deleted meanwhile, or if another node leads: each node
+        has snapshots of its own.
+        """
+        for _ in range(_SNAPSHOT_ATTEMPTS):
+            snapshot = self.newest_snapshot()
+            if snapshot is None:
+                return None
+            file.seek(0)
+            file.truncate()
+            try:
+                for piece in self._snapshot_pieces(snapshot):
+                    file.write(piece)
+            except _Deleted:
+                continue
+            return snapshot
+        raise RequestFailed(f"{_SNAPSHOT_ATTEMPTS} snapshots were deleted while they were fetched")
+
+    def _snapshot_pieces(self, snapshot: OffsetAndEpoch) -> Iterator[bytes]:
         position, size = 0, 1
         while position < size:
             data, size = self._retried(
@@ -219,6 +255,13 @@ class Observer:
             yield data
 
     # One attempt each
+
+    def _cluster_id(self) -> str | None:
+        request = describe_cluster_request.DescribeClusterRequest(endpoint_type=_CONTROLLER_ENDPOINTS)
+        response = self._send(request)
+        assert isinstance(response, describe_cluster_response.DescribeClusterResponse)
+        self._check(response.error_code, "DescribeCluster")
+        return response.cluster_id or None
 
     def _end(self) -> int:
         wire = describe_quorum_request
@@ -270,6 +313,9 @@ class Observer:
 
     def _snapshot_piece(self, snapshot: OffsetAndEpoch, position: int) -> tuple[bytes, int]:
         wire = fetch_snapshot_request
+        if not self._epoch:
+            # A stock leader closes the connection instead of refusing a FetchSnapshot of another epoch.
+            self._fetched(self._replica_id, 0, 0, 1)
         requested = wire.PartitionSnapshot(
             METADATA_PARTITION, self._epoch, wire.SnapshotId(snapshot.offset, snapshot.epoch), position
         )
@@ -285,9 +331,7 @@ class Observer:
             leader = partition.current_leader
             self._moved(leader.leader_id, leader.leader_epoch, response.node_endpoints)
         if partition.error_code == ErrorCode.SNAPSHOT_NOT_FOUND:
-            raise InputIncomplete(
-                f"snapshot {snapshot.offset}-{snapshot.epoch} was replaced by a newer one; read again"
-            )
+            raise _Deleted
         self._check(partition.error_code, "FetchSnapshot")
         if not partition.unaligned_records:
             raise _Moved("an empty piece of a snapshot")
@@ -322,6 +366,7 @@ class Observer:
         leader = found.current_leader
         if found.error_code in _MOVED:
             self._moved(leader.leader_id, leader.leader_epoch, response.node_endpoints)
+        self._epoch = max(self._epoch, leader.leader_epoch)
         return found, leader.leader_id
 
     # Finding the leader
@@ -366,6 +411,8 @@ class Observer:
             if number or self._leader is None:
                 if time.monotonic() + wait > deadline:
                     break
+                if number == _REPORTED_ATTEMPT:
+                    self._report(f"waiting up to {self._timeout_s:g} s for {what}: {reason}")
                 time.sleep(wait)
         raise RequestFailed(f"{what} was not received within {self._timeout_s:g} s: {reason}")
 

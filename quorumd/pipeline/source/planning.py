@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from quorumd.errors import InputIncomplete
-from quorumd.ids import OffsetAndEpoch
 from quorumd.pipeline.copies.log_files import read_folders
 from quorumd.pipeline.live.observer import Observer
 from quorumd.pipeline.scan.search import COUNTS, announced_size, resync
@@ -28,6 +27,7 @@ from quorumd.protocol.record_batch import HEADER_SIZE
 
 INDEXED_BYTES = 1 << 20
 """Smaller parts of files are read whole, which is as cheap as reading the index."""
+NO_SNAPSHOT = "the cluster has no snapshot yet; its log begins at offset 0 (level records)"
 _LEAST_RANGE = 50_000
 """The smallest range of offsets of a live log that is worth its own connection."""
 
@@ -77,13 +77,11 @@ def live_ranges(start: int, end: int) -> list[tuple[int, int]]:
     return offset_ranges(start, end, 2 * (os.cpu_count() or 1), _LEAST_RANGE) if start < end else []
 
 
-def newest_snapshot(options: SourceOptions) -> OffsetAndEpoch:
-    """Return the newest snapshot of a live cluster. Raises InputIncomplete if it has none, RequestFailed."""
+def require_snapshot(options: SourceOptions) -> None:
+    """Raise InputIncomplete if a live cluster has no snapshot, RequestFailed if it does not respond."""
     with Observer(options.bootstrap, timeout_s=options.timeout_s) as observer:
-        snapshot = observer.newest_snapshot()
-    if snapshot is None:
-        raise InputIncomplete("the cluster has no snapshot yet; its log begins at offset 0 (level records)")
-    return snapshot
+        if observer.newest_snapshot() is None:
+            raise InputIncomplete(NO_SNAPSHOT)
 
 
 def _newest(file: File, wanted: Selection) -> int | None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from quorumd.ids import OffsetAndEpoch
-from quorumd.pipeline.live.observer import Address, Observer
+from quorumd.errors import InputIncomplete
+from quorumd.pipeline.live.observer import FETCH_BYTES, Address, Observer
 from quorumd.pipeline.scan.batches import Place
 from quorumd.pipeline.source.filters import selection_of
 from quorumd.pipeline.source.options import EVERY_OFFSET, REPORT, Interval, Selection, SourceOptions
 from quorumd.pipeline.source.pieces import Origin, Read, Wanted, read_fetched, read_piece
-from quorumd.pipeline.source.planning import newest_snapshot, plan_files, plan_live
+from quorumd.pipeline.source.planning import NO_SNAPSHOT, plan_files, plan_live, require_snapshot
 from quorumd.pipeline.source.tasks import Piece
 from quorumd.pipeline.tables.schemas import Table
 
@@ -38,10 +39,10 @@ class LiveTask(InputPartition):
 
 
 class SnapshotTask(InputPartition):
-    """A snapshot of a live cluster."""
+    """The newest snapshot of a live cluster."""
 
-    def __init__(self, snapshot: OffsetAndEpoch) -> None:
-        self.snapshot = snapshot
+    def __init__(self) -> None:
+        super().__init__(None)
 
 
 class TaskReader:
@@ -73,7 +74,7 @@ class TaskReader:
             reads = _read_live(options, task, wanted)
         elif isinstance(task, SnapshotTask):
             wanted = self.wanted(EVERY_OFFSET)
-            reads = _read_live_snapshot(options, task.snapshot, wanted)
+            reads = _read_live_snapshot(options, wanted)
         else:
             # Spark creates an empty task if there are none.
             return
@@ -101,7 +102,8 @@ class Reader(TaskReader, DataSourceReader):
         if not options.is_live:
             return [PieceTask(pieces) for pieces in plan_files(options, wanted)]
         if options.level == "snapshot":
-            return [SnapshotTask(newest_snapshot(options))]
+            require_snapshot(options)
+            return [SnapshotTask()]
         return [
             LiveTask(Interval(start, end), options.bootstrap) for start, end in plan_live(options, wanted)
         ]
@@ -127,10 +129,18 @@ def _read_live(options: SourceOptions, task: LiveTask, wanted: Wanted) -> Iterat
         yield from read_fetched(pieces, wanted)
 
 
-def _read_live_snapshot(options: SourceOptions, snapshot: OffsetAndEpoch, wanted: Wanted) -> Iterator[Read]:
-    with Observer(options.bootstrap, timeout_s=options.timeout_s) as observer:
+def _read_live_snapshot(options: SourceOptions, wanted: Wanted) -> Iterator[Read]:
+    # Copied before the first row is yielded: until then a snapshot that is deleted meanwhile can be replaced.
+    with (
+        tempfile.TemporaryFile() as file,
+        Observer(options.bootstrap, timeout_s=options.timeout_s) as observer,
+    ):
+        snapshot = observer.copy_snapshot(file)
+        if snapshot is None:
+            raise InputIncomplete(NO_SNAPSHOT)
+        file.seek(0)
         origin = Origin(
             -1, None, f"snapshot {snapshot.offset}-{snapshot.epoch}", (snapshot.offset, snapshot.epoch)
         )
-        pieces = ((origin, piece) for piece in observer.read_snapshot(snapshot))
+        pieces = ((origin, piece) for piece in iter(lambda: file.read(FETCH_BYTES), b""))
         yield from read_fetched(pieces, wanted, Place(expected_offset=0))

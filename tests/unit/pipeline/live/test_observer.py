@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, TypeVar
@@ -22,9 +23,11 @@ from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import describe_quorum_response as describe
 from quorumd.protocol.messages import fetch_response as fetch
 from quorumd.protocol.messages import fetch_snapshot_response as snapshot
+from quorumd.protocol.messages.describe_cluster_response import DescribeClusterResponse
 from quorumd.protocol.record_batch import encode_batch
 from quorumd.protocol.wire import Message
 from tests.support.client.fake_node import ALL_APIS, FakeNode
+from tests.support.text import shows
 
 T = TypeVar("T")
 BATCHES = [encode_batch(offset, 4, 1_000, [b"x"] * 3) for offset in (0, 3, 6)]
@@ -262,14 +265,69 @@ async def test_snapshot_is_fetched_in_pieces() -> None:
     }
     async with FakeNode(script(replies)) as node:
         assert await asyncio.to_thread(query(node, lambda observer: observer.newest_snapshot())) == (9, 4)
-        got = query(node, lambda observer: list(observer.read_snapshot(OffsetAndEpoch(9, 4))))
-        assert await asyncio.to_thread(got) == [b"abc", b"de"]
+        assert await asyncio.to_thread(query(node, copied)) == (b"abcde", (9, 4))
         assert [partition_of(request).position for request in node.requests[-2:]] == [0, 3]
     async with FakeNode(script({ApiKey.FETCH: [fetched(DATA)]})) as node:
-        assert await asyncio.to_thread(query(node, lambda observer: observer.newest_snapshot())) is None
+        assert await asyncio.to_thread(query(node, copied)) == (b"", None)
+
+
+def copied(observer: Observer) -> tuple[bytes, OffsetAndEpoch | None]:
+    file = io.BytesIO()
+    snapshot = observer.copy_snapshot(file)
+    return file.getvalue(), snapshot
+
+
+@pytest.mark.asyncio
+async def test_deleted_snapshot_is_replaced_by_newest() -> None:
     gone = piece(b"", 0, 0, ErrorCode.SNAPSHOT_NOT_FOUND)
-    async with FakeNode(script({ApiKey.FETCH_SNAPSHOT: [gone]})) as node:
-        with pytest.raises(InputIncomplete, match="snapshot 9-4"):
-            await asyncio.to_thread(
-                query(node, lambda observer: list(observer.read_snapshot(OffsetAndEpoch(9, 4))))
-            )
+    replies: dict[int, list[Message]] = {
+        ApiKey.FETCH: [fetched(snapshot_end=9), fetched(snapshot_end=12)],
+        ApiKey.FETCH_SNAPSHOT: [piece(b"abc", 0, 5), gone, piece(b"new", 0, 3)],
+    }
+    async with FakeNode(script(replies)) as node:
+        assert await asyncio.to_thread(query(node, copied)) == (b"new", (12, 4))
+        assert partition_of(node.requests[-1]).snapshot_id.end_offset == 12
+    replies = {ApiKey.FETCH: [fetched(snapshot_end=9)], ApiKey.FETCH_SNAPSHOT: [gone]}
+    async with FakeNode(script(replies)) as node:
+        with pytest.raises(RequestFailed, match="snapshots"):
+            await asyncio.to_thread(query(node, copied))
+
+
+@pytest.mark.asyncio
+async def test_epoch_is_known_before_a_snapshot_is_fetched() -> None:
+    """A stock leader cannot encode its refusal of a FetchSnapshot in epoch 0."""
+    fenced = fetched(error=ErrorCode.FENCED_LEADER_EPOCH, leader=(1, 7))
+    replies: dict[int, list[Message]] = {
+        ApiKey.FETCH: [fenced, fetched(snapshot_end=9, leader=(1, 7))],
+        ApiKey.FETCH_SNAPSHOT: [piece(b"abc", 0, 3)],
+    }
+    async with FakeNode(script(replies)) as node:
+        await asyncio.to_thread(query(node, copied))
+        assert partition_of(node.requests[-1]).current_leader_epoch == 7
+    replies[ApiKey.FETCH] = [fetched(snapshot_end=9, leader=(1, 8))]
+    async with FakeNode(script(replies)) as node:
+        await asyncio.to_thread(query(node, copied))
+        assert partition_of(node.requests[-1]).current_leader_epoch == 8
+
+
+@pytest.mark.asyncio
+async def test_cluster_without_leader_is_waited_for_with_a_message(waits: None) -> None:
+    electing = fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=(-1, 5))
+    reported: list[str] = []
+    replies: list[Message] = [*[electing] * 7, fetched(DATA)]
+    async with FakeNode(script({ApiKey.FETCH: replies})) as node:
+        got = query(node, lambda observer: observer.fetch(0), report=reported.append, timeout_s=3000)
+        assert (await asyncio.to_thread(got)).data == DATA
+    (text,) = reported
+    assert shows(text, "3000 s", "no leader")
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("cluster_id", ["MkU3OEVBNTcwNTJENDM2Qg", ""])
+async def test_cluster_id_is_that_of_the_controllers(cluster_id: str) -> None:
+    response = DescribeClusterResponse(cluster_id=cluster_id, endpoint_type=2)
+    async with FakeNode(script({ApiKey.DESCRIBE_CLUSTER: [response]})) as node:
+        found = await asyncio.to_thread(query(node, lambda observer: observer.cluster_id()))
+        assert found == (cluster_id or None)
+        message: Any = node.requests[-1].message
+        assert message.endpoint_type == 2
