@@ -78,12 +78,7 @@ def build(
     started = time.monotonic()
     with only_writer(folder), _without_leftovers(folder):
         manifest = read_manifest(folder) or Manifest()
-        cluster_id = cluster_id_of(source, report)
-        if None not in (cluster_id, manifest.cluster_id) and cluster_id != manifest.cluster_id:
-            raise ConfigError(
-                f"{folder} has the history of cluster {manifest.cluster_id}, but this log is of cluster {cluster_id}"
-            )
-        manifest.cluster_id = manifest.cluster_id or cluster_id
+        _check_cluster(folder, manifest, cluster_id_of(source, report))
         session.dataSource.register(StagingSource)
         records, orphans = 0, 0
         stop = stop or threading.Event()
@@ -100,10 +95,10 @@ def build(
                 # The log may have been deleted up to a snapshot since it was last checked.
                 found = find_seed(session, source, manifest.end, copies, report)
                 if found is None:
-                    whole = without_damaged(source, manifest.end, report)
-                    was_unreachable = isinstance(failure_of(error, None), RequestFailed)
                     # Without progress since the last failure, the next one would be the same.
-                    if whole is None and not (follow and was_unreachable and manifest.end > began):
+                    may_resume = follow and manifest.end > began and _was_unreachable(error)
+                    whole = without_damaged(source, manifest.end, report)
+                    if whole is None and not may_resume:
                         raise
                     source = whole or source
             records += writer.records
@@ -111,6 +106,19 @@ def build(
         made = writer.manifest
     seconds = time.monotonic() - started
     return Summary(records, seconds, made.begin, made.end, orphans)
+
+
+def _check_cluster(folder: Path, manifest: Manifest, cluster_id: str | None) -> None:
+    """Record the cluster id in a new history; raise ConfigError if that of the history is another one."""
+    if None not in (cluster_id, manifest.cluster_id) and cluster_id != manifest.cluster_id:
+        raise ConfigError(
+            f"{folder} has the history of cluster {manifest.cluster_id}, but this log is of cluster {cluster_id}"
+        )
+    manifest.cluster_id = manifest.cluster_id or cluster_id
+
+
+def _was_unreachable(error: PySparkException) -> bool:
+    return isinstance(failure_of(error, None), RequestFailed)
 
 
 @contextmanager

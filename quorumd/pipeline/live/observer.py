@@ -51,7 +51,7 @@ _ATTEMPT_TIMEOUT_S = 10.0
 _RECEIVE_BYTES = 1024 * 1024
 _BACKOFF_MS, _BACKOFF_MAX_MS = 50, 1_000
 _REPORTED_ATTEMPT = 5
-"""Most elections are over after so many attempts, which take one to two seconds."""
+"""Most elections are over before this attempt, after one to two seconds."""
 _CONTROLLER_ENDPOINTS = 2
 _SNAPSHOT_ATTEMPTS = 10
 _TOPIC_ID_VERSION = 13
