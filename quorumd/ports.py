@@ -101,7 +101,11 @@ class Disk(Protocol):
     def rename(self, source: str, target: str) -> None:
         """Atomically replace `target`. Durable only after `sync_directory` of the folder."""
 
-    def remove(self, path: str) -> None: ...
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+
+    def remove_directory(self, path: str) -> None:
+        """Remove an empty folder. Raises OSError."""
 
     def sync_directory(self, path: str) -> None:
         """Make created, renamed and removed names in this folder durable. Blocks."""

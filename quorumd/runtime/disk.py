@@ -127,6 +127,10 @@ class OsDisk:
         """See `ports.Disk`."""
         os.remove(path)
 
+    def remove_directory(self, path: str) -> None:
+        """See `ports.Disk`."""
+        os.rmdir(path)
+
     def sync_directory(self, path: str) -> None:
         """See `ports.Disk`."""
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)

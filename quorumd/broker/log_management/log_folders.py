@@ -100,7 +100,7 @@ def remove_folder(disk: Disk, folder: str) -> None:
     """Remove a folder with its files. Raises OSError."""
     for name in disk.list_directory(folder):
         disk.remove(f"{folder}/{name}")
-    disk.remove(folder)
+    disk.remove_directory(folder)
 
 
 def delete_log(disk: Disk, log: PartitionLog, marker: KafkaUuid) -> str:

@@ -74,6 +74,9 @@ class ReadOnlyDisk:
     def remove(self, path: str) -> None:
         _refuse(path)
 
+    def remove_directory(self, path: str) -> None:
+        _refuse(path)
+
     def sync_directory(self, path: str) -> None:
         _refuse(path)
 

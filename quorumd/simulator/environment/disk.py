@@ -7,13 +7,14 @@ Faults are injected from outside (`faults`): the `lose_power` family, `fail_sync
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from errno import EIO, EISDIR, ENOENT, ENOSPC, ENOTDIR
+from errno import EIO, EISDIR, ENOENT, ENOSPC, ENOTDIR, ENOTEMPTY
 from functools import lru_cache
 from random import Random
 from typing import TypeVar
 
 from quorumd.ports import Disk, File
 from quorumd.simulator.environment.directory import Directory
+from quorumd.simulator.environment.disk_errors import disk_error
 from quorumd.simulator.environment.disk_latency import DiskLatency
 from quorumd.simulator.environment.event_heap import EventHeap, Process
 from quorumd.simulator.environment.stored_file import Loss, StoredFile, Write
@@ -22,14 +23,6 @@ from quorumd.simulator.environment.subprocess_jobs import SubprocessJobs
 T = TypeVar("T")
 
 DEFAULT_CAPACITY_BYTES = 1 << 40
-
-_ERROR_TEXTS = {
-    EIO: "Input/output error",
-    EISDIR: "Is a directory",
-    ENOENT: "No such file or directory",
-    ENOSPC: "No space left on device",
-    ENOTDIR: "Not a directory",
-}
 
 
 class PowerLost(BaseException):
@@ -65,14 +58,14 @@ class OpenFile:
             # A full disk may accept part of a write before it fails.
             if room > position:
                 self._file.write(position, bytes(data[: room - position]))
-            raise _error(ENOSPC)
+            raise disk_error(ENOSPC)
         self._file.write(position, bytes(data))
 
     def truncate(self, size: int) -> None:
         self._check()
         self._disk.before_change()
         if self._disk.free_space_for(self._file, size) < size:
-            raise _error(ENOSPC)
+            raise disk_error(ENOSPC)
         self._disk.cuts += 1
         self._file.truncate(size)
 
@@ -80,7 +73,7 @@ class OpenFile:
         self._check()
         self._disk.before_change()
         if self._disk.free_space_for(self._file, size) < size:
-            raise _error(ENOSPC)
+            raise disk_error(ENOSPC)
         self._file.allocate(size)
 
     def sync(self) -> None:
@@ -282,10 +275,10 @@ class SimulatedDisk:
         folder, name = self._folder_of(path)
         entry = folder.entries.get(name)
         if isinstance(entry, Directory):
-            raise _error(EISDIR, path)
+            raise disk_error(EISDIR, path)
         if entry is None:
             if not create:
-                raise _error(ENOENT, path)
+                raise disk_error(ENOENT, path)
             self.before_change()
             entry = StoredFile()
             folder.change((name, entry))
@@ -309,7 +302,7 @@ class SimulatedDisk:
                 entry = Directory()
                 folder.change((name, entry))
             if isinstance(entry, StoredFile):
-                raise _error(ENOTDIR, path)
+                raise disk_error(ENOTDIR, path)
             folder = entry
 
     def rename(self, source: str, target: str) -> None:
@@ -320,15 +313,26 @@ class SimulatedDisk:
             raise ValueError(f"renaming {source} to another folder is not simulated")
         entry = folder.entries.get(name)
         if entry is None:
-            raise _error(ENOENT, source)
+            raise disk_error(ENOENT, source)
         self.before_change()
         folder.change((name, None), (target_name, entry))
 
     def remove(self, path: str) -> None:
         self.check_power()
+        if isinstance(self._entry(path), Directory):
+            raise disk_error(EISDIR, path)
+        self._remove(path)
+
+    def remove_directory(self, path: str) -> None:
+        self.check_power()
+        if self._directory(path).entries:
+            raise disk_error(ENOTEMPTY, path)
+        self._remove(path)
+
+    def _remove(self, path: str) -> None:
         folder, name = self._folder_of(path)
         if name not in folder.entries:
-            raise _error(ENOENT, path)
+            raise disk_error(ENOENT, path)
         self.before_change()
         self.cuts += 1
         folder.change((name, None))
@@ -341,7 +345,7 @@ class SimulatedDisk:
             self._directory_syncs_to_failure -= 1
             if self._directory_syncs_to_failure == 0:
                 self.syncs_failed += 1
-                raise _error(EIO, path)
+                raise disk_error(EIO, path)
         folder.sync()
         self.after_sync(folder)
 
@@ -407,7 +411,7 @@ class SimulatedDisk:
         if self._reads_to_failure <= 0:
             self._failing_reads -= 1
             self.read_failed = True
-            raise _error(EIO)
+            raise disk_error(EIO)
 
     def before_sync(self, file: StoredFile) -> None:
         if self._syncs_to_power_loss and any(isinstance(change, Write) for change in file.pending):
@@ -421,7 +425,7 @@ class SimulatedDisk:
                 self.changes += 1
                 self.cuts += 1
                 file.crash(self._random)
-                raise _error(EIO)
+                raise disk_error(EIO)
 
     def _power_fails(self) -> None:
         self.has_power = False
@@ -465,9 +469,9 @@ class SimulatedDisk:
     def _directory(self, path: str) -> Directory:
         entry = self._entry(path)
         if entry is None:
-            raise _error(ENOENT, path)
+            raise disk_error(ENOENT, path)
         if isinstance(entry, StoredFile):
-            raise _error(ENOTDIR, path)
+            raise disk_error(ENOTDIR, path)
         return entry
 
     def _folder_of(self, path: str) -> tuple[Directory, str]:
@@ -486,10 +490,6 @@ def _files(folder: Directory) -> Iterator[StoredFile]:
             yield from _files(entry)
         else:
             yield entry
-
-
-def _error(code: int, path: str = "") -> OSError:
-    return OSError(code, _ERROR_TEXTS[code], path) if path else OSError(code, _ERROR_TEXTS[code])
 
 
 def _nothing(synced: StoredFile | Directory) -> None:

@@ -109,12 +109,22 @@ class TestDiskContract:
         assert disk.exists(f"{folder}/a")
         assert disk.list_directory(f"{folder}/a") == ["b"]
 
+    def test_only_empty_folders_are_removed(self, disk: Disk, folder: str) -> None:
+        disk.make_directory(f"{folder}/a/b")
+        for refused in (disk.remove_directory, disk.remove):
+            with pytest.raises(OSError):
+                refused(f"{folder}/a")
+        disk.remove_directory(f"{folder}/a/b")
+        disk.remove_directory(f"{folder}/a")
+        assert disk.list_directory(folder) == []
+
     @pytest.mark.parametrize(
         "call",
         [
             lambda disk, path: disk.open(path),
             lambda disk, path: disk.list_directory(path),
             lambda disk, path: disk.remove(path),
+            lambda disk, path: disk.remove_directory(path),
             lambda disk, path: disk.rename(path, path + "2"),
             lambda disk, path: disk.sync_directory(path),
             lambda disk, path: disk.open(path + "/below", create=True),

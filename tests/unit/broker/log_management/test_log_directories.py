@@ -82,3 +82,17 @@ def test_full_disk_refuses_appends_and_keeps_the_rest() -> None:
     result = cluster.produce_and_wait("events")
     assert (result.error, result.base_offset) == (ErrorCode.NONE, 1)
     assert broker.broker.directories.all[0].is_online
+
+
+def test_folder_of_a_deleted_topic_is_removed() -> None:
+    cluster = with_two_directories(1)
+    cluster.create_topic("events", (1,), (1,))
+    for number in range(2):
+        cluster.await_leader("events", number)
+        cluster.produce_and_wait("events", number=number)
+    cluster.delete_topic("events")
+    cluster.run_for(120_000.0)
+    broker = cluster.brokers[1]
+    assert [each.is_online for each in broker.broker.directories.all] == [True, True]
+    names = [name for path in ("/first", "/second") for name in broker.disk.list_directory(path)]
+    assert [name for name in names if name.startswith("events")] == []
