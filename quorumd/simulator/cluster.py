@@ -24,6 +24,14 @@ from quorumd.node.settings import NodeSettings
 from quorumd.raft.settings import RaftSettings
 from quorumd.raft.voters import VoterSet
 from quorumd.simulator import data_folders
+from quorumd.simulator.brokers.nodes.roles import (
+    FIRST_BROKER,
+    LISTENER,
+    broker_ids,
+    broker_role,
+    client_address,
+    log_directories,
+)
 from quorumd.simulator.checkers import InvariantViolation
 from quorumd.simulator.environment.clock import MachineTime, SimulatedClock
 from quorumd.simulator.environment.disk import DEFAULT_CAPACITY_BYTES, SimulatedDisk
@@ -38,6 +46,7 @@ from quorumd.simulator.voter_sets import voter_sets_of
 
 if TYPE_CHECKING:
     from quorumd.simulator.brokers.fleet import BrokerFleet
+    from quorumd.simulator.brokers.nodes.fleet import BrokerNodes
 
 DATA_FOLDER = data_folders.DATA_FOLDER
 PORT = 9092
@@ -84,6 +93,8 @@ class Machine:
     folder: int = 0
     """Number of the present data folder: 0 is the initial one; every other one is another replica of the node."""
     folders_made: int = 0
+    log_directories: dict[str, KafkaUuid] = field(default_factory=dict)
+    """The ids of its log directories by path, {} without the broker role."""
     slowness: float = 1.0
     """Factor of the processor time of all work."""
     port: int = PORT
@@ -119,7 +130,7 @@ class Machine:
 
 
 class Cluster:
-    """All machines by node id: voters first, then observers."""
+    """All machines by node id: voters first, then observers, then nodes that are only brokers."""
 
     def __init__(
         self,
@@ -143,9 +154,16 @@ class Cluster:
         self.machines: dict[int, Machine] = {}
         self.brokers: BrokerFleet | None = None
         """The brokers of the cluster, if any."""
+        self.broker_nodes: BrokerNodes | None = None
+        """The nodes with the broker role, if any."""
         self.streams = streams
         self.watcher = watcher
-        for node_id in range(1, options.voters + options.observers + 1):
+        self.broker_ids = broker_ids(options.brokers)
+        """The nodes with the broker role."""
+        for node_id in (
+            *range(1, options.voters + options.observers + 1),
+            *(broker_id for broker_id in self.broker_ids if broker_id >= FIRST_BROKER),
+        ):
             self.machines[node_id] = self._make_machine(node_id)
         self._addresses: list[tuple[str, int]] = []
         self._format_all()
@@ -217,6 +235,8 @@ class Cluster:
         """Report that a machine without a process has another data folder."""
         self.watcher.moved(machine.node_id, machine.directory_id)
         self.watcher.stopped(machine.node_id, machine.recoverable_batches)
+        if self.broker_nodes is not None:
+            self.broker_nodes.ended(machine, "has another disk")
 
     def restart_later(self, node_id: int) -> None:
         """Start a process on the machine after a random delay, unless one is running by then."""
@@ -266,9 +286,16 @@ class Cluster:
         return hosts if self.brokers is None else hosts + self.brokers.hosts()
 
     def addresses(self) -> list[tuple[str, int]]:
-        """Return the current addresses of the nodes: always the same list, updated in place."""
-        self._addresses[:] = [(machine.host, machine.port) for machine in self.machines.values()]
+        """Return the current addresses of the nodes but those that are only brokers: always the same list, updated in
+        place."""
+        nodes = [machine for machine in self.machines.values() if machine.node_id < FIRST_BROKER]
+        self._addresses[:] = [(machine.host, machine.port) for machine in nodes]
         return self._addresses
+
+    def broker_address(self, node_id: int) -> tuple[str, int]:
+        """Return where clients of a node with the broker role connect to."""
+        machine = self.machines[node_id]
+        return client_address(node_id, machine.host, machine.port)
 
     # ---- the end of processes
 
@@ -344,6 +371,8 @@ class Cluster:
             self.counters["lost renames"] += loss.lost_renames
         machine.recoverable_batches = recoverable
         self.watcher.stopped(machine.node_id, recoverable)
+        if self.broker_nodes is not None:
+            self.broker_nodes.ended(machine, "loses power" if without_power else "ends")
 
     # ---- creation of machines
 
@@ -353,9 +382,7 @@ class Cluster:
         bootstrap = self.options.features.bootstrap()
         for machine in self.machines.values():
             named = founders if machine in voters and self.options.initial_controllers else None
-            data_folders.format_durably(
-                machine.disk, machine.node_id, machine.directory_id, None, named, bootstrap
-            )
+            data_folders.format_durably(machine, None, named, bootstrap)
 
     def _make_machine(self, node_id: int) -> Machine:
         disk = SimulatedDisk(self.heap, self.streams.stream("disk", node_id), self.options.disk)
@@ -373,8 +400,12 @@ class Cluster:
                 wall_offset_ms=WALL_START_MS + node_id,
             ),
             directory_id,
+            log_directories={path: SimulatedEntropy(random).uuid() for path in self._log_directories(node_id)},
             slowness=self._draw_slowness(node_id),
         )
+
+    def _log_directories(self, node_id: int) -> tuple[str, ...]:
+        return log_directories(self.options.brokers) if node_id in self.broker_ids else ()
 
     def _draw_slowness(self, node_id: int) -> float:
         random = self.streams.stream("slowness", node_id)
@@ -383,7 +414,11 @@ class Cluster:
 
     def _settings(self, machine: Machine) -> NodeSettings:
         options = self.options
-        endpoint = Endpoint(LISTENER_NAME, machine.host, machine.port)
+        node_id, is_only_broker = machine.node_id, machine.node_id >= FIRST_BROKER
+        endpoint = Endpoint(LISTENER if is_only_broker else LISTENER_NAME, machine.host, machine.port)
+        role = None
+        if node_id in self.broker_ids:
+            role = broker_role(node_id, machine.host, machine.port, options.brokers)
         voters = (machine.node_id,) if machine.names_itself else self.voters
         seeds = [self.machines[n] for n in (voters if machine.seeds is None else machine.seeds)]
         others = [seed for seed in seeds if not machine.names_itself]
@@ -423,4 +458,6 @@ class Cluster:
             slice_partitions=2,
             max_partitions_per_part=options.max_partitions_per_part,
             large_request_bytes=options.large_request_bytes,
+            controllers_name=LISTENER_NAME if role is not None else "",
+            broker=role,
         )  # fmt: skip

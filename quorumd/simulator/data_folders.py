@@ -19,7 +19,6 @@ from quorumd.log.quorum_state_file import Founder
 from quorumd.raft.voters import majority
 from quorumd.simulator.checkers import InvariantViolation
 from quorumd.simulator.environment.directory import Directory
-from quorumd.simulator.environment.disk import SimulatedDisk
 from quorumd.simulator.environment.entropy import SimulatedEntropy
 from quorumd.simulator.environment.event_heap import Process
 from quorumd.simulator.voter_sets import may_be_lost
@@ -43,24 +42,31 @@ class SetAside(NamedTuple):
 
 
 def format_durably(
-    disk: SimulatedDisk,
-    node_id: int,
-    directory_id: KafkaUuid,
+    machine: Machine,
     cluster_id: str | None,
     founders: Sequence[Founder] | None = None,
     bootstrap: bytes | None = None,
 ) -> None:
     """Run `quorumd format`; its result must survive an immediate power loss."""
     format_folder(
-        disk,
+        machine.disk,
         DATA_FOLDER,
-        node_id=node_id,
-        directory_id=directory_id,
+        node_id=machine.node_id,
+        directory_id=machine.directory_id,
         cluster_id=cluster_id,
         founders=founders,
         bootstrap=bootstrap,
     )
-    disk.lose_power()
+    for path, directory_id in machine.log_directories.items():
+        format_folder(
+            machine.disk,
+            path,
+            node_id=machine.node_id,
+            directory_id=directory_id,
+            cluster_id=cluster_id,
+            has_metadata=False,
+        )
+    machine.disk.lose_power()
 
 
 def healthy_voters(cluster: Cluster, without: Machine) -> int:
@@ -193,9 +199,11 @@ def expect_refusal(
 def _reformat(cluster: Cluster, machine: Machine, random: Random, cluster_id: str | None) -> None:
     machine.folders_made += 1
     machine.folder = machine.folders_made
-    machine.directory_id = SimulatedEntropy(random).uuid()
+    entropy = SimulatedEntropy(random)
+    machine.directory_id = entropy.uuid()
+    machine.log_directories = {path: entropy.uuid() for path in machine.log_directories}
     machine.disk.repair()
-    format_durably(machine.disk, machine.node_id, machine.directory_id, cluster_id)
+    format_durably(machine, cluster_id)
     machine.recoverable_batches, machine.last_voter_sets = [], ()
     cluster.moved(machine)
 

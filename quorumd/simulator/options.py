@@ -69,6 +69,25 @@ BROKER_FAULT_NAMES = (
 )
 """Faults of clusters with brokers."""
 
+BROKER_NODE_FAULTS = (
+    "power loss",
+    "kill",
+    "shutdown",
+    "paused process",
+    "slow process",
+    "partition",
+    "one-way partition",
+    "isolated leader",
+    "clogged link",
+    "broken link",
+    "delayed connection",
+    "disk stall",
+    "disk full",
+    "failed sync",
+    "clock jump",
+)
+"""Faults of clusters whose nodes have the broker role."""
+
 RARE_BROKER_FAULT_NAMES = ("lost directory",)
 """Faults of brokers with several log directories."""
 

@@ -15,6 +15,8 @@ from itertools import pairwise
 
 from quorumd.node.state.state_machine import SLICE_MS, SLICE_RECORDS
 from quorumd.simulator.brokers.fleet import BrokerFleet
+from quorumd.simulator.brokers.nodes.fleet import BrokerNodes
+from quorumd.simulator.brokers.population import BrokerPopulation
 from quorumd.simulator.checkers import InvariantViolation
 from quorumd.simulator.cluster import Cluster, Machine
 from quorumd.simulator.environment.disk import PowerLost
@@ -89,7 +91,7 @@ class Simulation:
         self._has_rare_faults = self._options.fault_interval_ms >= RARE_FAULTS_MS
         self._wire = WireChecks(self._cluster)
         self._cluster.network.on_write = self._wire.written
-        self._brokers = self._cluster.brokers = self._make_brokers()
+        self._brokers = self._make_brokers()
         self._background = BackgroundWorkload(self._cluster, streams, self._inspector)
         self._history = History(self._inspector.acknowledged, self._inspector.read)
         self._history.on_read = self._wire.read_completed
@@ -195,6 +197,8 @@ class Simulation:
                 self._elections.look(machine)
                 if self._has_rare_faults:
                     self._backlogs.look(machine)
+                if self._cluster.broker_nodes is not None:
+                    self._cluster.broker_nodes.look(machine)
                 if self._brokers is not None and machine.node is not None and machine.node.engine.is_leader:
                     self._brokers.observation.quorum_leader_ran(machine.node.engine.epoch)
         self._readiness.look()
@@ -331,10 +335,10 @@ class Simulation:
         while not self._is_whole(core):
             self._wait(deadline, f"nodes {core} did not agree on the committed records")
 
-    def _require_settled(self, brokers: BrokerFleet, deadline: float) -> None:
+    def _require_settled(self, brokers: BrokerPopulation, deadline: float) -> None:
         """Require that brokers acknowledge records again and then, without new ones, that all pending work ends."""
-        acknowledged = brokers.traffic.acknowledged
-        while brokers.can_write() and brokers.traffic.acknowledged < acknowledged + LIVENESS_WRITES:
+        acknowledged = brokers.acknowledged
+        while brokers.can_write() and brokers.acknowledged < acknowledged + LIVENESS_WRITES:
             text = f"no records were acknowledged: {brokers.missing()}"
             self._wait(deadline, text, "brokers make progress")
         brokers.end_traffic()
@@ -401,6 +405,8 @@ class Simulation:
         majority = len(voters) // 2 + 1
         # With `quorum.voters` alone, all of them must run to found the quorum.
         unfounded = not first and not self._options.initial_controllers
+        # Partitions may need any of the brokers.
+        unfounded |= bool(self._cluster.broker_ids)
         if unfounded or self._cluster.voters_changed or random.random() < 0.5 or len(counting) < majority:
             return machines
         core = random.sample(counting, majority)
@@ -446,13 +452,18 @@ class Simulation:
             counters["epochs led by stock voters"] = sum(leaders)
             counters["leads handed back"] = sum(before and not after for before, after in pairwise(leaders))
         if self._brokers is not None:
-            counters |= self._brokers.all_counters()
+            counters |= self._brokers.counters()
         return counters | dict(sorted(self._cluster.counters.items()))
 
-    def _make_brokers(self) -> BrokerFleet | None:
-        if not self._options.brokers.count:
+    def _make_brokers(self) -> BrokerPopulation | None:
+        cluster, options, committed = self._cluster, self._options.brokers, self._inspector.committed.batches
+        brokers: BrokerPopulation
+        if options.count:
+            brokers = cluster.brokers = BrokerFleet(cluster, options, committed)
+        elif cluster.broker_ids:
+            brokers = cluster.broker_nodes = BrokerNodes(cluster, options, committed)
+        else:
             return None
-        brokers = BrokerFleet(self._cluster, self._options.brokers, self._inspector.committed.batches)
         brokers.observation.administration = self._inspector.administration
         return brokers
 

@@ -28,7 +28,7 @@ class ReplicaFetchers:
         self._client = client
         self._context = context
         self._fetchers: dict[int, LeaderFetcher] = {}
-        self._leaders: dict[PartitionId, int] = {}
+        self.leaders: dict[PartitionId, int] = {}
         """The leader from which each partition is fetched."""
 
     def appended(self, hosted: HostedPartition) -> None:
@@ -41,12 +41,12 @@ class ReplicaFetchers:
         """See `PartitionListener`."""
         if transition is Transition.STILL_LEADS:
             return
-        known = self._leaders.pop(hosted.id, None)
+        known = self.leaders.pop(hosted.id, None)
         if known is not None:
             self._fetchers[known].remove(hosted.id)
         metadata = hosted.replica.metadata
         if transition is Transition.FOLLOWS and metadata is not None:
-            self._leaders[hosted.id] = metadata.leader
+            self.leaders[hosted.id] = metadata.leader
             self._fetcher(metadata.leader).add(hosted)
 
     def _fetcher(self, leader_id: int) -> LeaderFetcher:

@@ -89,6 +89,11 @@ class Partitions:
     def __len__(self) -> int:
         return len(self._hosted)
 
+    @property
+    def is_serving(self) -> bool:
+        """Whether the replicas of the metadata are hosted, and those of later metadata will be."""
+        return self._is_active and self._on_ready is None
+
     def hosted(self, id: PartitionId) -> HostedPartition | None:
         """Return the partition if it has an open replica here."""
         return self._hosted.get(id)

@@ -157,6 +157,15 @@ class Broker:
         return self.lifecycle.epoch
 
     @property
+    def incarnation_id(self) -> KafkaUuid:
+        return self.lifecycle.registration.incarnation_id
+
+    @property
+    def awaits_heartbeat(self) -> bool:
+        """Whether a heartbeat has no response yet."""
+        return self.lifecycle.is_waiting
+
+    @property
     def is_shutting_down(self) -> bool:
         return self.lifecycle.state is State.SHUTTING_DOWN
 

@@ -4,16 +4,78 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from quorumd.controller.broker import Broker
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.partition import NO_LEADER, Partition, PartitionId
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.elect_leaders_request import ElectLeadersRequest
-from quorumd.simulator.brokers.data_log import DataLog
+from quorumd.simulator.brokers.data_log import Record
 from quorumd.simulator.brokers.partition_history import PartitionHistory
-from quorumd.simulator.brokers.replica import Replica
+from quorumd.simulator.brokers.produced import Produced
+
+
+class ObservedLog(Protocol):
+    """`records[offset]`; `epochs`: (epoch, start offset), both increasing."""
+
+    @property
+    def records(self) -> Sequence[Record]: ...
+    @property
+    def epochs(self) -> Sequence[tuple[int, int]]: ...
+    @property
+    def end_offset(self) -> int: ...
+
+
+class ObservedLeadership(Protocol):
+    """The state of a leader."""
+
+    @property
+    def proposal(self) -> object | None: ...
+
+
+class ObservedReplica(Protocol):
+    """A replica of a running broker; `known` is the partition as it knows it."""
+
+    @property
+    def where(self) -> PartitionId: ...
+    @property
+    def log(self) -> ObservedLog: ...
+    @property
+    def leadership(self) -> ObservedLeadership | None: ...
+    @property
+    def known(self) -> Partition | None: ...
+    @property
+    def leader_epoch(self) -> int: ...
+    @property
+    def isr(self) -> tuple[int, ...]: ...
+    @property
+    def maximal_isr(self) -> tuple[int, ...]: ...
+    @property
+    def min_isr(self) -> int: ...
+    @property
+    def high_watermark(self) -> int: ...
+
+
+class ObservedBroker(Protocol):
+    """A running broker. `is_published`: whether its replicas follow the metadata."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def incarnation_id(self) -> KafkaUuid: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def previous_epoch(self) -> int: ...
+    @property
+    def is_published(self) -> bool: ...
+    @property
+    def awaits_heartbeat(self) -> bool: ...
+    @property
+    def replicas(self) -> Mapping[PartitionId, ObservedReplica]: ...
+    @property
+    def fetchers(self) -> Mapping[int, object]: ...
 
 
 class PartitionChange(NamedTuple):
@@ -45,8 +107,8 @@ class BrokerView:
     is_published: bool = False
     epoch: int = -1
     """Broker epoch of the running process, -1 before it has one."""
-    replicas: Mapping[PartitionId, Replica] = field(default_factory=dict)
-    logs: Mapping[PartitionId, DataLog] = field(default_factory=dict)
+    replicas: Mapping[PartitionId, ObservedReplica] = field(default_factory=dict)
+    logs: Mapping[PartitionId, ObservedLog] = field(default_factory=dict)
     fetchers: Mapping[int, object] = field(default_factory=dict)
     """Partitions by the leader that they fetch from."""
     may_request_fence: bool = False
@@ -64,7 +126,7 @@ class BrokerView:
     ended_ms: float = -1.0
     """When its last process ended, -1 for never."""
 
-    def log(self, where: PartitionId) -> DataLog | None:
+    def log(self, where: PartitionId) -> ObservedLog | None:
         """Return its log of a partition, whether or not it runs."""
         replica = self.replicas.get(where)
         return replica.log if replica is not None else self.logs.get(where)
@@ -95,6 +157,8 @@ class ClusterView:
     """The session timeout by the fastest clock."""
     longest_session_ms: float = 0.0
     """The session timeout by the slowest clock."""
+    brokers_are_nodes: bool = False
+    """Whether the brokers are nodes, which the quorum also names as such while no broker is unfenced."""
     proposals_have_epochs: bool = True
     """Whether all proposals have the broker epochs of ISR members."""
     is_balanced: bool = False
@@ -102,6 +166,8 @@ class ClusterView:
     drains_in_batches: bool = False
     """Whether a broker may have more partitions than change in one step."""
 
+    produced: dict[int, Produced] = field(default_factory=dict)
+    """The values of producers that speak to nodes."""
     last_isr_members: dict[PartitionId, tuple[int, ...]] = field(default_factory=dict)
     """The ISRs of partitions that were leaderless when ELR was enabled: Kafka keeps them."""
 
@@ -157,14 +223,14 @@ class ClusterView:
         lossy = self.history(where).lossy.get(broker_id, -1)
         return self.is_up(broker_id) and lossy != self.brokers[broker_id].incarnation
 
-    def replicas(self, where: PartitionId) -> Iterator[tuple[BrokerView, Replica]]:
+    def replicas(self, where: PartitionId) -> Iterator[tuple[BrokerView, ObservedReplica]]:
         """Iterate over the replicas of running brokers."""
         for seen in self.brokers.values():
             replica = seen.replicas.get(where)
             if replica is not None:
                 yield seen, replica
 
-    def leaders(self, where: PartitionId) -> Iterator[tuple[BrokerView, Replica]]:
+    def leaders(self, where: PartitionId) -> Iterator[tuple[BrokerView, ObservedReplica]]:
         """Iterate over the leaders in the newest committed epoch ("nonStale")."""
         row = self.row(where)
         for seen, replica in self.replicas(where):

@@ -10,17 +10,12 @@ from functools import partial
 from random import Random
 
 from quorumd.controller.record_versions import CORDONED_SINCE
-from quorumd.simulator.brokers.admin import Administrator
 from quorumd.simulator.brokers.broker import DATA_PORT, Broker
 from quorumd.simulator.brokers.broker_disk import Disk
 from quorumd.simulator.brokers.checkers.liveness import missing
-from quorumd.simulator.brokers.cluster_view import BrokerView
 from quorumd.simulator.brokers.isr_changes import EPOCHS_SINCE
-from quorumd.simulator.brokers.metadata_reader import MetadataReader
-from quorumd.simulator.brokers.observation import Observation
-from quorumd.simulator.brokers.operators import SOURCES
-from quorumd.simulator.brokers.operators.operator import Operator
-from quorumd.simulator.brokers.options import OPERATOR_NAMES, BrokerOptions
+from quorumd.simulator.brokers.options import BrokerOptions
+from quorumd.simulator.brokers.population import BrokerPopulation
 from quorumd.simulator.brokers.traffic import Traffic
 from quorumd.simulator.cluster import Cluster
 from quorumd.simulator.environment.entropy import SimulatedEntropy
@@ -53,63 +48,33 @@ class BrokerMachine:
     incarnation: int = 0
 
 
-class BrokerFleet:
+class BrokerFleet(BrokerPopulation):
     """The operations of faults and of the simulation on brokers."""
 
     def __init__(self, cluster: Cluster, options: BrokerOptions, committed: Sequence[Batch]) -> None:
-        self.cluster = cluster
-        self.options = options
-        session_ms, drift = options.session_timeout_ms, cluster.options.clock_drift
-        self.observation = Observation(
-            committed, lambda: cluster.heap.now_ms, session_ms / (1.0 + drift), session_ms * (1.0 + drift)
-        )
+        super().__init__(cluster, options, committed, range(FIRST_BROKER, FIRST_BROKER + options.count))
         self.observation.view.drains_in_batches = options.max_partitions_per_step < MAX_PARTITIONS
         self.observation.view.proposals_have_epochs = min(options.alter_partition_versions) >= EPOCHS_SINCE
-        self.observation.view.is_balanced = options.balance_ms > 0
         self.observation.on_shutdown_granted = self._stopped
         self.observation.on_stale = self._restart_after_stale_epoch
         self.machines: dict[int, BrokerMachine] = {}
-        self.counters: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
         for broker_id in range(FIRST_BROKER, FIRST_BROKER + options.count):
             entropy = SimulatedEntropy(cluster.streams.stream("broker machine", broker_id))
             host = f"10.0.3.{broker_id - FIRST_BROKER + 1}"
             directory_ids = [entropy.uuid() for _ in range(options.log_directories)]
             disk = Disk(directory_ids, knows_cordons=options.cordon_ms > 0)
             self.machines[broker_id] = BrokerMachine(broker_id, host, disk)
-            self.observation.view.brokers[broker_id] = BrokerView(broker_id)
         self._cordons = cluster.streams.stream("cordons")
         self._is_repaired = False
         self.traffic = Traffic(
             cluster.heap, cluster.streams.stream("traffic"), options, self.observation, self.running
         )
-        self.administrator = Administrator(
-            cluster.heap, cluster.network, cluster.streams.stream("administrator"), options, self.observation,
-            cluster.addresses(), list(self.machines),
-        )  # fmt: skip
-
-        self.metadata_reader = MetadataReader(
-            cluster.heap, cluster.network, cluster.streams.stream("metadata reader"), self.observation,
-            cluster.addresses(), not cluster.options.faults,
-        )  # fmt: skip
-        self._operators = [self._operator(name) for name in OPERATOR_NAMES if name in options.operators]
-
-    def _operator(self, name: str) -> Operator:
-        cluster, number = self.cluster, OPERATOR_NAMES.index(name)
-        random = cluster.streams.stream("operator", number)
-        source = SOURCES[name](random, lambda: self.observation.view.image, list(self.machines))
-        return Operator(
-            name, source, self.options.operators[name], cluster.heap,
-            partial(cluster.network.host, f"10.0.6.{number + 1}"), random, self.observation, cluster.addresses(),
-        )  # fmt: skip
-
     def start(self) -> None:
         for broker_id in self.machines:
             self._later(self.cluster.streams.stream("broker boot", broker_id).random() * 500.0, broker_id)
         self.traffic.start()
-        self.administrator.start()
-        self.metadata_reader.start()
-        for operator in self._operators:
-            operator.start()
+        self.administrators.start()
         self._cordon_later()
 
     def _cordon_later(self) -> None:
@@ -129,8 +94,8 @@ class BrokerFleet:
         if all(machine.disk.is_cordoned for machine in self.machines.values()):
             disk.cordoned ^= {number}
         elif number in disk.cordoned:
-            self.counters["cordons"] += 1
-            self.counters["cordons of one of several directories"] += not disk.is_cordoned
+            self.counts["cordons"] += 1
+            self.counts["cordons of one of several directories"] += not disk.is_cordoned
         self._cordon_later()
 
     def hosts(self) -> list[str]:
@@ -162,7 +127,7 @@ class BrokerFleet:
             random, self.options, cluster.addresses(), self.observation,
         )  # fmt: skip
         cluster.heap.touched = process
-        self.counters["broker starts"] += 1
+        self.counts["broker starts"] += 1
         features = cluster.options.features
         is_old = cluster.streams.stream("old broker", broker_id).random() < features.old_brokers
         broker.start(cluster_id, SimulatedEntropy(random).uuid(), features.ranges(is_old))
@@ -202,7 +167,7 @@ class BrokerFleet:
             machine.disk.logs[replica.where] = (replica.log, replica.high_watermark)
         # Without the file in every directory, a start counts as one after an unclean shutdown.
         machine.disk.clean_epoch = -1 if machine.disk.lost else broker.epoch
-        self.counters["clean ends of brokers"] += 1
+        self.counts["clean ends of brokers"] += 1
         self._end(machine, "ends cleanly", without_power=False)
         self.restart_later(broker.id)
 
@@ -212,7 +177,7 @@ class BrokerFleet:
         broker = machine.broker
         if broker is None:
             return
-        self.counters[f"brokers that lost {loss.value}"] += 1
+        self.counts[f"brokers that lost {loss.value}"] += 1
         disk, lost = machine.disk, []
         for where, (log, high_watermark) in list(disk.logs.items()):
             before = log.end_offset
@@ -238,7 +203,7 @@ class BrokerFleet:
         """Lose a directory of a running broker, which keeps the others until it restarts with an empty one."""
         machine = self.machines[broker_id]
         assert machine.broker is not None
-        self.counters["lost directories"] += 1
+        self.counts["lost directories"] += 1
         lost = [where for where, log in machine.broker.lose_directory(number).items() if log.end_offset]
         for where in lost:
             self.observation.lost_log(broker_id, machine.incarnation, where)
@@ -249,7 +214,7 @@ class BrokerFleet:
         """Restart a broker that a late registration of an earlier incarnation has replaced."""
         self._later(RETRY_MS, broker.id)
         if self.machines[broker.id].broker is broker:
-            self.counters["brokers that lost their place"] += 1
+            self.counts["brokers that lost their place"] += 1
             self._end(self.machines[broker.id], "has a stale broker epoch", without_power=False)
 
     def _end(self, machine: BrokerMachine, how: str, *, without_power: bool) -> None:
@@ -268,9 +233,7 @@ class BrokerFleet:
 
     def end_faults(self) -> None:
         """End faults, start all brokers, and stop administrators."""
-        self.administrator.running = self.metadata_reader.running = False
-        for operator in self._operators:
-            operator.running = False
+        self.administrators.stop()
         self._is_repaired = True
         self.observation.on_proposal = lambda broker, proposal: None
         for machine in self.machines.values():
@@ -281,11 +244,9 @@ class BrokerFleet:
                 if machine.disk.lost:
                     self.stop(machine.id)
 
-    def can_write(self) -> bool:
-        """Whether there is a partition that a replica may lead."""
-        image = self.observation.view.image
-        rows = [row for topic in image.topics.values() for row in topic.partitions.values()]
-        return any(row.leader >= 0 for row in rows)
+    @property
+    def acknowledged(self) -> int:
+        return self.traffic.acknowledged
 
     def end_traffic(self) -> None:
         self.traffic.running = False
@@ -313,16 +274,14 @@ class BrokerFleet:
                 return f"the metadata has replicas of broker {machine.id} in other directories"
         return missing(self.observation.view)
 
-    def all_counters(self) -> dict[str, int]:
+    def counters(self) -> dict[str, int]:
         observation = self.observation
         written = {f"records {outcome.value}": count for outcome, count in observation.counters.items()}
         return {
             "partition elections": observation.elections,
             "joins of an ISR": observation.joins,
-            "metadata answers": self.metadata_reader.responses,
             "records read": self.traffic.read,
             **written,
-            **dict(sorted(self.counters.items())),
-            **dict(sorted(self.administrator.counters.items())),
-            **{name: count for each in self._operators for name, count in sorted(each.counters.items())},
+            **dict(sorted(self.counts.items())),
+            **self.administrators.counters(),
         }

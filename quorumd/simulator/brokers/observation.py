@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from quorumd.controller.cluster_image import MIN_INSYNC_REPLICAS
@@ -27,11 +27,18 @@ from quorumd.protocol.wire import Message
 from quorumd.simulator.brokers.broker import Broker
 from quorumd.simulator.brokers.checkers import all_checkers
 from quorumd.simulator.brokers.checkers.base import BrokerChecker
-from quorumd.simulator.brokers.cluster_view import ClusterView, PartitionChange, Registration
-from quorumd.simulator.brokers.data_log import DataLog, Record
+from quorumd.simulator.brokers.cluster_view import (
+    ClusterView,
+    ObservedBroker,
+    ObservedLog,
+    ObservedReplica,
+    PartitionChange,
+    Registration,
+)
+from quorumd.simulator.brokers.data_log import Record
 from quorumd.simulator.brokers.metadata import MetadataBatch
 from quorumd.simulator.brokers.partition_history import UNBOUNDED, PartitionHistory
-from quorumd.simulator.brokers.replica import Outcome, Proposal, Replica
+from quorumd.simulator.brokers.replica import Outcome, Proposal
 from quorumd.simulator.checkers.administration import AdministratorsAreObeyed, Requested
 from quorumd.simulator.inspection.log_mirror import Batch
 
@@ -62,7 +69,7 @@ class Observation:
         self.record_entry: RecordEntry | None = None
         self.on_shutdown_granted: Callable[[Broker], None] = lambda broker: None
         self.on_stale: Callable[[Broker], None] = lambda broker: None
-        self.on_proposal: Callable[[Broker, Proposal], None] = lambda broker, proposal: None
+        self.on_proposal: Callable[[ObservedBroker, Proposal], None] = lambda broker, proposal: None
         self.counters = dict.fromkeys(Outcome, 0)
         self.elections = 0
         self.joins = 0
@@ -230,23 +237,23 @@ class Observation:
         for where in list(self.view.histories):
             self._check("lost", where)
 
-    def begins(self, broker: Broker, incarnation: int) -> None:
+    def begins(self, broker: ObservedBroker, incarnation: int) -> None:
         """Record that a broker's process has started."""
-        self.view.incarnations[broker.lifecycle.registration.incarnation_id] = incarnation
+        self.view.incarnations[broker.incarnation_id] = incarnation
         seen = self.view.brokers[broker.id]
         seen.runs, seen.is_published, seen.epoch, seen.incarnation = True, False, -1, incarnation
         seen.may_request_fence, seen.heartbeat_ms, seen.heartbeat_leader_epoch = False, -1.0, -1
         seen.has_unanswered_heartbeat = False
         seen.replicas, seen.fetchers = broker.replicas, broker.fetchers
-        self._incarnations[broker.lifecycle.registration.incarnation_id] = broker.previous_epoch
+        self._incarnations[broker.incarnation_id] = broker.previous_epoch
         self._story(broker.id, "process", f"starts, cleanly ended epoch {broker.previous_epoch}")
 
-    def ends(self, broker: Broker, logs: dict[PartitionId, DataLog], how: str) -> None:
+    def ends(self, broker: ObservedBroker, logs: Mapping[PartitionId, ObservedLog], how: str) -> None:
         """Record that a broker's process has ended; `logs` are those on its disk."""
         seen = self.view.brokers[broker.id]
         seen.runs, seen.is_published, seen.replicas, seen.logs = False, False, {}, logs
         seen.ended_ms = self._now_ms()
-        seen.has_unanswered_heartbeat |= broker.lifecycle.is_waiting
+        seen.has_unanswered_heartbeat |= broker.awaits_heartbeat
         self._changed.update(dict.fromkeys(logs))
         self._story(broker.id, "process", how)
 
@@ -265,6 +272,14 @@ class Observation:
 
     def read(self, where: PartitionId, offset: int, records: Sequence[Record]) -> None:
         self._check("consumed", where, offset, records)
+
+    def read_committed(self, where: PartitionId, values: Sequence[int]) -> None:
+        """Record what a consumer with isolation level read_committed saw."""
+        self._check("read_committed", where, values)
+
+    def producer_id_allocated(self, producer_id: int, epoch: int) -> None:
+        """Record a producer id that a producer without transactions got."""
+        self._check("producer_id_allocated", producer_id, epoch)
 
     def target_requested(self, where: PartitionId, target: tuple[int, ...]) -> None:
         """Record that an administrator requested these replicas."""
@@ -296,7 +311,7 @@ class Observation:
 
     # Brokers: `broker.Watcher`
 
-    def changed(self, broker: Broker, where: PartitionId) -> None:
+    def changed(self, broker: ObservedBroker, where: PartitionId) -> None:
         self.view.brokers[broker.id].is_published = broker.is_published
         self._changed[where] = None
 
@@ -306,7 +321,7 @@ class Observation:
         committed = self._offsets.get(batch.base_offset)
         self._check("metadata_applied", self.view.brokers[broker.id], committed, batch.data)
 
-    def high_watermark_moved(self, broker: Broker, replica: Replica, before: int) -> None:
+    def high_watermark_moved(self, broker: ObservedBroker, replica: ObservedReplica, before: int) -> None:
         history = self.view.history(replica.where)
         if replica.high_watermark > history.high_watermark:
             history.consumed += replica.log.records[history.high_watermark : replica.high_watermark]
@@ -317,29 +332,33 @@ class Observation:
                 broker.id, "disk", f"high watermark of {self._name(replica)}: {replica.high_watermark}"
             )
 
-    def truncated(self, broker: Broker, replica: Replica, removed: Sequence[Record]) -> None:
+    def truncated(self, broker: ObservedBroker, replica: ObservedReplica, removed: Sequence[Record]) -> None:
         self._check("lost", replica.where)
         if self.record_entry is not None:
             text = f"truncates {self._name(replica)} to {replica.log.end_offset}, removing {len(removed)} records"
             self._story(broker.id, "disk", text)
 
-    def leads(self, broker: Broker, replica: Replica) -> None:
+    def leads(self, broker: ObservedBroker, replica: ObservedReplica) -> None:
         self._check("leads", self.view.brokers[broker.id], replica)
         if self.record_entry is not None:
             text = f"leads {self._name(replica)} in epoch {replica.leader_epoch}"
             self._story(broker.id, "role", text)
 
-    def settled(self, broker: Broker, replica: Replica, value: int, outcome: Outcome) -> None:
-        history = self.view.history(replica.where)
+    def settled(self, broker: ObservedBroker, replica: ObservedReplica, value: int, outcome: Outcome) -> None:
+        self.completed(replica.where, value, outcome)
+
+    def completed(self, where: PartitionId, value: int, outcome: Outcome) -> None:
+        """Record the outcome of a write for its producer."""
+        history = self.view.history(where)
         history.waiting.pop(value, None)
         self.counters[outcome] += 1
         if outcome is Outcome.ACKNOWLEDGED:
             history.acknowledged[value] = None
         elif outcome is Outcome.REFUSED:
             history.refused[value] = None
-        self._check("settled", replica.where, value, outcome)
+        self._check("settled", where, value, outcome)
 
-    def proposed(self, broker: Broker, proposal: Proposal) -> None:
+    def proposed(self, broker: ObservedBroker, proposal: Proposal) -> None:
         self._check("proposed", self.view.brokers[broker.id], proposal)
         self.on_proposal(broker, proposal)
 
@@ -353,7 +372,7 @@ class Observation:
             self.view.history(where).break_guarantee("a response overtook a change of min.insync.replicas")
         self._check("proposal_completed", self.view.brokers[broker.id], proposal, error, partition)
 
-    def registered(self, broker: Broker) -> None:
+    def registered(self, broker: ObservedBroker) -> None:
         seen = self.view.brokers[broker.id]
         seen.epoch = broker.epoch
         self._changed.update(dict.fromkeys(broker.replicas))
@@ -385,7 +404,7 @@ class Observation:
     def shutdown_granted(self, broker: Broker) -> None:
         self.on_shutdown_granted(broker)
 
-    def _name(self, replica: Replica) -> str:
+    def _name(self, replica: ObservedReplica) -> str:
         topic = self.view.image.topics.get(replica.where.topic_id)
         return f"{topic.name if topic is not None else replica.where.topic_id}-{replica.where.number}"
 

@@ -14,6 +14,17 @@ class BrokerOptions:
     """Times in milliseconds of virtual time; Kafka's names are in brackets."""
 
     count: int = 0
+    """Number of brokers that are models."""
+    nodes: int = 0
+    """Number of nodes that have only the broker role."""
+    combined: int = 0
+    """Number of voters that have the broker role as well."""
+    segment_bytes: int = 1 << 20
+    """[log.segment.bytes] of nodes with the broker role"""
+    producers: int = 3
+    """Producers of nodes with the broker role."""
+    consumers: int = 2
+    """Consumers of them."""
     racks: int = 0
     """Number of racks, 0 for none."""
     session_timeout_ms: float = 2000.0

@@ -7,6 +7,7 @@ from random import Random
 from typing import Protocol
 
 from quorumd.simulator.brokers.broker import Broker
+from quorumd.simulator.brokers.cluster_view import ObservedBroker
 from quorumd.simulator.brokers.fleet import BrokerFleet, Loss
 from quorumd.simulator.brokers.replica import Proposal
 from quorumd.simulator.cluster import Cluster
@@ -159,9 +160,10 @@ class DelayedIsrChange:
         brokers: BrokerFleet,
         random: Random,
         misfortune: ProposalFault,
-        leader: Broker,
+        leader: ObservedBroker,
         proposal: Proposal,
     ) -> None:
+        assert isinstance(leader, Broker)
         replica = leader.replicas[proposal.where]
         joining_replicas = [member for member in proposal.members if member not in replica.isr]
         # With an ISR below the minimum nothing is committed, so nothing can be lost.
@@ -169,7 +171,7 @@ class DelayedIsrChange:
         if not joining_replicas or not is_committing or brokers.machines[joining_replicas[0]].broker is None:
             return
         brokers.observation.on_proposal = lambda broker, proposal: None
-        brokers.counters[f"{self.name}: {misfortune.__name__.strip('_').replace('_', ' ')}"] += 1
+        brokers.counts[f"{self.name}: {misfortune.__name__.strip('_').replace('_', ' ')}"] += 1
         misfortune(brokers, random, leader, proposal, joining_replicas[0])
 
     def _joining_replica_is_fenced(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quorumd.protocol.connection import LARGE_REQUEST
-from quorumd.simulator.options import RARE_BROKER_FAULT_NAMES
+from quorumd.simulator.options import BROKER_NODE_FAULTS, RARE_BROKER_FAULT_NAMES
 from quorumd.simulator.profiles.profile import Profile
 
 BROKER_PROFILES: tuple[Profile, ...] = (
@@ -293,5 +293,33 @@ BROKER_PROFILES: tuple[Profile, ...] = (
         operator_share=0.8,
         operator_ms=(500.0, 5000.0),
         rare_broker_faults=RARE_BROKER_FAULT_NAMES,
+    ),
+)
+
+NODE_PROFILES: tuple[Profile, ...] = (
+    Profile(
+        "broker nodes",
+        "Nodes with the broker role serve producers and consumers while they crash and partitions move.",
+        faults=BROKER_NODE_FAULTS,
+        fault_share=(0.1, 0.7),
+        fault_interval_ms=(200.0, 2500.0),
+        voters=(1, 1, 3),
+        observers=(0,),
+        safety_ms=(5e3, 10e3),
+        short_share=0.1,
+        election_timeout_ms=(100.0, 400.0),
+        disk_ms=(0.05, 2.0),
+        clients=(1,),
+        kept_records=0.0,
+        configs=0.0,
+        features=0.0,
+        transfers=0.0,
+        long_intervals=0.0,
+        record_ms=(0.003, 0.03),
+        broker_nodes=((3, 0), (3, 0), (4, 0), (2, 1), (1, 3)),
+        broker_faults=(),
+        broker_session_ms=(300.0, 1500.0),
+        admin_ms=(200.0, 1500.0),
+        log_directories=(1, 1, 2),
     ),
 )

@@ -10,7 +10,7 @@ from quorumd.simulator.brokers.options import BrokerOptions
 from quorumd.simulator.environment.disk_latency import DiskLatency
 from quorumd.simulator.environment.entropy import Streams
 from quorumd.simulator.environment.link_conditions import LinkConditions
-from quorumd.simulator.options import LongIntervals, SimulationOptions
+from quorumd.simulator.options import BROKER_NODE_FAULTS, LongIntervals, SimulationOptions
 from quorumd.simulator.profiles.mixes import draw_profile
 from quorumd.simulator.profiles.profile import Profile, Range
 from quorumd.simulator.profiles.registry import DEFAULT, PROFILES, VOTER_CHANGES
@@ -47,6 +47,8 @@ def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
     options = _Sampler(streams.stream("parts")).with_parts(options, drawn)
     if options.brokers.count:
         options = _Sampler(streams.stream("operators")).with_operators(options, drawn)
+    else:
+        options = _Sampler(streams.stream("broker nodes")).with_broker_nodes(options, drawn)
     options = _Sampler(streams.stream("transfers")).with_transfers(options, drawn)
     options = _Sampler(streams.stream("long intervals")).with_long_intervals(options, drawn)
     options = _Sampler(streams.stream("disks and voters")).with_replaced_disks(options, drawn)
@@ -169,6 +171,25 @@ class _Sampler:
             features=FeatureOptions(changes_ms=switches_ms, changed=(ELR_VERSION,) if switches_ms else ()),
         )
 
+    def with_broker_nodes(self, options: SimulationOptions, profile: Profile) -> SimulationOptions:
+        """Draw nodes with the broker role, from a separate stream."""
+        nodes, combined = self._random.choice(profile.broker_nodes)
+        if not nodes + combined:
+            return options
+        options = self._with_brokers(options, 0, profile)
+        brokers = replace(
+            options.brokers,
+            nodes=nodes,
+            combined=min(combined, options.voters),
+            producers=self._random.choice((2, 3, 4)),
+            consumers=self._random.choice((1, 2, 3)),
+            segment_bytes=int(self._log_uniform(1000.0, 1e6)),
+            log_directories=self._random.choice(profile.log_directories),
+            balance_ms=self._log_uniform_or_zero(profile.balance_ms, profile.balance_share),
+        )
+        faults = {name: weight for name, weight in options.faults.items() if name in BROKER_NODE_FAULTS}
+        return replace(options, faults=faults, brokers=brokers)
+
     def with_parts(self, options: SimulationOptions, profile: Profile) -> SimulationOptions:
         """Draw the limits for decoding in steps and for splitting requests, from a separate stream."""
         return replace(
@@ -218,14 +239,14 @@ class _Sampler:
         if self._random.random() >= profile.transfers:
             return options
         slowness = self._log_uniform(*profile.slowness)
-        senders = options.voters + options.observers + options.workload.clients + options.brokers.count
+        senders = options.voters + options.observers + options.workload.clients + options.brokers.count + options.brokers.nodes
         receive_ms, large_ms = (
             self._log_uniform(*profile.transfer_load) * options.election_timeout_ms / slowness
             for _ in range(2)
         )
         return replace(
             options,
-            request_ms=receive_ms / (senders + 4 * options.brokers.count),
+            request_ms=receive_ms / (senders + 4 * (options.brokers.count + options.brokers.nodes)),
             byte_ms=large_ms / (LARGE_TRANSFER_BYTES * (options.voters + options.observers)),
             slowness=slowness,
         )

@@ -84,6 +84,8 @@ class Profile:
     """Factor of the processor times on the slowest machine."""
     brokers: tuple[int, ...] = (0,)
     """Number of brokers."""
+    broker_nodes: tuple[tuple[int, int], ...] = ((0, 0),)
+    """Number of nodes that are only brokers, and of voters that are brokers too. Not with models of brokers."""
     broker_faults: tuple[str, ...] = BROKER_FAULT_NAMES
     """The possible faults of brokers."""
     broker_session_ms: Range = (300.0, 3000.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quorumd.simulator.brokers.options import OPERATOR_NAMES
 from quorumd.simulator.options import RARE_BROKER_FAULT_NAMES
-from quorumd.simulator.profiles.brokers import BROKER_PROFILES
+from quorumd.simulator.profiles.brokers import BROKER_PROFILES, NODE_PROFILES
 from quorumd.simulator.profiles.profile import Profile
 from quorumd.simulator.profiles.quorum import QUORUM_PROFILES
 
@@ -34,5 +34,5 @@ ALL = Profile(
 )
 
 PROFILES: dict[str, Profile] = {
-    profile.name: profile for profile in (ALL, *QUORUM_PROFILES, *BROKER_PROFILES)
+    profile.name: profile for profile in (ALL, *QUORUM_PROFILES, *BROKER_PROFILES, *NODE_PROFILES)
 }

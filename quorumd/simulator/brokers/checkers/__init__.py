@@ -2,6 +2,7 @@
 
 metadata   partitions and brokers in the committed metadata, and every change of them
 placement  placement of new topics
+histories  what producers and consumers saw
 replicas   logs, high watermarks, and ISRs as known to leaders
 responses  responses of the controller
 administration  topics and elections as operators request them
@@ -18,6 +19,7 @@ from typing import Final
 from quorumd.simulator.brokers.checkers import (
     administration,
     configs,
+    histories,
     metadata,
     placement,
     proposals,
@@ -69,6 +71,11 @@ _CHECKERS: Final[tuple[type[BrokerChecker], ...]] = (
     replicas.RejectedRecordsAreDropped,
     replicas.RemovedReplicasHaveNoLog,
     replicas.FollowersFetch,
+    histories.ConsumersReadCommittedRecords,
+    histories.CommittedRecordsWereProduced,
+    histories.ProducersAreNotRepeated,
+    histories.TransactionsAreIsolated,
+    histories.AllocatedProducerIdsAreUnique,
     responses.ResponsesAreCommitted,
     responses.RunningBrokersKeepTheirEpoch,
     responses.ShutdownBrokersLeadNothing,

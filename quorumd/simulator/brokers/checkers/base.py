@@ -12,9 +12,15 @@ from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.metadata_response import MetadataResponse
 from quorumd.protocol.messages.unregister_broker_record import UnregisterBrokerRecord
 from quorumd.protocol.wire import Message
-from quorumd.simulator.brokers.cluster_view import BrokerView, ClusterView, PartitionChange, Registration
+from quorumd.simulator.brokers.cluster_view import (
+    BrokerView,
+    ClusterView,
+    ObservedReplica,
+    PartitionChange,
+    Registration,
+)
 from quorumd.simulator.brokers.data_log import Record
-from quorumd.simulator.brokers.replica import Outcome, Proposal, Replica
+from quorumd.simulator.brokers.replica import Outcome, Proposal
 from quorumd.simulator.checkers.base import InvariantViolation
 
 T = TypeVar("T")
@@ -60,11 +66,11 @@ class BrokerChecker:
         none."""
 
     def high_watermark_moved(
-        self, view: ClusterView, broker: BrokerView, replica: Replica, before: int
+        self, view: ClusterView, broker: BrokerView, replica: ObservedReplica, before: int
     ) -> None:
         """Check an advance of a leader's high watermark."""
 
-    def leads(self, view: ClusterView, broker: BrokerView, replica: Replica) -> None:
+    def leads(self, view: ClusterView, broker: BrokerView, replica: ObservedReplica) -> None:
         """Check a broker that starts to lead a partition in a new epoch."""
 
     def settled(self, view: ClusterView, where: PartitionId, value: int, outcome: Outcome) -> None:
@@ -78,6 +84,12 @@ class BrokerChecker:
 
     def consumed(self, view: ClusterView, where: PartitionId, offset: int, records: Sequence[Record]) -> None:
         """Check records that a consumer read."""
+
+    def read_committed(self, view: ClusterView, where: PartitionId, values: Sequence[int]) -> None:
+        """Check values that a consumer with isolation level read_committed saw."""
+
+    def producer_id_allocated(self, view: ClusterView, producer_id: int, epoch: int) -> None:
+        """Check the id of a producer without transactions."""
 
     # Responses of the controller
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from quorumd.controller.partition import Partition, PartitionId
 from quorumd.simulator.brokers.checkers.base import BrokerChecker, named
 from quorumd.simulator.brokers.checkers.metadata import was_eligible
-from quorumd.simulator.brokers.cluster_view import BrokerView, ClusterView, PartitionChange
+from quorumd.simulator.brokers.cluster_view import BrokerView, ClusterView, ObservedReplica, PartitionChange
 from quorumd.simulator.brokers.data_log import Record
-from quorumd.simulator.brokers.replica import Outcome, Proposal, Replica
+from quorumd.simulator.brokers.replica import Outcome, Proposal
 
 
 class LeadersHaveCommittedRecords(BrokerChecker):
@@ -221,7 +221,7 @@ class OneLeaderPerEpoch(BrokerChecker):
     def __init__(self) -> None:
         self._leaders: dict[tuple[PartitionId, int], tuple[int, int]] = {}
 
-    def leads(self, view: ClusterView, broker: BrokerView, replica: Replica) -> None:
+    def leads(self, view: ClusterView, broker: BrokerView, replica: ObservedReplica) -> None:
         key = replica.where, replica.leader_epoch
         leader = self._leaders.setdefault(key, (broker.id, broker.epoch))
         if leader != (broker.id, broker.epoch):
@@ -280,7 +280,7 @@ class CommitsNeedMinIsr(BrokerChecker):
     invariant = "the high watermark advances only with min.insync.replicas in sync"
 
     def high_watermark_moved(
-        self, view: ClusterView, broker: BrokerView, replica: Replica, before: int
+        self, view: ClusterView, broker: BrokerView, replica: ObservedReplica, before: int
     ) -> None:
         if len(replica.isr) < replica.min_isr:
             raise self.violation(
@@ -356,7 +356,7 @@ class RejectedRecordsAreDropped(BrokerChecker):
             raise self.violation(f"{value} of {named(view, where)} was both acknowledged and refused")
 
     def high_watermark_moved(
-        self, view: ClusterView, broker: BrokerView, replica: Replica, before: int
+        self, view: ClusterView, broker: BrokerView, replica: ObservedReplica, before: int
     ) -> None:
         history = view.history(replica.where)
         for record in replica.log.records[before : replica.high_watermark]:

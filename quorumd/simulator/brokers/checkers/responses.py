@@ -318,7 +318,8 @@ class MetadataResponsesAreCommitted(BrokerChecker):
 
     def metadata_received(self, view: ClusterView, response: MetadataResponse) -> None:
         for broker in response.brokers:
-            if broker.node_id in view.brokers and broker.node_id not in self._unfenced:
+            is_model = broker.node_id in view.brokers and not view.brokers_are_nodes
+            if is_model and broker.node_id not in self._unfenced:
                 raise self.violation(f"a client received {broker!r}, which was never unfenced")
         for topic in response.topics:
             numbers = [partition.partition_index for partition in topic.partitions]

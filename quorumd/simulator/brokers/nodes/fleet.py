@@ -1,0 +1,113 @@
+"""The broker nodes of a simulation: their observation, and the clients of their brokers.
+
+Their machines are those of the cluster, so that all faults of nodes happen to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from quorumd.simulator.brokers.checkers.liveness import missing
+from quorumd.simulator.brokers.nodes.clients import BrokerClient
+from quorumd.simulator.brokers.nodes.consumers import Consumer
+from quorumd.simulator.brokers.nodes.probe import BrokerProbe
+from quorumd.simulator.brokers.nodes.producers import ALL, Producer
+from quorumd.simulator.brokers.nodes.record import Recorder
+from quorumd.simulator.brokers.options import BrokerOptions
+from quorumd.simulator.brokers.population import BrokerPopulation
+from quorumd.simulator.brokers.replica import Outcome
+from quorumd.simulator.cluster import WALL_START_MS, Cluster, Machine
+from quorumd.simulator.inspection.log_mirror import Batch
+
+ACKS: Final = (ALL, ALL, ALL, 1, 0)
+
+
+class Workload(Protocol):
+    """A client that works until `running` is False."""
+
+    running: bool
+
+    def start(self) -> None:
+        """Begin to work."""
+
+
+class BrokerNodes(BrokerPopulation):
+    """All nodes with the broker role. `look` checks one after each of its events."""
+
+    def __init__(self, cluster: Cluster, options: BrokerOptions, committed: Sequence[Batch]) -> None:
+        super().__init__(cluster, options, committed, cluster.broker_ids)
+        self.observation.view.brokers_are_nodes = True
+        self._probe = BrokerProbe(self.observation)
+        self._recorder = Recorder(self.observation, lambda: int(WALL_START_MS + cluster.heap.now_ms))
+        self._streams = cluster.streams
+        self._clients = 0
+        self._workload: list[Workload] = [
+            *(self._producer(number == 0) for number in range(options.producers)),
+            *(self._consumer(number % 2) for number in range(options.consumers)),
+        ]
+
+    def _client(self, name: str) -> BrokerClient:
+        self._clients += 1
+        host = f"10.0.7.{self._clients}"
+        return BrokerClient(name, host, self.cluster, self._streams.stream("broker client", self._clients))
+
+    def _producer(self, waits_for_all: bool) -> Producer:
+        client = self._client(f"producer-{self._clients + 1}")
+        is_idempotent = client.random.random() < 0.5
+        acks = ALL if is_idempotent or waits_for_all else client.random.choice(ACKS)
+        return Producer(client, self.options, self._recorder, acks, is_idempotent)
+
+    def _consumer(self, isolation_level: int) -> Consumer:
+        client = self._client(f"consumer-{self._clients + 1}")
+        rack = f"rack-{client.random.randrange(self.options.racks)}" if self.options.racks else ""
+        return Consumer(client, self.options, self._recorder, self._probe.cache, isolation_level, rack)
+
+    # The simulation
+
+    def start(self) -> None:
+        """Start the clients. The cluster starts the nodes."""
+        for each in self._workload:
+            each.start()
+        self.administrators.start()
+
+    def look(self, machine: Machine) -> None:
+        """Check a node after an event. Raises InvariantViolation."""
+        if machine.node_id in self.observation.view.brokers:
+            self._probe.look(machine)
+
+    def ended(self, machine: Machine, how: str) -> None:
+        """Check the disk of a node whose process has ended, or that has another disk."""
+        if machine.node_id in self.observation.view.brokers:
+            self._probe.ended(machine, how)
+
+    @property
+    def acknowledged(self) -> int:
+        return self.observation.counters[Outcome.ACKNOWLEDGED]
+
+    def end_faults(self) -> None:
+        self.administrators.stop()
+
+    def end_traffic(self) -> None:
+        for each in self._workload:
+            each.running = False
+
+    def missing(self) -> str:
+        for broker_id in self.cluster.broker_ids:
+            if self.cluster.machines[broker_id].node is None:
+                return f"broker {broker_id} is down"
+        return missing(self.observation.view) or self._unread()
+
+    def _unread(self) -> str:
+        return ""
+
+    def counters(self) -> dict[str, int]:
+        observation = self.observation
+        written = {f"records {outcome.value}": count for outcome, count in observation.counters.items()}
+        return {
+            "partition elections": observation.elections,
+            "joins of an ISR": observation.joins,
+            **written,
+            **dict(sorted(self._recorder.counts.items())),
+            **self.administrators.counters(),
+        }

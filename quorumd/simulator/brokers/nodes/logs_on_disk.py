@@ -1,0 +1,61 @@
+"""The logs of partitions on the disk of a machine, read from its files without a process."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from quorumd.broker.log.batches import scan_batches
+from quorumd.controller.partition import PartitionId
+from quorumd.ids import KafkaUuid
+from quorumd.simulator.brokers.data_log import Record
+from quorumd.simulator.brokers.nodes.observed import BatchCache, NodeLog
+from quorumd.simulator.brokers.partition_history import PartitionHistory
+from quorumd.simulator.cluster import Machine
+
+SEGMENT: Final = ".log"
+_FOLDER: Final = re.compile(r".+-(\d+)")
+_TOPIC_ID: Final = re.compile(r"topic_id: (\S+)")
+
+
+def logs_on_disk(
+    machine: Machine, cache: BatchCache, histories: Mapping[PartitionId, PartitionHistory]
+) -> dict[PartitionId, NodeLog]:
+    """Return the logs of all partitions, each up to its first damaged batch."""
+    folders: dict[str, dict[str, bytes]] = {}
+    for path, content in machine.disk.contents().items():
+        folder, _, name = path.rpartition("/")
+        if folder.rpartition("/")[0] in machine.log_directories:
+            folders.setdefault(folder, {})[name] = content
+    found = {}
+    for folder, files in folders.items():
+        where = _partition(folder, files)
+        if where is not None:
+            history = histories.get(where)
+            found[where] = _log(files, cache, history.consumed if history is not None else [])
+    return found
+
+
+def _partition(folder: str, files: Mapping[str, bytes]) -> PartitionId | None:
+    """The partition of a folder, None if that is about to be deleted or has just been created."""
+    number = _FOLDER.fullmatch(folder.rpartition("/")[2])
+    topic_id = _TOPIC_ID.search(files.get("partition.metadata", b"").decode("utf-8", "replace"))
+    if number is None or topic_id is None:
+        return None
+    return PartitionId(KafkaUuid.parse(topic_id[1]), int(number[1]))
+
+
+def _log(files: Mapping[str, bytes], cache: BatchCache, committed: Sequence[Record]) -> NodeLog:
+    log = NodeLog(cache)
+    for name in sorted(name for name in files if name.endswith(SEGMENT)):
+        data = files[name]
+        if log.records and int(name.removesuffix(SEGMENT)) > len(log.records):
+            break
+        scan = scan_batches(data, 0)
+        for batch in scan.batches:
+            if batch.base_offset >= len(log.records):
+                log.add(data, batch, committed)
+        if any(data[scan.end :]):
+            break
+    return log

@@ -1,0 +1,64 @@
+"""Records what producers and consumers of broker nodes did, for the checkers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from quorumd.controller.partition import PartitionId
+from quorumd.simulator.brokers.data_log import Record
+from quorumd.simulator.brokers.nodes.clients import KnownPartition
+from quorumd.simulator.brokers.observation import Observation
+from quorumd.simulator.brokers.produced import Produced, Transaction
+from quorumd.simulator.brokers.replica import Outcome
+
+
+class Recorder:
+    """Numbers the values of all producers, and passes outcomes on to the observation."""
+
+    def __init__(self, observation: Observation, wall_ms: Callable[[], int]) -> None:
+        self.observation = observation
+        self.wall_ms = wall_ms
+        self.counts: Counter[str] = Counter()
+        self._values = 0
+
+    def produce(
+        self, where: PartitionId, session: str, order: int, transaction: Transaction | None = None
+    ) -> int:
+        """Record that a value is about to be sent; returns it."""
+        self._values += 1
+        self.observation.view.produced[self._values] = Produced(session, order, transaction)
+        self.observation.wrote(where, self._values)
+        return self._values
+
+    def acknowledged(self, to: KnownPartition, values: Sequence[int]) -> None:
+        """Record a success with acks=all. A topic of the same name may have taken the place of the known one."""
+        image = self.observation.view.image
+        is_same = image.topic_ids.get(to.topic) == to.id.topic_id
+        self._settle(to.id, values, Outcome.ACKNOWLEDGED if is_same else Outcome.UNKNOWN)
+
+    def refused(self, where: PartitionId, values: Sequence[int]) -> None:
+        """Record that values were certainly not appended."""
+        self._settle(where, values, Outcome.REFUSED)
+
+    def unknown(self, where: PartitionId, values: Sequence[int]) -> None:
+        """Record that values may be appended, now or later."""
+        self._settle(where, values, Outcome.UNKNOWN)
+
+    def _settle(self, where: PartitionId, values: Sequence[int], outcome: Outcome) -> None:
+        for value in values:
+            self.observation.completed(where, value, outcome)
+
+    def allocated(self, producer_id: int, epoch: int) -> None:
+        """Record a producer id of a producer without transactions."""
+        self.observation.producer_id_allocated(producer_id, epoch)
+
+    def read_committed(self, where: PartitionId, values: Sequence[int]) -> None:
+        """Record what a consumer with isolation level read_committed may see."""
+        self.counts["records read committed"] += len(values)
+        self.observation.read_committed(where, values)
+
+    def consumed(self, where: PartitionId, offset: int, records: Sequence[Record]) -> None:
+        """Record what a consumer received."""
+        self.counts["records read"] += len(records)
+        self.observation.read(where, offset, records)

@@ -1,0 +1,64 @@
+"""The brokers of a simulation with their clients, whether models or nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quorumd.simulator.brokers.administrators import Administrators
+from quorumd.simulator.brokers.cluster_view import BrokerView
+from quorumd.simulator.brokers.observation import Observation
+from quorumd.simulator.brokers.options import BrokerOptions
+from quorumd.simulator.cluster import Cluster
+from quorumd.simulator.inspection.log_mirror import Batch
+
+
+class BrokerPopulation:
+    """The operations of the simulation."""
+
+    def __init__(
+        self, cluster: Cluster, options: BrokerOptions, committed: Sequence[Batch], broker_ids: Sequence[int]
+    ) -> None:
+        self.cluster = cluster
+        self.options = options
+        session_ms, drift = options.session_timeout_ms, cluster.options.clock_drift
+        self.observation = Observation(
+            committed, lambda: cluster.heap.now_ms, session_ms / (1.0 + drift), session_ms * (1.0 + drift)
+        )
+        self.observation.view.is_balanced = options.balance_ms > 0
+        for broker_id in broker_ids:
+            self.observation.view.brokers[broker_id] = BrokerView(broker_id)
+        self.administrators = Administrators(cluster, options, self.observation, broker_ids)
+
+    def start(self) -> None:
+        """Start clients, and brokers that the cluster does not start."""
+        raise NotImplementedError
+
+    @property
+    def acknowledged(self) -> int:
+        """The number of records that were acknowledged with acks=all."""
+        raise NotImplementedError
+
+    def end_faults(self) -> None:
+        """End faults, start all brokers, and stop administrators."""
+        raise NotImplementedError
+
+    def end_traffic(self) -> None:
+        """Stop producers and consumers."""
+        raise NotImplementedError
+
+    def stop_background_requests(self) -> None:
+        """Stop requests that write metadata records."""
+
+    def missing(self) -> str:
+        """Describe a condition that is not met yet, "" if all are."""
+        raise NotImplementedError
+
+    def counters(self) -> dict[str, int]:
+        """Return what happened."""
+        raise NotImplementedError
+
+    def can_write(self) -> bool:
+        """Whether there is a partition that a replica may lead."""
+        image = self.observation.view.image
+        rows = [row for topic in image.topics.values() for row in topic.partitions.values()]
+        return any(row.leader >= 0 for row in rows)
