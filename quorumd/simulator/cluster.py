@@ -400,7 +400,9 @@ class Cluster:
                 wall_offset_ms=WALL_START_MS + node_id,
             ),
             directory_id,
-            log_directories={path: SimulatedEntropy(random).uuid() for path in self._log_directories(node_id)},
+            log_directories={
+                path: SimulatedEntropy(random).uuid() for path in self._log_directories(node_id)
+            },
             slowness=self._draw_slowness(node_id),
         )
 

@@ -126,10 +126,6 @@ class PartitionLog:
         """The leader epoch of the record at `offset`, -1 if unknown."""
         return self._epochs.epoch_of(offset)
 
-    def epochs(self) -> list[tuple[int, int]]:
-        """(epoch, start offset) pairs, ascending. For inspection only."""
-        return self._epochs.entries()
-
     def start_epoch(self, epoch: int) -> None:
         """Start a leader epoch at the log end, before its leader appends."""
         if self._epochs.assign(epoch, self.end_offset):

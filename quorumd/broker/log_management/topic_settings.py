@@ -87,4 +87,5 @@ class TopicSettings:
             number("max.compaction.lag.ms", base.max_compaction_lag_ms),
             number("delete.retention.ms", base.delete_retention_ms),
             number("file.delete.delay.ms", base.file_delete_delay_ms),
+            number("producer.id.expiration.ms", base.producer_id_expiration_ms),
         )

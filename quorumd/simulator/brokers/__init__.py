@@ -1,7 +1,8 @@
-"""Models of brokers that replicate data, as processes of the simulation, for tests of the partition controller.
+"""Brokers under the simulated controller: nodes with the broker role (`nodes/`), and models of brokers, which also do
+what a broker of quorumd does not.
 
-Their requests to the quorum are those of real brokers, byte for byte: registration, heartbeats, AlterPartition,
-fetches of the metadata log. Between each other they use Fetch, with records of the model.
+The requests of models to the quorum are those of real brokers, byte for byte: registration, heartbeats,
+AlterPartition, fetches of the metadata log. Between each other they use Fetch, with records of the model.
 
     options       number and behaviour of brokers
     broker_disk   log directories, and which of them are cordoned
@@ -14,7 +15,10 @@ fetches of the metadata log. Between each other they use Fetch, with records of 
     directories   AssignReplicasToDirs, after a broker got another disk or chose a directory
     request_channel  a connection for one purpose
     broker        one incarnation of a broker
-    fleet         all brokers: starts, ends, losses of disks
+    population    brokers with their clients, whether models or nodes; administrators: those of both
+    nodes/        nodes with the broker role
+    produced      the records of producers of nodes
+    fleet         all models: starts, ends, losses of disks
     traffic       producers and consumers; admin: administrators; metadata_reader: a client that reads metadata
     partition_history  the outcomes of the records of one partition
     cluster_view  the state that checkers observe; observation: updates it

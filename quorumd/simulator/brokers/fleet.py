@@ -70,6 +70,7 @@ class BrokerFleet(BrokerPopulation):
         self.traffic = Traffic(
             cluster.heap, cluster.streams.stream("traffic"), options, self.observation, self.running
         )
+
     def start(self) -> None:
         for broker_id in self.machines:
             self._later(self.cluster.streams.stream("broker boot", broker_id).random() * 500.0, broker_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from quorumd.simulator.brokers.administrators import Administrators
@@ -12,7 +13,7 @@ from quorumd.simulator.cluster import Cluster
 from quorumd.simulator.inspection.log_mirror import Batch
 
 
-class BrokerPopulation:
+class BrokerPopulation(ABC):
     """The operations of the simulation."""
 
     def __init__(
@@ -29,33 +30,33 @@ class BrokerPopulation:
             self.observation.view.brokers[broker_id] = BrokerView(broker_id)
         self.administrators = Administrators(cluster, options, self.observation, broker_ids)
 
+    @abstractmethod
     def start(self) -> None:
         """Start clients, and brokers that the cluster does not start."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def acknowledged(self) -> int:
         """The number of records that were acknowledged with acks=all."""
-        raise NotImplementedError
 
+    @abstractmethod
     def end_faults(self) -> None:
         """End faults, start all brokers, and stop administrators."""
-        raise NotImplementedError
 
+    @abstractmethod
     def end_traffic(self) -> None:
         """Stop producers and consumers."""
-        raise NotImplementedError
 
-    def stop_background_requests(self) -> None:
+    def stop_background_requests(self) -> None:  # noqa: B027 - nodes have none
         """Stop requests that write metadata records."""
 
+    @abstractmethod
     def missing(self) -> str:
         """Describe a condition that is not met yet, "" if all are."""
-        raise NotImplementedError
 
+    @abstractmethod
     def counters(self) -> dict[str, int]:
         """Return what happened."""
-        raise NotImplementedError
 
     def can_write(self) -> bool:
         """Whether there is a partition that a replica may lead."""

@@ -1,4 +1,4 @@
-"""What producers have sent: the record of every value, its order, and its transaction."""
+"""The records that producers have sent: their order, and their transactions."""
 
 from __future__ import annotations
 

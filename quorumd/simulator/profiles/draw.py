@@ -239,7 +239,13 @@ class _Sampler:
         if self._random.random() >= profile.transfers:
             return options
         slowness = self._log_uniform(*profile.slowness)
-        senders = options.voters + options.observers + options.workload.clients + options.brokers.count + options.brokers.nodes
+        senders = (
+            options.voters
+            + options.observers
+            + options.workload.clients
+            + options.brokers.count
+            + options.brokers.nodes
+        )
         receive_ms, large_ms = (
             self._log_uniform(*profile.transfer_load) * options.election_timeout_ms / slowness
             for _ in range(2)

@@ -41,7 +41,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "features": ("features", "feature_changes", "feature_changes_ms", "old_brokers"),
     "registrations": ("registrations", "auto_join"),
     "disks": ("disks_with_voter_changes",),
-    "brokers": ("brokers", "broker_session_ms", "controller_patience"),
+    "brokers": ("brokers", "broker_nodes", "broker_session_ms", "controller_patience"),
     "administrators": ("admin_ms", "only_topics"),
     "steps": ("max_partitions_per_step", "max_partitions_per_part", "large_request_bytes"),
     "racks": ("racks",),

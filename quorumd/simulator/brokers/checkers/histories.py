@@ -15,7 +15,7 @@ from quorumd.simulator.brokers.produced import TransactionState
 
 
 class ConsumersReadCommittedRecords(BrokerChecker):
-    """What a consumer reads is below the high watermark of some leader, and is the record committed there."""
+    """Every record that a consumer reads is below the high watermark of some leader, and committed there."""
 
     invariant = "consumers read committed records"
 

@@ -96,7 +96,7 @@ class BrokerClient:
         link = self._links[key] = RequestConnection(self.name, request, version, complete)
         self._network.connect(*self._cluster.broker_address(broker_id), link)
 
-    def tell(self, broker_id: int, request: Message, version: int) -> None:
+    def send_without_response(self, broker_id: int, request: Message, version: int) -> None:
         """Send a request that gets no response."""
         link = self._links.get((broker_id, "no response"))
         if link is None or link.is_over:

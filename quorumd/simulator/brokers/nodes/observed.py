@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 
 from quorumd.broker.broker import Broker
-from quorumd.broker.hosted_partition import HostedPartition
 from quorumd.broker.log.batches import DataBatch, scan_batches
 from quorumd.broker.log.clean_shutdown import previous_broker_epoch
 from quorumd.broker.log.partition_log import PartitionLog
 from quorumd.broker.log.records import decompressed, record_spans
+from quorumd.broker.partitions.hosted_partition import HostedPartition
 from quorumd.broker.replication.isr_proposal import IsrProposal
 from quorumd.controller.partition import Partition, PartitionId
 from quorumd.ids import KafkaUuid
@@ -36,7 +36,7 @@ def decoded(data: bytes, batch: DataBatch) -> list[Record]:
     assert payload is not None
     for span in record_spans(payload, batch.count):
         value = payload[span.value_start : span.value_end] if span.value_start >= 0 else b""
-        if batch.producer_id < 0 and len(value) < VALUE_BYTES or batch.is_control or span.key_start >= 0:
+        if (batch.producer_id < 0 and len(value) < VALUE_BYTES) or batch.is_control or span.key_start >= 0:
             # A marker, or a record of a coordinator.
             identity = blake2b(payload[span.start : span.end], digest_size=7).digest()
             records[span.offset_delta] = Record(batch.epoch, -2 - int.from_bytes(identity, "big"))
@@ -63,12 +63,11 @@ class BatchCache:
 class NodeLog:
     """A copy of the log of one replica: `records[offset]`, also of records that retention or compaction removed."""
 
-    __slots__ = ("_cache", "epochs", "records", "start_offset")
+    __slots__ = ("_cache", "epochs", "records")
 
     def __init__(self, cache: BatchCache) -> None:
         self.records: list[Record] = []
         self.epochs: list[tuple[int, int]] = []
-        self.start_offset = 0
         self._cache = cache
 
     @property
@@ -82,9 +81,10 @@ class NodeLog:
         """
         records, end = self.records, log.end_offset
         removed = records[end:]
-        del records[end:]
-        self.start_offset = log.start_offset
-        self.epochs = log.epochs()
+        if removed:
+            del records[end:]
+            while self.epochs and self.epochs[-1][1] >= end:
+                self.epochs.pop()
         while len(records) < end:
             self._fill(max(len(records), log.start_offset), committed)
             data = log.read(len(records), READ_BYTES, end) if len(records) < end else b""
@@ -98,6 +98,8 @@ class NodeLog:
         """Append a batch, which may begin below the present end."""
         end = len(self.records)
         self._fill(batch.base_offset, committed)
+        if not self.epochs or batch.epoch != self.epochs[-1][0]:
+            self.epochs.append((batch.epoch, batch.base_offset))
         for offset, record in enumerate(self._cache.records(data, batch), batch.base_offset):
             if offset >= end:
                 known = committed[offset] if record is GAP and offset < len(committed) else record
@@ -111,7 +113,16 @@ class NodeLog:
 class NodeReplica:
     """One replica of a running broker."""
 
-    __slots__ = ("_broker_id", "high_watermark", "hosted", "leadership", "log", "metadata", "proposal", "where")
+    __slots__ = (
+        "_broker_id",
+        "high_watermark",
+        "hosted",
+        "leadership",
+        "log",
+        "metadata",
+        "proposal",
+        "where",
+    )
 
     def __init__(self, hosted: HostedPartition, broker_id: int, cache: BatchCache) -> None:
         self._broker_id = broker_id
@@ -161,7 +172,17 @@ class NodeReplica:
 class Advance:
     """A high watermark at the time when it advanced. Satisfies `ObservedReplica`."""
 
-    __slots__ = ("high_watermark", "isr", "known", "leader_epoch", "leadership", "log", "maximal_isr", "min_isr", "where")
+    __slots__ = (
+        "high_watermark",
+        "isr",
+        "known",
+        "leader_epoch",
+        "leadership",
+        "log",
+        "maximal_isr",
+        "min_isr",
+        "where",
+    )
 
     def __init__(self, replica: NodeReplica) -> None:
         hosted = replica.hosted

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from quorumd.broker.broker import Broker
-from quorumd.broker.hosted_partition import HostedPartition
+from quorumd.broker.partitions.hosted_partition import HostedPartition
 from quorumd.broker.replication.replica import Transition
 from quorumd.controller.partition import PartitionId
 from quorumd.simulator.brokers.nodes.logs_on_disk import logs_on_disk

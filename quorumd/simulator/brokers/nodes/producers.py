@@ -73,7 +73,9 @@ def encode_batch(
     transactional: bool = False,
 ) -> bytes:
     """Encode a batch of values as a producer does."""
-    records = [encode_record(delta, 0, None, encode_value(value, padding)) for delta, value in enumerate(values)]
+    records = [
+        encode_record(delta, 0, None, encode_value(value, padding)) for delta, value in enumerate(values)
+    ]
     payload = compressed(b"".join(records), codec)
     attributes = codec | (TRANSACTIONAL_BIT if transactional else 0)
     header = DataBatch(
@@ -141,7 +143,7 @@ class Producer:
         version = self._random.choice(VERSIONS)
         request = produce_request(batch, version, self._acks, int(self._options.write_timeout_ms))
         if self._acks == 0:
-            self.client.tell(known.leader, request, version)
+            self.client.send_without_response(known.leader, request, version)
             self.recorder.unknown(batch.to.id, batch.values)
             self.start()
             return

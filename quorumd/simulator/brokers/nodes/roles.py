@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from quorumd.broker.api.settings import ApiSettings
-from quorumd.broker.coordinator.settings import GroupSettings, TransactionSettings
-from quorumd.broker.settings import BrokerSettings, HousekeepingSettings, ReplicaFetchSettings
+from quorumd.broker.settings.api_settings import ApiSettings
+from quorumd.broker.settings.broker_settings import BrokerSettings, HousekeepingSettings, ReplicaFetchSettings
+from quorumd.broker.settings.coordinator_settings import GroupSettings, TransactionSettings
 from quorumd.controller.broker import BrokerEndpoint
 from quorumd.ids import Endpoint
 from quorumd.node.broker.settings import BrokerRoleSettings
@@ -40,8 +40,7 @@ def client_address(node_id: int, host: str, port: int) -> tuple[str, int]:
 def broker_role(node_id: int, host: str, port: int, options: BrokerOptions) -> BrokerRoleSettings:
     """The role of a node at this address."""
     address = client_address(node_id, host, port)
-    replicas = min(3, len(broker_ids(options)))
-    listener = Endpoint(LISTENER, *address) if address[1] != port else None
+    groups, transactions = _coordinators(options)
     settings = BrokerSettings(
         broker_id=node_id,
         cluster_id="",
@@ -54,30 +53,17 @@ def broker_role(node_id: int, host: str, port: int, options: BrokerOptions) -> B
         log_defaults={
             "segment.bytes": str(options.segment_bytes),
             "file.delete.delay.ms": "200",
-            # Wall clocks jump, and with them the difference from the timestamps of producers.
+            # Wall clocks jump, also away from the timestamps of producers.
             "message.timestamp.after.max.ms": str(LONGEST_MS),
             "retention.ms": "-1",
+            "producer.id.expiration.ms": str(LONGEST_MS),
         },
-        groups=GroupSettings(
-            min_session_timeout_ms=100,
-            initial_rebalance_delay_ms=20,
-            commit_timeout_ms=int(options.write_timeout_ms),
-            topic_partitions=INTERNAL_PARTITIONS,
-            topic_replication_factor=replicas,
-            topic_segment_bytes=options.segment_bytes,
-            consumer_session_timeout_ms=int(options.session_timeout_ms),
-            consumer_heartbeat_interval_ms=int(options.heartbeat_ms),
-        ),
-        transactions=TransactionSettings(
-            abort_timed_out_interval_ms=200,
-            topic_partitions=INTERNAL_PARTITIONS,
-            topic_replication_factor=replicas,
-            topic_min_isr=min(2, replicas),
-            topic_segment_bytes=options.segment_bytes,
-            write_timeout_ms=int(options.write_timeout_ms),
-        ),
+        groups=groups,
+        transactions=transactions,
         fetch=ReplicaFetchSettings(
-            wait_max_ms=int(options.fetch_wait_ms), backoff_ms=100.0, timeout_ms=4 * options.fetch_wait_ms + 500.0
+            wait_max_ms=int(options.fetch_wait_ms),
+            backoff_ms=100.0,
+            timeout_ms=4 * options.fetch_wait_ms + 500.0,
         ),
         housekeeping=HousekeepingSettings(
             high_watermark_checkpoint_ms=options.flush_ms,
@@ -88,4 +74,28 @@ def broker_role(node_id: int, host: str, port: int, options: BrokerOptions) -> B
         ),
         api=ApiSettings(is_rack_aware=options.racks > 0),
     )
-    return BrokerRoleSettings(settings, listener)
+    return BrokerRoleSettings(settings, Endpoint(LISTENER, *address) if address[1] != port else None)
+
+
+def _coordinators(options: BrokerOptions) -> tuple[GroupSettings, TransactionSettings]:
+    replicas = min(3, len(broker_ids(options)))
+    timeout_ms = int(options.write_timeout_ms)
+    groups = GroupSettings(
+        min_session_timeout_ms=100,
+        initial_rebalance_delay_ms=20,
+        commit_timeout_ms=timeout_ms,
+        topic_partitions=INTERNAL_PARTITIONS,
+        topic_replication_factor=replicas,
+        topic_segment_bytes=options.segment_bytes,
+        consumer_session_timeout_ms=int(options.session_timeout_ms),
+        consumer_heartbeat_interval_ms=int(options.heartbeat_ms),
+    )
+    transactions = TransactionSettings(
+        abort_timed_out_interval_ms=200,
+        topic_partitions=INTERNAL_PARTITIONS,
+        topic_replication_factor=replicas,
+        topic_min_isr=min(2, replicas),
+        topic_segment_bytes=options.segment_bytes,
+        write_timeout_ms=timeout_ms,
+    )
+    return groups, transactions
