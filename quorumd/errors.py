@@ -35,6 +35,10 @@ class MessageTooLarge(MalformedMessage):
     """A message whose elements would take too much memory. It was not decoded; the next message can be."""
 
 
+class AuthenticationFailed(QuorumdError):
+    """One side of a connection did not prove who it is. The text may be sent to the other side."""
+
+
 class UnsupportedVersion(QuorumdError):
     """A field is set that this version of the message cannot carry, or the version is unknown."""
 
@@ -153,6 +157,8 @@ class ErrorCode(IntEnum):
     INVALID_COMMIT_OFFSET_SIZE = 28
     CLUSTER_AUTHORIZATION_FAILED = 31
     INVALID_TIMESTAMP = 32
+    UNSUPPORTED_SASL_MECHANISM = 33
+    ILLEGAL_SASL_STATE = 34
     UNSUPPORTED_VERSION = 35
     TOPIC_ALREADY_EXISTS = 36
     INVALID_PARTITIONS = 37
@@ -172,6 +178,7 @@ class ErrorCode(IntEnum):
     OPERATION_NOT_ATTEMPTED = 55
     KAFKA_STORAGE_ERROR = 56
     LOG_DIR_NOT_FOUND = 57
+    SASL_AUTHENTICATION_FAILED = 58
     NON_EMPTY_GROUP = 68
     GROUP_ID_NOT_FOUND = 69
     FETCH_SESSION_ID_NOT_FOUND = 70

@@ -189,8 +189,10 @@ class Listener(Protocol):
 
 
 class Network(Protocol):
-    def listen(self, host: str, port: int, accept: Callable[[], Connection]) -> Listener:
+    """`listener`: the name of the listener at the accepting side, whose TLS settings apply to both sides."""
+
+    def listen(self, host: str, port: int, accept: Callable[[], Connection], listener: str = "") -> Listener:
         """Bind and call `accept` for every incoming connection. Raises OSError if the address is in use."""
 
-    def connect(self, host: str, port: int, connection: Connection) -> None:
+    def connect(self, host: str, port: int, connection: Connection, listener: str = "") -> None:
         """Start connecting; `connected` or `closed` of the connection follows."""

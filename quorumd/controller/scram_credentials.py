@@ -9,45 +9,33 @@ Command-line syntax, as for `kafka-storage format --add-scram`:
 from __future__ import annotations
 
 import binascii
-import hashlib
-import hmac
 import re
 from base64 import b64decode
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from quorumd.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
-
-
-class Mechanism(NamedTuple):
-    """`type`: its number in records and requests; `digest`: the name of its hash function."""
-
-    name: str
-    type: int
-    digest: str
-
-
-MECHANISMS: Final = (Mechanism("SCRAM-SHA-256", 1, "sha256"), Mechanism("SCRAM-SHA-512", 2, "sha512"))
-MIN_ITERATIONS: Final = 4096
-MAX_ITERATIONS: Final = 16384
+from quorumd.security.sasl.scram import (
+    MAX_ITERATIONS,
+    MECHANISMS,
+    MIN_ITERATIONS,
+    Mechanism,
+    salted_password,
+    scram_credential,
+)
 
 _ARGUMENT: Final = re.compile(r"\s*([^=]*)=\[(.*)\]\s*", re.DOTALL)
 _PARTS: Final = ("name", "salt", "iterations", "password", "saltedpassword")
-
-
-def salted_password(mechanism: Mechanism, password: str, salt: bytes, iterations: int) -> bytes:
-    """Salt and hash a password (RFC 5802: Hi); deliberately takes milliseconds."""
-    return hashlib.pbkdf2_hmac(mechanism.digest, password.encode(), salt, iterations)
 
 
 def credential(
     mechanism: Mechanism, name: str, salt: bytes, salted: bytes, iterations: int
 ) -> UserScramCredentialRecord:
     """Build the record of a user's credential."""
-    client_key = hmac.digest(salted, b"Client Key", mechanism.digest)
-    stored_key = hashlib.new(mechanism.digest, client_key).digest()
-    server_key = hmac.digest(salted, b"Server Key", mechanism.digest)
-    return UserScramCredentialRecord(name, mechanism.type, salt, stored_key, server_key, iterations)
+    verifier = scram_credential(mechanism, salted, salt, iterations)
+    return UserScramCredentialRecord(
+        name, mechanism.type, salt, verifier.stored_key, verifier.server_key, iterations
+    )
 
 
 def parse_credential(text: str, new_salt: Callable[[], bytes]) -> UserScramCredentialRecord:

@@ -67,6 +67,9 @@ class NodeStatistics:
     connections_open: int = 0
     connections_refused: int = 0
     malformed_frames: int = 0
+    failed_authentications: int = 0
+    certificate_expiry_s: dict[str, float] = field(default_factory=dict)
+    """By listener with TLS: Unix time at which its certificate expires."""
 
     def count_error(self, api_key: int, error_code: int) -> None:
         """Count a response that contains this error in any of its fields."""

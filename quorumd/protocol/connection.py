@@ -46,6 +46,7 @@ from quorumd.protocol.codec import (
 from quorumd.protocol.framing import SIZE, FrameReader
 from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
+from quorumd.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from quorumd.protocol.primitives import skip_tagged_fields
 from quorumd.protocol.wire import Message
 
@@ -245,6 +246,13 @@ class ServerConnection:
         self._output = bytearray()
         self.fault: MalformedMessage | None = None
         """Why no request can be read after those already returned."""
+        self.reads_plain_tokens = False
+        """Whether frames are SASL tokens without a header; each counts as a SaslAuthenticate request."""
+
+    def serve(self, max_request_bytes: int, supported: VersionRanges) -> None:
+        """Read other requests from now on."""
+        self._frames.max_bytes = max_request_bytes
+        self._supported = supported
 
     @property
     def has_output(self) -> bool:
@@ -286,7 +294,11 @@ class ServerConnection:
     def _read(self, frame: bytes) -> Request[Message] | None:
         """Return the request in a frame, None if it already has its response."""
         try:
-            request = read_request(frame, self._supported, self._max_whole_bytes)
+            if self.reads_plain_tokens:
+                token = SaslAuthenticateRequest(frame)
+                request: Request[Message] = Request(ApiKey.SASL_AUTHENTICATE, 0, 0, None, token, frame, 0)
+            else:
+                request = read_request(frame, self._supported, self._max_whole_bytes)
         except UnsupportedVersion as unsupported:
             self._respond_unknown_api_versions(frame, unsupported)
             return None

@@ -25,10 +25,10 @@ class FrameReader:
     `limit_name` is the setting that `max_bytes` comes from: the error for a larger frame names it.
     """
 
-    __slots__ = ("_buffer", "_limit_name", "_max_bytes", "_needed", "fault")
+    __slots__ = ("_buffer", "_limit_name", "_needed", "fault", "max_bytes")
 
     def __init__(self, max_bytes: int, limit_name: str = REQUEST_LIMIT) -> None:
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self._limit_name = limit_name
         self._buffer = bytearray()
         self._needed = SIZE.size
@@ -63,7 +63,7 @@ class FrameReader:
                 self._needed = 4
                 break
             (size,) = SIZE.unpack_from(data, position)
-            if not 0 <= size <= self._max_bytes:
+            if not 0 <= size <= self.max_bytes:
                 self.fault = MalformedMessage(self._size_error(size, data[position:start]))
                 if not frames:
                     raise self.fault
@@ -83,4 +83,4 @@ class FrameReader:
             return f"received an HTTP message ({prefix!r}) on a listener for Kafka's protocol"
         if prefix.startswith(_TLS_HANDSHAKE):
             return "received a TLS handshake on a PLAINTEXT listener"
-        return f"frame size {size} is outside of 0 to {self._max_bytes} ({self._limit_name})"
+        return f"frame size {size} is outside of 0 to {self.max_bytes} ({self._limit_name})"

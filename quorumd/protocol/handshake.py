@@ -1,31 +1,59 @@
-"""Version negotiation with ApiVersions, before any other request on a connection.
+"""The first requests on a connection: version negotiation with ApiVersions, then authentication by SASL, if any.
 
 client = ClientConnection(client_id)
 handshake = Handshake(client)
-transport.write(handshake.begin())              ApiVersions; pass its responses to `handshake.handle_response`
+transport.write(handshake.begin())              ApiVersions; pass the responses to `handshake.handle_response`
 version = choose_version(api_key, handshake.peer_ranges)
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Protocol
+
 from quorumd import __version__
-from quorumd.errors import ErrorCode, MalformedMessage, UnsupportedVersion
+from quorumd.errors import AuthenticationFailed, ErrorCode, MalformedMessage, UnsupportedVersion
 from quorumd.protocol.apis import ApiKey, api
 from quorumd.protocol.connection import CLIENT_SOFTWARE_NAME, ClientConnection, VersionRanges
 from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.api_versions_response import ApiVersionsResponse
+from quorumd.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
+from quorumd.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
+from quorumd.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
+from quorumd.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
 from quorumd.protocol.wire import Message
+
+SASL_HANDSHAKE_VERSION = 1
+"""Version 0 is followed by tokens without Kafka's framing."""
+
+
+class SaslClient(Protocol):
+    """The client's side of one SASL exchange."""
+
+    mechanism: str
+    is_complete: bool
+    """Whether the client expects no further token."""
+
+    def evaluate(self, challenge: bytes) -> bytes:
+        """Return the next token; the first challenge is empty. Raises AuthenticationFailed if the server fails to
+        prove that it knows the client."""
 
 
 class Handshake:
-    """Learns the API versions of the peer.
+    """Learns the API versions of the peer and proves who this side is.
 
-    `peer_ranges` is empty until `handle_response` has returned None.
+    `peer_ranges` is empty until the peer's versions are known. `session_lifetime_ms`: how long the authentication is
+    valid, 0 without a limit. `new_sasl_client` begins an exchange, None without SASL.
     """
 
-    def __init__(self, connection: ClientConnection) -> None:
+    def __init__(
+        self, connection: ClientConnection, new_sasl_client: Callable[[], SaslClient] | None = None
+    ) -> None:
         self.peer_ranges: VersionRanges = {}
+        self.session_lifetime_ms = 0
         self._connection = connection
+        self._new_sasl_client = new_sasl_client
+        self._sasl: SaslClient | None = None
         self._version = ApiVersionsRequest.MAX_VERSION
 
     def begin(self) -> bytes:
@@ -36,11 +64,13 @@ class Handshake:
         return self._connection.request(request, self._version)[1]
 
     def handle_response(self, response: Message) -> bytes | None:
-        """Return None once the peer's versions are known, else the bytes to send next.
+        """Return None once other requests may be sent, else the bytes to send next.
 
-        Raises UnsupportedVersion if both sides have no version of ApiVersions in common, MalformedMessage
-        for any other error or response.
+        Raises UnsupportedVersion if both sides have no version of ApiVersions in common, AuthenticationFailed if one
+        side does not prove who it is, and MalformedMessage for any other error or response.
         """
+        if self._sasl is not None:
+            return self._handle_sasl_response(response, self._sasl)
         if not isinstance(response, ApiVersionsResponse):
             raise MalformedMessage(f"expected ApiVersionsResponse, received {response.NAME}")
         ranges = {key.api_key: (key.min_version, key.max_version) for key in response.api_keys}
@@ -50,7 +80,41 @@ class Handshake:
             code = ErrorCode.describe(response.error_code)
             raise MalformedMessage(f"ApiVersions v{self._version} failed with {code}")
         self.peer_ranges = ranges
+        return self.authenticate()
+
+    def authenticate(self) -> bytes | None:
+        """Begin to authenticate, or to do so again; return the bytes to send, None without SASL."""
+        if self._new_sasl_client is None:
+            return None
+        self._sasl = self._new_sasl_client()
+        request = SaslHandshakeRequest(self._sasl.mechanism)
+        return self._connection.request(request, SASL_HANDSHAKE_VERSION)[1]
+
+    def _handle_sasl_response(self, response: Message, sasl: SaslClient) -> bytes | None:
+        if isinstance(response, SaslHandshakeResponse):
+            if response.error_code != ErrorCode.NONE:
+                offered = ", ".join(response.mechanisms) or "none"
+                error = ErrorCode.describe(response.error_code)
+                raise AuthenticationFailed(f"SASL mechanism {sasl.mechanism}: {error}; the peer has {offered}")
+            return self._send_token(sasl.evaluate(b""))
+        if not isinstance(response, SaslAuthenticateResponse):
+            raise MalformedMessage(f"expected SaslAuthenticateResponse, received {response.NAME}")
+        if response.error_code != ErrorCode.NONE:
+            error = ErrorCode.describe(response.error_code)
+            raise AuthenticationFailed(f"{sasl.mechanism}: {error}: {response.error_message}")
+        if not sasl.is_complete:
+            token = sasl.evaluate(response.auth_bytes)
+            if not sasl.is_complete:
+                return self._send_token(token)
+        self._sasl = None
+        self.session_lifetime_ms = response.session_lifetime_ms
         return None
+
+    def _send_token(self, token: bytes) -> bytes:
+        version = choose_version(ApiKey.SASL_AUTHENTICATE, self.peer_ranges)
+        if version is None:
+            raise UnsupportedVersion("the peer does not support SaslAuthenticate")
+        return self._connection.request(SaslAuthenticateRequest(token), version)[1]
 
     def _retry(self, versions: tuple[int, int]) -> bytes:
         # Each retry uses a lower version than the refused one, so their number is bounded.

@@ -17,6 +17,10 @@ class Session(Protocol):
     peer: str
     principal: str
     """Who sends the requests, as `Type:Name`; see `ports.Transport.principal`."""
+    token_authenticated: bool
+    """Whether the client used a delegation token: it must not create further ones."""
+    listener: str
+    """The name of the listener that the connection was accepted at."""
     number: int
     """The number of the connection; newer connections have larger numbers."""
     is_controller_client: bool

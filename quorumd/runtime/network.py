@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import socket
+import ssl
 import time
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Coroutine
@@ -13,6 +14,8 @@ from typing import Any, cast
 
 from quorumd.ports import ANONYMOUS, Connection
 from quorumd.runtime.connection_quotas import ConnectionQuotas, NetworkLimits
+from quorumd.runtime.tls import TlsStream, reason_of
+from quorumd.runtime.tls_listeners import TlsListeners
 
 logger = logging.getLogger(__name__)
 
@@ -20,22 +23,27 @@ BACKLOG = 1024
 
 
 class TcpNetwork:
-    """The Network port. `on_rejected` is called for every connection refused by a limit."""
+    """The Network port. `on_rejected` is called for every connection refused by a limit; `tls` has the listeners with
+    TLS."""
 
     def __init__(
         self,
         loop: AbstractEventLoop,
         limits: NetworkLimits | None = None,
         on_rejected: Callable[[], None] = lambda: None,
+        tls: TlsListeners | None = None,
     ) -> None:
         self._loop = loop
         self._limits = limits or NetworkLimits()
         self.connection_quotas = ConnectionQuotas(self._limits, on_rejected)
+        self.tls = tls or TlsListeners({}, loop, time.time)
         self._links: set[_Link] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._sweep_timer: asyncio.TimerHandle | None = None
 
-    def listen(self, host: str, port: int, accept: Callable[[], Connection]) -> TcpListener:
+    def listen(
+        self, host: str, port: int, accept: Callable[[], Connection], listener: str = ""
+    ) -> TcpListener:
         """See `ports.Network`. An empty host binds all IPv4 addresses."""
         family, kind, protocol, _, address = socket.getaddrinfo(
             host or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -49,15 +57,15 @@ class TcpNetwork:
         except OSError:
             sock.close()
             raise
-        listener = TcpListener(sock)
-        self._start(listener.serve(self._loop, lambda: _AcceptedLink(self, accept)))
+        bound = TcpListener(sock)
+        self._start(bound.serve(self._loop, lambda: _AcceptedLink(self, accept, self.tls.accepted(listener))))
         if self._sweep_timer is None:
             self._sweep()
-        return listener
+        return bound
 
-    def connect(self, host: str, port: int, connection: Connection) -> None:
+    def connect(self, host: str, port: int, connection: Connection, listener: str = "") -> None:
         """See `ports.Network`."""
-        self._start(self._establish(host, port, connection))
+        self._start(self._establish(host, port, connection, listener))
 
     @property
     def open_connections(self) -> int:
@@ -68,6 +76,7 @@ class TcpNetwork:
         """Send queued bytes and close all connections; abort those that take longer than `timeout_s`."""
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
+        self.tls.close()
         for task in self._tasks:
             task.cancel()
         for link in tuple(self._links):
@@ -79,14 +88,15 @@ class TcpNetwork:
             link.abort()
         await asyncio.sleep(0)
 
-    async def _establish(self, host: str, port: int, connection: Connection) -> None:
+    async def _establish(self, host: str, port: int, connection: Connection, listener: str) -> None:
         refusals, failures = 0, []
         try:
             async with asyncio.timeout(self._limits.connect_timeout_ms / 1000):
                 addresses = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
                 for family, _, protocol, _, address in addresses:
                     try:
-                        await self._connect_to(str(address[0]), int(address[1]), family, protocol, connection)
+                        link = _Link(self, connection, self.tls.outgoing(listener, host))
+                        await self._connect_to(str(address[0]), int(address[1]), family, protocol, link)
                         return
                     except OSError as error:
                         refusals += isinstance(error, ConnectionRefusedError)
@@ -98,10 +108,7 @@ class TcpNetwork:
             failures.append(f"no such address: {error}")
         connection.closed("; ".join(failures), refused=0 < refusals == len(failures))
 
-    async def _connect_to(
-        self, host: str, port: int, family: int, protocol: int, connection: Connection
-    ) -> None:
-        link = _Link(self, connection)
+    async def _connect_to(self, host: str, port: int, family: int, protocol: int, link: _Link) -> None:
         try:
             await self._loop.create_connection(lambda: link, host, port, family=family, proto=protocol)
         except BaseException:
@@ -168,12 +175,12 @@ class TcpListener:
 class _Link(asyncio.Protocol):
     """One connection: asyncio's protocol on the one side, the Transport port on the other."""
 
-    principal = ANONYMOUS
-
-    def __init__(self, network: TcpNetwork, connection: Connection) -> None:
+    def __init__(self, network: TcpNetwork, connection: Connection, tls: TlsStream | None = None) -> None:
         self._network = network
         self._connection = connection
+        self._tls = tls
         self._transport: asyncio.Transport
+        self._failure = ""
         self._closing = False
         self.host = ""
         self.peer = ""
@@ -182,27 +189,77 @@ class _Link(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport = cast(asyncio.Transport, transport)
         self._adopt(transport)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Report the connection as established, after the handshake if it has TLS."""
         self._network.on_link_opened(self)
+        if self._tls is None:
+            self._establish()
+        else:
+            self._tls.start(self._transport.write, self._on_handshake_complete, self._on_handshake_failed)
+
+    def _establish(self) -> None:
         self._connection.connected(self)
+
+    def _on_handshake_complete(self) -> None:
+        self._establish()
+        self.data_received(b"")  # the other side may have sent more than the handshake
+
+    def _on_handshake_failed(self, reason: str) -> None:
+        self._network.tls.handshakes.log_failure(self.peer, reason)
+        self._failure = f"TLS handshake failed: {reason}"
+        self._closing = True
+        # Closing, not aborting: the other side gets the alert that names the reason.
+        self._transport.close()
+
+    @property
+    def principal(self) -> str:
+        """See `ports.Transport`."""
+        return ANONYMOUS if self._tls is None else self._tls.principal
 
     def data_received(self, data: bytes) -> None:
         self.last_active = time.monotonic()
-        self._connection.received(data)
+        if self._tls is None:
+            self._connection.received(data)
+        elif not self._closing:
+            try:
+                data = self._tls.receive(data)
+            except ssl.SSLError as error:
+                self._on_broken_stream(error)
+                return
+            if data:
+                self._connection.received(data)
+
+    def _on_broken_stream(self, error: ssl.SSLError) -> None:
+        self._failure = f"TLS: {reason_of(error)}"
+        self.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._closing = True
+        if self._tls is not None:
+            self._tls.connection_lost()
         self._network.on_link_closed(self)
-        self._connection.closed(str(error or ""), refused=False)
+        self._connection.closed(self._failure or str(error or ""), refused=False)
 
     def write(self, data: bytes) -> None:
         """See `ports.Transport`. uvloop sends the writes of one turn of the loop together."""
-        if not self._closing:
-            self._transport.write(data)
+        if self._closing:
+            return
+        if self._tls is not None:
+            try:
+                data = self._tls.encrypt(data)
+            except ssl.SSLError as error:
+                self._on_broken_stream(error)
+                return
+        self._transport.write(data)
 
     def close(self) -> None:
         """See `ports.Transport`."""
         if not self._closing:
             self._closing = True
+            if self._tls is not None:
+                self._transport.write(self._tls.closing())
             self._transport.close()
 
     def abort(self) -> None:
@@ -242,8 +299,8 @@ class _Link(asyncio.Protocol):
 class _AcceptedLink(_Link):
     """An accepted connection: counted against the limits, closed when idle."""
 
-    def __init__(self, network: TcpNetwork, accept: Callable[[], Connection]) -> None:
-        super().__init__(network, _NullConnection())
+    def __init__(self, network: TcpNetwork, accept: Callable[[], Connection], tls: TlsStream | None) -> None:
+        super().__init__(network, _NullConnection(), tls)
         self._accept = accept
         self._admitted = False
 
@@ -252,12 +309,14 @@ class _AcceptedLink(_Link):
         self._adopt(transport)
         self._admitted = self._network.connection_quotas.admit(self.host)
         if self._admitted:
-            self._connection = self._accept()
-            self._network.on_link_opened(self)
-            self._connection.connected(self)
+            self._begin()
         else:
             self._closing = True
             transport.abort()
+
+    def _establish(self) -> None:
+        self._connection = self._accept()
+        super()._establish()
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._admitted:

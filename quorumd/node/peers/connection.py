@@ -9,15 +9,19 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
-from typing import Any
+from math import inf
+from typing import Any, NamedTuple
 
-from quorumd.errors import MalformedMessage, UnsupportedVersion
+from quorumd.errors import AuthenticationFailed, MalformedMessage, UnsupportedVersion
 from quorumd.node.deadline_timer import DeadlineTimer
 from quorumd.ports import Clock, Network, Transport
 from quorumd.protocol.apis import api
 from quorumd.protocol.codec import encode
 from quorumd.protocol.connection import ClientConnection
-from quorumd.protocol.handshake import Handshake, choose_version
+from quorumd.protocol.handshake import Handshake, SaslClient, choose_version
+
+REAUTHENTICATION_SHARE = 0.85
+"""The part of its lifetime after which an authentication is renewed, as in Kafka's clients (KIP-368)."""
 
 
 class Purpose(Enum):
@@ -75,6 +79,13 @@ class Call:
         """Version and bytes, if the message was encoded before it is sent."""
 
 
+class Access(NamedTuple):
+    """How this node gets into others: `listener` is the name of theirs, `new_sasl_client` its login, if any."""
+
+    listener: str = ""
+    new_sasl_client: Callable[[], SaslClient] | None = None
+
+
 class PeerConnection:
     """One connection: connects at the first call, negotiates versions, sends calls in order.
 
@@ -82,9 +93,17 @@ class PeerConnection:
     """
 
     def __init__(
-        self, network: Network, clock: Clock, host: str, port: int, client_id: str, private_apis: bool = True
+        self,
+        network: Network,
+        clock: Clock,
+        host: str,
+        port: int,
+        client_id: str,
+        private_apis: bool = True,
+        access: Access = Access(),
     ) -> None:
         self._private_apis = private_apis
+        self._access = access
         self._network = network
         self._clock = clock
         self._host = host
@@ -97,8 +116,12 @@ class PeerConnection:
     def call(self, call: Call) -> None:
         """Send a call, now or once connected."""
         if self._attempt is None:
-            self._attempt = _ConnectionAttempt(self, self._client_id, self._private_apis)
-            self._network.connect(self._host, self._port, self._attempt)
+            self._attempt = _ConnectionAttempt(
+                self, self._clock, self._client_id, self._private_apis, self._access.new_sasl_client
+            )
+            self._network.connect(self._host, self._port, self._attempt, self._access.listener)
+        if self._attempt.is_ready:
+            self._attempt.renew_authentication()
         if self._attempt.is_ready:
             self._attempt.send(call)
         else:
@@ -161,13 +184,22 @@ class PeerConnection:
 class _ConnectionAttempt:
     """One established or attempted connection; late events of an abandoned one are ignored."""
 
-    def __init__(self, owner: PeerConnection, client_id: str, private_apis: bool) -> None:
+    def __init__(
+        self,
+        owner: PeerConnection,
+        clock: Clock,
+        client_id: str,
+        private_apis: bool,
+        new_sasl_client: Callable[[], SaslClient] | None,
+    ) -> None:
         self._private_apis = private_apis
         self.in_flight: dict[int, Call] = {}
         self.is_ready = False
         self._owner = owner
+        self._clock = clock
         self._connection = ClientConnection(client_id)
-        self._handshake = Handshake(self._connection)
+        self._handshake = Handshake(self._connection, new_sasl_client)
+        self._renew_at_ms = inf
         self._transport: Transport | None = None
         self._versions: dict[int, int | None] = {}
         """API key -> version, chosen once per connection; None if the peer does not support the API."""
@@ -189,10 +221,10 @@ class _ConnectionAttempt:
             self._fail(str(error))
             return
         for correlation_id, response in responses:
-            if not self.is_ready:
+            call = self.in_flight.pop(correlation_id, None)
+            if call is None:
                 self._on_handshake_response(response)
             else:
-                call = self.in_flight.pop(correlation_id)
                 call.on_response(response)
             if self.is_abandoned:
                 return
@@ -253,15 +285,31 @@ class _ConnectionAttempt:
     def _on_handshake_response(self, response: Any) -> None:
         try:
             next_request = self._handshake.handle_response(response)
-        except (MalformedMessage, UnsupportedVersion) as error:
+        except (AuthenticationFailed, MalformedMessage, UnsupportedVersion) as error:
             self._fail(str(error))
             return
         if next_request is not None:
             assert self._transport is not None
             self._transport.write(next_request)
         else:
-            self.is_ready = True
-            self._owner.on_ready()
+            self._on_authenticated()
+
+    def _on_authenticated(self) -> None:
+        lifetime_ms = self._handshake.session_lifetime_ms
+        self._renew_at_ms = (
+            self._clock.now_ms() + lifetime_ms * REAUTHENTICATION_SHARE if lifetime_ms else inf
+        )
+        self.is_ready = True
+        self._owner.on_ready()
+
+    def renew_authentication(self) -> None:
+        """Authenticate again if it is time; until that is done the connection is not ready."""
+        if self._renew_at_ms > self._clock.now_ms():
+            return
+        request = self._handshake.authenticate()
+        if request is not None and self._transport is not None:
+            self.is_ready = False
+            self._transport.write(request)
 
     def _fail(self, reason: str) -> None:
         self.abandon()

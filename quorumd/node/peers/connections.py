@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from quorumd.node.peers.connection import Call, PeerConnection, Purpose
+from quorumd.node.peers.connection import Access, Call, PeerConnection, Purpose
 from quorumd.ports import Clock, Network
 
 
 class PeerConnections:
-    """Opens connections at the first call to an address. `client_id` names this node to its peers."""
+    """Opens connections at the first call to an address. `client_id` names this node to its peers, and `access`
+    proves that."""
 
-    def __init__(self, network: Network, clock: Clock, client_id: str, private_apis: bool = True) -> None:
+    def __init__(
+        self,
+        network: Network,
+        clock: Clock,
+        client_id: str,
+        private_apis: bool = True,
+        access: Access = Access(),
+    ) -> None:
         self._network = network
         self._clock = clock
         self._client_id = client_id
         self._private_apis = private_apis
+        self._access = access
         self._connections: dict[tuple[str, int, Purpose], PeerConnection] = {}
 
     def __len__(self) -> int:
@@ -26,7 +35,8 @@ class PeerConnections:
         if connection is None:
             self._drop_idle()
             connection = PeerConnection(
-                self._network, self._clock, host, port, self._client_id, self._private_apis
+                *(self._network, self._clock, host, port),
+                *(self._client_id, self._private_apis, self._access),
             )
             self._connections[key] = connection
         connection.call(call)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from quorumd.node.sessions.authentication import Authenticator
 from quorumd.node.sessions.router import RequestRouter
 from quorumd.node.sessions.server_session import ServerSession
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
@@ -21,6 +22,7 @@ class IncomingConnections:
         clock: Clock,
         statistics: NodeStatistics,
         tick: Tick,
+        authenticator: Authenticator,
     ) -> None:
         self.next_number = 0
         self._router = router
@@ -29,6 +31,7 @@ class IncomingConnections:
         self._clock = clock
         self._statistics = statistics
         self._tick = tick
+        self._authenticator = authenticator
         self._scheduler = SliceScheduler(clock.call_soon, settings.slice_partitions)
         self._sessions: dict[ServerSession, None] = {}
 
@@ -37,8 +40,8 @@ class IncomingConnections:
         self.next_number += 1
         return self.next_number - 1
 
-    def accept(self) -> ServerSession:
-        """Create the session of a connection that is being accepted."""
+    def accept(self, listener: str) -> ServerSession:
+        """Create the session of a connection that is being accepted by the listener with this name."""
         session = ServerSession(
             self._router.route,
             self._router.spoken,
@@ -50,6 +53,8 @@ class IncomingConnections:
             self._closed,
             self.take_number(),
             self._large_request_bytes,
+            listener,
+            self._authenticator.for_connection(listener),
         )
         self._sessions[session] = None
         return session

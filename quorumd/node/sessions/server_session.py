@@ -7,12 +7,14 @@ from collections import deque
 from collections.abc import Callable
 
 from quorumd.errors import MalformedMessage, UnsupportedVersion
+from quorumd.node.sessions.authentication import SessionAuthentication, versions_before_authentication
 from quorumd.node.sessions.decoding_task import DecodingTask
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.node.statistics import Histogram, NodeStatistics
 from quorumd.node.tick import Tick
 from quorumd.ports import ANONYMOUS, Clock, Transport
 from quorumd.protocol.connection import LARGE_REQUEST, Request, ServerConnection, VersionRanges
+from quorumd.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
 from quorumd.protocol.routes import Session
 from quorumd.protocol.wire import Message
 
@@ -43,13 +45,23 @@ class ServerSession:
         on_closed: Callable[[ServerSession], None],
         number: int,
         large_request_bytes: int = LARGE_REQUEST,
+        listener: str = "",
+        authentication: SessionAuthentication | None = None,
     ) -> None:
         self.number = number
         self.peer = "?"
         self.principal = ANONYMOUS
+        self.token_authenticated = False
+        self.listener = listener
         self.is_controller_client = False
         self._route = route
+        self._spoken = spoken
+        self._max_request_bytes = max_request_bytes
+        self._authentication = authentication
         self._connection = ServerConnection(max_request_bytes, spoken, large_request_bytes)
+        if authentication is not None:
+            versions = versions_before_authentication(spoken)
+            self._connection.serve(authentication.max_request_bytes, versions)
         self._clock = clock
         self._statistics = statistics
         self._tick = tick
@@ -104,19 +116,39 @@ class ServerSession:
 
     def _report_malformed(self, fault: MalformedMessage) -> None:
         self._statistics.malformed_frames += 1
-        logger.warning("closing the connection from %s: %s", self.peer, fault)
+        is_stranger = self._authentication is not None and self._authentication.proof is None
+        hint = f"; listener {self.listener} requires SASL" if is_stranger else ""
+        logger.warning("closing the connection from %s: %s%s", self.peer, fault, hint)
 
     def _route_queued(self) -> None:
         """Route queued requests up to the next one that blocks."""
         while self._queued and self._blocking_request is None and self._transport is not None:
             request = self._queued.popleft()
-            if request.is_whole:
+            if self._authentication is not None and self._authentication.handles(request):
+                self._authenticate(request, self._authentication)
+            elif request.is_whole:
                 self._route(self, request)
             else:
                 self.block(request)
                 self._scheduler.begin(
                     DecodingTask(request, self._connection.continue_decoding, self._on_decoded)
                 )
+
+    def _authenticate(self, request: Request[Message], authentication: SessionAuthentication) -> None:
+        is_plain_token = authentication.expects_plain_tokens
+        reply = authentication.respond(request, self.peer)
+        if authentication.proof is not None:
+            self.principal = authentication.proof.principal
+            self.token_authenticated = authentication.proof.is_token
+            self._connection.serve(self._max_request_bytes, self._spoken)
+        self._connection.reads_plain_tokens = authentication.expects_plain_tokens
+        if reply.message is None or (is_plain_token and reply.closes):
+            self.close()
+        elif is_plain_token and isinstance(reply.message, SaslAuthenticateResponse):
+            self.respond_encoded(request, reply.message.auth_bytes)
+        else:
+            self.respond(request, reply.message)
+            self._is_closing = self._is_closing or reply.closes
 
     def _on_decoded(self) -> None:
         self._clock.call_soon(self._resume_after_decoding)

@@ -20,6 +20,7 @@ class ApiKey(IntEnum):
     SYNC_GROUP = 14
     DESCRIBE_GROUPS = 15
     LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
     API_VERSIONS = 18
     CREATE_TOPICS = 19
     DELETE_TOPICS = 20
@@ -38,6 +39,7 @@ class ApiKey(IntEnum):
     ALTER_CONFIGS = 33
     ALTER_REPLICA_LOG_DIRS = 34
     DESCRIBE_LOG_DIRS = 35
+    SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
     CREATE_DELEGATION_TOKEN = 38
     RENEW_DELEGATION_TOKEN = 39
@@ -99,6 +101,7 @@ APIS: dict[int, tuple[str, int, int, int | None]] = {
     14: ("SyncGroup", 0, 5, 4),
     15: ("DescribeGroups", 0, 6, 5),
     16: ("ListGroups", 0, 5, 3),
+    17: ("SaslHandshake", 0, 1, None),
     18: ("ApiVersions", 0, 5, 3),
     19: ("CreateTopics", 2, 7, 5),
     20: ("DeleteTopics", 1, 6, 4),
@@ -117,6 +120,7 @@ APIS: dict[int, tuple[str, int, int, int | None]] = {
     33: ("AlterConfigs", 0, 2, 2),
     34: ("AlterReplicaLogDirs", 1, 2, 2),
     35: ("DescribeLogDirs", 1, 5, 2),
+    36: ("SaslAuthenticate", 0, 2, 2),
     37: ("CreatePartitions", 0, 3, 2),
     38: ("CreateDelegationToken", 1, 3, 2),
     39: ("RenewDelegationToken", 1, 2, 2),
@@ -398,6 +402,10 @@ MODULES: dict[str, str] = {
     "RenewDelegationTokenResponse": "renew_delegation_token_response",
     "RequestHeader": "request_header",
     "ResponseHeader": "response_header",
+    "SaslAuthenticateRequest": "sasl_authenticate_request",
+    "SaslAuthenticateResponse": "sasl_authenticate_response",
+    "SaslHandshakeRequest": "sasl_handshake_request",
+    "SaslHandshakeResponse": "sasl_handshake_response",
     "SnapshotFooterRecord": "snapshot_footer_record",
     "SnapshotHeaderRecord": "snapshot_header_record",
     "SyncGroupRequest": "sync_group_request",

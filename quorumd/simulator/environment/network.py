@@ -54,10 +54,12 @@ class Host:
         self.delay_ms = 0.0
         """Additional latency of future connections."""
 
-    def listen(self, host: str, port: int, accept: Callable[[], Connection]) -> SimulatedListener:
+    def listen(
+        self, host: str, port: int, accept: Callable[[], Connection], listener: str = ""
+    ) -> SimulatedListener:
         return self._network.listen((self._name, port), self._process, accept)
 
-    def connect(self, host: str, port: int, connection: Connection) -> None:
+    def connect(self, host: str, port: int, connection: Connection, listener: str = "") -> None:
         if self._process is None or self._process.alive:
             self._network.connect(self._name, self._process, (host, port), connection, self.delay_ms)
 

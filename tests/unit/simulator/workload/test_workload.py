@@ -71,7 +71,7 @@ class SilentNetwork:
     def __init__(self) -> None:
         self.connections = 0
 
-    def connect(self, host: str, port: int, connection: Connection) -> None:
+    def connect(self, host: str, port: int, connection: Connection, listener: str = "") -> None:
         self.connections += 1
 
 

@@ -1,0 +1,224 @@
+"""TLS of one connection between the socket and the Network port: ciphertext on one side, plaintext on the other.
+
+Handshakes, the only expensive part, run on a thread of their own and are bounded in number and time. A failed one
+closes its connection only.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import time
+from asyncio import AbstractEventLoop, Future, TimerHandle
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Final
+
+from quorumd.client.tls import subject_of
+from quorumd.errors import MalformedMessage
+from quorumd.ports import ANONYMOUS
+from quorumd.security.principals import PrincipalMapper
+
+logger = logging.getLogger(__name__)
+
+HANDSHAKE_TIMEOUT_S: Final = 10.0
+MAX_HANDSHAKES: Final = 256
+"""Unfinished handshakes of accepted connections; more are closed at once, and clients try again."""
+MAX_HANDSHAKE_BYTES: Final = 256 * 1024
+"""What a peer may send before its handshake is complete; certificate chains have a few KiB."""
+FAILURE_LOG_INTERVAL_S: Final = 10.0
+_READ_BYTES: Final = 256 * 1024
+
+
+class Handshakes:
+    """The thread and the limits that the handshakes of a network share."""
+
+    def __init__(self, loop: AbstractEventLoop) -> None:
+        self.loop = loop
+        self.accepted_in_progress = 0
+        self.failures = 0
+        self._executor: ThreadPoolExecutor | None = None
+        self._next_log_s = 0.0
+        self._failures_since_log = 0
+
+    def run(self, step: Callable[[], None]) -> Future[None]:
+        """Run one step of a handshake on the thread."""
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(1, thread_name_prefix="tls")
+        return self.loop.run_in_executor(self._executor, step)
+
+    def log_failure(self, peer: str, reason: str) -> None:
+        """Log a failed handshake, at most once per interval."""
+        self.failures += 1
+        self._failures_since_log += 1
+        now_s = time.monotonic()
+        if now_s >= self._next_log_s:
+            count = self._failures_since_log
+            logger.warning("TLS handshake with %s failed: %s (%d failed)", peer, reason, count)
+            self._next_log_s = now_s + FAILURE_LOG_INTERVAL_S
+            self._failures_since_log = 0
+
+    def close(self) -> None:
+        """End the thread."""
+        if self._executor is not None:
+            self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+class TlsStream:
+    """One connection. `send` writes ciphertext to the socket; after `start`, one of `on_established` and
+    `on_failed(reason)` is called."""
+
+    def __init__(
+        self,
+        context: ssl.SSLContext,
+        handshakes: Handshakes,
+        mapper: PrincipalMapper | None,
+        server_name: str | None = None,
+    ) -> None:
+        """`mapper` names accepted clients; `server_name` is the host of an outgoing connection."""
+        self.principal = ANONYMOUS
+        self.is_established = False
+        self._mapper = mapper
+        self._handshakes = handshakes
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._ssl = context.wrap_bio(
+            self._incoming, self._outgoing, server_side=mapper is not None, server_hostname=server_name
+        )
+        self._received: list[bytes] = []
+        self._received_bytes = 0
+        self._is_working = False
+        self._is_over = False
+        self._timer: TimerHandle | None = None
+        self._send: Callable[[bytes], None]
+        self._on_established: Callable[[], None]
+        self._on_failed: Callable[[str], None]
+
+    def start(
+        self,
+        send: Callable[[bytes], None],
+        on_established: Callable[[], None],
+        on_failed: Callable[[str], None],
+    ) -> None:
+        """Begin the handshake. What arrives together with its end is returned by the next `receive`."""
+        self._send, self._on_established, self._on_failed = send, on_established, on_failed
+        if self._mapper is not None:
+            self._handshakes.accepted_in_progress += 1
+            if self._handshakes.accepted_in_progress > MAX_HANDSHAKES:
+                self._fail("too many handshakes at once")
+                return
+        timeout = f"not complete within {HANDSHAKE_TIMEOUT_S:g} s"
+        self._timer = self._handshakes.loop.call_later(HANDSHAKE_TIMEOUT_S, self._fail, timeout)
+        if self._mapper is None:
+            self._step()
+
+    def receive(self, data: bytes) -> bytes:
+        """Take in ciphertext and return the plaintext that is complete. Raises ssl.SSLError."""
+        if self.is_established:
+            self._incoming.write(data)
+            return self._read()
+        if not self._is_over:
+            self._received.append(data)
+            self._received_bytes += len(data)
+            if self._received_bytes > MAX_HANDSHAKE_BYTES:
+                self._fail("too much data before its end")
+            elif not self._is_working:
+                self._step()
+        return b""
+
+    def encrypt(self, data: bytes) -> bytes:
+        """Return the ciphertext of the data. Raises ssl.SSLError."""
+        view = memoryview(data)
+        while view:
+            view = view[self._ssl.write(view) :]
+        return self._outgoing.read()
+
+    def closing(self) -> bytes:
+        """Return the bytes that announce the end of the connection."""
+        self._end()
+        if self.is_established:
+            # It waits for the other side's end, which does not matter any more.
+            with suppress(ssl.SSLError, OSError):
+                self._ssl.unwrap()
+            return self._outgoing.read()
+        return b""
+
+    def connection_lost(self) -> None:
+        """Release what an unfinished handshake holds."""
+        self._end()
+
+    def _read(self) -> bytes:
+        chunks = []
+        try:
+            while chunk := self._ssl.read(_READ_BYTES):
+                chunks.append(chunk)
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLZeroReturnError:
+            pass
+        if self._outgoing.pending:
+            self._send(self._outgoing.read())
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    def _step(self) -> None:
+        """Continue the handshake with what was received."""
+        self._take_received()
+        self._is_working = True
+        self._handshakes.run(self._ssl.do_handshake).add_done_callback(self._on_step_done)
+
+    def _take_received(self) -> None:
+        for data in self._received:
+            self._incoming.write(data)
+        self._received.clear()
+
+    def _on_step_done(self, step: Future[None]) -> None:
+        self._is_working = False
+        if self._is_over or step.cancelled():
+            return
+        error = step.exception()
+        if self._outgoing.pending:
+            self._send(self._outgoing.read())
+        if error is None:
+            self._establish()
+        elif not isinstance(error, ssl.SSLWantReadError):
+            self._fail(reason_of(error))
+        elif self._received:
+            self._step()
+
+    def _establish(self) -> None:
+        if self._mapper is not None:
+            certificate = self._ssl.getpeercert(binary_form=True)
+            try:
+                name = subject_of(certificate) if certificate is not None else None
+                self.principal = self._mapper.principal(name)
+            except (MalformedMessage, ValueError) as error:
+                self._fail(str(error))
+                return
+        self._end()
+        self._take_received()
+        self.is_established = True
+        self._on_established()
+
+    def _fail(self, reason: str) -> None:
+        if not self._is_over:
+            self._end()
+            self._on_failed(reason)
+
+    def _end(self) -> None:
+        """The handshake is over, with or without success."""
+        if self._is_over:
+            return
+        self._is_over = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._mapper is not None:
+            self._handshakes.accepted_in_progress -= 1
+
+
+def reason_of(error: BaseException) -> str:
+    """The reason of a failed handshake or of a broken stream, in words where there are some."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"certificate refused: {error.verify_message}"
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return str(error.reason).replace("_", " ").lower()
+    return str(error) or type(error).__name__

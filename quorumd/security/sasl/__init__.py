@@ -1,0 +1,9 @@
+"""SASL as state machines: a token comes in, a token goes out.
+
+exchange.py      the interfaces of both sides, and what an exchange proves
+plain.py         PLAIN (RFC 4616)
+scram.py         SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802), delegation tokens included
+oauth_bearer.py  OAUTHBEARER (RFC 7628)
+jwt_validator.py verification of signed tokens
+settings.py      the mechanisms of a listener and the login of a client
+"""

@@ -1,0 +1,119 @@
+"""Verifies JSON web tokens with the keys of an identity provider (RFC 7517, RFC 7519).
+
+Audience and issuer must be configured, tokens must expire, and unsigned ones are refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from quorumd.errors import AuthenticationFailed, ConfigError
+from quorumd.security.sasl.exchange import Proof, user
+
+ALGORITHMS: Final = (
+    *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    *("ES256", "ES384", "ES512", "EdDSA"),
+)
+"""Asymmetric signatures only: nobody else can sign with the key that a node reads."""
+MISSING_PACKAGE: Final = "needs the packages PyJWT and cryptography: pip install 'quorumd[security]'"
+
+
+class JwtRules(NamedTuple):
+    """What a token must contain."""
+
+    audience: tuple[str, ...]
+    issuer: str
+    principal_claim: str = "sub"
+    leeway_s: int = 30
+
+
+class JwtValidator:
+    """Verifies tokens with the newest keys; `keys_by_id` is replaced when the provider rotates them.
+
+    `on_unknown_key` is called when a token names a key that is not there, so that the keys are read again.
+    """
+
+    def __init__(
+        self, rules: JwtRules, now_ms: Callable[[], int], on_unknown_key: Callable[[], None] = lambda: None
+    ) -> None:
+        self._rules = rules
+        self._now_ms = now_ms
+        self._on_unknown_key = on_unknown_key
+        self._keys: Mapping[str, Any] = {}
+
+    def load_keys(self, document: str) -> None:
+        """Take over a JSON web key set. Raises ValueError."""
+        self._keys = parse_key_set(document)
+
+    def validate(self, token: str) -> Proof:
+        """See `TokenValidator`."""
+        jwt = _jwt()
+        try:
+            header = jwt.get_unverified_header(token)
+            key = self._key(header)
+            claims: dict[str, Any] = jwt.decode(
+                token,
+                key.key,
+                algorithms=[name for name in ALGORITHMS if name == header.get("alg")],
+                audience=list(self._rules.audience),
+                issuer=self._rules.issuer,
+                options={
+                    "require": ["exp", "iss", "aud", self._rules.principal_claim],
+                    # Checked below, by the clock of the node.
+                    "verify_exp": False,
+                    "verify_nbf": False,
+                    "verify_iat": False,
+                },
+            )
+        except jwt.PyJWTError as error:
+            raise AuthenticationFailed(f"the token is invalid: {error}") from None
+        name = claims[self._rules.principal_claim]
+        if not isinstance(name, str) or not name:
+            raise AuthenticationFailed(f"the claim {self._rules.principal_claim} is no name")
+        return Proof(user(name), self._check_times(claims))
+
+    def _key(self, header: Mapping[str, Any]) -> Any:
+        if header.get("alg") not in ALGORITHMS:
+            raise AuthenticationFailed(f"tokens must be signed with one of {', '.join(ALGORITHMS)}")
+        key_id = header.get("kid")
+        if key_id is None and len(self._keys) == 1:
+            return next(iter(self._keys.values()))
+        key = self._keys.get(str(key_id))
+        if key is None:
+            self._on_unknown_key()
+            raise AuthenticationFailed("the key of the token is not known")
+        return key
+
+    def _check_times(self, claims: Mapping[str, Any]) -> int:
+        """Return when the token expires, Unix time in milliseconds."""
+        now_s, leeway_s = self._now_ms() / 1000, self._rules.leeway_s
+        expires_s, begins_s = claims["exp"], claims.get("nbf", 0)
+        if not all(isinstance(each, int | float) for each in (expires_s, begins_s)):
+            raise AuthenticationFailed("the times of the token are no numbers")
+        if expires_s + leeway_s <= now_s:
+            raise AuthenticationFailed("the token has expired")
+        if begins_s - leeway_s > now_s:
+            raise AuthenticationFailed("the token is not valid yet")
+        return int(expires_s * 1000)
+
+
+def parse_key_set(document: str) -> dict[str, Any]:
+    """The signing keys of a JSON web key set by their ids. Raises ValueError."""
+    jwt = _jwt()
+    try:
+        keys = json.loads(document)["keys"]
+        usable = [each for each in keys if each.get("use", "sig") == "sig" and each.get("kty") != "oct"]
+        return {str(each.get("kid", "")): jwt.PyJWK(each) for each in usable}
+    except (ValueError, KeyError, TypeError, AttributeError, jwt.PyJWTError) as error:
+        raise ValueError(f"not a JSON web key set: {error}") from None
+
+
+def _jwt() -> Any:
+    """PyJWT, loaded when it is first needed: a node without OAUTHBEARER does without it."""
+    try:
+        import jwt
+    except ImportError:
+        raise ConfigError(f"OAUTHBEARER {MISSING_PACKAGE}") from None
+    return jwt

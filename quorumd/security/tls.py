@@ -1,0 +1,53 @@
+"""TLS of one listener name, as values: where keys and trusted certificates are, and what is accepted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+PROTOCOLS = ("TLSv1.2", "TLSv1.3")
+CLIENT_AUTH = ("none", "requested", "required")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyStore:
+    """The own certificate chain and its key: in a file (PEM or PKCS12), or as PEM text."""
+
+    location: str = ""
+    password: str = field(default="", repr=False)
+    """Of a PKCS12 file."""
+    key_password: str = field(default="", repr=False)
+    certificate_chain: str = ""
+    key: str = field(default="", repr=False)
+
+    @property
+    def is_given(self) -> bool:
+        return bool(self.location or self.certificate_chain)
+
+
+@dataclass(frozen=True, slots=True)
+class TrustStore:
+    """The trusted certificates: in a file (PEM or PKCS12), or as PEM text. Without any, those of the system."""
+
+    location: str = ""
+    password: str = field(default="", repr=False)
+    certificates: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsSettings:
+    """TLS of a listener and of connections to nodes that have it."""
+
+    key_store: KeyStore = KeyStore()
+    trust_store: TrustStore = TrustStore()
+    client_auth: str = "none"
+    protocols: tuple[str, ...] = PROTOCOLS
+    ciphers: tuple[str, ...] = ()
+    """IANA or OpenSSL names; empty for the defaults."""
+    verifies_host: bool = True
+    """Whether the certificate of a server must name its host."""
+    principal_rules: str = "DEFAULT"
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that are read again when they change."""
+        return tuple(each for each in (self.key_store.location, self.trust_store.location) if each)
