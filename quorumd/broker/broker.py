@@ -149,11 +149,10 @@ class Broker:
         return self.lifecycle.state
 
     def routes(self) -> Iterable[Route]:
-        """Return the handlers of the broker's APIs, for clients of its first listener."""
-        ports, listener_name = self._ports, self.settings.listeners[0].name
+        """Return the handlers of the broker's APIs."""
+        ports = self._ports
         context = BrokerApiContext(
             self.settings,
-            listener_name,
             ports.clock,
             ports.entropy,
             ports.disk,
@@ -165,7 +164,7 @@ class Broker:
         )
         return [
             *broker_routes(context, self.coordinators.transactions.init_producer_id),
-            *self.coordinators.routes(listener_name),
+            *self.coordinators.routes(),
         ]
 
     def start(self) -> None:

@@ -125,14 +125,13 @@ class Coordinators:
         if shard is not None:
             shard.run(lambda machine, times: machine.markers_written(transactional_id, transaction, times))
 
-    def routes(self, listener_name: str) -> Iterable[Route]:
-        """Return the handlers of one listener, whose clients get the endpoints of that name."""
+    def routes(self) -> Iterable[Route]:
+        """Return the handlers. Clients get the endpoints with the name of the listener that they use."""
 
         def endpoint(session: Session, broker_id: int) -> BrokerEndpoint | None:
-            del session
             broker = self._metadata.broker(broker_id)
             is_down = broker is None or broker.is_fenced
-            return None if is_down else self._metadata.endpoint(broker_id, listener_name)
+            return None if is_down else self._metadata.endpoint(broker_id, session.listener)
 
         groups = GroupShards(self._groups, self._internal_topics, self._offsets_topic)
         offsets = TransactionalOffsetApis(

@@ -147,7 +147,7 @@ class Settings(BrokerFields):
         advertised = self.advertised(listener)
         endpoint = BrokerEndpoint(listener.name, advertised.host, advertised.port, PLAINTEXT_PROTOCOL)
         template = broker_settings(self, self.node_id, endpoint)
-        return BrokerRoleSettings(template, listener if self.is_controller else None)
+        return BrokerRoleSettings(template, (listener,) if self.is_controller else ())
 
     def _raft_settings(self) -> RaftSettings:
         shortest_timeout = min(self.fetch_timeout_ms, self.request_timeout_ms)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -30,26 +30,31 @@ from quorumd.node.identity.cluster_identity import ClusterIdentity
 from quorumd.node.identity.founding import Founding
 from quorumd.node.identity.identity_files import next_boot_timestamp
 from quorumd.node.lifecycle import Lifecycle
+from quorumd.node.listeners import BoundListeners
 from quorumd.node.maintenance import Maintenance
 from quorumd.node.membership.manager import MembershipManager, create_membership_manager
 from quorumd.node.node import Node
 from quorumd.node.peers.address_book import Address
 from quorumd.node.peers.client import PeerClient
+from quorumd.node.peers.connection import Access
 from quorumd.node.peers.connections import PeerConnections
 from quorumd.node.peers.discovery import Discovery
 from quorumd.node.recovered_data import RecoveredData, recover_data
+from quorumd.node.sessions.authentication import Authenticator
 from quorumd.node.sessions.connections import IncomingConnections
 from quorumd.node.sessions.router import RequestRouter
 from quorumd.node.settings import NodeSettings
 from quorumd.node.snapshots.manager import SnapshotManager
+from quorumd.node.state.image_credentials import ImageCredentials
 from quorumd.node.state.log_appender import LogAppender
 from quorumd.node.state.proposals import Proposals
 from quorumd.node.state.state_machine import StateMachine
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.tick import Tick
-from quorumd.ports import Clock, Disk, Entropy, File, Listener, Network
+from quorumd.ports import Clock, Disk, Entropy, File, Network
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import ReplayCompleted, ReplayStarted
+from quorumd.security.sasl.settings import ListenerSasl
 
 APPLY_DELAY_MS = 10.0
 
@@ -61,6 +66,8 @@ class NodePorts(NamedTuple):
     entropy: Entropy
     disk: Disk
     network: Network
+    sasl: Mapping[str, ListenerSasl] = {}
+    """By the name of the listener."""
 
 
 def start_node(settings: NodeSettings, ports: NodePorts, on_stop: Callable[[int, str], None]) -> Node:
@@ -81,7 +88,7 @@ class _Builder:
     """Makes the parts in the order in which they need each other: first those that need no address of this node."""
 
     def __init__(self, settings: NodeSettings, ports: NodePorts, on_stop: Callable[[int, str], None]) -> None:
-        clock, entropy, disk, _ = ports
+        clock, entropy, disk = ports.clock, ports.entropy, ports.disk
         self.settings = settings
         self.ports = ports
         self.statistics = statistics = NodeStatistics()
@@ -124,50 +131,48 @@ class _Builder:
             *(clock, engine, log, self.runner, self.proposals, self.checkpointer, self.role, self.lifecycle)
         )
         self.router = RequestRouter(settings.private_apis)
-        self.incoming = IncomingConnections(self.router, settings, clock, statistics, self.tick)
+        sessions = (clock, statistics, self.tick, self._authenticator())
+        self.incoming = IncomingConnections(self.router, settings, *sessions)
         self.clients = None
         if settings.broker is not None:
-            self.clients = ClientSide(settings, self.router, self.incoming, clock, statistics, self.tick)
+            self.clients = ClientSide(settings, self.router, self.incoming, *sessions)
 
     def start(self, lock: File) -> Node:
         """Bind the listeners, make the parts that need their addresses, and start them all."""
         self._require_peers()
-        settings, network, clients = self.settings, self.ports.network, self.clients
-        is_shared = settings.broker is not None and settings.broker.listen is None
+        settings, clients = self.settings, self.clients
+        is_shared = settings.broker is not None and not settings.broker.listen
         accept = clients.accept if clients is not None and is_shared else self.incoming.accept
-        opened: list[File | Listener] = [*lock_folders(self.ports.disk, settings.data_directories[1:])]
+        listeners = BoundListeners(self.ports.network)
+        opened: list[File | BoundListeners] = [
+            *lock_folders(self.ports.disk, settings.data_directories[1:]),
+            listeners,
+        ]
         try:
-            listener = network.listen(settings.listen.host, settings.listen.port, accept)
-            opened.append(listener)
-            client_listener = None
+            for each in (settings.listen, *(other.listen for other in settings.other_listeners)):
+                listeners.bind(each, accept)
             if clients is not None:
-                client_listener = clients.listen(network, listener)
-                opened.append(client_listener)
-            return self._start(listener, client_listener, [*opened, lock])
+                clients.bind(listeners)
+            return self._start(listeners, [*opened, lock])
         except BaseException:
-            for each in opened:
-                each.close()
+            for opened_part in opened:
+                opened_part.close()
             raise
 
-    def _start(
-        self, listener: Listener, client_listener: Listener | None, opened: Sequence[File | Listener]
-    ) -> Node:
+    def _start(self, listeners: BoundListeners, opened: Sequence[File | BoundListeners]) -> Node:
         settings, clock = self.settings, self.ports.clock
-        advertised = settings.advertised
-        endpoint = Endpoint(advertised.name, advertised.host, advertised.port or listener.port)
-        connections = PeerConnections(
-            self.ports.network, clock, f"{CLIENT_ID_PREFIX}{settings.node_id}", settings.private_apis
-        )
+        endpoint = listeners.reachable(settings.advertised)
+        connections = self._connections(settings.controller_listener_name, settings.private_apis)
         discovery = self._discovery(connections)
         voter_log = self._voter_log(discovery)
         peers = self._peers(connections, discovery, voter_log, endpoint)
         monitor = self._monitor(peers)
         context = self._context(connections, discovery, peers, monitor)
         add_routes(context)
-        broker = self._broker(context, discovery, client_listener)
+        broker = self._broker(context, discovery, listeners)
         membership = create_membership_manager(context, self.own, self.ports.entropy, endpoint)
         boot_timestamp = next_boot_timestamp(self.ports.disk, settings.data_directory, clock.wall_ms())
-        node = self._node(boot_timestamp, discovery, connections, membership, monitor, listener, broker)
+        node = self._node(boot_timestamp, discovery, connections, membership, monitor, listeners, broker)
         if broker is not None:
             self.lifecycle.on_stop(broker.stop)
         self.lifecycle.on_stop(
@@ -200,6 +205,16 @@ class _Builder:
         Maintenance(clock, interval_ms, self.lifecycle, self.checkpointer, membership, self.snapshots).start()
         return node
 
+    def _connections(self, listener: str, private_apis: bool) -> PeerConnections:
+        """Connections to the listeners of that name of other nodes."""
+        network, clock, entropy = self.ports.network, self.ports.clock, self.ports.entropy
+        sasl = self.ports.sasl.get(listener)
+        login = sasl.client if sasl is not None else None
+        new_sasl_client = None if login is None else lambda: login.new_client(str(entropy.uuid()))
+        access = Access(listener, new_sasl_client)
+        client_id = f"{CLIENT_ID_PREFIX}{self.settings.node_id}"
+        return PeerConnections(network, clock, client_id, private_apis, access)
+
     def _require_peers(self) -> None:
         """Once the log names the voters, the configuration need not (KIP-595 draft 6.1)."""
         settings = self.settings
@@ -219,6 +234,11 @@ class _Builder:
 
     def _durable_high_watermark(self) -> int:
         return min(self.engine.high_watermark, self.runner.durable_offset)
+
+    def _authenticator(self) -> Authenticator:
+        credentials = ImageCredentials(lambda: self.state_machine.image, self.settings.token_secret_key)
+        clock, entropy = self.ports.clock, self.ports.entropy
+        return Authenticator(self.ports.sasl, credentials, clock, entropy, self.statistics)
 
     def _runner(self) -> RaftRunner:
         states = QuorumStateStore(
@@ -344,25 +364,26 @@ class _Builder:
         )
 
     def _broker(
-        self, context: ApiContext, discovery: Discovery, listener: Listener | None
+        self, context: ApiContext, discovery: Discovery, listeners: BoundListeners
     ) -> NodeBroker | None:
-        """The broker role; `listener` is that for clients."""
+        """The broker role."""
         settings, clients = self.settings, self.clients
-        if settings.broker is None or clients is None or listener is None:
+        if settings.broker is None or clients is None:
             return None
         clients.add_public_apis(context)
-        clock, entropy, disk, network = self.ports
+        clock, entropy, disk = self.ports.clock, self.ports.entropy, self.ports.disk
         client_id = f"{CLIENT_ID_PREFIX}{settings.node_id}"
         access = ControllerAccess(
             *(clock, self.engine, self.role, discovery, self.router.route, self.router.spoken),
             self.incoming.take_number,
-            lambda: PeerConnections(network, clock, client_id, private_apis=False),
+            partial(self._connections, private_apis=False),
+            settings.controller_listener_name,
             client_id,
             settings.request_timeout_ms,
         )
         broker = NodeBroker(
             *(settings.broker, access, disk, entropy, self.log, self.identity, self.lifecycle),
-            *(clients, listener.port, settings.data_directories[1:]),
+            *(clients, listeners.port, settings.data_directories[1:]),
         )
         self.shutdown.shut_down_broker = broker.shut_down
         context.monitor.broker_state = lambda: broker.state
@@ -408,7 +429,7 @@ class _Builder:
         connections: PeerConnections,
         membership: MembershipManager,
         monitor: QuorumMonitor,
-        listener: Listener,
+        listeners: BoundListeners,
         broker: NodeBroker | None,
     ) -> Node:
         return Node(
@@ -432,7 +453,7 @@ class _Builder:
             self.runner,
             self.lifecycle,
             self.shutdown,
-            listener,
+            listeners,
             self.ports.clock,
             broker,
         )

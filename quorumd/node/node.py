@@ -14,6 +14,7 @@ from quorumd.node.health.quorum_monitor import QuorumMonitor
 from quorumd.node.identity.cluster_identity import ClusterIdentity
 from quorumd.node.identity.founding import Founding
 from quorumd.node.lifecycle import Lifecycle
+from quorumd.node.listeners import BoundListeners
 from quorumd.node.membership.manager import MembershipManager
 from quorumd.node.peers.connections import PeerConnections
 from quorumd.node.peers.discovery import Discovery
@@ -23,7 +24,7 @@ from quorumd.node.snapshots.manager import SnapshotManager
 from quorumd.node.state.proposals import Proposals
 from quorumd.node.state.state_machine import StateMachine
 from quorumd.node.statistics import NodeStatistics
-from quorumd.ports import Clock, Listener
+from quorumd.ports import Clock
 from quorumd.raft.engine import RaftEngine
 
 
@@ -52,7 +53,7 @@ class Node:
     runner: RaftRunner
     lifecycle: Lifecycle
     shutdown: GracefulShutdown
-    listener: Listener
+    listeners: BoundListeners
     clock: Clock
     broker: NodeBroker | None
     """The broker role, None without it."""
@@ -64,8 +65,8 @@ class Node:
 
     @property
     def listener_port(self) -> int:
-        """The port that the listener is bound to."""
-        return self.listener.port
+        """The port that the listener of the quorum is bound to."""
+        return self.listeners.port(self.settings.listen.name)
 
     @property
     def cluster_id(self) -> str | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from quorumd.controller.controller import ControllerSettings
 from quorumd.ids import Endpoint
@@ -16,6 +18,14 @@ from quorumd.raft.settings import RaftSettings
 MAINTENANCE_INTERVAL_MS = 5000.0
 
 
+class NodeListener(NamedTuple):
+    """A listener: the endpoint to bind, and the one that others connect to. A port 0 is any free one, advertised as
+    it was bound."""
+
+    listen: Endpoint
+    advertised: Endpoint
+
+
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
     """Times in milliseconds, sizes in bytes."""
@@ -26,6 +36,12 @@ class NodeSettings:
     """Name, address and port to bind; port 0 takes any free one."""
     advertised: Endpoint
     """The endpoint that others connect to; port 0: the port that was bound."""
+    other_listeners: tuple[NodeListener, ...] = ()
+    """More listeners of the quorum; for clients, if the process is only a broker."""
+    security_protocols: Mapping[str, int] = field(default_factory=dict)
+    """Kafka's number of the security protocol by listener name; 0, PLAINTEXT, for others."""
+    token_secret_key: str | None = field(default=None, repr=False)
+    """`delegation.token.secret.key`; without it there are no delegation tokens."""
     bootstrap_servers: tuple[tuple[str, int], ...] = ()
     voter_addresses: tuple[tuple[int, str, int], ...] = ()
     """Addresses of `quorum.voters` given as id@host:port: seeds of the address book."""

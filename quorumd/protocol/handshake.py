@@ -95,7 +95,9 @@ class Handshake:
             if response.error_code != ErrorCode.NONE:
                 offered = ", ".join(response.mechanisms) or "none"
                 error = ErrorCode.describe(response.error_code)
-                raise AuthenticationFailed(f"SASL mechanism {sasl.mechanism}: {error}; the peer has {offered}")
+                raise AuthenticationFailed(
+                    f"SASL mechanism {sasl.mechanism}: {error}; the peer has {offered}"
+                )
             return self._send_token(sasl.evaluate(b""))
         if not isinstance(response, SaslAuthenticateResponse):
             raise MalformedMessage(f"expected SaslAuthenticateResponse, received {response.NAME}")

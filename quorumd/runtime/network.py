@@ -36,7 +36,7 @@ class TcpNetwork:
         self._loop = loop
         self._limits = limits or NetworkLimits()
         self.connection_quotas = ConnectionQuotas(self._limits, on_rejected)
-        self.tls = tls or TlsListeners({}, loop, time.time)
+        self.tls = tls or TlsListeners({}, loop)
         self._links: set[_Link] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._sweep_timer: asyncio.TimerHandle | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from asyncio import AbstractEventLoop, TimerHandle
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -43,8 +44,8 @@ class TlsListeners:
         self,
         settings: Mapping[str, TlsSettings],
         loop: AbstractEventLoop,
-        wall_s: Callable[[], float],
         on_expiry: Callable[[str, float], None] = lambda name, expires_s: None,
+        wall_s: Callable[[], float] = time.time,
     ) -> None:
         """Raises ConfigError."""
         self._loop = loop
@@ -124,7 +125,7 @@ class TlsListeners:
 
 
 def _state_of(paths: tuple[str, ...]) -> _FileState:
-    """What tells one version of the files from the next."""
+    """Times, sizes and inodes of the files, by which another version of one is noticed."""
     return tuple(_stat(path) for path in paths)
 
 

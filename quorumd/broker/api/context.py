@@ -14,7 +14,7 @@ from quorumd.broker.partitions.hosted_partition import HostedPartition
 from quorumd.broker.partitions.partitions import Partitions, PartitionUnavailable
 from quorumd.broker.replication.replica import NOT_GIVEN
 from quorumd.broker.settings.broker_settings import BrokerSettings
-from quorumd.controller.broker import BrokerEndpoint
+from quorumd.controller.broker import Broker, BrokerEndpoint
 from quorumd.controller.partition import NO_LEADER, PartitionId
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
@@ -38,12 +38,10 @@ class TransactionVerification(Protocol):
 class BrokerApiContext:
     """Every family of APIs is built from one of these.
 
-    `listener_name`: of the listener that serves them; clients get the endpoints of brokers with that name.
     `producer_ids`, `topic_creation`, `verifier`: shared by the listeners.
     """
 
     settings: BrokerSettings
-    listener_name: str
     clock: Clock
     entropy: Entropy
     disk: Disk
@@ -72,11 +70,16 @@ class BrokerApiContext:
         known = self.metadata.image.partition(id) if id is not None else None
         return (known.leader, known.leader_epoch) if known is not None else (NO_LEADER, -1)
 
-    def endpoint(self, broker_id: int) -> tuple[BrokerEndpoint, str | None] | None:
-        """Return endpoint and rack of an unfenced broker for clients of this listener, None if it has none."""
+    def unfenced(self, broker_id: int) -> Broker | None:
+        """Return a registered broker unless it is fenced."""
         broker = self.metadata.image.brokers.get(broker_id)
-        endpoint = self.metadata.endpoint(broker_id, self.listener_name)
-        if broker is None or broker.is_fenced or endpoint is None:
+        return None if broker is None or broker.is_fenced else broker
+
+    def endpoint(self, listener: str, broker_id: int) -> tuple[BrokerEndpoint, str | None] | None:
+        """Return endpoint and rack of an unfenced broker for clients of a listener, None if it has none."""
+        broker = self.unfenced(broker_id)
+        endpoint = self.metadata.endpoint(broker_id, listener)
+        if broker is None or endpoint is None:
             return None
         return endpoint, broker.rack
 

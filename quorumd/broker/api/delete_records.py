@@ -120,7 +120,7 @@ class _PendingDeletion:
         except PartitionUnavailable as unavailable:
             result.error_code = int(unavailable.error)
             return True
-        low = hosted.replica.low_watermark(lambda broker_id: context.endpoint(broker_id) is not None)
+        low = hosted.replica.low_watermark(lambda broker_id: context.unfenced(broker_id) is not None)
         if low >= offset:
             result.low_watermark = low
         elif is_late:

@@ -220,7 +220,7 @@ class _Fetch:
         context = self._apis.context
         leader, epoch = context.current_leader(_topic(key), key[1])
         result.current_leader = LeaderIdAndEpoch(leader, epoch)
-        found = context.endpoint(leader)
+        found = context.endpoint(self._session.listener, leader)
         if found is not None and all(each.node_id != leader for each in response.node_endpoints):
             endpoint, rack = found
             response.node_endpoints.append(NodeEndpoint(leader, endpoint.host, endpoint.port, rack))

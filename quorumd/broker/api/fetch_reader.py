@@ -144,8 +144,8 @@ class PartitionReader:
             for follower, state in leadership.followers.items()
             if follower in hosted.replica.isr
             and state.start_offset <= offset <= state.end_offset
-            and (endpoint := context.endpoint(follower)) is not None
-            and endpoint[1] == fetcher.rack
+            and (broker := context.unfenced(follower)) is not None
+            and broker.rack == fetcher.rack
         ]
         return -max(found)[1] if found else NO_REPLICA
 

@@ -62,13 +62,13 @@ class MetadataApis:
             entries = self._requested_topics(requested, request.message.allow_auto_topic_creation)
         _Listing(self, session, request, entries).advance()
 
-    def response(self, topics: list[MetadataResponseTopic]) -> MetadataResponse:
-        """Build the response with these topics."""
+    def response(self, listener: str, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+        """Build the response with these topics, for clients of a listener."""
         context = self._context
         brokers = [
             MetadataResponseBroker(broker_id, found[0].host, found[0].port, found[1])
             for broker_id in sorted(context.metadata.image.brokers)
-            if (found := context.endpoint(broker_id)) is not None
+            if (found := context.endpoint(listener, broker_id)) is not None
         ]
         cluster_id = context.settings.cluster_id
         return MetadataResponse(0, brokers, cluster_id, self._controller_id(), topics)
@@ -76,7 +76,7 @@ class MetadataApis:
     def _controller_id(self) -> int:
         """Clients send requests for the controller to this broker, which forwards them."""
         own_id = self._context.settings.broker_id
-        return own_id if self._context.endpoint(own_id) is not None else NO_LEADER
+        return own_id if self._context.unfenced(own_id) is not None else NO_LEADER
 
     def _all_topics(self) -> Iterator[_Entry]:
         for name in sorted(self._context.metadata.image.topic_ids):
@@ -135,7 +135,7 @@ class MetadataApis:
         context = self._context
         brokers: list[DescribeClusterBroker] = []
         for broker_id, broker in sorted(context.metadata.image.brokers.items()):
-            endpoint = context.metadata.endpoint(broker_id, context.listener_name)
+            endpoint = context.metadata.endpoint(broker_id, session.listener)
             if endpoint is None or (broker.is_fenced and not message.include_fenced_brokers):
                 continue
             described = broker_message(broker)
@@ -217,8 +217,8 @@ class _Listing:
 
     def _respond(self) -> None:
         if not len(self._encoded):
-            self._session.respond(self._request, self._apis.response(self._described))
+            self._session.respond(self._request, self._apis.response(self._session.listener, self._described))
             return
         self._encode()
-        envelope = self._apis.response([])
+        envelope = self._apis.response(self._session.listener, [])
         self._session.respond_encoded(self._request, self._encoded.encode_response(self._request, envelope))

@@ -201,7 +201,7 @@ class _PendingProduce:
         leader, epoch = self._context.current_leader(topic, result.index)
         result.current_leader = LeaderIdAndEpoch(leader, epoch)
         endpoints = self.response.node_endpoints
-        found = self._context.endpoint(leader)
+        found = self._context.endpoint(self._session.listener, leader)
         if found is not None and all(endpoint.node_id != leader for endpoint in endpoints):
             endpoint, rack = found
             endpoints.append(NodeEndpoint(leader, endpoint.host, endpoint.port, rack))

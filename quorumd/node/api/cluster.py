@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 
 from quorumd.broker.api.broker_messages import add_registered_brokers, endpoint_for_clients
 from quorumd.controller.cluster_image import KRAFT_VERSION
@@ -11,6 +12,7 @@ from quorumd.controller.metadata_versions import SUPPORTED_FEATURES
 from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, METADATA_TOPIC_ID, NO_NODE
 from quorumd.node.api.context import ApiContext
+from quorumd.node.api.endpoints import NodeEndpoints
 from quorumd.node.api.topic_listing import TopicEntry, TopicListings
 from quorumd.protocol.apis import APIS
 from quorumd.protocol.connection import CLIENT_SOFTWARE_NAME, Request
@@ -38,8 +40,8 @@ class ClusterApis:
     """Describes the cluster as this node knows it.
 
     Responses about topics and brokers wait until their content is committed; those about the metadata log and the
-    controllers do not, since clients look for the leader with them. Clients get the listeners of brokers that have
-    the name of this node's listener.
+    controllers do not, since clients look for the leader with them. Clients get the endpoints of nodes and brokers
+    with the name of the listener that they use.
     """
 
     def __init__(self, context: ApiContext) -> None:
@@ -50,7 +52,7 @@ class ClusterApis:
         self._committed_image = context.committed_image
         self._topics = TopicListings(context)
         self._router = context.router
-        self._listener_name = context.settings.advertised.name
+        self._endpoints = NodeEndpoints(context)
 
     def routes(self) -> Iterable[Route]:
         return (
@@ -97,29 +99,32 @@ class ClusterApis:
         """List the quorum nodes and the unfenced registered brokers as brokers. The metadata log is listed only if
         requested by name. No topic is created."""
         requested = request.message.topics
+        describe = partial(self._metadata, session.listener)
         if requested is None or (not requested and request.api_version == 0):
-            self._topics.respond_with_topics(session, request, self._topics.all_topics, self._metadata)
+            self._topics.respond_with_topics(session, request, self._topics.all_topics, describe)
         elif all(_is_metadata_log(topic) for topic in requested):
             # Nodes search for their leader with this request, so it must not wait for a commit.
-            session.respond(request, self._metadata([self._metadata_log() for _ in requested]))
+            session.respond(request, describe([self._metadata_log(session.listener) for _ in requested]))
         else:
             self._topics.respond_with_topics(
-                session, request, lambda: self._requested_entries(requested), self._metadata
+                session, request, lambda: self._requested_entries(session.listener, requested), describe
             )
 
-    def _requested_entries(self, requested: list[MetadataRequestTopic]) -> Iterator[TopicEntry]:
+    def _requested_entries(
+        self, listener: str, requested: list[MetadataRequestTopic]
+    ) -> Iterator[TopicEntry]:
         if any(_is_metadata_log(topic) for topic in requested):
-            yield TopicEntry(self._metadata_log(), {})
+            yield TopicEntry(self._metadata_log(listener), {})
         yield from self._topics.requested_topics(topic for topic in requested if not _is_metadata_log(topic))
 
     def _metadata(
-        self, topics: list[metadata_response.MetadataResponseTopic]
+        self, listener: str, topics: list[metadata_response.MetadataResponseTopic]
     ) -> metadata_response.MetadataResponse:
         wire = metadata_response
-        nodes = self._nodes()
+        nodes = self._nodes(listener)
         brokers = {node_id: wire.MetadataResponseBroker(node_id, host, port) for node_id, host, port in nodes}
         for broker in self._state_machine.image.brokers.values():
-            endpoint = endpoint_for_clients(broker, self._listener_name)
+            endpoint = endpoint_for_clients(broker, listener)
             if endpoint is not None and not broker.is_fenced:
                 brokers.setdefault(
                     broker.id,
@@ -145,9 +150,9 @@ class ClusterApis:
             return
         if message.endpoint_type == CONTROLLERS:
             session.is_controller_client = True
-            session.respond(request, self._controllers())
+            session.respond(request, self._controllers(session.listener))
             return
-        response = self._brokers(message)
+        response = self._brokers(session.listener, message)
 
         def on_commit(committed: bool) -> None:
             if committed:
@@ -157,8 +162,8 @@ class ClusterApis:
 
         self._committed_image.when_committed(on_commit)
 
-    def _brokers(self, message: DescribeClusterRequest) -> Message:
-        nodes = self._nodes()
+    def _brokers(self, listener: str, message: DescribeClusterRequest) -> Message:
+        nodes = self._nodes(listener)
         brokers = _by_id(nodes)
         add_registered_brokers(
             brokers,
@@ -168,13 +173,13 @@ class ClusterApis:
         )
         return self._cluster(BROKERS, self._controller_among(nodes), brokers)
 
-    def _controllers(self) -> Message:
+    def _controllers(self, listener: str) -> Message:
         leader_id, voters = self._engine.leader_id, self._engine.voters.current.ids
-        nodes = {node[0]: node for node in self._nodes() if node[0] in voters or node[0] == leader_id}
+        nodes = {node[0]: node for node in self._nodes(listener) if node[0] in voters or node[0] == leader_id}
         for registered in self._state_machine.image.controllers.values():
-            for listener in registered.listeners:
-                if listener.name == self._listener_name:
-                    nodes[registered.id] = (registered.id, listener.host, listener.port)
+            for each in registered.listeners:
+                if each.name == listener:
+                    nodes[registered.id] = (registered.id, each.host, each.port)
         described = list(nodes.values())
         return self._cluster(CONTROLLERS, self._leader_among(described), _by_id(described))
 
@@ -216,19 +221,20 @@ class ClusterApis:
         is_there = leader_id != NO_NODE and self._discovery.is_reachable(leader_id)
         return leader_id if is_there else self._discovery.own_id
 
-    def _nodes(self) -> list[Node]:
+    def _nodes(self, listener: str) -> list[Node]:
         """The nodes that are known to be reachable, and the leader in any case, since clients look for it."""
         leader_id = self._engine.leader_id
         return [
-            (node_id, address.host, address.port)
-            for node_id, address in self._discovery.addresses()
+            (node_id, endpoint.host, endpoint.port)
+            for node_id, _ in self._discovery.addresses()
             if node_id == leader_id or self._discovery.is_reachable(node_id)
+            if (endpoint := self._endpoints.endpoint_of(node_id, listener)) is not None
         ]
 
-    def _metadata_log(self) -> metadata_response.MetadataResponseTopic:
+    def _metadata_log(self, listener: str) -> metadata_response.MetadataResponseTopic:
         """The log of the quorum as a topic: its leader and its voters."""
         wire = metadata_response
-        leader_id = self._leader_among(self._nodes())
+        leader_id = self._leader_among(self._nodes(listener))
         voters = list(self._engine.voters.current.ids)
         error = ErrorCode.NONE if leader_id != NO_NODE else ErrorCode.NOT_LEADER_OR_FOLLOWER
         partition = wire.MetadataResponsePartition(

@@ -29,6 +29,8 @@ class EnvelopeSession:
     def __init__(self, outer: Session, envelope: Request[Message], peer: str) -> None:
         self.peer = peer
         self.principal = outer.principal
+        self.token_authenticated = outer.token_authenticated
+        self.listener = outer.listener
         self.number = outer.number
         # Quorum nodes forward requests of clients without the checks that brokers make.
         self.comes_from_broker = not (envelope.client_id or "").startswith(CLIENT_ID_PREFIX)

@@ -9,6 +9,7 @@ from quorumd.node.api.controller import ControllerApis
 from quorumd.node.api.describe_node import NodeApis
 from quorumd.node.api.envelopes import EnvelopeApis
 from quorumd.node.api.quorum import QuorumApis
+from quorumd.node.api.sasl import SaslApis
 from quorumd.node.api.topics import TopicApis
 from quorumd.node.api.voters import VoterApis
 
@@ -21,6 +22,7 @@ _FAMILIES = (
     ControllerApis,
     EnvelopeApis,
     NodeApis,
+    SaslApis,
 )
 
 

@@ -176,6 +176,8 @@ class _PartSession:
     def __init__(self, outer: Session, whole: SplitRequestTask, number: int) -> None:
         self.peer = outer.peer
         self.principal = outer.principal
+        self.token_authenticated = outer.token_authenticated
+        self.listener = outer.listener
         self.number = outer.number
         self.comes_from_broker = outer.comes_from_broker
         self._outer = outer

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from quorumd.errors import ErrorCode, StorageError
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, ZERO_UUID, Endpoint
 from quorumd.node.api.context import ApiContext
+from quorumd.node.api.endpoints import NodeEndpoints
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.wire import fetch_messages, quorum_messages, snapshot_messages
 from quorumd.protocol.apis import RAFT_FETCH_VERSION
@@ -41,7 +42,7 @@ from quorumd.raft.messages import Request as RaftRequest
 logger = logging.getLogger("quorumd.node")
 
 P = TypeVar("P", bound=quorum_messages.Partition)
-ToWire = Callable[[Request[Message], Any], Message]
+ToWire = Callable[[str, Request[Message], Any], Message]
 """Maps the engine's response to a request; reads the records or the chunk in it just before it is sent."""
 
 DIRECTORY_ID_VERSION = 2
@@ -66,7 +67,7 @@ class PendingResponse:
         request = self._request
         if response.error is not ErrorCode.NONE:
             self._statistics.count_error(request.api_key, int(response.error))
-        self._session.respond_immediately(request, self._to_wire(request, response))
+        self._session.respond_immediately(request, self._to_wire(self._session.listener, request, response))
 
 
 class QuorumApis:
@@ -79,6 +80,7 @@ class QuorumApis:
         self._identity = context.identity
         self._statistics = context.statistics
         self._discovery = context.discovery
+        self._endpoints = NodeEndpoints(context)
         self._role = context.role
         self._step = context.step
         self._forward = context.forwarder.forward
@@ -248,30 +250,38 @@ class QuorumApis:
         names_cluster = self._identity.is_named_by(request.message.cluster_id)
         return RequestReceived(reply, engine_request, names_cluster, session.peer)
 
-    def _vote_response(self, request: Request[Message], response: VoteResponse) -> Message:
-        return quorum_messages.vote_response_to_wire(response, self._endpoint(request, response, 1))
+    def _vote_response(self, listener: str, request: Request[Message], response: VoteResponse) -> Message:
+        return quorum_messages.vote_response_to_wire(response, self._endpoint(listener, request, response, 1))
 
-    def _begin_response(self, request: Request[Message], response: LeaderResponse) -> Message:
+    def _begin_response(self, listener: str, request: Request[Message], response: LeaderResponse) -> Message:
         return quorum_messages.leader_response_to_wire(
             begin_quorum_epoch_response,
             response,
-            self._endpoint(request, response, 1),
+            self._endpoint(listener, request, response, 1),
             request.api_version,
         )
 
-    def _end_response(self, request: Request[Message], response: LeaderResponse) -> Message:
+    def _end_response(self, listener: str, request: Request[Message], response: LeaderResponse) -> Message:
         return quorum_messages.leader_response_to_wire(
-            end_quorum_epoch_response, response, self._endpoint(request, response, 1), request.api_version
+            end_quorum_epoch_response,
+            response,
+            self._endpoint(listener, request, response, 1),
+            request.api_version,
         )
 
-    def _fetch_records_response(self, request: Request[Message], response: FetchResponse) -> Message:
+    def _fetch_records_response(
+        self, listener: str, request: Request[Message], response: FetchResponse
+    ) -> Message:
         return fetch_messages.fetch_response_to_wire(
-            response, self._read(response), self._endpoint(request, response, 0)
+            response, self._read(response), self._endpoint(listener, request, response, 0)
         )
 
-    def _fetch_response(self, request: Request[Message], response: FetchResponse) -> Message:
+    def _fetch_response(self, listener: str, request: Request[Message], response: FetchResponse) -> Message:
         return fetch_messages.stock_fetch_response_to_wire(
-            response, self._read(response), self._endpoint(request, response, 0), request.api_version
+            response,
+            self._read(response),
+            self._endpoint(listener, request, response, 0),
+            request.api_version,
         )
 
     def _read(self, response: FetchResponse) -> bytes:
@@ -282,7 +292,7 @@ class QuorumApis:
         return self._log.read(response.read_start_offset, response.read_limit, max_offset=max_offset)
 
     def _snapshot_chunk(
-        self, request: Request[Message], response: SnapshotResponse
+        self, listener: str, request: Request[Message], response: SnapshotResponse
     ) -> fetch_snapshot_response.FetchSnapshotResponse:
         """The response of the engine with the data of the file, read just before it is sent."""
         error, size, data = response.error, 0, b""
@@ -299,15 +309,17 @@ class QuorumApis:
                 error = ErrorCode.POSITION_OUT_OF_RANGE
             else:
                 size, data = found, chunk
-        leader = self._discovery.endpoint_of(response.leader_id)
+        leader = self._endpoints.endpoint_of(response.leader_id, listener)
         return snapshot_messages.snapshot_response_to_wire(
             response, error, size, data, leader, request.api_version
         )
 
-    def _endpoint(self, request: Request[Message], response: Response, min_version: int) -> Endpoint | None:
+    def _endpoint(
+        self, listener: str, request: Request[Message], response: Response, min_version: int
+    ) -> Endpoint | None:
         if request.api_version < min_version:
             return None
-        return self._discovery.endpoint_of(response.leader_id)
+        return self._endpoints.endpoint_of(response.leader_id, listener)
 
     def _refuse_cluster(
         self, session: Session, request: Request[Message], response: Callable[..., Any]

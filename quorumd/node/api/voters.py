@@ -46,7 +46,7 @@ class VoterApis:
         self._clock = context.clock
         self._identity = context.identity
         self._statistics = context.statistics
-        self._listener_name = context.settings.advertised.name
+        self._listener_name = context.settings.controller_listener_name
         self._request_timeout_ms = context.settings.request_timeout_ms
         self._role = context.role
         self._discovery = context.discovery

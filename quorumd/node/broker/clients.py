@@ -1,7 +1,7 @@
-"""The side of a node that serves clients of its broker: router, listener and accepted connections.
+"""The side of a node that serves clients of its broker: router, listeners and accepted connections.
 
-A process with both roles has a listener for clients besides that of the quorum; a process that is only a broker has
-one for both.
+A process with both roles has listeners for clients besides those of the quorum; in a process that is only a broker
+the same ones serve both.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ from quorumd.node.api.context import ApiContext
 from quorumd.node.api.controller import ControllerApis
 from quorumd.node.api.describe_node import NodeApis
 from quorumd.node.api.quorum import QuorumApis
+from quorumd.node.api.sasl import SaslApis
 from quorumd.node.api.topics import TopicApis
 from quorumd.node.api.voters import VoterApis
+from quorumd.node.listeners import BoundListeners
+from quorumd.node.sessions.authentication import Authenticator
 from quorumd.node.sessions.connections import IncomingConnections
 from quorumd.node.sessions.router import RequestRouter
 from quorumd.node.settings import NodeSettings
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.tick import Tick
-from quorumd.ports import Clock, Connection, Listener, Network, Transport
+from quorumd.ports import Clock, Connection, Transport
 from quorumd.protocol.apis import FORWARDABLE, ApiKey, request_class
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
@@ -39,9 +42,20 @@ PUBLIC_APIS: Final = FORWARDABLE | {
     ApiKey.DESCRIBE_CONFIGS,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS,
     ApiKey.DESCRIBE_NODE,
+    ApiKey.SASL_HANDSHAKE,
+    ApiKey.SASL_AUTHENTICATE,
 }
 """APIs of any node that clients of a broker use. Requests that only the leader can handle are forwarded to it."""
-_FAMILIES: Final = (QuorumApis, VoterApis, ClusterApis, TopicApis, ConfigApis, ControllerApis, NodeApis)
+_FAMILIES: Final = (
+    QuorumApis,
+    VoterApis,
+    ClusterApis,
+    TopicApis,
+    ConfigApis,
+    ControllerApis,
+    NodeApis,
+    SaslApis,
+)
 
 
 def _names_metadata_log(message: Message) -> bool:
@@ -87,29 +101,31 @@ class ClientSide:
         clock: Clock,
         statistics: NodeStatistics,
         tick: Tick,
+        authenticator: Authenticator,
     ) -> None:
         assert settings.broker is not None
         self.is_open = False
         self.router = quorum_router
         self._listen = settings.broker.listen
         self._connections = quorum_connections
-        if self._listen is not None:
+        if self._listen:
             self.router = RequestRouter()
-            self._connections = IncomingConnections(self.router, settings, clock, statistics, tick)
+            self._connections = IncomingConnections(
+                self.router, settings, clock, statistics, tick, authenticator
+            )
 
-    def accept(self) -> Connection:
-        """Create the session of a connection that is being accepted."""
-        return self._connections.accept() if self.is_open else ClosedDoor()
+    def accept(self, listener: str) -> Connection:
+        """Create the session of a connection that is being accepted by the listener with this name."""
+        return self._connections.accept(listener) if self.is_open else ClosedDoor()
 
-    def listen(self, network: Network, quorum_listener: Listener) -> Listener:
-        """Bind the listener for clients, unless that of the quorum serves them."""
-        if self._listen is None:
-            return quorum_listener
-        return network.listen(self._listen.host, self._listen.port, self.accept)
+    def bind(self, listeners: BoundListeners) -> None:
+        """Bind the listeners for clients, unless those of the node serve them."""
+        for each in self._listen:
+            listeners.bind(each, self.accept)
 
     def add_public_apis(self, context: ApiContext) -> None:
         """Serve the APIs of any node. Those of the broker, which are added later, take precedence."""
-        if self._listen is not None:
+        if self._listen:
             self.router.add(public_routes(replace(context, router=self.router)))
 
     def add_broker_apis(self, routes: Iterable[Route]) -> None:

@@ -24,8 +24,8 @@ class ControllerAccess(NamedTuple):
     """The parts of the node that channels use.
 
     `route`, `spoken`: handlers and versions of the listener of the quorum. `next_number()` takes the number of one
-    more connection. `connect()` makes connections that no other channel uses. `timeout_ms`: of requests to other
-    nodes.
+    more connection. `connect(listener)` makes connections, to nodes' listeners with that name, that no other channel
+    uses. `controllers_listener`: the name of the controllers' listeners. `timeout_ms`: of requests to other nodes.
     """
 
     clock: Clock
@@ -35,7 +35,8 @@ class ControllerAccess(NamedTuple):
     route: Handler[Message]
     spoken: Mapping[int, tuple[int, int]]
     next_number: Callable[[], int]
-    connect: Callable[[], PeerConnections]
+    connect: Callable[[str], PeerConnections]
+    controllers_listener: str
     client_id: str
     timeout_ms: float
 
@@ -127,7 +128,7 @@ class NodeControllerChannel:
             self._fail(pending, f"the address of node {self._leader_id} is not known")
             return
         if self._connections is None:
-            self._connections = access.connect()
+            self._connections = access.connect(access.controllers_listener)
 
         def on_failure(failure: Failure) -> None:
             self._complete(pending, lambda: pending.on_failure(failure))

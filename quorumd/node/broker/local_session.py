@@ -34,6 +34,8 @@ class LocalSession:
     def __init__(self, number: int, outcomes: Outcomes) -> None:
         self.peer = "this process"
         self.principal = ANONYMOUS
+        self.token_authenticated = False
+        self.listener = ""
         self.number = number
         self._outcomes = outcomes
 

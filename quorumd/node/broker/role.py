@@ -50,12 +50,12 @@ class NodeBroker:
         identity: ClusterIdentity,
         lifecycle: Lifecycle,
         clients: ClientSide,
-        bound_port: int,
+        bound_port: Callable[[str], int],
         folders: Sequence[str],
     ) -> None:
         self.broker: Broker | None = None
         self.counters = BrokerCounters()
-        self.bound_port = bound_port
+        self._bound_port = bound_port
         self._settings = settings
         self._folders = folders
         self._access = access
@@ -73,6 +73,11 @@ class NodeBroker:
         self._committed_offset = 0
         self._is_shutting_down = False
         self._on_shut_down: Callable[[], None] | None = None
+
+    @property
+    def bound_port(self) -> int:
+        """The port of the first listener for clients."""
+        return self._bound_port(self._settings.template.listeners[0].name)
 
     @property
     def state(self) -> BrokerState:
@@ -98,8 +103,9 @@ class NodeBroker:
             channel.leader_changed()
 
     def _build(self, cluster_id: str) -> None:
-        settings = self._settings.broker_settings(cluster_id, self.bound_port)
-        self._client = NodeBrokerClient(self._clock, self._access.connect(), settings.inter_broker_listener)
+        settings = self._settings.broker_settings(cluster_id, self._bound_port)
+        listener = settings.inter_broker_listener
+        self._client = NodeBrokerClient(self._clock, self._access.connect(listener), listener)
         ports = BrokerPorts(self._clock, self._disk, self._entropy, self._client, self.open_channel)
         try:
             record_cluster_id(self._disk, self._folders, cluster_id)

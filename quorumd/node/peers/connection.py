@@ -86,6 +86,9 @@ class Access(NamedTuple):
     new_sasl_client: Callable[[], SaslClient] | None = None
 
 
+PLAIN_ACCESS = Access()
+
+
 class PeerConnection:
     """One connection: connects at the first call, negotiates versions, sends calls in order.
 
@@ -100,7 +103,7 @@ class PeerConnection:
         port: int,
         client_id: str,
         private_apis: bool = True,
-        access: Access = Access(),
+        access: Access = PLAIN_ACCESS,
     ) -> None:
         self._private_apis = private_apis
         self._access = access

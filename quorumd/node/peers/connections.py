@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quorumd.node.peers.connection import Access, Call, PeerConnection, Purpose
+from quorumd.node.peers.connection import PLAIN_ACCESS, Access, Call, PeerConnection, Purpose
 from quorumd.ports import Clock, Network
 
 
@@ -16,7 +16,7 @@ class PeerConnections:
         clock: Clock,
         client_id: str,
         private_apis: bool = True,
-        access: Access = Access(),
+        access: Access = PLAIN_ACCESS,
     ) -> None:
         self._network = network
         self._clock = clock

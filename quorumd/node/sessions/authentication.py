@@ -1,4 +1,4 @@
-"""SASL on accepted connections: which requests pass before, during and after authentication (KIP-43, KIP-152, KIP-368).
+"""SASL on accepted connections: which requests pass before, during and after it (KIP-43, KIP-152, KIP-368).
 
 Before a client has authenticated, only ApiVersions and the SASL requests are read. Afterwards SaslHandshake begins to
 authenticate again: the same mechanism and principal as before.
@@ -143,7 +143,10 @@ class SessionAuthentication:
         self._mechanism = mechanism
         self.expects_plain_tokens = version == 0
         self._exchange = self._sasl.new_server(
-            mechanism, self._authenticator.store, self._authenticator.new_nonce, self._authenticator.clock.wall_ms
+            mechanism,
+            self._authenticator.store,
+            self._authenticator.new_nonce,
+            self._authenticator.clock.wall_ms,
         )
         return Reply(SaslHandshakeResponse(ErrorCode.NONE, mechanisms))
 
@@ -177,7 +180,7 @@ class SessionAuthentication:
         self._expires_at_ms = now_ms + min(limits)
 
     def _lifetime_ms(self) -> int:
-        """What remains of the session, for the response; 0 without a limit."""
+        """The rest of the session, for the response; 0 without a limit."""
         if self._exchange is not None or self._expires_at_ms == inf:
             return 0
         return max(1, int(self._expires_at_ms - self._authenticator.clock.now_ms()))

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Final
 
 from quorumd.controller.cluster_image import ClusterImage
-from quorumd.controller.scram_credentials import MECHANISMS
 from quorumd.security.credentials import DelegationToken, ScramCredential
+from quorumd.security.sasl.scram import MECHANISMS
 
 _TYPES: Final = {mechanism.name: mechanism.type for mechanism in MECHANISMS}
 

@@ -16,12 +16,12 @@ ALGORITHMS: Final = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "EdDSA"),
 )
-"""Asymmetric signatures only: nobody else can sign with the key that a node reads."""
+"""Asymmetric signatures only: the key that a node reads verifies and cannot sign."""
 MISSING_PACKAGE: Final = "needs the packages PyJWT and cryptography: pip install 'quorumd[security]'"
 
 
 class JwtRules(NamedTuple):
-    """What a token must contain."""
+    """The contents that a token needs."""
 
     audience: tuple[str, ...]
     issuer: str

@@ -27,4 +27,4 @@ def broker_role(node_id: int, is_controller: bool = True) -> BrokerRoleSettings:
         log_directories=(FOLDER,),
         listeners=(BrokerEndpoint("PLAINTEXT", host, port, 0),),
     )
-    return BrokerRoleSettings(template, Endpoint("PLAINTEXT", host, CLIENT_PORT) if is_controller else None)
+    return BrokerRoleSettings(template, (Endpoint("PLAINTEXT", host, CLIENT_PORT),) if is_controller else ())

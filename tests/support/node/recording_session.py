@@ -19,6 +19,8 @@ class RecordingSession:
     ) -> None:
         self.peer = peer
         self.principal = ANONYMOUS
+        self.token_authenticated = False
+        self.listener = "PLAINTEXT"
         self.number = number
         self.is_closed = False
         self.comes_from_broker = False

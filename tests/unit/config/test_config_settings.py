@@ -206,14 +206,14 @@ def test_defaults_of_brokers_match_their_packages() -> None:
     assert role is not None
     endpoint = BrokerEndpoint("PLAINTEXT", "127.0.0.1", 9092, 0)
     assert role.template == BrokerSettings(1, "", ("/data",), (endpoint,))
-    assert role.listen is None
+    assert role.listen == ()
 
 
 def test_broker_settings_get_the_cluster_id_and_the_bound_port() -> None:
     role = make(**BOTH | {"listeners": "PLAINTEXT://h:0,CONTROLLER://h:2"}).node_settings().broker
     assert role is not None
-    assert role.listen == Endpoint("PLAINTEXT", "h", 0)
-    settings = role.broker_settings("some-cluster", 4711)
+    assert role.listen == (Endpoint("PLAINTEXT", "h", 0),)
+    settings = role.broker_settings("some-cluster", {"PLAINTEXT": 4711}.__getitem__)
     assert settings.cluster_id == "some-cluster"
     assert settings.listeners == (BrokerEndpoint("PLAINTEXT", "h", 4711, 0),)
 

@@ -1,0 +1,133 @@
+"""OAUTHBEARER with tokens that the test signs itself."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from quorumd.errors import AuthenticationFailed
+from quorumd.security.sasl.exchange import Proof
+from quorumd.security.sasl.jwt_validator import JwtRules, JwtValidator
+from quorumd.security.sasl.oauth_bearer import OAuthBearerClient, OAuthBearerServer
+
+NOW_S = 1_000_000
+RULES = JwtRules(("kafka",), "https://issuer")
+CLAIMS: dict[str, Any] = {"sub": "alice", "aud": "kafka", "iss": "https://issuer", "exp": NOW_S + 60}
+
+
+@cache
+def key(name: str) -> ec.EllipticCurvePrivateKey:
+    del name
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def key_set(*names: str) -> str:
+    keys = [
+        jwt.algorithms.ECAlgorithm.to_jwk(key(name).public_key(), as_dict=True) | {"kid": name}
+        for name in names
+    ]
+    return json.dumps({"keys": keys})
+
+
+def token(claims: dict[str, Any] | None = None, *, signer: str = "one", **header: Any) -> str:
+    return jwt.encode(
+        CLAIMS | (claims or {}), key(signer), algorithm="ES256", headers={"kid": signer} | header
+    )
+
+
+def validator(**unknown: Any) -> JwtValidator:
+    found = JwtValidator(RULES, lambda: NOW_S * 1000, **unknown)
+    found.load_keys(key_set("one", "two"))
+    return found
+
+
+def test_signed_token_proves_its_subject() -> None:
+    server, client = OAuthBearerServer(validator()), OAuthBearerClient(lambda: token(signer="two"))
+    assert client.evaluate(server.evaluate(client.evaluate(b""))) == b""
+    assert client.is_complete
+    assert server.proof == Proof("User:alice", (NOW_S + 60) * 1000)
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        *(
+            {"aud": "other"},
+            {"iss": "other"},
+            {"exp": NOW_S - 31},
+            {"nbf": NOW_S + 31},
+            {"sub": ""},
+            {"sub": None},
+        ),
+        *({"exp": "x"}, {"aud": None}, {"iss": None}, {"exp": None}),
+    ],
+)
+def test_token_with_wrong_claims_is_refused(claims: dict[str, Any]) -> None:
+    kept = {name: value for name, value in (CLAIMS | claims).items() if value is not None}
+    bad = jwt.encode(kept, key("one"), algorithm="ES256", headers={"kid": "one"})
+    with pytest.raises(AuthenticationFailed):
+        validator().validate(bad)
+
+
+def test_unsigned_token_is_refused() -> None:
+    unsigned = jwt.encode(CLAIMS, None, algorithm="none", headers={"kid": "one"})
+    with pytest.raises(AuthenticationFailed):
+        validator().validate(unsigned)
+
+
+def test_token_signed_with_the_public_key_as_a_secret_is_refused() -> None:
+    forged = jwt.encode(
+        CLAIMS, "a secret of thirty-two bytes or more", algorithm="HS256", headers={"kid": "one"}
+    )
+    with pytest.raises(AuthenticationFailed):
+        validator().validate(forged)
+
+
+def test_token_of_another_key_is_refused() -> None:
+    with pytest.raises(AuthenticationFailed):
+        validator().validate(token(signer="stranger", kid="one"))
+
+
+def test_unknown_key_has_the_keys_read_again() -> None:
+    calls: list[str] = []
+    found = validator(on_unknown_key=lambda: calls.append("read"))
+    with pytest.raises(AuthenticationFailed):
+        found.validate(token(signer="three"))
+    assert calls == ["read"]
+    found.load_keys(key_set("three"))
+    assert found.validate(token(signer="three")).principal == "User:alice"
+
+
+def test_client_learns_of_an_invalid_token_before_the_exchange_fails() -> None:
+    server, client = OAuthBearerServer(validator()), OAuthBearerClient(lambda: token({"aud": "other"}))
+    response = server.evaluate(client.evaluate(b""))
+    assert json.loads(response) == {"status": "invalid_token"}
+    with pytest.raises(AuthenticationFailed):
+        server.evaluate(client.evaluate(response))
+    assert not client.is_complete
+    assert server.proof is None
+
+
+@pytest.mark.parametrize(
+    "message",
+    [b"", b"n,,", b"n,,\x01\x01", b"n,,\x01auth=Basic x\x01\x01", b"\xff", b"y,,\x01auth=Bearer x\x01\x01"],
+)
+def test_malformed_message_is_refused(message: bytes) -> None:
+    with pytest.raises(AuthenticationFailed):
+        OAuthBearerServer(validator()).evaluate(message)
+
+
+def test_other_authorization_id_is_refused() -> None:
+    with pytest.raises(AuthenticationFailed):
+        OAuthBearerServer(validator()).evaluate(f"n,a=bob,\x01auth=Bearer {token()}\x01\x01".encode())
+
+
+@pytest.mark.parametrize("document", ["", "{}", '{"keys": 1}', '{"keys": [{"kty": "EC"}]}', '{"keys": [1]}'])
+def test_malformed_key_set_is_rejected(document: str) -> None:
+    with pytest.raises(ValueError):
+        JwtValidator(RULES, lambda: 0).load_keys(document)
