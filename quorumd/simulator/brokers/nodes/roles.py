@@ -74,7 +74,7 @@ def broker_role(node_id: int, host: str, port: int, options: BrokerOptions) -> B
         ),
         api=ApiSettings(is_rack_aware=options.racks > 0),
     )
-    return BrokerRoleSettings(settings, Endpoint(LISTENER, *address) if address[1] != port else None)
+    return BrokerRoleSettings(settings, (Endpoint(LISTENER, *address),) if address[1] != port else ())
 
 
 def _coordinators(options: BrokerOptions) -> tuple[GroupSettings, TransactionSettings]:
