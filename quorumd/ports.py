@@ -52,7 +52,8 @@ class Clock(Protocol):
 
 class Entropy(Protocol):
     def randrange(self, bound: int) -> int:
-        """A uniform integer in [0, bound). `bound` is at least 1."""
+        """A uniform integer in [0, bound). `bound` is at least 1; above 2^32 the integer is a secret, which earlier
+        ones do not reveal."""
 
     def uuid(self) -> KafkaUuid:
         """A random Uuid that is not reserved by Kafka and does not start with '-' as text."""

@@ -131,6 +131,12 @@ class NodeFields(BaseModel):
         about="true: once this node has caught up it adds itself to the voters, replacing the entry of a lost data "
         "folder. Cannot be combined with quorum.voters.",
     )
+    unauthenticated_stock_voters: Annotated[bool, SWITCH] = setting(
+        "quorum.unauthenticated.stock.voters",
+        default="true",
+        about="false: a Kafka controller as voter counts only over an authenticated connection, since its fetches "
+        "carry no other proof. quorumd voters prove themselves by the token of the epoch.",
+    )
     fetch_timeout_ms: Annotated[int, duration("10ms", "1h")] = setting(
         "quorum.fetch.timeout.ms",
         "controller.quorum.fetch.timeout.ms",

@@ -160,6 +160,7 @@ class Settings(BrokerFields):
             fetch_max_wait_ms=min(FETCH_MAX_WAIT_MS, shortest_timeout // 2),
             fetch_max_bytes=min(FETCH_MAX_BYTES, self.max_request_bytes // 2),
             snapshot_max_bytes=min(self.snapshot_max_bytes, self.max_request_bytes // 2),
+            unauthenticated_stock_voters=self.unauthenticated_stock_voters,
         )
 
     def _log_settings(self) -> LogSettings:

@@ -100,7 +100,8 @@ class _Builder:
         self.identity = _identity(recovered, entropy)
         self.own = own = ReplicaKey(settings.node_id, saved.meta.directory_id)
         self.engine = engine = RaftEngine(
-            settings.raft, own, saved.quorum_state, log, recovered.voter_history(), entropy.randrange
+            *(settings.engine_settings, own, saved.quorum_state, log),
+            *(recovered.voter_history(), entropy.randrange),
         )
         self.founding = Founding(own, settings, engine, self.identity, recovered.founders)
         self.role = LeaderRole(engine, settings.node_id)

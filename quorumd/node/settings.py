@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from quorumd.controller.controller import ControllerSettings
@@ -79,6 +79,11 @@ class NodeSettings:
     """The name of the controllers' listeners, if it is not that of `advertised`."""
     broker: BrokerRoleSettings | None = None
     """The broker role, None without it."""
+
+    @property
+    def engine_settings(self) -> RaftSettings:
+        """`raft`, without what stock controllers do not have if this node behaves like one."""
+        return replace(self.raft, epoch_tokens=self.private_apis)
 
     @property
     def controller_listener_name(self) -> str:

@@ -22,6 +22,7 @@ class RequestReceived:
     request: Request
     names_cluster: bool = True
     peer: str = "?"
+    is_authenticated: bool = False
 
 
 @dataclass(slots=True)

@@ -6,14 +6,21 @@ from math import inf
 from typing import Any
 
 from quorumd.errors import ErrorCode
-from quorumd.ids import NO_NODE, ZERO_UUID, OffsetAndEpoch, ReplicaKey
+from quorumd.ids import NO_NODE, ZERO_UUID, OffsetAndEpoch
 from quorumd.raft.events import RequestReceived
 from quorumd.raft.log_view import LogView
 from quorumd.raft.messages import NO_READ_ROUND, FetchRequest, FetchResponse, SnapshotRequest
 from quorumd.raft.replica import Replica
 from quorumd.raft.roles import DelayedFetch, Leader, Progress, RoleState
 from quorumd.raft.snapshot_service import read_limit, required_snapshot, respond, snapshot_error
+from quorumd.raft.voter_proof import is_proven, request_proof
 from quorumd.raft.voters import majority_value
+
+MAX_OBSERVERS = 2000
+"""Observers whose progress is recorded: any client may fetch in a name of its own."""
+OBSERVER_CHECK_MS = 1000
+MAX_DELAYED_FETCHES = MAX_OBSERVERS + 100
+"""Fetches that may wait for records, and consumers' fetches that may: every commit passes all of them."""
 
 
 def reject_fetch(replica: Replica, state: RoleState, event: RequestReceived) -> None:
@@ -63,7 +70,7 @@ def record_fetch(replica: Replica, leader: Leader, event: RequestReceived) -> Pr
     if error is not ErrorCode.NONE:
         respond_error(replica, event.reply, error)
         return None
-    progress = progress_of(replica, leader, request.replica)
+    progress = progress_of(replica, leader, event)
     snapshot = required_snapshot(replica.log, request)
     diverging = divergence(replica.log, request) if snapshot is None else None
     if snapshot is not None or diverging is not None:
@@ -79,16 +86,37 @@ def record_fetch(replica: Replica, leader: Leader, event: RequestReceived) -> Pr
     return progress
 
 
-def progress_of(replica: Replica, leader: Leader, key: ReplicaKey) -> Progress:
-    """The Progress of `key`: a voter's counts towards the high watermark, an observer's does not."""
+def progress_of(replica: Replica, leader: Leader, event: RequestReceived) -> Progress:
+    """The Progress that a fetch is recorded in: a voter's counts towards the high watermark, an observer's does not.
+
+    A fetch that does not prove to be from the voter that it names is recorded nowhere.
+    """
+    request = event.request
+    assert isinstance(request, FetchRequest | SnapshotRequest)
+    key = request.replica
     voter = leader.voters.get(key.id)
     if voter is not None and voter.key.directory_id in (ZERO_UUID, key.directory_id):
-        return voter
+        if is_proven(replica, leader, voter, event):
+            return voter
+        request_proof(replica, voter)
+        return Progress(key, replica.now)
     observer = leader.observers.get(key)
     if observer is None:
-        forget_silent_observers(replica, leader)
-        observer = leader.observers[key] = Progress(key, replica.now)
+        observer = Progress(key, replica.now)
+        if has_room_for_observer(replica, leader):
+            leader.observers[key] = observer
     return observer
+
+
+def has_room_for_observer(replica: Replica, leader: Leader) -> bool:
+    """Whether another observer may be recorded; those that are recorded keep their places while they fetch."""
+    if (
+        len(leader.observers) >= MAX_OBSERVERS
+        and replica.now >= leader.observers_checked_at + OBSERVER_CHECK_MS
+    ):
+        leader.observers_checked_at = replica.now
+        forget_silent_observers(replica, leader)
+    return len(leader.observers) < MAX_OBSERVERS
 
 
 def forget_silent_observers(replica: Replica, leader: Leader) -> None:
@@ -123,24 +151,26 @@ def record(replica: Replica, leader: Leader, progress: Progress, request: FetchR
         progress.observed_directory_id = request.replica.directory_id
 
 
-def respond_or_delay(replica: Replica, leader: Leader, event: RequestReceived) -> None:
+def respond_or_delay(replica: Replica, leader: Leader, event: RequestReceived, progress: Progress) -> None:
     """Respond at once if there are records or a new read round, else delay the fetch (long poll).
 
     A higher high watermark alone is delayed briefly: under load the next records carry it at no extra cost.
     """
     request = event.request
     assert isinstance(request, FetchRequest)
-    superseded = leader.delayed.pop(request.replica, None)
+    key = (request.replica, leader.voters.get(progress.key.id) is progress)
+    superseded = leader.delayed.pop(key, None)
     if superseded is not None:
         respond_with_records(replica, leader, superseded)
     delayed = DelayedFetch(event.reply, request, replica.now + request.max_wait_ms)
     newer_round = request.read_round != NO_READ_ROUND and leader.reads.has_newer_round(request.read_round)
-    if request.offset < replica.end.offset or newer_round or request.max_wait_ms == 0:
+    is_crowded = len(leader.delayed) >= MAX_DELAYED_FETCHES and not key[1]
+    if request.offset < replica.end.offset or newer_round or request.max_wait_ms == 0 or is_crowded:
         respond_with_records(replica, leader, delayed)
         return
     if request.known_high_watermark < leader.high_watermark:
         delayed.deadline = min(delayed.deadline, replica.now + replica.settings.high_watermark_linger_ms)
-    leader.delayed[request.replica] = delayed
+    leader.delayed[key] = delayed
     leader.next_delay_expiry = min(leader.next_delay_expiry, delayed.deadline)
 
 
@@ -167,7 +197,7 @@ def handle_snapshot_request(replica: Replica, leader: Leader, event: RequestRece
         respond(replica, event, error)
         return
     if request.replica.id not in (NO_NODE, replica.id):
-        record_contact(replica, progress_of(replica, leader, request.replica))
+        record_contact(replica, progress_of(replica, leader, event))
     respond(replica, event, error, read_limit(replica, request))
 
 
@@ -185,7 +215,8 @@ def serve_consumer(replica: Replica, leader: Leader, event: RequestReceived) -> 
         respond_error(replica, event.reply, error)
         return
     delayed = DelayedFetch(event.reply, request, replica.now + request.max_wait_ms)
-    if request.offset < leader.high_watermark or request.max_wait_ms == 0:
+    is_crowded = len(leader.delayed_consumers) >= MAX_DELAYED_FETCHES
+    if request.offset < leader.high_watermark or request.max_wait_ms == 0 or is_crowded:
         respond_with_committed(replica, leader, delayed)
     else:
         leader.delayed_consumers.append(delayed)
@@ -217,7 +248,13 @@ def complete_delayed_fetches(replica: Replica, leader: Leader) -> None:
 def complete_voter_fetches(replica: Replica, leader: Leader) -> None:
     """Complete the delayed fetches of voters that support read rounds, to start the round of a waiting read."""
     supporting = [voter.key.id for voter in leader.voters.values() if voter.supports_read_rounds]
-    for key in [key for key in leader.delayed if key.id in supporting]:
+    for key in [key for key in leader.delayed if key[1] and key[0].id in supporting]:
+        respond_with_records(replica, leader, leader.delayed.pop(key))
+
+
+def complete_unproven_fetch(replica: Replica, leader: Leader, voter: Progress) -> None:
+    """Complete a delayed fetch in the name of a voter that could not be counted."""
+    for key in [key for key in leader.delayed if key[0].id == voter.key.id and not key[1]]:
         respond_with_records(replica, leader, leader.delayed.pop(key))
 
 

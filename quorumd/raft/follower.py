@@ -12,6 +12,7 @@ from quorumd.raft import defaults
 from quorumd.raft.candidate import become_prospective
 from quorumd.raft.events import PeerRequestFailed, RequestReceived, ResponseReceived, StorageFull, TimerFired
 from quorumd.raft.messages import (
+    NO_TOKEN,
     BeginEpochRequest,
     EndEpochRequest,
     FetchedBatch,
@@ -167,14 +168,16 @@ def handle_begin_request(replica: Replica, state: RoleState, event: RequestRecei
     request = event.request
     assert isinstance(request, BeginEpochRequest)
     error = announcement_error(replica, event, request)
+    token = request.token if replica.settings.epoch_tokens else NO_TOKEN
     if error is ErrorCode.NONE:
         if not is_following(replica, request):
-            become_follower(replica, request.leader_id, request.epoch)
+            become_follower(replica, request.leader_id, request.epoch, token)
         elif isinstance(replica.state, Follower):
             replica.state.leader_lost = False
+            replica.state.token = token
             if not replica.state.fetch_in_flight and replica.state.snapshot is None:
                 fetch_from_leader(replica, replica.state)
-    respond(replica, event, error)
+    respond(replica, event, error, knows_tokens=token != NO_TOKEN)
 
 
 def handle_end_request(replica: Replica, state: RoleState, event: RequestReceived) -> None:
@@ -243,5 +246,5 @@ def announcement_error(
     return ErrorCode.NONE
 
 
-def respond(replica: Replica, event: RequestReceived, error: ErrorCode) -> None:
-    replica.respond(event.reply, LeaderResponse(error, replica.leader_id, replica.epoch))
+def respond(replica: Replica, event: RequestReceived, error: ErrorCode, knows_tokens: bool = False) -> None:
+    replica.respond(event.reply, LeaderResponse(error, replica.leader_id, replica.epoch, knows_tokens))

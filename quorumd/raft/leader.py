@@ -26,6 +26,7 @@ from quorumd.raft.events import (
 from quorumd.raft.fetch_service import (
     complete_delayed_fetches,
     complete_expired_fetches,
+    complete_unproven_fetch,
     complete_voter_fetches,
     confirm_reads,
     on_high_watermark_advanced,
@@ -46,8 +47,8 @@ from quorumd.raft.voter_changes import (
     check_quorum_deadline,
     complete_voter_changes,
     complete_voter_set,
-    send_begin_quorum_epoch,
 )
+from quorumd.raft.voter_proof import new_token, send_begin_quorum_epoch
 from quorumd.raft.voters import VoterAssignment, majority_value
 
 # Election
@@ -66,6 +67,7 @@ def become_leader(replica: Replica, granting: tuple[int, ...]) -> None:
         voters={},
         check_quorum_deadline=replica.now + CHECK_QUORUM_FACTOR * timeout,
         begin_epoch_deadline=replica.now + timeout // 2,
+        token=new_token(replica),
     )
     replica.failed_elections = 0
     replica.transition_to(leader, QuorumState(replica.epoch, replica.id, replica.saved.voted))
@@ -93,6 +95,7 @@ def resend_begin_quorum_epoch(replica: Replica, leader: Leader) -> None:
 
 
 def handle_begin_response(replica: Replica, leader: Leader, event: ResponseReceived) -> None:
+    """The voter has the token now, unless it is a stock controller."""
     response = event.response
     assert isinstance(response, LeaderResponse)
     observe(replica, response.epoch, response.leader_id)
@@ -100,6 +103,8 @@ def handle_begin_response(replica: Replica, leader: Leader, event: ResponseRecei
     if replica.state is leader and progress is not None and progress.begin_request is event.request:
         progress.begin_request = None
         progress.begin_epoch_attempts = 0
+        progress.knows_tokens = response.knows_tokens
+        complete_unproven_fetch(replica, leader, progress)
 
 
 def handle_begin_failure(replica: Replica, leader: Leader, event: PeerRequestFailed) -> None:
@@ -184,7 +189,7 @@ def handle_fetch_request(replica: Replica, leader: Leader, event: RequestReceive
         confirm_reads(replica, leader)
     update_voters(replica, leader)
     if replica.state is leader:
-        respond_or_delay(replica, leader, event)
+        respond_or_delay(replica, leader, event, progress)
     else:
         reject_fetch(replica, replica.state, event)
 

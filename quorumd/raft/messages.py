@@ -14,6 +14,8 @@ from quorumd.raft.voters import VoterAssignment
 
 NO_READ_ROUND = -1
 """The `read_round` of a fetch that cannot carry one."""
+NO_TOKEN = 0
+"""The token of Kafka's controllers (`voter_proof`)."""
 
 
 @dataclass(slots=True)
@@ -48,6 +50,8 @@ class BeginEpochRequest:
     """The leader's endpoints."""
     boot_timestamp: int = 0
     """Unix ms of the leader's start; 0 from a Kafka controller."""
+    token: int = NO_TOKEN
+    """Proof of the voter's later fetches (`voter_proof`); 0 from a Kafka controller."""
 
 
 @dataclass(slots=True)
@@ -68,6 +72,8 @@ class LeaderResponse:
     error: ErrorCode
     leader_id: int
     epoch: int
+    knows_tokens: bool = False
+    """Whether the sender returns the token of a BeginEpochRequest in its fetches."""
 
 
 @dataclass(slots=True)
@@ -92,6 +98,8 @@ class FetchRequest:
     read_round: int = 0
     """The `read_round` of the response that this fetch follows, as proof that it was sent later. NO_READ_ROUND in
     Kafka's Fetch."""
+    token: int = NO_TOKEN
+    """The token of the leader's BeginEpochRequest; 0 in Kafka's Fetch."""
 
 
 @dataclass(slots=True)
@@ -143,6 +151,8 @@ class SnapshotRequest:
     """The snapshot's end offset and last epoch."""
     position: int
     max_bytes: int
+    token: int = NO_TOKEN
+    """As in FetchRequest."""
 
 
 @dataclass(slots=True)

@@ -261,7 +261,7 @@ class Replica:
             self.committed = high_watermark
             self.effects.new_high_watermark = high_watermark
 
-    def fetch_from(self, peer: int, *, max_wait_ms: int, read_round: int = 0) -> FetchRequest:
+    def fetch_from(self, peer: int, *, max_wait_ms: int, read_round: int = 0, token: int = 0) -> FetchRequest:
         """Fetch from `peer` at the log end, after the flush, since the fetch acknowledges everything below it."""
         request = FetchRequest(
             self.identity,
@@ -273,6 +273,7 @@ class Replica:
             self.is_voter,
             self.committed,
             read_round,
+            token,
         )
         self.send_after_flush(peer, request)
         return request

@@ -145,6 +145,8 @@ class Follower:
     leader_lost: bool = False
     """The leader refused a connection, resigned or is shutting down: pre-votes may be granted at once."""
     read_round: int = 0
+    token: int = 0
+    """From the leader's BeginEpochRequest."""
     snapshot: OffsetAndEpoch | None = None
     """The snapshot being fetched in place of records."""
     snapshot_fetch: SnapshotRequest | None = None
@@ -216,6 +218,9 @@ class Progress:
     begin_request: BeginEpochRequest | None = None
     """The BeginQuorumEpoch request in flight to it."""
     begin_epoch_attempts: int = 0
+    knows_tokens: bool | None = None
+    """Whether the node at its address returns tokens (`voter_proof`); None until it has responded."""
+    proof_requested_at: float = -inf
 
 
 @dataclass(slots=True)
@@ -237,6 +242,10 @@ class PendingVoterChange:
     """False: respond as soon as the record is flushed locally."""
 
 
+FetchKey = tuple[ReplicaKey, bool]
+"""The fetching replica, and whether the fetch counts as a voter's."""
+
+
 @dataclass(slots=True)
 class Leader:
     """Times are monotonic milliseconds."""
@@ -250,10 +259,14 @@ class Leader:
     check_quorum_deadline: float
     begin_epoch_deadline: float
     observers: dict[ReplicaKey, Progress] = field(default_factory=dict)
+    observers_checked_at: float = -inf
+    """When silent observers were last removed to make room."""
     high_watermark: int = -1
     """-1 until a majority has a record of this epoch (hole 31)."""
     reads: ReadRounds = field(default_factory=ReadRounds)
-    delayed: dict[ReplicaKey, DelayedFetch] = field(default_factory=dict)
+    token: int = 0
+    """Proof that a fetch is from a voter (`voter_proof`)."""
+    delayed: dict[FetchKey, DelayedFetch] = field(default_factory=dict)
     delayed_consumers: list[DelayedFetch] = field(default_factory=list)
     next_delay_expiry: float = inf
     """No delayed fetch expires before this."""

@@ -22,3 +22,7 @@ class RaftSettings:
     """How long a delayed fetch waits for records after the high watermark advanced."""
     observer_session_ms: int = 300_000
     """Observers that have not fetched for this long are dropped from DescribeQuorum."""
+    epoch_tokens: bool = True
+    """Whether voters' fetches must return the token of the epoch; False in nodes that act like stock controllers."""
+    unauthenticated_stock_voters: bool = True
+    """Whether fetches in the name of a voter that is a stock controller count on unauthenticated connections."""

@@ -34,7 +34,9 @@ def start_snapshot_fetch(replica: Replica, state: Follower, snapshot: OffsetAndE
 def send_snapshot_fetch(replica: Replica, state: Follower, snapshot: OffsetAndEpoch, position: int) -> None:
     limit = replica.settings.snapshot_max_bytes
     state.fetch_sent = replica.now
-    state.snapshot_fetch = SnapshotRequest(replica.identity, replica.epoch, snapshot, position, limit)
+    state.snapshot_fetch = SnapshotRequest(
+        replica.identity, replica.epoch, snapshot, position, limit, state.token
+    )
     replica.send(state.leader_id, state.snapshot_fetch)
 
 

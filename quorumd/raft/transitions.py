@@ -8,7 +8,7 @@ from __future__ import annotations
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, ReplicaKey
 from quorumd.raft.effects import VoterChangeResult
-from quorumd.raft.messages import FetchResponse
+from quorumd.raft.messages import NO_TOKEN, FetchResponse
 from quorumd.raft.newer_epochs import reachable_epoch
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.replica import InvariantViolation, Replica
@@ -34,12 +34,15 @@ def become_unattached(
     on_leadership_lost(replica, old)
 
 
-def become_follower(replica: Replica, leader_id: int, epoch: int) -> None:
-    """Follow `leader_id` and fetch from it at once. A vote in that epoch is kept (hole 13)."""
+def become_follower(replica: Replica, leader_id: int, epoch: int, token: int = NO_TOKEN) -> None:
+    """Follow `leader_id` and fetch from it at once, with the token of its request, if it sent one.
+
+    A vote in that epoch is kept (hole 13).
+    """
     old = replica.state
     voted = replica.saved.voted if epoch == replica.epoch else None
     replica.failed_elections = 0
-    state = Follower(leader_id, replica.fetch_timeout(), replica.now)
+    state = Follower(leader_id, replica.fetch_timeout(), replica.now, token=token)
     replica.transition_to(state, QuorumState(epoch, leader_id, voted))
     fetch_from_leader(replica, state)
     on_leadership_lost(replica, old)
@@ -48,7 +51,9 @@ def become_follower(replica: Replica, leader_id: int, epoch: int) -> None:
 def fetch_from_leader(replica: Replica, state: Follower) -> None:
     wait = replica.settings.fetch_max_wait_ms
     state.fetch_sent = replica.now
-    state.fetch = replica.fetch_from(state.leader_id, max_wait_ms=wait, read_round=state.read_round)
+    state.fetch = replica.fetch_from(
+        state.leader_id, max_wait_ms=wait, read_round=state.read_round, token=state.token
+    )
 
 
 def observe(replica: Replica, epoch: int, leader_id: int) -> None:

@@ -13,9 +13,9 @@ from quorumd.raft.effects import VoterChangeResult
 from quorumd.raft.events import AddVoter, RemoveVoter, SetTargetVoters, UpdateVoter, VoterChangeRequested
 from quorumd.raft.fetch_service import complete_delayed_fetches
 from quorumd.raft.membership import assignment_toward, next_assignment, stale_voters
-from quorumd.raft.messages import BeginEpochRequest
 from quorumd.raft.replica import Replica
 from quorumd.raft.roles import Leader, PendingVoterChange, Progress, RoleState
+from quorumd.raft.voter_proof import reset_proof, send_begin_quorum_epoch
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet, majority_value
 
 CHECK_QUORUM_FACTOR = 1.5
@@ -261,6 +261,7 @@ def apply_voter_set(replica: Replica, leader: Leader) -> None:
             del before[key.id]
         else:
             known = leader.observers.pop(key, None) or Progress(key, replica.now)
+            reset_proof(known)
         known.key = key
         leader.voters[key.id] = known
     for removed in before.values():
@@ -312,12 +313,6 @@ def latest_endpoints(
     if not recorded or not known_endpoints:
         return recorded or replica.endpoints_of(key.id)
     return (Endpoint(recorded[0].name, known_endpoints[0].host, known_endpoints[0].port),)
-
-
-def send_begin_quorum_epoch(replica: Replica, progress: Progress) -> None:
-    """Send BeginQuorumEpoch to a voter. The sender adds this node's endpoints: the record may have stale ones."""
-    progress.begin_request = BeginEpochRequest(replica.id, replica.epoch, progress.key)
-    replica.send(progress.key.id, progress.begin_request)
 
 
 def latest_voters(replica: Replica) -> VoterAssignment:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from random import Random
+from random import Random, SystemRandom
 from uuid import uuid4
 
 from quorumd.ids import KafkaUuid
+
+MAX_PREDICTABLE = 1 << 32
+"""Larger bounds are those of secrets."""
 
 
 class SystemEntropy:
@@ -14,10 +17,12 @@ class SystemEntropy:
     def __init__(self) -> None:
         # A follower draws at every fetch, where a system call would be too expensive.
         self._random = Random()
+        self._secrets = SystemRandom()
 
     def randrange(self, bound: int) -> int:
         """See `ports.Entropy`."""
-        return self._random.randrange(bound)
+        source = self._secrets if bound > MAX_PREDICTABLE else self._random
+        return source.randrange(bound)
 
     def uuid(self) -> KafkaUuid:
         """See `ports.Entropy`. Version 4 like Kafka's; the reserved Uuids have no version."""

@@ -14,6 +14,7 @@ from quorumd.node.api.context import ApiContext
 from quorumd.node.api.endpoints import NodeEndpoints
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.wire import fetch_messages, quorum_messages, snapshot_messages
+from quorumd.ports import ANONYMOUS
 from quorumd.protocol.apis import RAFT_FETCH_VERSION
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import (
@@ -248,7 +249,9 @@ class QuorumApis:
     ) -> RequestReceived:
         reply = PendingResponse(session, request, self._statistics, to_wire)
         names_cluster = self._identity.is_named_by(request.message.cluster_id)
-        return RequestReceived(reply, engine_request, names_cluster, session.peer)
+        return RequestReceived(
+            reply, engine_request, names_cluster, session.peer, session.principal != ANONYMOUS
+        )
 
     def _vote_response(self, listener: str, request: Request[Message], response: VoteResponse) -> Message:
         return quorum_messages.vote_response_to_wire(response, self._endpoint(listener, request, response, 1))

@@ -56,6 +56,7 @@ def fetch_to_wire(
         request.is_follower,
         request.known_high_watermark,
         request.read_round,
+        request.token,
     )
 
 
@@ -71,6 +72,7 @@ def fetch_from_wire(message: fetch_quorum_records_request.FetchQuorumRecordsRequ
         message.is_follower,
         message.high_watermark,
         message.read_round,
+        message.epoch_token,
     )
 
 

@@ -147,6 +147,7 @@ def begin_from_wire(
         ReplicaKey(message.voter_id, partition.voter_directory_id),
         tuple(Endpoint(e.name, e.host, e.port) for e in message.leader_endpoints),
         message.boot_timestamp,
+        message.epoch_token,
     )
 
 
@@ -168,6 +169,7 @@ def begin_to_wire(
         [wire.TopicData(METADATA_TOPIC, [partition])],
         [wire.LeaderEndpoint(*endpoint) for endpoint in request.endpoints] if has_directories else [],
         request.boot_timestamp,
+        request.token if has_directories else 0,
     )
 
 
@@ -215,7 +217,8 @@ def leader_response_to_wire(
     )
     topics = [module.TopicData(METADATA_TOPIC, [partition])]
     if module is begin_quorum_epoch_response:
-        return begin_quorum_epoch_response.BeginQuorumEpochResponse(0, topics, endpoints)
+        knows_tokens = response.knows_tokens and version >= 1
+        return begin_quorum_epoch_response.BeginQuorumEpochResponse(0, topics, endpoints, knows_tokens)
     return end_quorum_epoch_response.EndQuorumEpochResponse(0, topics, endpoints)
 
 
@@ -230,4 +233,9 @@ def leader_response_from_wire(
     partition = only_partition(topics)
     if message.error_code or partition is None:
         return known_error(message.error_code or ErrorCode.UNKNOWN_SERVER_ERROR)
-    return LeaderResponse(known_error(partition.error_code), partition.leader_id, partition.leader_epoch)
+    knows_tokens = (
+        isinstance(message, begin_quorum_epoch_response.BeginQuorumEpochResponse) and message.knows_tokens
+    )
+    return LeaderResponse(
+        known_error(partition.error_code), partition.leader_id, partition.leader_epoch, knows_tokens
+    )

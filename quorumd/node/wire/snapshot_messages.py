@@ -25,7 +25,7 @@ def snapshot_request_to_wire(
     if version >= NODE_ENDPOINTS_VERSION:
         partition.replica_directory_id = request.replica.directory_id
     topics = [wire.TopicSnapshot(METADATA_TOPIC, [partition])]
-    return wire.FetchSnapshotRequest(cluster_id, request.replica.id, request.max_bytes, topics)
+    return wire.FetchSnapshotRequest(cluster_id, request.replica.id, request.max_bytes, topics, request.token)
 
 
 def snapshot_request_from_wire(
@@ -46,6 +46,7 @@ def snapshot_request_from_wire(
         OffsetAndEpoch(snapshot.end_offset, snapshot.epoch),
         partition.position,
         message.max_bytes,
+        message.epoch_token,
     )
 
 

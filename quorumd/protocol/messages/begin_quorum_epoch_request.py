@@ -124,6 +124,9 @@ class BeginQuorumEpochRequest(Message):
         # int64 1+, tag 10000 in 1+, left out where a version lacks it. When the leader started, Unix time in
         # ms, as in DiscoverBrokers: the newer address wins. 0 from an Apache Kafka leader.
         "boot_timestamp",
+        # int64 1+, tag 10001 in 1+, left out where a version lacks it. Random; the receiver's fetches count
+        # as acknowledgements in this epoch if they return it. 0 from an Apache Kafka leader.
+        "epoch_token",
     )
     NAME = "BeginQuorumEpochRequest"
     API_KEY = 53
@@ -138,12 +141,14 @@ class BeginQuorumEpochRequest(Message):
         topics: list[TopicData] = NOT_GIVEN,
         leader_endpoints: list[LeaderEndpoint] = NOT_GIVEN,
         boot_timestamp: int = 0,
+        epoch_token: int = 0,
     ) -> None:
         self.cluster_id = cluster_id
         self.voter_id = voter_id
         self.topics: list[TopicData] = [] if topics is NOT_GIVEN else topics
         self.leader_endpoints: list[LeaderEndpoint] = [] if leader_endpoints is NOT_GIVEN else leader_endpoints
         self.boot_timestamp = boot_timestamp
+        self.epoch_token = epoch_token
 
 
 def encode_v0(message: BeginQuorumEpochRequest, out: bytearray) -> None:
@@ -182,11 +187,17 @@ def encode_v1(message: BeginQuorumEpochRequest, out: bytearray) -> None:
         write_compact_string(out, leader_endpoint.host)
         out += PACK_H(leader_endpoint.port)
         out.append(0)
+    tags = 0
     if message.boot_timestamp:
-        out.append(1)
-        write_tag(out, 10000, PACK_q(message.boot_timestamp))
-    else:
-        out.append(0)
+        tags += 1
+    if message.epoch_token:
+        tags += 1
+    out.append(tags)
+    if tags:
+        if message.boot_timestamp:
+            write_tag(out, 10000, PACK_q(message.boot_timestamp))
+        if message.epoch_token:
+            write_tag(out, 10001, PACK_q(message.epoch_token))
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[BeginQuorumEpochRequest, int]:
@@ -220,12 +231,14 @@ def decode_v0(buf: bytes, pos: int) -> tuple[BeginQuorumEpochRequest, int]:
         topics,
         [],
         0,
+        0,
     ), pos
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[BeginQuorumEpochRequest, int]:
     memory = 0
     boot_timestamp: int = 0
+    epoch_token: int = 0
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     (voter_id,) = UNPACK_i(buf, pos)
     pos += 4
@@ -288,6 +301,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[BeginQuorumEpochRequest, int]:
             if tag == 10000:
                 (boot_timestamp,) = UNPACK_q(buf, pos)
                 pos += 8
+            elif tag == 10001:
+                (epoch_token,) = UNPACK_q(buf, pos)
+                pos += 8
             else:
                 pos = end
             if pos != end:
@@ -298,6 +314,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[BeginQuorumEpochRequest, int]:
         topics,
         leader_endpoints,
         boot_timestamp,
+        epoch_token,
     ), pos
 
 

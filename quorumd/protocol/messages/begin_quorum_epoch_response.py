@@ -26,6 +26,8 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
+PACK_t = Struct(">?").pack
+UNPACK_t = Struct(">?").unpack_from
 PACK_H = Struct(">H").pack
 UNPACK_H = Struct(">H").unpack_from
 PACK_h = Struct(">h").pack
@@ -111,6 +113,9 @@ class BeginQuorumEpochResponse(Message):
         "topics",
         # []NodeEndpoint 1+, tag 0 in 1+. The endpoints of that leader.
         "node_endpoints",
+        # bool 1+, tag 10000 in 1+, left out where a version lacks it. Whether the receiver will return the
+        # EpochToken of the request.
+        "knows_tokens",
     )
     NAME = "BeginQuorumEpochResponse"
     API_KEY = 53
@@ -123,10 +128,12 @@ class BeginQuorumEpochResponse(Message):
         error_code: int = 0,
         topics: list[TopicData] = NOT_GIVEN,
         node_endpoints: list[NodeEndpoint] = NOT_GIVEN,
+        knows_tokens: bool = False,
     ) -> None:
         self.error_code = error_code
         self.topics: list[TopicData] = [] if topics is NOT_GIVEN else topics
         self.node_endpoints: list[NodeEndpoint] = [] if node_endpoints is NOT_GIVEN else node_endpoints
+        self.knows_tokens = knows_tokens
 
 
 def encode_v0(message: BeginQuorumEpochResponse, out: bytearray) -> None:
@@ -161,18 +168,24 @@ def encode_v1(message: BeginQuorumEpochResponse, out: bytearray) -> None:
             )
             out.append(0)
         out.append(0)
+    tags = 0
     if message.node_endpoints:
-        out.append(1)
-        node_endpoints_payload = bytearray()
-        write_uvarint(node_endpoints_payload, len(message.node_endpoints) + 1)
-        for node_endpoint in message.node_endpoints:
-            node_endpoints_payload += PACK_i(node_endpoint.node_id)
-            write_compact_string(node_endpoints_payload, node_endpoint.host)
-            node_endpoints_payload += PACK_H(node_endpoint.port)
-            node_endpoints_payload.append(0)
-        write_tag(out, 0, node_endpoints_payload)
-    else:
-        out.append(0)
+        tags += 1
+    if message.knows_tokens:
+        tags += 1
+    out.append(tags)
+    if tags:
+        if message.node_endpoints:
+            node_endpoints_payload = bytearray()
+            write_uvarint(node_endpoints_payload, len(message.node_endpoints) + 1)
+            for node_endpoint in message.node_endpoints:
+                node_endpoints_payload += PACK_i(node_endpoint.node_id)
+                write_compact_string(node_endpoints_payload, node_endpoint.host)
+                node_endpoints_payload += PACK_H(node_endpoint.port)
+                node_endpoints_payload.append(0)
+            write_tag(out, 0, node_endpoints_payload)
+        if message.knows_tokens:
+            write_tag(out, 10000, PACK_t(message.knows_tokens))
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[BeginQuorumEpochResponse, int]:
@@ -206,12 +219,18 @@ def decode_v0(buf: bytes, pos: int) -> tuple[BeginQuorumEpochResponse, int]:
                 partition_data_leader_epoch,
             ))
         topics.append(TopicData(topic_data_topic_name, topic_data_partitions))
-    return BeginQuorumEpochResponse(error_code, topics, []), pos
+    return BeginQuorumEpochResponse(
+        error_code,
+        topics,
+        [],
+        False,
+    ), pos
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[BeginQuorumEpochResponse, int]:
     memory = 0
     node_endpoints: list[NodeEndpoint] = []
+    knows_tokens: bool = False
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
     count, pos = read_compact_count(buf, pos, 3)
@@ -272,11 +291,19 @@ def decode_v1(buf: bytes, pos: int) -> tuple[BeginQuorumEpochResponse, int]:
                     else:
                         pos = skip_tagged_fields(buf, pos)
                     node_endpoints.append(NodeEndpoint(node_endpoint_node_id, node_endpoint_host, node_endpoint_port))
+            elif tag == 10000:
+                (knows_tokens,) = UNPACK_t(buf, pos)
+                pos += 1
             else:
                 pos = end
             if pos != end:
                 raise wrong_tag_size(tag, pos, end)
-    return BeginQuorumEpochResponse(error_code, topics, node_endpoints), pos
+    return BeginQuorumEpochResponse(
+        error_code,
+        topics,
+        node_endpoints,
+        knows_tokens,
+    ), pos
 
 
 ENCODE = {

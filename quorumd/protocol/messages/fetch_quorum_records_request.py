@@ -10,13 +10,18 @@ from struct import Struct
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
     read_compact_nullable_string,
-    skip_tagged_fields,
+    read_tag,
+    read_uvarint,
     write_compact_nullable_string,
+    write_tag,
+    wrong_tag_size,
 )
 from quorumd.protocol.wire import Message
 
 PACK_i16siiiqitqq = Struct(">i16siiiqi?qq").pack
 UNPACK_i16siiiqitqq = Struct(">i16siiiqi?qq").unpack_from
+PACK_q = Struct(">q").pack
+UNPACK_q = Struct(">q").unpack_from
 
 
 class FetchQuorumRecordsRequest(Message):
@@ -47,6 +52,8 @@ class FetchQuorumRecordsRequest(Message):
         "high_watermark",
         # int64 0+. The ReadRound of the last response received; 0 before the first.
         "read_round",
+        # int64 0+, tag 10000 in 0+. The token in the leader's BeginQuorumEpoch; 0 if none was received.
+        "epoch_token",
     )
     NAME = "FetchQuorumRecordsRequest"
     API_KEY = 1001
@@ -67,6 +74,7 @@ class FetchQuorumRecordsRequest(Message):
         is_follower: bool = False,
         high_watermark: int = 0,
         read_round: int = 0,
+        epoch_token: int = 0,
     ) -> None:
         self.cluster_id = cluster_id
         self.replica_id = replica_id
@@ -79,6 +87,7 @@ class FetchQuorumRecordsRequest(Message):
         self.is_follower = is_follower
         self.high_watermark = high_watermark
         self.read_round = read_round
+        self.epoch_token = epoch_token
 
 
 def encode_v0(message: FetchQuorumRecordsRequest, out: bytearray) -> None:
@@ -95,10 +104,15 @@ def encode_v0(message: FetchQuorumRecordsRequest, out: bytearray) -> None:
         message.high_watermark,
         message.read_round,
     )
-    out.append(0)
+    if message.epoch_token:
+        out.append(1)
+        write_tag(out, 10000, PACK_q(message.epoch_token))
+    else:
+        out.append(0)
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[FetchQuorumRecordsRequest, int]:
+    epoch_token: int = 0
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     (
         replica_id,
@@ -116,7 +130,16 @@ def decode_v0(buf: bytes, pos: int) -> tuple[FetchQuorumRecordsRequest, int]:
     if buf[pos] == 0:
         pos += 1
     else:
-        pos = skip_tagged_fields(buf, pos)
+        tag_count, pos = read_uvarint(buf, pos)
+        for _ in range(tag_count):
+            tag, pos, end = read_tag(buf, pos)
+            if tag == 10000:
+                (epoch_token,) = UNPACK_q(buf, pos)
+                pos += 8
+            else:
+                pos = end
+            if pos != end:
+                raise wrong_tag_size(tag, pos, end)
     return FetchQuorumRecordsRequest(
         cluster_id,
         replica_id,
@@ -129,6 +152,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[FetchQuorumRecordsRequest, int]:
         is_follower,
         high_watermark,
         read_round,
+        epoch_token,
     ), pos
 
 

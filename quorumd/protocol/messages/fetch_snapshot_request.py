@@ -111,6 +111,9 @@ class FetchSnapshotRequest(Message):
         "max_bytes",
         # []TopicSnapshot 0+.
         "topics",
+        # int64 0+, tag 10000 in 0+, left out where a version lacks it. As in FetchQuorumRecords. Other
+        # servers ignore this field.
+        "epoch_token",
     )
     NAME = "FetchSnapshotRequest"
     API_KEY = 59
@@ -124,11 +127,13 @@ class FetchSnapshotRequest(Message):
         replica_id: int = -1,
         max_bytes: int = 2147483647,
         topics: list[TopicSnapshot] = NOT_GIVEN,
+        epoch_token: int = 0,
     ) -> None:
         self.cluster_id = cluster_id
         self.replica_id = replica_id
         self.max_bytes = max_bytes
         self.topics: list[TopicSnapshot] = [] if topics is NOT_GIVEN else topics
+        self.epoch_token = epoch_token
 
 
 def encode_v0(message: FetchSnapshotRequest, out: bytearray) -> None:
@@ -153,13 +158,19 @@ def encode_v0(message: FetchSnapshotRequest, out: bytearray) -> None:
             out += PACK_q(partition_snapshot.position)
             out.append(0)
         out.append(0)
+    tags = 0
     if message.cluster_id is not None:
-        out.append(1)
-        cluster_id_payload = bytearray()
-        write_compact_string(cluster_id_payload, message.cluster_id)
-        write_tag(out, 0, cluster_id_payload)
-    else:
-        out.append(0)
+        tags += 1
+    if message.epoch_token:
+        tags += 1
+    out.append(tags)
+    if tags:
+        if message.cluster_id is not None:
+            cluster_id_payload = bytearray()
+            write_compact_string(cluster_id_payload, message.cluster_id)
+            write_tag(out, 0, cluster_id_payload)
+        if message.epoch_token:
+            write_tag(out, 10000, PACK_q(message.epoch_token))
 
 
 def encode_v1(message: FetchSnapshotRequest, out: bytearray) -> None:
@@ -188,18 +199,25 @@ def encode_v1(message: FetchSnapshotRequest, out: bytearray) -> None:
             else:
                 out.append(0)
         out.append(0)
+    tags = 0
     if message.cluster_id is not None:
-        out.append(1)
-        cluster_id_payload = bytearray()
-        write_compact_string(cluster_id_payload, message.cluster_id)
-        write_tag(out, 0, cluster_id_payload)
-    else:
-        out.append(0)
+        tags += 1
+    if message.epoch_token:
+        tags += 1
+    out.append(tags)
+    if tags:
+        if message.cluster_id is not None:
+            cluster_id_payload = bytearray()
+            write_compact_string(cluster_id_payload, message.cluster_id)
+            write_tag(out, 0, cluster_id_payload)
+        if message.epoch_token:
+            write_tag(out, 10000, PACK_q(message.epoch_token))
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[FetchSnapshotRequest, int]:
     memory = 0
     cluster_id: str | None = None
+    epoch_token: int = 0
     replica_id, max_bytes = UNPACK_ii(buf, pos)
     pos += 8
     count, pos = read_compact_count(buf, pos, 3)
@@ -250,6 +268,9 @@ def decode_v0(buf: bytes, pos: int) -> tuple[FetchSnapshotRequest, int]:
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
                 cluster_id, pos = read_compact_nullable_string(buf, pos)
+            elif tag == 10000:
+                (epoch_token,) = UNPACK_q(buf, pos)
+                pos += 8
             else:
                 pos = end
             if pos != end:
@@ -259,12 +280,14 @@ def decode_v0(buf: bytes, pos: int) -> tuple[FetchSnapshotRequest, int]:
         replica_id,
         max_bytes,
         topics,
+        epoch_token,
     ), pos
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[FetchSnapshotRequest, int]:
     memory = 0
     cluster_id: str | None = None
+    epoch_token: int = 0
     replica_id, max_bytes = UNPACK_ii(buf, pos)
     pos += 8
     count, pos = read_compact_count(buf, pos, 3)
@@ -325,6 +348,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[FetchSnapshotRequest, int]:
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
                 cluster_id, pos = read_compact_nullable_string(buf, pos)
+            elif tag == 10000:
+                (epoch_token,) = UNPACK_q(buf, pos)
+                pos += 8
             else:
                 pos = end
             if pos != end:
@@ -334,6 +360,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[FetchSnapshotRequest, int]:
         replica_id,
         max_bytes,
         topics,
+        epoch_token,
     ), pos
 
 

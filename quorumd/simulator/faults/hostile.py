@@ -2,7 +2,7 @@
 
 Only requests that must be harmless without authentication (docs/verification.md): with another cluster id; in an
 epoch that has a leader; in a newer epoch to a node whose leader is alive; from ids or directory ids that are not in
-the voter set; for unknown nodes; malformed.
+the voter set; fetches in the name of voters without the token of the epoch; for unknown nodes; malformed.
 """
 
 from __future__ import annotations
@@ -92,6 +92,10 @@ class HostilePeer(RunningNodeFault):
         key = _stranger(random)
         if voters and random.random() < 0.5:
             key = ReplicaKey(random.choice(voters).id, KafkaUuid(random.randbytes(16)))
+        if voters and random.random() < 0.3:
+            # What only the token of the epoch proves.
+            known = Knowledge(node, random.choice((None, node.cluster_id)), random.choice(voters), epoch)
+            return random.choice(_WITHOUT_TOKEN)(random, known)
         has_leader = node.engine.leader_id >= 0
         kinds = _IN_EPOCH_WITH_LEADER if has_leader and random.random() < 0.5 else _WITHOUT_AUTHORITY
         named = random.choice((None, node.cluster_id))
@@ -227,4 +231,6 @@ _IN_EPOCH_WITH_LEADER = _ELECTORAL
 """Rejected because the epoch has a leader, or is over."""
 _WITHOUT_AUTHORITY: tuple[_Forger, ...] = (_fetch, _fetch, _fetch, _snapshot, _update, _remove, _announce)
 """Harmless because of the key in whose name they are."""
+_WITHOUT_TOKEN: tuple[_Forger, ...] = (_fetch, _fetch, _snapshot)
+"""Harmless in the name of any voter without the token of the epoch."""
 _ANY: tuple[_Forger, ...] = (_vote, _begin, _end, _fetch, _snapshot, _update, _remove)

@@ -21,6 +21,7 @@ from quorumd.raft.events import (
     TimerFired,
 )
 from quorumd.raft.messages import (
+    NO_TOKEN,
     BeginEpochRequest,
     EndEpochRequest,
     FetchRequest,
@@ -32,7 +33,7 @@ from quorumd.raft.messages import (
     VoteResponse,
 )
 from quorumd.raft.quorum_state import QuorumState
-from quorumd.raft.roles import Role
+from quorumd.raft.roles import Leader, Role
 from quorumd.raft.settings import RaftSettings
 from quorumd.raft.voters import VoterAssignment, VoterHistory, VoterSet
 from tests.support.raft.quorum import Batch, MemoryLog, decode, encode, endpoint, key, unpinned, voter_set
@@ -206,10 +207,17 @@ class EngineHarness:
 
     # Messages of peers
 
+    @property
+    def token(self) -> int:
+        """The token of the engine's epoch while it leads."""
+        state = self.engine._replica.state
+        return state.token if isinstance(state, Leader) else NO_TOKEN
+
     def fetch_of(self, peer: int, offset: int | None = None, wait: int = 500, **fields: Any) -> FetchRequest:
         """A fetch of a voter that has the log up to `offset`, by default all of it."""
         offset = self.log.end_offset if offset is None else offset
         fields = {"replica": key(peer), "epoch": self.engine.epoch, "max_bytes": 1000} | fields
+        fields.setdefault("token", self.token)
         if "last_epoch" not in fields:
             fields["last_epoch"] = self.log.epochs[offset - 1] if offset else 0
         return FetchRequest(offset=offset, max_wait_ms=wait, **fields)

@@ -8,8 +8,8 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, OffsetAndEpoch, ReplicaKey
 from quorumd.raft.effects import Effects
 from quorumd.raft.events import RequestReceived
-from quorumd.raft.messages import FetchRequest
-from quorumd.raft.roles import Leader, Role
+from quorumd.raft.fetch_service import MAX_DELAYED_FETCHES, MAX_OBSERVERS
+from quorumd.raft.roles import FetchKey, Leader, Role
 from tests.support.raft.quorum import key
 from tests.support.raft.single_engine import EngineHarness
 
@@ -89,7 +89,7 @@ def test_non_leader_names_the_leader(role: Role) -> None:
 )
 def test_positions(offset: int, last_epoch: int, diverging: OffsetAndEpoch | None) -> None:
     bench = leader()
-    request = FetchRequest(key(3), 4, offset, last_epoch, 0, 1000)
+    request = bench.fetch_of(3, offset, 0, last_epoch=last_epoch)
     response = bench.deliver(request)
     assert (response.error, response.diverging) == (ErrorCode.NONE, diverging)
     assert response.read_start_offset == (offset if diverging is None and offset < 4 else -1)
@@ -198,12 +198,46 @@ def test_non_voter_claiming_to_vote_gets_records_and_not_follower() -> None:
 def test_observers_are_dropped_after_their_session() -> None:
     bench = leader()
     bench.deliver(bench.fetch_of(2, replica=key(9)))
-    state = bench.engine._replica.state
-    assert isinstance(state, Leader)
-    assert list(state.observers) == [key(9)]
+    assert [each.key for each in bench.engine.describe(bench.now).observers] == [key(9)]
     bench.now += bench.settings.observer_session_ms + 1
     bench.deliver(bench.fetch_of(2, replica=key(8)))
-    assert list(state.observers) == [key(8)]
+    assert [each.key for each in bench.engine.describe(bench.now).observers] == [key(8)]
+
+
+def test_new_observers_wait_until_recorded_ones_are_silent() -> None:
+    bench = leader()
+    for number in range(MAX_OBSERVERS + 1):
+        assert (
+            bench.deliver(bench.fetch_of(2, wait=0, replica=ReplicaKey(100 + number, key(9)[1]))) is not None
+        )
+    assert ReplicaKey(100 + MAX_OBSERVERS, key(9)[1]) not in observers(bench)
+    bench.now += bench.settings.observer_session_ms + 1
+    bench.deliver(bench.fetch_of(2, replica=key(8)))
+    assert observers(bench) == [key(8)]
+
+
+def delayed(bench: EngineHarness) -> list[FetchKey]:
+    state = bench.engine._replica.state
+    assert isinstance(state, Leader)
+    return list(state.delayed)
+
+
+def observers(bench: EngineHarness) -> list[ReplicaKey]:
+    state = bench.engine._replica.state
+    assert isinstance(state, Leader)
+    return list(state.observers)
+
+
+def test_delayed_fetches_are_bounded() -> None:
+    bench = leader()
+    waiting = MAX_DELAYED_FETCHES - len(delayed(bench))
+    for number in range(waiting):
+        assert bench.deliver(bench.fetch_of(2, replica=ReplicaKey(100 + number, key(9)[1]))) is None
+    assert bench.deliver(bench.fetch_of(2, replica=key(99))) is not None
+    assert bench.deliver(bench.fetch_of(2), reply="voter") is None, "voters always wait"
+    for number in range(MAX_DELAYED_FETCHES):
+        assert bench.deliver(bench.fetch_of(2, replica=CONSUMER), reply=number) is None
+    assert bench.deliver(bench.fetch_of(2, replica=CONSUMER), reply="one more") is not None
 
 
 def test_last_caught_up_time_follows_the_leaders_log_end() -> None:

@@ -34,7 +34,7 @@ def test_new_leader_appends_and_announces_itself() -> None:
     assert effects.append_end_offset == 2
     assert effects.save == QuorumState(5, 1, key(1))
     begins = bench.requests(BeginEpochRequest)
-    assert begins == {n: BeginEpochRequest(1, 5, key(n)) for n in (2, 3)}, (
+    assert begins == {n: BeginEpochRequest(1, 5, key(n), token=1) for n in (2, 3)}, (
         "the request has the endpoints of its sender"
     )
     assert effects.leadership_changed

@@ -110,6 +110,7 @@ def requested(bench: EngineHarness, **fields: Any) -> SnapshotResponse:
         "snapshot": OffsetAndEpoch(2, 2),
         "position": 5,
         "max_bytes": 10**9,
+        "token": bench.token,
     }
     response = bench.deliver(SnapshotRequest(**values | fields))
     assert isinstance(response, SnapshotResponse)

@@ -164,13 +164,15 @@ class TestSteps:
         bench.deliver(bench.fetch_of(5), reply=5)
         assert newest_record(bench).current == voter_set(1, 2, 3, 4)
 
-    def test_new_voter_counts_with_its_fetched_offset(self) -> None:
+    def test_new_voter_counts_with_what_it_fetches_as_a_voter(self) -> None:
         bench = leader()
         request(bench, SetTargetVoters((1, 2, 3, 4)))
         commit(bench, 2)
         bench.deliver(bench.fetch_of(4), reply=4)
         voters = bench.engine._replica.state.voters  # it is Leader
-        assert voters[4].end_offset == bench.log.end_offset - 1
+        assert voters[4].end_offset == -1, "an observer's fetches are not authenticated"
+        bench.deliver(bench.fetch_of(4), reply=4)
+        assert voters[4].end_offset == bench.log.end_offset
 
     def test_removed_voter_becomes_an_observer(self) -> None:
         bench = leader()
