@@ -78,7 +78,7 @@ TOP_LEVEL = {
     ),
 }
 TEST_FOLDERS = {
-    *("unit", "property", "scenarios", "paper", "simulation", "fuzz"),
+    *("unit", "property", "scenarios", "paper", "simulation", "fuzz", "attacks"),
     *("interop", "shell", "chaos", "mutants", "mutation", "pipeline", "support", "conftest.py", "README.md"),
 }
 NOT_OURS = re.compile(r"^(\.git|\.venv|build|run|dist|__pycache__|\..*_cache|\.hypothesis|.*\.egg-info)$")

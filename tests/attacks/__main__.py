@@ -1,0 +1,68 @@
+"""`make attack`: attacks on real daemons under load.
+
+python -m tests.attacks                              all of them, a table; exit code 1 if a bound is broken
+python -m tests.attacks --only "forged leader"       one of them
+python -m tests.attacks --scale 3                    each three times as long
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from tests.attacks.attack import Row, execute
+from tests.attacks.catalogue import ATTACKS
+from tests.attacks.field import create_huge_topic, field
+from tests.support.processes.daemons import Cluster
+
+HEADER = (
+    "| attack | longest stall of commits ms | of the machine ms | memory MiB | leader kept | commits | harm |\n"
+    "|---|---:|---:|---:|---|---:|---|"
+)
+
+
+def row(measured: Row) -> str:
+    """A row of the table."""
+    kept = "yes" if measured.leader_kept else "no"
+    return (
+        f"| {measured.name} | {measured.stall_ms:.0f} | {measured.machine_ms:.0f} | +{measured.growth_mib} "
+        f"| {kept} | {measured.commits} | {'; '.join(measured.harm) or 'none'} |"
+    )
+
+
+@click.command()
+@click.option("--only", multiple=True, help="Only these attacks, by name.")
+@click.option("--scale", default=1.0, show_default=True, help="Factor of the duration of each.")
+@click.option("--folder", type=click.Path(path_type=Path), help="Keep the data folders and logs here.")
+def main(only: tuple[str, ...], scale: float, folder: Path | None) -> None:
+    """Attack a cluster of three daemons, print a table."""
+    unknown = set(only) - {attack.name for attack in ATTACKS}
+    if unknown:
+        raise click.UsageError(f"no attack {', '.join(sorted(unknown))}")
+    with tempfile.TemporaryDirectory() as temporary:
+        rows = attack_all(folder or Path(temporary), only, scale)
+    sys.exit(1 if any(each.harm for each in rows) else 0)
+
+
+def attack_all(folder: Path, only: tuple[str, ...], scale: float) -> list[Row]:
+    """Execute the attacks one after the other."""
+
+    def prepare(cluster: Cluster) -> None:
+        asyncio.run(create_huge_topic(cluster))
+
+    rows = []
+    with field(folder, prepare) as attacked:
+        print(HEADER, flush=True)
+        for attack in ATTACKS:
+            if not only or attack.name in only:
+                rows.append(execute(attack, attacked, scale))
+                print(row(rows[-1]), flush=True)
+    return rows
+
+
+if __name__ == "__main__":
+    main()

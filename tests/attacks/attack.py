@@ -1,0 +1,105 @@
+"""One attack, its execution and its row in the table."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tests.attacks.field import Field
+from tests.attacks.target import Target
+from tests.support.processes.daemons import Cluster
+
+MAX_GROWTH_MIB = 128
+MAX_LOG_BYTES = 256 * 1024
+"""What an attack may add to the text log of a node."""
+NICENESS = 10
+"""Attackers have machines of their own."""
+PATIENCE_S = 120.0
+
+
+def _nothing(field: Field) -> None:
+    del field
+
+
+def _no_harm(field: Field) -> list[str]:
+    del field
+    return []
+
+
+class Attack(NamedTuple):
+    """`strike` runs in a process of its own. `max_stall_ms`: the longest time without a commit that is accepted,
+    besides what the machine itself stalled. `verify` returns the harm that measurements do not show."""
+
+    name: str
+    strike: Callable[[Target], None]
+    max_stall_ms: float
+    seconds: float = 5.0
+    before: Callable[[Field], None] = _nothing
+    verify: Callable[[Field], list[str]] = _no_harm
+    deposes: bool = False
+    """Whether the attack itself stops the leader."""
+
+
+class Row(NamedTuple):
+    """The measurements of an attack. `harm`: the bounds that it broke."""
+
+    name: str
+    stall_ms: float
+    machine_ms: float
+    growth_mib: int
+    leader_kept: bool
+    commits: int
+    harm: list[str]
+
+
+def execute(attack: Attack, field: Field, scale: float = 1.0) -> Row:
+    """Attack a field, which is healed first if an earlier attack harmed it."""
+    cluster = field.cluster
+    cluster.heal()
+    attack.before(field)
+    target = field.target(attack.seconds * scale)
+    logged = {daemon.node_id: daemon.output.stat().st_size for daemon in cluster}
+    field.mark()
+    harm = _strike(attack, target)
+    measured = field.probe.report()
+    growth = field.peak_mib()
+    exited = [daemon.node_id for daemon in cluster if not daemon.runs and daemon.node_id not in target.down]
+    harm += [f"node {node_id} exited" for node_id in exited]
+    harm += attack.verify(field)
+    kept = _leader_kept(cluster, target)
+    stall = max(0.0, measured.stall_ms - measured.machine_ms)
+    if not attack.deposes and not kept:
+        harm.append("the leader changed")
+    if stall > attack.max_stall_ms:
+        harm.append(f"no commit for {stall:.0f} ms")
+    if growth > MAX_GROWTH_MIB:
+        harm.append(f"memory grew by {growth} MiB")
+    harm += [
+        f"the log of node {daemon.node_id} grew by {grown // 1024} KiB"
+        for daemon in cluster
+        if (grown := daemon.output.stat().st_size - logged[daemon.node_id]) > MAX_LOG_BYTES
+    ]
+    return Row(attack.name, measured.stall_ms, measured.machine_ms, growth, kept, measured.commits, harm)
+
+
+def _strike(attack: Attack, target: Target) -> list[str]:
+    process = multiprocessing.get_context("spawn").Process(target=_attack, args=(attack.strike, target))
+    process.start()
+    process.join(PATIENCE_S)
+    if process.exitcode is None:
+        process.kill()
+        process.join()
+        return ["the attack did not end"]
+    return [] if process.exitcode == 0 else ["the attack failed"]
+
+
+def _attack(strike: Callable[[Target], None], target: Target) -> None:
+    os.nice(NICENESS)
+    strike(target)
+
+
+def _leader_kept(cluster: Cluster, target: Target) -> bool:
+    now = cluster.leader_quorum()
+    return (now.leader, now.epoch) == (target.leader, target.epoch)

@@ -1,0 +1,84 @@
+"""Every attack, with what it may cost."""
+
+from __future__ import annotations
+
+import time
+
+from tests.attacks.attack import Attack
+from tests.attacks.field import Field
+from tests.attacks.strikes import elections, resources
+from tests.support.processes.requests import nodes_known
+
+SHORT_MS = 50.0
+"""Less than a tenth of any timeout, and what clients notice."""
+FAIR_MS = 200.0
+"""For floods: the leader still commits five times per second in the worst moment."""
+ELECTION_MS = 8000.0
+"""An election, within the patience of every client."""
+
+
+def stop_followers(field: Field) -> None:
+    """Stop every node but the leader, which still believes for a moment that they follow it."""
+    leader = field.cluster.leader()
+    for daemon in field.cluster.others(leader):
+        daemon.kill()
+
+
+def acknowledged_alone(field: Field) -> list[str]:
+    """A write that a single node acknowledged is lost with it."""
+    commits = field.probe.report().commits
+    return [f"{commits} writes were acknowledged by one of three nodes"] if commits > 1 else []
+
+
+def strangers_in_metadata(field: Field) -> list[str]:
+    """Unverified addresses never appear in Metadata."""
+    harm = []
+    for daemon in field.cluster:
+        with daemon.connect() as wire:
+            strangers = (
+                nodes_known(wire) - set(field.cluster.daemons) - {each.broker_id for each in field.stand_ins}
+            )
+        if strangers:
+            harm.append(f"node {daemon.node_id} lists {len(strangers)} strangers")
+    return harm
+
+
+def redirected(field: Field) -> list[str]:
+    """After forged addresses the quorum must still be able to elect and to catch up."""
+    harm = strangers_in_metadata(field)
+    leader = field.cluster.leader()
+    leader.kill()
+    try:
+        field.cluster.leader(besides=leader.node_id, seconds=20)
+    except AssertionError:
+        harm.append("no leader was elected afterwards")
+    field.cluster.heal()
+    return harm
+
+
+def stop_leader_soon(field: Field) -> None:
+    """Stop the leader, so that the others elect one while the attack runs."""
+    field.cluster.leader().kill()
+    time.sleep(0.1)
+
+
+ATTACKS = (
+    Attack("none", resources.greet, SHORT_MS),
+    Attack("newer epochs", elections.poison_epochs, SHORT_MS),
+    Attack(
+        "forged progress", elections.forge_progress, 60_000.0, 4.0, stop_followers, acknowledged_alone, True
+    ),
+    Attack("pipelined Metadata", resources.pipeline_metadata, FAIR_MS),
+    Attack("100 clients ask once", resources.metadata_for_many, SHORT_MS),
+    Attack("Metadata for the gone", resources.metadata_for_the_gone, FAIR_MS),
+    Attack("forged addresses", elections.forge_addresses, SHORT_MS, verify=redirected, deposes=True),
+    Attack("forged leader", elections.forge_leader, ELECTION_MS, before=stop_leader_soon, deposes=True),
+    Attack("descriptors", resources.exhaust_descriptors, FAIR_MS),
+    Attack("HTTP connections", resources.exhaust_http, SHORT_MS),
+    Attack("unfinished frames", resources.leave_frames_unfinished, FAIR_MS),
+    Attack("responses not read", resources.read_nothing, FAIR_MS),
+    Attack("new observers", elections.flood_with_observers, FAIR_MS),
+    Attack("flood of requests", resources.flood_with_requests, FAIR_MS),
+    Attack("malformed frames", resources.send_bad_frames, SHORT_MS),
+    Attack("mutated requests", resources.send_fuzzed, FAIR_MS),
+)

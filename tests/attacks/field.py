@@ -1,0 +1,160 @@
+"""Real daemons under load: what every attack is directed at, and what is measured of them."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from kio.schema.describe_quorum.v2 import request as describe_quorum
+
+from quorumd.client.admin import AdminClient
+from quorumd.ids import KafkaUuid
+from tests.attacks.probe import Interval
+from tests.attacks.target import HUGE_PARTITIONS, HUGE_TOPIC, Target
+from tests.support.processes.daemons import Cluster, Daemon, wait_for
+from tests.support.processes.fake_broker import BrokerStandIn, brokers
+
+PROPERTIES = "quorum.fetch.timeout.ms=2000\nquorum.request.timeout.ms=2000\nquorum.election.timeout.ms=1000\n"
+"""Kafka's default timeouts."""
+BROKER = 101
+DESCRIPTORS = (1024, 4096)
+"""The soft and hard limit of open files, as a service usually has them."""
+
+
+def limit_descriptors() -> None:
+    """Set the limits in a child process."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, DESCRIPTORS)
+
+
+class Field:
+    """A running cluster, a probe that commits writes, and a topic with very many partitions."""
+
+    def __init__(self, cluster: Cluster, stand_ins: list[BrokerStandIn], probe: ProbeProcess) -> None:
+        self.cluster = cluster
+        self.probe = probe
+        self.stand_ins = stand_ins
+        self.base_kib = {daemon.node_id: resident_kib(daemon) for daemon in cluster}
+
+    def target(self, seconds: float) -> Target:
+        """The quorum as an attacker sees it now."""
+        leader = self.cluster.leader()
+        with leader.connect() as wire:
+            voters, epoch, end = _described(wire)
+        return Target(
+            {daemon.node_id: daemon.address for daemon in self.cluster},
+            [("127.0.0.1", daemon.http_port) for daemon in self.cluster],
+            [],
+            leader.node_id,
+            epoch,
+            self.cluster.cluster_id(),
+            voters,
+            end,
+            seconds,
+            [daemon.node_id for daemon in self.cluster if not daemon.runs],
+        )
+
+    def mark(self) -> None:
+        """Begin to measure."""
+        for daemon in self.cluster:
+            if daemon.runs:
+                Path(f"/proc/{daemon.pid}/clear_refs").write_text("5")
+        self.probe.mark()
+
+    def peak_mib(self) -> int:
+        """The largest growth of a node's memory since the start of the field, in MiB."""
+        grown = [peak_kib(daemon) - self.base_kib[daemon.node_id] for daemon in self.cluster if daemon.runs]
+        return max(grown, default=0) // 1024
+
+
+def _described(wire: Any) -> tuple[dict[int, KafkaUuid], int, int]:
+    """Return the directory id of each voter, the epoch and the log end offset."""
+    partition = describe_quorum.PartitionData(partition_index=0)
+    topic = describe_quorum.TopicData(topic_name="__cluster_metadata", partitions=(partition,))
+    response = wire.request(describe_quorum.DescribeQuorumRequest(topics=(topic,)))
+    (described,) = response.topics[0].partitions
+    voters = {
+        int(each.replica_id): KafkaUuid(each.replica_directory_id.bytes) for each in described.current_voters
+    }
+    return voters, int(described.leader_epoch), max(each.log_end_offset for each in described.current_voters)
+
+
+def resident_kib(daemon: Daemon) -> int:
+    """The resident memory of a node."""
+    return _status_kib(daemon, "VmRSS")
+
+
+def peak_kib(daemon: Daemon) -> int:
+    """The peak of the resident memory of a node since `Field.mark`."""
+    return _status_kib(daemon, "VmHWM")
+
+
+def _status_kib(daemon: Daemon, name: str) -> int:
+    for line in Path(f"/proc/{daemon.pid}/status").read_text().splitlines():
+        if line.startswith(name):
+            return int(line.split()[1])
+    raise AssertionError(f"no {name} of process {daemon.pid}")
+
+
+class ProbeProcess:
+    """`tests.attacks.probe` as a process."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        addresses = [f"{host}:{port}" for host, port in cluster.addresses]
+        self._child = subprocess.Popen(
+            [sys.executable, "-m", "tests.attacks.probe", *addresses],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def mark(self) -> None:
+        self._send("mark")
+
+    def report(self) -> Interval:
+        """The measurements since `mark`."""
+        self._send("report")
+        assert self._child.stdout is not None
+        return Interval(**json.loads(self._child.stdout.readline()))
+
+    def stop(self) -> None:
+        self._child.communicate()
+
+    def _send(self, line: str) -> None:
+        assert self._child.stdin is not None
+        self._child.stdin.write(line + "\n")
+        self._child.stdin.flush()
+
+
+async def create_huge_topic(cluster: Cluster) -> None:
+    """Create a topic with as many partitions as one request may create."""
+    async with AdminClient(cluster.addresses) as admin:
+        everywhere = {number: [BROKER] for number in range(HUGE_PARTITIONS)}
+        await admin.create_topic(HUGE_TOPIC, assignments=everywhere)
+
+
+@contextmanager
+def field(folder: Path, prepare: Callable[[Cluster], None], extra: str = "") -> Iterator[Field]:
+    """Three daemons with the usual limit of open files."""
+    cluster = Cluster(folder, extra=PROPERTIES + extra)
+    try:
+        for daemon in cluster:
+            daemon.start(limits=limit_descriptors)
+        cluster.leader()
+        with brokers(cluster, [BROKER]) as stand_ins:
+            prepare(cluster)
+            cluster.wait_until_level()
+            probe = ProbeProcess(cluster)
+            try:
+                probe.mark()
+                wait_for("the probe to commit", lambda: probe.report().commits > 100)
+                yield Field(cluster, stand_ins, probe)
+            finally:
+                probe.stop()
+    finally:
+        cluster.stop()
