@@ -20,6 +20,9 @@ TEST_CHAOS_SECONDS ?= 120
 # How often `make chaos-reassign` changes the voters; five of them are among the tests.
 REASSIGNMENTS ?= 100
 
+# More for `make attack`: --only "forged leader" is a part of it, --scale 3 takes three times as long.
+ATTACK ?=
+
 # Of so many seeds the histories are audited: none may be called damaged, and no planted damage missed.
 HISTORIES ?= 1000
 
@@ -50,7 +53,7 @@ WHY_INTERPRETED := $(PYTHON_BIN)/python -c 'from scripts.build_backend import *;
 # More for the benchmark: --interpreted measures the sources, --seconds 3 --rounds 1 is a quick look.
 BENCH ?=
 
-.PHONY: audit-histories bench chaos chaos-reassign check clean compile fuzz help messages mutants mutation quick reached run setup soak standalone stock-tools stream-kills test test-compiled
+.PHONY: attack audit-histories bench chaos chaos-reassign check clean compile fuzz help messages mutants mutation quick reached run setup soak standalone stock-tools stream-kills test test-compiled
 
 help:
 	@echo "make run       set up, start a three-node cluster on this machine, show it at work; Ctrl-C stops it"
@@ -62,6 +65,7 @@ help:
 	@echo "make messages  generate quorumd/protocol/messages from schemas/"
 	@echo "make soak      fresh seeds of the simulator, SOAK_SEEDS of them (2000), and fresh examples for the property tests"
 	@echo "make fuzz      hostile input for every parser, FUZZ_INPUTS of them (1000000); findings in build/fuzz/"
+	@echo "make attack    attack a cluster of real processes in every known way under load; exit code 1 if a bound is broken"
 	@echo "make bench     measure, write the figures to build/bench/"
 	@echo "make chaos     hurt a cluster of real processes for 20 minutes, report to build/chaos/"
 	@echo "make chaos-reassign  change the voters of five nodes 100 times while they are killed, report to build/chaos-reassign/"
@@ -140,6 +144,9 @@ $(COMPILED_READY): $(READY) scripts/build_backend.py $(shell find quorumd -name 
 
 bench: $(COMPILED_READY)
 	$(PYTHON_BIN)/python -m scripts.bench $(BENCH)
+
+attack: $(READY)
+	$(PYTHON_BIN)/python -m tests.attacks $(ATTACK)
 
 chaos: $(READY)
 	$(PYTHON_BIN)/python -m tests.chaos --keep-data --seconds $(CHAOS_SECONDS)
