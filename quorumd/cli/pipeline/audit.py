@@ -37,7 +37,7 @@ _HEADER = ("Severity", "Code", "Node", "Peer", "Offsets", "Epochs", "Committed",
     type=click.IntRange(min=0),
     default=FOLD_RECORDS,
     show_default=True,
-    help="Apply at most this many records to compare snapshots with the log.",
+    help="Decode at most this many records, and apply at most as many to compare snapshots with the log.",
 )
 @pipeline_options.spark
 @pipeline_options.output

@@ -12,6 +12,7 @@ from quorumd.pipeline.audit.compare import compare_all, findings_of_pairs
 from quorumd.pipeline.audit.continuity import add_boundary_faults, findings_of_copy
 from quorumd.pipeline.audit.control_batches import read_controls
 from quorumd.pipeline.audit.copies import Copy, read_copies
+from quorumd.pipeline.audit.derived_files import findings_of_derived_files
 from quorumd.pipeline.audit.findings import Finding, Severity, in_order
 from quorumd.pipeline.audit.quorum_states import findings_of_states, voters_of
 from quorumd.pipeline.audit.rereading import FolderReader
@@ -19,6 +20,7 @@ from quorumd.pipeline.audit.sidecar_files import SidecarFiles, read_sidecar_file
 from quorumd.pipeline.audit.snapshot_fold import Log, fold_snapshots
 from quorumd.pipeline.audit.snapshots import SoundSnapshot, check_snapshots, compare_snapshots
 from quorumd.pipeline.audit.torn_tails import cut_torn_tail
+from quorumd.pipeline.audit.undecodable import undecodable_records
 from quorumd.pipeline.copies.log_files import LogFolder, read_folders
 from quorumd.pipeline.scan.batches import read_pieces
 from quorumd.pipeline.scan.digests import SegmentDigests
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
     from quorumd.pipeline.spark.session import SparkSession
 
 FOLD_RECORDS = 2_000_000
-"""Default limit of the records applied to compare snapshots with the log; takes about 20 seconds."""
+"""Default limit of the records decoded, and of those applied to compare snapshots with the log; takes about 20
+seconds."""
 
 
 class NodeSummary(TypedDict):
@@ -142,6 +145,8 @@ def judge(folders: Mapping[int, LogFolder], rows: pa.Table, fold_records: int) -
         ends = [snapshot.file.end_offset for snapshot in snapshots]
         findings += findings_of_copy(copies[node], commitment, sidecar_files[node].high_watermark, ends)
         findings += of_files
+        findings += findings_of_derived_files(folders[node], copies[node])
+    findings += undecodable_records(folders, copies, pairs, commitment, fold_records)
     findings += compare_snapshots(sound)
     findings += fold_snapshots(Log(folders, copies, pairs), sound, fold_records)
     return AuditReport(

@@ -78,6 +78,18 @@ def findings_of_copy(
             Severity.WARNING, "UNCOVERED_START", detail, copy.node, segment=segment, offset_lo=0, offset_hi=start,
             committed=True,
         )  # fmt: skip
+    beyond = max(snapshot_ends, default=0)
+    if beyond > end:
+        detail = f"a snapshot ends at offset {beyond}, but the log at {end}: its records before that are lost"
+        yield Finding(
+            Severity.WARNING,
+            "SNAPSHOT_BEYOND_LOG",
+            detail,
+            copy.node,
+            offset_lo=end,
+            offset_hi=beyond,
+            committed=True,
+        )
     if high_watermark > max([end, *snapshot_ends]):
         detail = f"the recorded high watermark is {high_watermark}, but the log ends at {end}"
         yield Finding(

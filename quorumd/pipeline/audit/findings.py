@@ -5,6 +5,9 @@ Codes of one copy of the log
     EPOCH_WITHOUT_LEADER    an epoch does not begin with the record of its leader
     UNCOVERED_START         the log does not begin at offset 0, and no snapshot covers the offsets before its start
     CUT_SHORT               the log ends below the high watermark that this node recorded
+    SNAPSHOT_BEYOND_LOG     the log ends below the end of a snapshot
+    UNDECODABLE_RECORD      a record of a batch with a matching CRC cannot be decoded
+    NOT_DECODED             more records than the limit
 Codes of two copies
     DIVERGED                both hold an offset with different content, and Raft cannot have written both
     UNCOMMITTED_TAIL        they end differently, as Raft allows: one end will be truncated
@@ -13,6 +16,8 @@ Codes of the sidecar files
     LEADER_CONTRADICTION    two leaders of an epoch
     VOTE_CONTRADICTION      a node's quorum-state contradicts the votes that the leader of that epoch recorded
     STATE_BEHIND_LOG        the epoch of quorum-state is below that of the log: this node could vote twice
+    EPOCHS_CONTRADICT_LOG, INDEX_CONTRADICTS_LOG, PARTITION_METADATA_CONTRADICTS
+                            leader-epoch-checkpoint, an index or partition.metadata is not that of the log
     STATE_UNREADABLE, NO_STATE, VOTERS_DIFFER, WRONG_FOLDER, OTHER_CLUSTER
     SNAPSHOT_DAMAGED, SNAPSHOT_DIFFERS (between nodes, or from the log), SNAPSHOT_NOT_COMPARED, SNAPSHOT_PART
 """

@@ -1,0 +1,156 @@
+"""Checks the files that are derived from a log against it: leader-epoch-checkpoint, partition.metadata and indexes.
+
+quorumd rebuilds them from the segments, but stock Kafka believes them: it truncates by the epochs in the checkpoint,
+and reads from the positions in an index. The checkpoint and the indexes may end before the log does, since they are
+not flushed with every append; the entries that they have must hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from quorumd.errors import CorruptLog, InputIncomplete
+from quorumd.ids import METADATA_TOPIC_ID
+from quorumd.log.epoch_cache import FILE_NAME as EPOCHS
+from quorumd.log.partition_metadata import FILE_NAME as PARTITION
+from quorumd.log.partition_metadata import read_topic_id
+from quorumd.pipeline.audit.findings import Finding, Severity
+from quorumd.pipeline.copies.read_only_disk import ReadOnlyDisk
+from quorumd.pipeline.scan.search import COUNTS, announced_size
+from quorumd.protocol.record_batch import HEADER_SIZE
+
+if TYPE_CHECKING:
+    from quorumd.pipeline.audit.copies import Copy
+    from quorumd.pipeline.copies.log_files import LogFolder, SegmentFile
+
+_OFFSET_ENTRY = Struct(">II")
+_TIME_ENTRY = Struct(">qI")
+
+
+class _Place(NamedTuple):
+    """The offset where a file contradicts the log, and the text of the contradiction."""
+
+    offset: int
+    text: str
+
+
+def findings_of_derived_files(folder: LogFolder, copy: Copy) -> Iterator[Finding]:
+    """Return the contradictions of a folder, at most one per file. Raises InputIncomplete for unreadable files."""
+    try:
+        yield from _partition_metadata(folder)
+        yield from _leader_epochs(folder, copy)
+        for segment, following in zip(folder.segments, (*folder.segments[1:], None), strict=True):
+            end = copy.end_offset if following is None else following.base_offset
+            yield from _indexes(segment, end, copy)
+    except OSError as error:
+        raise InputIncomplete(f"{error.filename} cannot be read: {error.strerror}") from None
+
+
+def _partition_metadata(folder: LogFolder) -> Iterator[Finding]:
+    try:
+        topic_id = read_topic_id(ReadOnlyDisk(), folder.path)
+    except CorruptLog as error:
+        yield Finding(Severity.WARNING, "PARTITION_METADATA_CONTRADICTS", str(error), folder.node)
+        return
+    if topic_id not in (None, METADATA_TOPIC_ID):
+        detail = f"{PARTITION} has topic id {topic_id}, and that of the metadata log is {METADATA_TOPIC_ID}"
+        yield Finding(Severity.WARNING, "PARTITION_METADATA_CONTRADICTS", detail, folder.node)
+
+
+def _leader_epochs(folder: LogFolder, copy: Copy) -> Iterator[Finding]:
+    path = Path(folder.path) / EPOCHS
+    if not path.exists():
+        return
+    found = _wrong_epoch(path.read_text("utf-8", "replace"), copy)
+    if found is not None:
+        detail = f"{EPOCHS}: {found.text}; remove the file, which is written again on start"
+        yield Finding(
+            Severity.WARNING, "EPOCHS_CONTRADICT_LOG", detail, folder.node, segment=EPOCHS,
+            offset_lo=found.offset, offset_hi=found.offset,
+        )  # fmt: skip
+
+
+def _wrong_epoch(text: str, copy: Copy) -> _Place | None:
+    """Return the first entry that the log contradicts."""
+    try:
+        version, count, *rows = text.split("\n")
+        entries = [tuple(map(int, row.split())) for row in rows if row]
+        epochs: dict[int, int] = dict(entries)  # type: ignore[arg-type] # a row of another length raises ValueError
+        is_valid = int(version) == 0 and int(count) == len(entries) == len(epochs)
+    except ValueError:
+        is_valid = False
+    if not is_valid:
+        return _Place(
+            copy.start_offset, "it is not a checkpoint of version 0 with as many entries as it says"
+        )
+    starts = {mark.epoch: mark.offset for mark in reversed(copy.epoch_starts)}
+    for number, (epoch, start) in enumerate(epochs.items()):
+        if not copy.start_offset < start < copy.end_offset or copy.damage_at(start):
+            # The first epoch may begin before the log does; later entries are those of a truncated end.
+            continue
+        if number == 0 and epoch in (_epoch_at(copy, start - 1), _epoch_at(copy, start)):
+            # The start of a log whose first segment begins before it.
+            continue
+        if epoch not in starts:
+            return _Place(start, f"epoch {epoch} begins at offset {start}, but the log has no such epoch")
+        if starts[epoch] != start and not copy.damage_at(starts[epoch]):
+            return _Place(start, f"epoch {epoch} begins at offset {start}, but in the log at {starts[epoch]}")
+    return None
+
+
+def _epoch_at(copy: Copy, offset: int) -> int:
+    return max((mark.epoch for mark in copy.epoch_starts if mark.offset <= offset), default=-1)
+
+
+def _indexes(segment: SegmentFile, end: int, copy: Copy) -> Iterator[Finding]:
+    checks = {".index": _wrong_position, ".timeindex": _wrong_timestamp}
+    for suffix, wrong in checks.items():
+        path = Path(segment.path).with_suffix(suffix)
+        if not path.exists() or any(damage.segment == segment.name for damage in copy.damages):
+            continue
+        found = wrong(path.read_bytes(), segment, end)
+        if found is not None:
+            detail = f"{found.text}; remove the file, which is written again on start"
+            yield Finding(
+                Severity.WARNING, "INDEX_CONTRADICTS_LOG", detail, segment.node, segment=path.name,
+                offset_lo=found.offset, offset_hi=found.offset,
+            )  # fmt: skip
+
+
+def _wrong_position(data: bytes, segment: SegmentFile, end: int) -> _Place | None:
+    """Return the first entry whose position is not that of a batch at or below its offset."""
+    with open(segment.path, "rb") as log:
+        for relative, position in _OFFSET_ENTRY.iter_unpack(data[: len(data) // 8 * 8]):
+            if relative == position == 0:
+                # Index files are preallocated.
+                return None
+            offset = segment.base_offset + relative
+            if offset >= end:
+                # Not flushed with the log, whose end was truncated.
+                return None
+            log.seek(position)
+            header = log.read(HEADER_SIZE)
+            if not announced_size(memoryview(header), 0):
+                return _Place(
+                    offset, f"no batch begins at position {position}, where offset {offset} is sought"
+                )
+            if COUNTS(header)[0] > offset:
+                return _Place(offset, f"the batch at position {position} is of offset {COUNTS(header)[0]}, "
+                              f"above offset {offset}")  # fmt: skip
+    return None
+
+
+def _wrong_timestamp(data: bytes, segment: SegmentFile, end: int) -> _Place | None:
+    """Return the first entry that is not after the one before it."""
+    before = (-1, -1)
+    for timestamp, relative in _TIME_ENTRY.iter_unpack(data[: len(data) // 12 * 12]):
+        offset = segment.base_offset + relative
+        if timestamp == relative == 0 or offset >= end:
+            return None
+        if timestamp <= before[0] or relative < before[1]:
+            return _Place(offset, f"the entry of offset {offset} is not after the previous one")
+        before = (timestamp, relative)
+    return None
