@@ -14,6 +14,7 @@ from typing import Final
 
 from quorumd.cli import metrics_view
 from quorumd.cli.cluster import wait_for_brokers, wait_for_leader
+from quorumd.cli.format.initial_features import bootstrap_content
 from quorumd.cli.local_cluster import HOST, AddressInUse, LocalCluster, LocalNode
 from quorumd.errors import QuorumdError
 
@@ -29,11 +30,13 @@ class KafkaCluster:
 
     `nodes` is their number, and their ids are those below it. Topics are created when a client first uses them. With
     three nodes, internal topics have three replicas; give topics of tests their own replication factor. `folder`
-    keeps the data and the logs of the daemons; without it they are in a temporary folder, removed at the end.
+    keeps the data and the logs of the daemons; without it they are in a temporary folder, removed at the end. A new
+    cluster has the features of `release`, such as "4.3", by default of the newest one.
     """
 
-    def __init__(self, nodes: int = 1, folder: Path | None = None) -> None:
+    def __init__(self, nodes: int = 1, folder: Path | None = None, release: str | None = None) -> None:
         self._count = nodes
+        self._release = release
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._folder = folder
         self._cluster: LocalCluster | None = None
@@ -120,7 +123,7 @@ class KafkaCluster:
                 local.check_addresses(local.nodes)
             except AddressInUse:
                 continue
-            local.create()
+            local.create(bootstrap_content(self._release) if self._release else None)
             return local
         raise AddressInUse(f"no free ports for {self._count} nodes from {PORTS.start} to {PORTS.stop}")
 

@@ -3,6 +3,7 @@
     --only verbs        every verb of the tools on 4.0 to 4.4 in both voter styles; writes docs/stock-kafka.md
     --only brokers      plans, killed brokers, and the resulting log, read by both sides
     --only controllers  a stock controller among the voters while leaders are killed
+    --only mixed        brokers of Kafka and of quorumd that follow each other
     --only kills        VerifiableProducer while leaders are killed
     --only configs      a stock controller's verdicts on thousands of config changes
     --only speed        the time that kafka-dump-log and quorumd need for a log
@@ -32,6 +33,7 @@ from tests.interop.stock_tools.kills import Kills
 from tests.interop.stock_tools.logs import Logs
 from tests.interop.stock_tools.matrix import HOLDS as YES
 from tests.interop.stock_tools.matrix import NOT_THERE, Style, running_cell
+from tests.interop.stock_tools.mixed import Mixed
 from tests.interop.stock_tools.plans import Plans
 from tests.interop.stock_tools.results import keep
 from tests.interop.stock_tools.speed import Speed
@@ -46,10 +48,12 @@ BROKERS = (101, 102, 103, 104)
 RACKS = ("a", "b", "c", "c")
 DAEMONS = "metadata.log.segment.bytes=64KiB\nbroker.session.timeout.ms=15000\n"
 """Small segments, so that there are several, and a short session timeout for killed brokers."""
-PARTS = ("brokers", "configs", "controllers", "kills", "speed", "verbs")
+PARTS = ("brokers", "configs", "controllers", "kills", "mixed", "speed", "verbs")
 VERSIONS = {"4.0.2": "4.0.2", "4.1.2": "4.1.2", "4.3.1": "4.3.1", "4.4.0": "4.3.1"}
 """Versions of the brokers in the table of verbs, with those of the tools: Maven Central has no kafka-tools 4.4.0."""
 DEFAULT = "4.3.1"
+MIXED = ("4.3.1", "4.4.0")
+"""Versions of the brokers that share partitions with those of quorumd."""
 CONTROLLER = 3
 
 
@@ -90,6 +94,10 @@ def main(
         "brokers": lambda: on_brokers(tools, folder),
         "configs": lambda: judge([("configs", Configs(fetched(RELEASE, None), folder).steps())], report),
         "controllers": lambda: with_a_controller(tools, folder, seconds),
+        "mixed": lambda: judge(
+            [("mixed", Mixed([fetched(each, None) for each in MIXED], folder / "mixed", report).steps())],
+            report,
+        ),
         "kills": lambda: under_a_producer(tools, folder, seconds),
         "verbs": lambda: table_of_verbs(kafka, version, Style(style) if style else None, folder),
         "speed": lambda: judge([("speed", speed.steps())], report),

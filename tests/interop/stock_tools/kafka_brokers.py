@@ -32,27 +32,40 @@ class KafkaBroker:
     """One broker: its folder and, while it runs, its process."""
 
     def __init__(
-        self, tools: StockTools, cluster: Cluster, broker_id: int, rack: str, folder: Path, quorum: str = ""
+        self,
+        tools: StockTools,
+        cluster_id: str,
+        quorum: str,
+        broker_id: int,
+        rack: str,
+        folder: Path,
+        extra: Mapping[str, str] | None = None,
     ) -> None:
+        """`quorum`: the property by which the broker finds the quorum."""
         self.broker_id = broker_id
         self.port = free_port()
         self.output = folder / "broker.log"
+        self.data = folder / "data"
         self._config = folder / "server.properties"
         self._tools = tools
         self._child: subprocess.Popen[bytes] | None = None
-        data = folder / "data"
-        data.mkdir(parents=True)
-        voters = ",".join(f"{daemon.node_id}@127.0.0.1:{daemon.port}" for daemon in cluster)
-        settings = SETTINGS | {
-            "node.id": str(broker_id),
-            "broker.rack": rack,
-            "listeners": f"PLAINTEXT://{self.address}",
-            "log.dirs": str(data),
-        }
+        self.data.mkdir(parents=True)
+        settings = (
+            SETTINGS
+            | (dict(extra) if extra else {})
+            | {
+                "node.id": str(broker_id),
+                "broker.rack": rack,
+                "listeners": f"PLAINTEXT://{self.address}",
+                "log.dirs": str(self.data),
+            }
+        )
         lines = "".join(f"{key}={value}\n" for key, value in settings.items())
-        self._config.write_text(lines + (quorum or f"controller.quorum.voters={voters}\n"))
-        identity = {"version": "1", "cluster.id": cluster.cluster_id(), "node.id": str(broker_id)}
-        (data / "meta.properties").write_text("".join(f"{key}={value}\n" for key, value in identity.items()))
+        self._config.write_text(f"{lines}{quorum}\n")
+        identity = {"version": "1", "cluster.id": cluster_id, "node.id": str(broker_id)}
+        (self.data / "meta.properties").write_text(
+            "".join(f"{key}={value}\n" for key, value in identity.items())
+        )
 
     @property
     def address(self) -> str:
@@ -88,8 +101,10 @@ def kafka_brokers(
 
     `quorum`: the property by which they find the quorum, if it is not controller.quorum.voters.
     """
+    voters = ",".join(f"{daemon.node_id}@127.0.0.1:{daemon.port}" for daemon in cluster)
+    found_by = quorum or f"controller.quorum.voters={voters}"
     started = [
-        KafkaBroker(tools, cluster, broker_id, rack, folder / f"broker-{broker_id}", quorum)
+        KafkaBroker(tools, cluster.cluster_id(), found_by, broker_id, rack, folder / f"broker-{broker_id}")
         for broker_id, rack in racks.items()
     ]
     try:

@@ -1,0 +1,75 @@
+"""Every client on three nodes that are killed, restarted and reassigned, for as long as one likes.
+
+    python -m tests.interop.clients --seconds 600
+
+Needs kcat (Debian: apt install kcat). Prints how much was acknowledged, and each record that is not where the broker
+said.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+
+from quorumd.testing import KafkaCluster
+from tests.interop.clients.disturbances import Disturbances
+from tests.interop.clients.readers import MEMBERS
+from tests.interop.clients.trial import Trial, Writer
+from tests.interop.clients.writers import WRITERS, Mode
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+KINDS: dict[str, Callable[[Disturbances], str]] = {
+    "kill": Disturbances.kill_leader,
+    "reassign": Disturbances.reassign,
+    "restart": Disturbances.restart_all,
+}
+NODES = 3
+SHOWN = 20
+
+
+@click.command()
+@click.option("--seconds", default=120.0, show_default=True, help="Disturb the cluster for this long.")
+@click.option(
+    "--once", type=click.Choice(list(KINDS)), multiple=True, help="Only these disturbances, once each."
+)
+@click.option("--client", type=click.Choice(list(WRITERS)), multiple=True, help="Only these clients.")
+@click.option("--shift", default=0, show_default=True, help="Combine modes and codecs differently.")
+def main(seconds: float, once: tuple[str, ...], client: tuple[str, ...], shift: int) -> None:
+    """Run one trial of all clients."""
+    folder = Path(tempfile.mkdtemp(prefix="quorumd-clients-"))
+    writers = [
+        Writer(name, mode, CODECS[(number + shift) % len(CODECS)])
+        for number, (name, mode) in enumerate(itertools.product(client or WRITERS, Mode))
+        if not (name == "kcat" and mode is Mode.TRANSACTIONAL)
+    ]
+    logging.disable()
+    trial = Trial(folder, KafkaCluster(NODES, folder / "cluster"), writers, MEMBERS)
+    disturbances = [KINDS[each] for each in once] or _until(time.monotonic() + seconds)
+    found = trial.run(disturbances, click.echo)
+    for writer, written in trial.written.items():
+        others = f"{len(written.aborted)} aborted, {len(written.unknown)} unknown, {dict(written.errors)}"
+        click.echo(f"{writer}: {len(written.acknowledged):,} acknowledged, {others}")
+    for group in trial.groups:
+        click.echo(f"group {group.name}: {len(group.values):,} records, {group.rebalances} assignments")
+    if found:
+        sys.exit("\n".join([*found[:SHOWN], f"{len(found)} violations; the logs are in {folder}"]))
+    shutil.rmtree(folder)
+
+
+def _until(deadline: float) -> Iterator[Callable[[Disturbances], str]]:
+    for kind in itertools.cycle(KINDS.values()):
+        if time.monotonic() >= deadline:
+            return
+        yield kind
+
+
+if __name__ == "__main__":
+    main()
