@@ -7,6 +7,7 @@
     controller        changes of partitions
     partitions        a million partitions on one node
     large-log         a restart of all nodes with 300,000 partitions
+    brokers           producing and consuming, beside stock brokers of Kafka
     pipeline-decode   decoding of a log by the data pipeline
     pipeline-source   reading of a log through Spark
     pipeline-audit    an audit
@@ -35,6 +36,7 @@ import click
 from rich.console import Console
 
 from scripts.bench import (
+    brokers,
     etcd,
     large_log,
     partitions,
@@ -47,6 +49,7 @@ from scripts.bench import (
     simulator,
     snapshots,
 )
+from scripts.bench.brokers import BrokerReport, measure_brokers
 from scripts.bench.controller import ControllerReport, measure_controller
 from scripts.bench.disk import measure_appends
 from scripts.bench.etcd import EtcdCluster
@@ -73,11 +76,11 @@ CONNECTIONS = (1, 4, 16)
 TRIAL_SECONDS = 1.0
 COLD_STARTS = 3
 COMMIT, SIMULATOR, REPLACEMENT, SNAPSHOTS = "commit", "simulator", "replacement", "snapshots"
-CONTROLLER, PARTITIONS, LARGE_LOG = "controller", "partitions", "large-log"
+CONTROLLER, PARTITIONS, LARGE_LOG, BROKERS = "controller", "partitions", "large-log", "brokers"
 PIPELINE_DECODE, PIPELINE_AUDIT, PIPELINE_HISTORY = "pipeline-decode", "pipeline-audit", "pipeline-history"
 PIPELINE_PLAN, PIPELINE_SOURCE, PIPELINE_START = "pipeline-plan", "pipeline-source", "pipeline-start"
 PARTS = (
-    *(COMMIT, SIMULATOR, REPLACEMENT, SNAPSHOTS, CONTROLLER, PARTITIONS, LARGE_LOG),
+    *(COMMIT, SIMULATOR, REPLACEMENT, SNAPSHOTS, CONTROLLER, PARTITIONS, LARGE_LOG, BROKERS),
     *(PIPELINE_DECODE, PIPELINE_SOURCE, PIPELINE_AUDIT, PIPELINE_HISTORY, PIPELINE_PLAN, PIPELINE_START),
 )
 RESULTS = BUILD / "commit.json"
@@ -90,6 +93,7 @@ AnyReport = (
     | ControllerReport
     | PartitionReport
     | LargeLogReport
+    | BrokerReport
     | DecodeReport
     | SourceReport
     | AuditReport
@@ -107,6 +111,8 @@ class Sizes(NamedTuple):
     configs: int = snapshots.RECORDS
     topics: int = partitions.TOPICS
     large_log: int = large_log.TOPICS
+    brokers: Sequence[brokers.Case] = brokers.CASES
+    with_kafka: bool = True
     decoded: int = pipeline_decode.RECORDS
     dumped: int = pipeline_decode.DUMPED_RECORDS
     decodings: int = pipeline_decode.REPEAT
@@ -122,6 +128,8 @@ SHORT = Sizes(
     configs=2_000,
     topics=20,
     large_log=3,
+    brokers=brokers.SHORT_CASES,
+    with_kafka=False,
     decoded=4_000,
     dumped=1_000,
     decodings=1,
@@ -307,6 +315,15 @@ MEASURES: Mapping[str, Callable[[Plan, Callable[[str], None]], AnyReport]] = {
     ),
     LARGE_LOG: lambda plan, echo: measure_large_log(
         plan.folder / LARGE_LOG, plan.package, echo, plan.sizes.large_log
+    ),
+    BROKERS: lambda plan, echo: measure_brokers(
+        plan.folder / BROKERS,
+        plan.package,
+        plan.seconds,
+        plan.rounds,
+        echo,
+        plan.sizes.brokers,
+        plan.sizes.with_kafka,
     ),
     PIPELINE_DECODE: lambda plan, echo: measure_decode(
         plan.folder / PIPELINE_DECODE,

@@ -75,7 +75,7 @@ class QuorumdCluster:
         resource = describe_configs_request.DescribeConfigsResource(CLIENT_METRICS, PROBE, None)
         request = describe_configs_request.DescribeConfigsRequest([resource])
         for address in self._addresses:
-            reply = _request(address, request, 4, describe_configs_response.DescribeConfigsResponse)
+            reply = request_once(address, request, 4, describe_configs_response.DescribeConfigsResponse)
             sizes = {len(config.value or "") for config in reply.results[0].configs}
             if sizes != {value_bytes}:
                 raise BenchError(f"{address} returns values of {sizes} bytes instead of {value_bytes}")
@@ -95,7 +95,7 @@ class QuorumdCluster:
         topic = describe_quorum_request.TopicData(METADATA_TOPIC, [describe_quorum_request.PartitionData(0)])
         request = describe_quorum_request.DescribeQuorumRequest([topic])
         for address in self._addresses:
-            reply = _request(address, request, 2, describe_quorum_response.DescribeQuorumResponse)
+            reply = request_once(address, request, 2, describe_quorum_response.DescribeQuorumResponse)
             if reply.error_code == ErrorCode.NONE:
                 partition = reply.topics[0].partitions[0]
                 if partition.error_code == ErrorCode.NONE:
@@ -170,7 +170,7 @@ def is_acknowledged(address: Address, value_bytes: int = 200) -> bool:
     return reply[14:16] == b"\0\0"
 
 
-def _request(address: Address, request: Message, version: int, response: type[M]) -> M:
+def request_once(address: Address, request: Message, version: int, response: type[M]) -> M:
     """Send one request on a new connection. Raises OSError without a response."""
     protocol = ClientConnection("bench")
     _, data = protocol.request(request, version)

@@ -17,6 +17,7 @@ PARTS = (
     "snapshots",
     "partitions",
     "large-log",
+    "brokers",
     "pipeline-decode",
     "pipeline-plan",
 )

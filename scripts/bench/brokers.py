@@ -1,0 +1,290 @@
+"""Producing, consuming and catching up: nodes of quorumd and of stock Kafka in turns, with the same client.
+
+Both clusters have three nodes with both roles, stay up, and leave flushes to the page cache. The client is librdkafka
+in a process of its own. MB/s are of a client that sends as fast as it can; latencies of one with a fixed rate.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from quorumd.protocol.messages import (
+    alter_partition_reassignments_request,
+    alter_partition_reassignments_response,
+    list_partition_reassignments_request,
+    list_partition_reassignments_response,
+)
+from scripts.bench.broker_clusters import (
+    BrokerCluster,
+    KafkaBrokers,
+    QuorumdBrokers,
+    cpu_seconds,
+    create_topic,
+    delete_topic,
+    kafka_tools,
+    run_client,
+)
+from scripts.bench.processes import BenchError, wait_until
+from scripts.bench.quorumd_cluster import request_once
+from scripts.bench.summary import update_json
+
+NODES = 3
+MB = 1_000_000
+BATCH_BYTES, BATCH_RECORDS = 65_536, 10_000
+LINGER_MS = 5
+RATE = 500
+"""Records per second while latencies are measured."""
+RATIO_AT_FULL_BATCHES, RATIO_AT_SINGLE_RECORDS = 1.0, 0.5
+FIRST_RECORD_TARGET_S = 1.0
+QUORUMD, KAFKA = "quorumd", "Kafka"
+
+
+class Case(NamedTuple):
+    """One load: `acks` 1 on topics with one replica, or all on topics with three."""
+
+    acks: str
+    record_bytes: int
+    partitions: int
+    batch_records: int = BATCH_RECORDS
+
+    @property
+    def replicas(self) -> int:
+        return NODES if self.acks == "all" else 1
+
+    @property
+    def target(self) -> float:
+        return RATIO_AT_SINGLE_RECORDS if self.batch_records == 1 else RATIO_AT_FULL_BATCHES
+
+    def __str__(self) -> str:
+        batches = "one record per batch" if self.batch_records == 1 else "64 KiB batches"
+        return f"acks={self.acks}, {self.record_bytes:,} B, {self.partitions} partitions, {batches}"
+
+
+CASES = (
+    *itertools.starmap(Case, itertools.product(("1", "all"), (100, 1024), (1, 10, 100))),
+    *(Case(acks, 1024, 10, 1) for acks in ("1", "all")),
+)
+SHORT_CASES = (Case("all", 1024, 2),)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One run of one system: rates in MB/s, CPU in seconds of all nodes per GB."""
+
+    produced: float
+    p99_ms: float
+    produce_cpu: float
+    consumed: float
+    consume_cpu: float
+
+
+@dataclass(slots=True)
+class BrokerReport:
+    package: str
+    cases: dict[Case, dict[str, list[Sample]]]
+    memory_mib: dict[str, float] = field(default_factory=dict)
+    """Of the largest node after all loads."""
+    first_record_s: dict[str, list[float]] = field(default_factory=dict)
+    """From the start of a single node with an empty folder to its first acknowledged record."""
+    caught_up: dict[str, list[float]] = field(default_factory=dict)
+    """MB/s of a new replica."""
+
+    def as_json(self) -> dict[str, Any]:
+        cases = [
+            {
+                **case._asdict(),
+                "runs": {name: [asdict(each) for each in runs] for name, runs in systems.items()},
+            }
+            for case, systems in self.cases.items()
+        ]
+        rest = {"resident_mib": self.memory_mib, "first_record_s": self.first_record_s}
+        return {
+            "quorumd": self.package,
+            "cases": cases,
+            **rest,
+            "caught_up": self.caught_up,
+            "missed": self.missed(),
+        }
+
+    def missed(self) -> list[str]:
+        """One sentence per missed target."""
+        found = []
+        for case, systems in self.cases.items():
+            if KAFKA in systems:
+                ratio = _ratio(systems)
+                if ratio < case.target:
+                    found.append(f"{case}: {ratio:.2f} x Kafka's MB/s, the target is {case.target} x")
+        first = statistics.median(self.first_record_s[QUORUMD])
+        if first > FIRST_RECORD_TARGET_S:
+            found.append(
+                f"first acknowledged record after {first:.1f} s, the target is {FIRST_RECORD_TARGET_S} s"
+            )
+        return found
+
+    def write_json(self, path: Path) -> None:
+        update_json(path, {"brokers": self.as_json()})
+
+    def print(self, console: Console) -> None:
+        table = Table(title=f"brokers of quorumd ({self.package}) and of Kafka", box=box.SIMPLE_HEAD)
+        for heading in ("load", "", "produced MB/s", "p99 ms", "CPU s/GB", "consumed MB/s", "CPU s/GB"):
+            table.add_column(heading, justify="left" if heading in ("load", "") else "right")
+        for case, systems in self.cases.items():
+            for name, runs in systems.items():
+                medians = [
+                    statistics.median(getattr(each, column) for each in runs)
+                    for column in ("produced", "p99_ms", "produce_cpu", "consumed", "consume_cpu")
+                ]
+                table.add_row(
+                    str(case) if name == QUORUMD else "", name, *(f"{each:,.1f}" for each in medians)
+                )
+        console.print(table)
+        for name in self.memory_mib:
+            first, caught = (
+                statistics.median(self.first_record_s[name]),
+                statistics.median(self.caught_up[name]),
+            )
+            console.print(
+                f"{name}: {self.memory_mib[name]:.0f} MiB resident, first record after {first:.2f} s, "
+                f"a new replica catches up at {caught:.0f} MB/s"
+            )
+        for sentence in self.missed():
+            console.print(sentence, markup=False)
+
+
+def _ratio(systems: dict[str, list[Sample]]) -> float:
+    pairs = zip(systems[QUORUMD], systems[KAFKA], strict=True)
+    return statistics.median(ours.produced / theirs.produced for ours, theirs in pairs)
+
+
+Start = Callable[[Path, int], BrokerCluster]
+
+
+def measure_brokers(
+    folder: Path,
+    package: str,
+    seconds: float,
+    rounds: int,
+    echo: Callable[[str], None],
+    cases: Sequence[Case],
+    with_kafka: bool,
+) -> BrokerReport:
+    """Measure both systems, or quorumd alone. Raises BenchError."""
+    shutil.rmtree(folder, ignore_errors=True)
+    starts: dict[str, Start] = {QUORUMD: QuorumdBrokers}
+    if with_kafka:
+        tools = kafka_tools()
+        starts[KAFKA] = lambda home, nodes: KafkaBrokers(home, nodes, tools)
+    report = BrokerReport(package, {})
+    for turn, (name, start) in itertools.product(range(rounds), starts.items()):
+        home = (folder / f"first-{name}-{turn}").resolve()
+        report.first_record_s.setdefault(name, []).append(first_record(start, home))
+    with ExitStack() as stack:
+        clusters = {}
+        for name, start in starts.items():
+            clusters[name] = start((folder / name).resolve(), NODES)
+            stack.callback(clusters[name].stop)
+        for case in cases:
+            systems = report.cases[case] = {name: [] for name in clusters}
+            for name, cluster in itertools.chain.from_iterable([clusters.items()] * rounds):
+                systems[name].append(run_case(cluster, case, seconds))
+            rates = ", ".join(f"{name} {runs[-1].produced:,.0f}" for name, runs in systems.items())
+            echo(f"{case}, MB/s: {rates}")
+        for name, cluster in clusters.items():
+            report.memory_mib[name] = max(each.resident_mib() for each in cluster.processes)
+            report.caught_up[name] = [catch_up(cluster, seconds) for _ in range(rounds)]
+    shutil.rmtree(folder)
+    return report
+
+
+def run_case(cluster: BrokerCluster, case: Case, seconds: float) -> Sample:
+    """Produce at full speed, consume what was produced, then measure latencies at a fixed rate."""
+    topic = f"bench-{time.monotonic_ns()}"
+    create_topic(cluster, topic, case.partitions, case.replicas)
+    job = {
+        "bootstrap": cluster.bootstrap,
+        "topic": topic,
+        "acks": case.acks,
+        "record_bytes": case.record_bytes,
+        "partitions": case.partitions,
+        "batch_bytes": BATCH_BYTES,
+        "batch_records": case.batch_records,
+        "linger_ms": 0 if case.batch_records == 1 else LINGER_MS,
+        "seconds": seconds,
+        "rate": RATE,
+    }
+    results, cpu = {}, {}
+    for action in ("produce", "consume", "pace"):
+        before = cpu_seconds(cluster.processes)
+        results[action] = run_client({**job, "action": action})
+        cpu[action] = cpu_seconds(cluster.processes) - before
+    delete_topic(cluster, topic)
+    produced, consumed = results["produce"], results["consume"]
+    return Sample(
+        produced["bytes"] / MB / produced["seconds"],
+        results["pace"]["p99_ms"],
+        cpu["produce"] / (produced["bytes"] / (1000 * MB)),
+        consumed["bytes"] / MB / consumed["seconds"],
+        cpu["consume"] / (max(consumed["bytes"], 1) / (1000 * MB)),
+    )
+
+
+def first_record(start: Start, folder: Path) -> float:
+    """Start a single node and produce one record; return the seconds that it took."""
+    folder.mkdir(parents=True)
+    cluster = start(folder, 1)
+    try:
+        job = {"topic": "first", "acks": "all", "record_bytes": 100, "partitions": 1, "linger_ms": 0}
+        batches = {"batch_bytes": BATCH_BYTES, "batch_records": 1, "seconds": 0.0}
+        run_client({**job, **batches, "bootstrap": cluster.bootstrap, "action": "produce"})
+        return time.perf_counter() - cluster.started_at
+    finally:
+        cluster.stop()
+
+
+def catch_up(cluster: BrokerCluster, seconds: float) -> float:
+    """Give a partition a second replica, and return the MB/s at which it was copied."""
+    topic = f"copied-{time.monotonic_ns()}"
+    create_topic(cluster, topic, 1, 1)
+    job = {"topic": topic, "acks": "1", "record_bytes": 1024, "partitions": 1, "linger_ms": LINGER_MS}
+    batches = {"batch_bytes": BATCH_BYTES, "batch_records": BATCH_RECORDS, "seconds": seconds}
+    produced = run_client({**job, **batches, "bootstrap": cluster.bootstrap, "action": "produce"})
+    host, _, port = cluster.bootstrap.partition(",")[0].rpartition(":")
+    address = (host, int(port))
+    wire = alter_partition_reassignments_request
+    partition = wire.ReassignablePartition(partition_index=0, replicas=list(range(NODES)))
+    request = wire.AlterPartitionReassignmentsRequest(
+        timeout_ms=60_000, topics=[wire.ReassignableTopic(name=topic, partitions=[partition])]
+    )
+    began = time.perf_counter()
+    response = request_once(
+        address, request, 0, alter_partition_reassignments_response.AlterPartitionReassignmentsResponse
+    )
+    if response.error_code or response.responses[0].partitions[0].error_code:
+        raise BenchError(f"{topic} is not reassigned: {response}")
+    listing = list_partition_reassignments_request.ListPartitionReassignmentsRequest(
+        timeout_ms=60_000, topics=None
+    )
+
+    def is_done() -> bool:
+        found = request_once(
+            address, listing, 0, list_partition_reassignments_response.ListPartitionReassignmentsResponse
+        )
+        return not found.error_code and not found.topics
+
+    wait_until("the new replicas", is_done, cluster.processes, 300)
+    took = time.perf_counter() - began
+    delete_topic(cluster, topic)
+    # Two of the three nodes copied it.
+    return float(produced["bytes"]) / MB / took * (NODES - 1)
