@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from quorumd.broker.api.context import BrokerApiContext
+from quorumd.broker.api.context import AccessLookup, BrokerApiContext, unrestricted
 from quorumd.broker.api.families import broker_routes
 from quorumd.broker.channels.broker_client import BrokerClient
 from quorumd.broker.channels.controller_channel import ControllerChannel
@@ -148,7 +148,7 @@ class Broker:
     def state(self) -> BrokerState:
         return self.lifecycle.state
 
-    def routes(self) -> Iterable[Route]:
+    def routes(self, access: AccessLookup = unrestricted) -> Iterable[Route]:
         """Return the handlers of the broker's APIs."""
         ports = self._ports
         context = BrokerApiContext(
@@ -161,6 +161,7 @@ class Broker:
             self.producer_ids,
             self.topic_creation,
             self.coordinators.verifier,
+            access,
         )
         return [
             *broker_routes(context, self.coordinators.transactions.init_producer_id),

@@ -14,6 +14,7 @@ from quorumd.config.setting import setting
 from quorumd.config.values import (
     ADDRESSES,
     ADVERTISED_LISTENERS,
+    AUTHORIZER,
     FOLDER,
     FOLDERS,
     LISTENERS,
@@ -21,9 +22,11 @@ from quorumd.config.values import (
     OPTIONAL_ADDRESS,
     PLAINTEXT,
     PLAINTEXT_ONLY,
+    PRINCIPALS,
     PROTOCOL_MAP,
     ROLES,
     SWITCH,
+    TEXT,
     VOTERS,
     VoterAddress,
     choice,
@@ -267,6 +270,61 @@ class NodeFields(BaseModel):
         "remote.log.storage.system.enable",
         default="false",
         about="Whether topics may set remote.storage.enable=true; must be the same on every controller and broker.",
+    )
+
+    authorizer_class: Annotated[str, AUTHORIZER] = setting(
+        "authorizer.class.name",
+        default="",
+        about="The authorizer, which decides by the cluster's ACLs; empty allows every client everything. All nodes "
+        "and brokers need the same.",
+    )
+    super_users: Annotated[frozenset[str], PRINCIPALS] = setting(
+        "super.users",
+        default="",
+        about="Principals that may do everything, among them those of all nodes and brokers unless ACLs give them "
+        "CLUSTER_ACTION.",
+    )
+    allows_without_acl: Annotated[bool, SWITCH] = setting(
+        "allow.everyone.if.no.acl.found",
+        default="false",
+        about="Whether a resource without any ACL is open to every client.",
+    )
+    early_start_listeners: Annotated[tuple[str, ...], NAMES] = setting(
+        "early.start.listeners",
+        default="",
+        about="Names of listeners that serve super users before the ACLs are loaded. Empty means the controllers' "
+        "listeners.",
+    )
+    token_secret_key: Annotated[str, TEXT] = setting(
+        "delegation.token.secret.key",
+        default="",
+        about="Secret from which delegation tokens are derived, the same on every node and broker; empty disables "
+        "tokens.",
+    )
+    token_max_lifetime_ms: Annotated[int, duration("1ms", "36500d")] = setting(
+        "delegation.token.max.lifetime.ms",
+        default="7d",
+        about="Time after which a delegation token can no longer be renewed.",
+    )
+    token_expiry_time_ms: Annotated[int, duration("1ms", "36500d")] = setting(
+        "delegation.token.expiry.time.ms",
+        default="1d",
+        about="Time after which a delegation token expires unless it is renewed.",
+    )
+    token_check_interval_ms: Annotated[int, duration("1ms", "36500d")] = setting(
+        "delegation.token.expiry.check.interval.ms",
+        default="1h",
+        about="Interval at which the leader removes expired delegation tokens.",
+    )
+    mutation_quota_windows: Annotated[int, integer(1, 10_000)] = setting(
+        "controller.quota.window.num",
+        default="11",
+        about="Number of windows over which controller_mutation_rate is measured (KIP-599).",
+    )
+    mutation_quota_window_s: Annotated[int, integer(1, 86_400)] = setting(
+        "controller.quota.window.size.seconds",
+        default="1",
+        about="Length of each of these windows in seconds.",
     )
 
     metrics_listener: Annotated[tuple[str, int] | None, OPTIONAL_ADDRESS] = setting(

@@ -29,6 +29,7 @@ from quorumd.log import LogSettings
 from quorumd.node.broker.settings import BrokerRoleSettings
 from quorumd.node.settings import NodeSettings
 from quorumd.raft.settings import RaftSettings
+from quorumd.security.authorizer import AuthorizerSettings
 
 PLAINTEXT_PROTOCOL = 0
 FETCH_MAX_WAIT_MS = 500
@@ -137,8 +138,17 @@ class Settings(BrokerFields):
             auto_join=self.auto_join,
             static_configs=self.static_properties(),
             controllers_name=self.controller_listener_name if self.is_broker else "",
+            authorizer=self._authorizer_settings(),
+            token_secret_key=self.token_secret_key or None,
             broker=self._broker_settings(),
         )
+
+    def _authorizer_settings(self) -> AuthorizerSettings | None:
+        """The authorizer; the controllers' listeners always serve super users, as in Kafka."""
+        if not self.authorizer_class:
+            return None
+        early = self.early_start_listeners or (self.controller_listener_name,)
+        return AuthorizerSettings(self.super_users, self.allows_without_acl, frozenset(early))
 
     def _broker_settings(self) -> BrokerRoleSettings | None:
         listener = self.broker_listener
@@ -185,6 +195,11 @@ class Settings(BrokerFields):
             leader_imbalance_check_interval_ms=self.leader_imbalance_check_interval_s * 1000.0 * rebalances,
             max_idle_interval_ms=self.max_idle_interval_ms,
             remote_storage=self.remote_storage,
+            has_authorizer=bool(self.authorizer_class),
+            token_secret_key=self.token_secret_key,
+            token_max_lifetime_ms=self.token_max_lifetime_ms,
+            token_expiry_ms=self.token_expiry_time_ms,
+            token_check_interval_ms=self.token_check_interval_ms,
         )
 
     def static_properties(self) -> tuple[tuple[str, str], ...]:

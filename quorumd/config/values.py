@@ -14,6 +14,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from quorumd.ids import Endpoint
+from quorumd.security.authorizer import parse_super_users
 
 T = TypeVar("T")
 
@@ -262,6 +263,16 @@ def _read_plaintext(text: str) -> str:
     return PLAINTEXT
 
 
+def _read_authorizer(text: str) -> str:
+    if text not in ("", STANDARD_AUTHORIZER):
+        raise ValueError("an authorizer written in Java, which cannot run here")
+    return text
+
+
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+"""Kafka's name of the authorizer whose rules are those of `quorumd.security.authorizer`."""
+AUTHORIZER = Kind("authorizer", f"{STANDARD_AUTHORIZER}, or empty", _read_authorizer)
+PRINCIPALS = Kind("principals", "principals such as User:alice, separated by semicolons", parse_super_users)
 TEXT = Kind("text", "any text without control characters", _read_text)
 FOLDER = Kind("folder", "one folder, absolute or relative to where the daemon is started", _read_folder)
 FOLDERS = Kind(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from quorumd.controller.broker import UNASSIGNED
 from quorumd.controller.broker_sessions import BrokerSessions
@@ -32,14 +32,19 @@ class ControllerSettings:
     leader_imbalance_check_interval_ms: float = 300_000.0
     unclean_election_interval_ms: float = 300_000.0
     max_idle_interval_ms: float = 500.0
+    has_authorizer: bool = False
+    token_secret_key: str = field(default="", repr=False)
+    token_max_lifetime_ms: int = 7 * 24 * 3600 * 1000
+    token_expiry_ms: int = 24 * 3600 * 1000
+    token_check_interval_ms: float = 3600 * 1000.0
 
 
 class Controller:
     """State of the active controller.
 
     `image` is that of the leader's whole log, uncommitted records included. `now_ms()`: monotonic. `next_offset()`:
-    offset of the next record to append. `new_uuid()`: never a reserved one (KIP-516). `other_voters()`: voters
-    besides this node, which must be registered before a feature changes.
+    offset of the next record to append. `new_uuid()`: never a reserved one (KIP-516). `wall_ms()`: Unix time.
+    `other_voters()`: voters besides this node, which must be registered before a feature changes.
     """
 
     def __init__(
@@ -49,6 +54,7 @@ class Controller:
         now_ms: Callable[[], float],
         next_offset: Callable[[], int],
         new_uuid: Callable[[], KafkaUuid],
+        wall_ms: Callable[[], int] = lambda: 0,
     ) -> None:
         self.settings = settings
         self.image = ClusterImage()
@@ -57,6 +63,7 @@ class Controller:
         self.now_ms = now_ms
         self.next_offset = next_offset
         self.new_uuid = new_uuid
+        self.wall_ms = wall_ms
         self.other_voters: Callable[[], Sequence[int]] = tuple
 
     @property

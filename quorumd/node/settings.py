@@ -14,6 +14,7 @@ from quorumd.node.readiness import MAX_LAG
 from quorumd.node.sessions.request_splitting import MAX_PARTITIONS_PER_PART
 from quorumd.protocol.connection import LARGE_REQUEST
 from quorumd.raft.settings import RaftSettings
+from quorumd.security.authorizer import AuthorizerSettings
 
 MAINTENANCE_INTERVAL_MS = 5000.0
 
@@ -77,6 +78,8 @@ class NodeSettings:
     """The properties of the file as given, for DescribeConfigs of this broker."""
     controllers_name: str = ""
     """The name of the controllers' listeners, if it is not that of `advertised`."""
+    authorizer: AuthorizerSettings | None = None
+    """`authorizer.class.name`: None if every client may do everything."""
     broker: BrokerRoleSettings | None = None
     """The broker role, None without it."""
 

@@ -21,6 +21,10 @@ class Session(Protocol):
     """Whether the client used a delegation token: it must not create further ones."""
     listener: str
     """The name of the listener that the connection was accepted at."""
+    host: str
+    """The address of the client, as the hosts of ACLs are written; see `security.acls.java_host`."""
+    is_internal: bool
+    """Whether this process itself sends the requests, which need no rights."""
     number: int
     """The number of the connection; newer connections have larger numbers."""
     is_controller_client: bool

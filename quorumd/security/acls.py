@@ -247,3 +247,8 @@ def java_host(host: str) -> str:
     if address.ipv4_mapped is not None:
         return str(address.ipv4_mapped)
     return ":".join(f"{int(group, 16):x}" for group in address.exploded.split(":"))
+
+
+def host_of_peer(peer: str) -> str:
+    """Return the host of `host:port`, the other side of a connection, as `java_host` writes it."""
+    return java_host(peer.rpartition(":")[0].strip("[]"))

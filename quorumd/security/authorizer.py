@@ -272,5 +272,5 @@ def parse_super_users(text: str) -> frozenset[str]:
     for user in users:
         kind, colon, name = user.partition(":")
         if not colon or not kind or not name:
-            raise ValueError(f"{user!r} is not a principal; expected Type:Name, for example User:alice")
+            raise ValueError(f"{user!r} is not a principal like User:alice")
     return frozenset(users)

@@ -19,6 +19,8 @@ from quorumd.controller.partition import NO_LEADER, PartitionId
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.ports import Clock, Disk, Entropy
+from quorumd.protocol.routes import Session
+from quorumd.security.authorizer import Access
 
 
 class TransactionVerification(Protocol):
@@ -32,6 +34,16 @@ class TransactionVerification(Protocol):
         adds: bool,
         done: Callable[[ErrorCode], None],
     ) -> None: ...
+
+
+AccessLookup = Callable[[Session, int], Access | None]
+"""(session, API key) -> the rights of the client, None if it may do everything."""
+
+
+def unrestricted(session: Session, api_key: int) -> Access | None:
+    """The AccessLookup without an authorizer."""
+    del session, api_key
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +62,7 @@ class BrokerApiContext:
     producer_ids: ProducerIds
     topic_creation: TopicCreation
     verifier: TransactionVerification | None = None
+    access: AccessLookup = unrestricted
 
     def partition_id(self, topic: KafkaUuid | str, number: int) -> PartitionId | None:
         """Look up a partition by the id or the name of its topic; None if the topic does not exist."""

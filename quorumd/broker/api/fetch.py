@@ -7,11 +7,12 @@ from typing import Final, cast
 
 from quorumd.broker.api.context import BrokerApiContext
 from quorumd.broker.api.fetch_purgatory import FetchPurgatory
-from quorumd.broker.api.fetch_reader import Fetcher, PartitionReader, ReadPartition
+from quorumd.broker.api.fetch_reader import Fetcher, PartitionReader, ReadPartition, failed_partition
 from quorumd.broker.api.fetch_sessions import FetchSessions, PartitionKey, SessionFetch
 from quorumd.controller.partition import PartitionId
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
+from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.fetch_request import FetchPartition, FetchRequest
 from quorumd.protocol.messages.fetch_response import (
@@ -21,6 +22,8 @@ from quorumd.protocol.messages.fetch_response import (
     NodeEndpoint,
 )
 from quorumd.protocol.routes import Route, Session
+from quorumd.security.acls import Operation, ResourceKind
+from quorumd.security.authorizer import Access
 
 TOPIC_IDS_SINCE: Final = 13
 REPLICA_STATE_SINCE: Final = 15
@@ -91,7 +94,30 @@ class FetchApis:
         if isinstance(begun, ErrorCode):
             session.respond(request, FetchResponse(0, int(begun)))
             return
-        _Fetch(self, session, request, fetcher, begun).begin()
+        access = self.context.access(session, ApiKey.FETCH)
+        denied = frozenset[PartitionKey]()
+        if access is not None:
+            denied = self._denied(access, fetcher, begun.partitions)
+        _Fetch(self, session, request, fetcher, begun, denied).begin()
+
+    def _denied(
+        self, access: Access, fetcher: Fetcher, requested: Iterable[PartitionKey]
+    ) -> frozenset[PartitionKey]:
+        """Return the partitions that the client may not read. A session is checked with every request."""
+        if fetcher.is_follower:
+            return frozenset() if access.allows_cluster(Operation.CLUSTER_ACTION) else frozenset(requested)
+        image = self.context.metadata.image
+        denied: set[PartitionKey] = set()
+        names: dict[object, bool] = {}
+        for key in requested:
+            topic = _topic(key)
+            if topic not in names:
+                found = None if isinstance(topic, str) else image.topics.get(topic)
+                name = topic if isinstance(topic, str) else found.name if found is not None else None
+                names[topic] = name is None or access.allows(Operation.READ, ResourceKind.TOPIC, name)
+            if not names[topic]:
+                denied.add(key)
+        return frozenset(denied)
 
 
 def _fetcher(message: FetchRequest, version: int) -> Fetcher:
@@ -117,6 +143,7 @@ class _Fetch:
         request: Request[FetchRequest],
         fetcher: Fetcher,
         fetch: SessionFetch[FetchPartition],
+        denied: frozenset[PartitionKey],
     ) -> None:
         message = request.message
         self._apis = apis
@@ -124,6 +151,7 @@ class _Fetch:
         self._request = request
         self._fetcher = fetcher
         self._fetch = fetch
+        self._denied = denied
         self._max_bytes = max(0, min(message.max_bytes, apis.context.settings.api.fetch_max_bytes))
         self._min_bytes = min(message.min_bytes, self._max_bytes)
         self._results: dict[PartitionKey, ReadPartition] = {}
@@ -155,6 +183,10 @@ class _Fetch:
         left = min(self._max_bytes, self._apis.memory.left)
         self._size, self._must_be_sent = 0, False
         for key, requested in self._fetch.partitions.items():
+            if key in self._denied:
+                self._results[key] = failed_partition(requested, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                self._must_be_sent = True
+                continue
             result = self._apis.reader.read(
                 self._fetcher,
                 _topic(key),

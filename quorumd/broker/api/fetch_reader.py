@@ -82,9 +82,9 @@ class PartitionReader:
             hosted = self._context.partitions.find(topic, requested.partition)
             decision = self._decide(hosted, fetcher, requested, is_delayed)
         except PartitionUnavailable as unavailable:
-            return _failed(requested, unavailable.error)
+            return failed_partition(requested, unavailable.error)
         if decision.error is not ErrorCode.NONE:
-            return _failed(requested, decision.error)
+            return failed_partition(requested, decision.error)
         replica, log = hosted.replica, hosted.log
         stable = log.last_stable_offset(replica.high_watermark)
         # The fetch of a follower may just have advanced the high watermark; it learns that at once.
@@ -110,7 +110,7 @@ class PartitionReader:
             if fetcher.reads_committed:
                 result.aborted_transactions = _aborted(hosted, requested.fetch_offset, result.records or b"")
         except StorageError as fault:
-            return _failed(requested, self._context.partitions.handle_log_error(hosted, fault))
+            return failed_partition(requested, self._context.partitions.handle_log_error(hosted, fault))
         return result
 
     def _decide(
@@ -169,7 +169,7 @@ def _consumer_decision(
     return FetchDecision(error, replica.high_watermark, log.start_offset, replica.high_watermark, diverging)
 
 
-def _failed(requested: FetchPartition, error: ErrorCode) -> ReadPartition:
+def failed_partition(requested: FetchPartition, error: ErrorCode) -> ReadPartition:
     return ReadPartition(requested.partition, int(error), -1, aborted_transactions=None)
 
 

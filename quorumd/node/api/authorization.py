@@ -1,35 +1,175 @@
-"""Authorization, in one place. There are no ACLs: every client of the listener may do everything."""
+"""Authorization of requests, in one place: every route of a node passes here once an authorizer is configured.
+
+Most requests are checked before they reach their handler. Requests to the controller are checked by the leader, part
+by part if they are large, just before they are executed: a node that does not lead forwards them, with the principal
+of the client.
+"""
 
 from __future__ import annotations
 
-from quorumd.protocol.routes import Session
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from quorumd.broker.api.rights import Check, Close, Extend, Rule
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.errors import ErrorCode, MalformedMessage
+from quorumd.node.api.controller_table import CONTROLLER_APIS
+from quorumd.node.api.error_responses import FORWARDABLE, SUPPORTED, error_response
+from quorumd.node.api.forwarding import decode_response
+from quorumd.node.api.rights import NODE_RULES
+from quorumd.node.consensus.leader_role import LeaderRole
+from quorumd.node.statistics import NodeStatistics
+from quorumd.protocol.apis import APIS, ApiKey, request_class, response_class
+from quorumd.protocol.connection import Request
+from quorumd.protocol.response_errors import errors_in
+from quorumd.protocol.routes import Route, Session
+from quorumd.protocol.wire import Message
+from quorumd.security.authorizer import Access, Authorizer, AuthorizerNotReady, Client
+
+CHECKED_BY_LEADER: Final = frozenset({*CONTROLLER_APIS, ApiKey.DESCRIBE_CONFIGS})
+"""APIs whose handlers call `RequestAuthorization.admit` themselves, when they execute the request."""
 
 
-def may_alter_cluster(session: Session) -> bool:
-    """Whether the client may change voters, topics, replica assignments and features (ALTER on CLUSTER)."""
-    del session
-    return True
+class RequestAuthorization:
+    """Decides about requests. Without an authorizer it allows everything and adds nothing to the routes.
+
+    `image()`: the metadata that this node has applied.
+    """
+
+    def __init__(
+        self,
+        authorizer: Authorizer | None,
+        image: Callable[[], ClusterImage],
+        role: LeaderRole,
+        statistics: NodeStatistics,
+    ) -> None:
+        self.authorizer = authorizer
+        self._image = image
+        self._role = role
+        self._statistics = statistics
+
+    def guard(self, routes: Iterable[Route], rules: Mapping[int, Rule] = NODE_RULES) -> Iterable[Route]:
+        """Return the routes with their checks in front."""
+        if self.authorizer is None:
+            return routes
+        return [self._guarded(route, rules.get(route.api_key)) for route in routes]
+
+    def _guarded(self, route: Route, rule: Rule | None) -> Route:
+        key, handler = route.api_key, route.handler
+        if rule is None or key in CHECKED_BY_LEADER:
+            return route
+        is_forwarded = key in FORWARDABLE
+
+        def handle(session: Session, request: Request[Message]) -> None:
+            if is_forwarded and not self._role.is_leader:
+                handler(session, request)
+                return
+            admitted = self._apply(rule, session, request)
+            if admitted is not None:
+                handler(admitted, request)
+
+        return Route(request_class(key), handle, route.min_version)
+
+    def admit(self, session: Session, request: Request[Message]) -> Session | None:
+        """Check a request that is about to be executed. Returns the session for its response; None if it has one."""
+        if self.authorizer is None or session.is_internal:
+            return session
+        return self._apply(NODE_RULES[request.api_key], session, request)
+
+    def access(self, session: Session, api_key: int) -> Access | None:
+        """The rights of a client, None if it has them all."""
+        if self.authorizer is None:
+            return None
+        return Access(self.authorizer, Client(session.principal, session.host, APIS[api_key].name))
+
+    def _apply(self, rule: Rule, session: Session, request: Request[Message]) -> Session | None:
+        access = self.access(session, request.api_key)
+        assert access is not None
+        try:
+            ruling = rule(Check(access, self._image(), request))
+        except AuthorizerNotReady:
+            self._respond(session, request, _not_ready(request))
+            return None
+        if ruling is None:
+            return session
+        if isinstance(ruling, Close):
+            session.close()
+            return None
+        if not isinstance(ruling, Extend):
+            self._respond(session, request, ruling)
+            return None
+        if not ruling.is_complete:
+            return ExtendedSession(session, ruling.hook)
+        response = response_class(request.api_key)()
+        ruling.hook(response)
+        self._respond(session, request, response)
+        return None
+
+    def _respond(self, session: Session, request: Request[Message], response: Message) -> None:
+        for error, _ in errors_in(response):
+            self._statistics.count_error(request.api_key, error)
+        session.respond(request, response)
 
 
-def may_describe_cluster(session: Session) -> bool:
-    """Whether the client may see the state of the cluster (DESCRIBE on CLUSTER)."""
-    del session
-    return True
+def _not_ready(request: Request[Message]) -> Message:
+    """The response before the ACLs are loaded, in which Kafka has no error of its own either."""
+    error = ErrorCode.UNKNOWN_SERVER_ERROR
+    if request.api_key in SUPPORTED:
+        return error_response(request, error)
+    response: Any = response_class(request.api_key)()
+    if hasattr(response, "error_code"):
+        response.error_code = int(error)
+    made: Message = response
+    return made
 
 
-def may_act_for_cluster(session: Session) -> bool:
-    """Whether the client is a broker or controller of the cluster (CLUSTER_ACTION on CLUSTER)."""
-    del session
-    return True
+class ExtendedSession:
+    """Extends the response to one request on its way to the client."""
 
+    def __init__(self, outer: Session, hook: Callable[[Any], None]) -> None:
+        self._outer = outer
+        self._hook = hook
+        self.peer = outer.peer
+        self.principal = outer.principal
+        self.token_authenticated = outer.token_authenticated
+        self.listener = outer.listener
+        self.host = outer.host
+        self.number = outer.number
+        self.comes_from_broker = outer.comes_from_broker
+        self.is_internal = outer.is_internal
 
-def may_alter_configs(session: Session) -> bool:
-    """Whether the client may change the configs of every resource (ALTER_CONFIGS)."""
-    del session
-    return True
+    @property
+    def is_controller_client(self) -> bool:
+        return self._outer.is_controller_client
 
+    @is_controller_client.setter
+    def is_controller_client(self, value: bool) -> None:
+        self._outer.is_controller_client = value
 
-def may_describe_configs(session: Session) -> bool:
-    """Whether the client may read the configs of every resource (DESCRIBE_CONFIGS)."""
-    del session
-    return True
+    def respond(self, request: Request[Message], message: Message) -> None:
+        self._hook(message)
+        self._outer.respond(request, message)
+
+    def respond_immediately(self, request: Request[Message], message: Message) -> None:
+        self._hook(message)
+        self._outer.respond_immediately(request, message)
+
+    def respond_encoded(self, request: Request[Message], response: bytes) -> None:
+        try:
+            message = decode_response(request, response)
+        except MalformedMessage:
+            self._outer.respond(request, error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR))
+            return
+        self.respond(request, message)
+
+    def respond_nothing(self, request: Request[Message]) -> None:
+        self._outer.respond_nothing(request)
+
+    def block(self, request: Request[Message], on_unblocked: Callable[[], None] | None = None) -> None:
+        self._outer.block(request, on_unblocked)
+
+    def close(self) -> None:
+        self._outer.close()
+
+    def respond_not_leader(self, request: Request[Message], message: Message) -> None:
+        self._outer.respond_not_leader(request, message)

@@ -14,8 +14,6 @@ from quorumd.controller.effective_configs import (
     effective_topic_configs,
     merge_layers,
 )
-from quorumd.errors import ErrorCode
-from quorumd.node.api.authorization import may_describe_configs
 from quorumd.node.api.context import ApiContext
 from quorumd.node.api.purgatory import ResponseHook
 from quorumd.protocol.connection import Request
@@ -40,6 +38,7 @@ class ConfigApis:
         self._state_machine = context.state_machine
         self._purgatory = context.purgatory
         self._large = context.large_requests
+        self._authorization = context.authorization
 
     def routes(self) -> Iterable[Route]:
         return (Route(DescribeConfigsRequest, self.describe_configs),)
@@ -63,9 +62,10 @@ class ConfigApis:
         self, session: Session, request: Request[DescribeConfigsRequest], hook: ResponseHook | None
     ) -> None:
         purgatory = self._purgatory
-        if not may_describe_configs(session):
-            purgatory.refuse(session, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        admitted = self._authorization.admit(session, request)
+        if admitted is None:
             return
+        session = admitted
 
         def on_read_confirmed(confirmed: bool) -> None:
             if not confirmed:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from quorumd.controller.controller import Controller
 from quorumd.log.segmented_log import SegmentedLog
+from quorumd.node.api.authorization import RequestAuthorization
 from quorumd.node.api.error_responses import counted_error_responses
 from quorumd.node.api.forwarding import Forwarder
 from quorumd.node.api.large_requests import LargeRequests
@@ -32,6 +33,7 @@ from quorumd.node.statistics import NodeStatistics
 from quorumd.ports import Clock
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import Event, ReadRequested
+from quorumd.security.authorizer import Authorizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class ApiContext:
     forwarder: Forwarder
     purgatory: ResponsePurgatory
     large_requests: LargeRequests
+    authorization: RequestAuthorization
 
 
 def create_api_context(
@@ -112,4 +115,37 @@ def create_api_context(
         forwarder,
         purgatory,
         large_requests,
+        _authorization(settings, engine, state_machine, role, statistics),
     )
+
+
+def _authorization(
+    settings: NodeSettings,
+    engine: RaftEngine,
+    state_machine: StateMachine,
+    role: LeaderRole,
+    statistics: NodeStatistics,
+) -> RequestAuthorization:
+    """The authorizer, if one is configured. It decides once the image holds what was committed at the start."""
+    authorizer = None
+    if settings.authorizer is not None:
+        loading = AclLoading(engine, state_machine)
+        authorizer = Authorizer(
+            settings.authorizer, lambda: state_machine.image.security.acls, loading.is_complete
+        )
+    return RequestAuthorization(authorizer, lambda: state_machine.image, role, statistics)
+
+
+class AclLoading:
+    """Whether the image has reached the high watermark that this node first knew of. Once it has, it stays so."""
+
+    def __init__(self, engine: RaftEngine, state_machine: StateMachine) -> None:
+        self._engine = engine
+        self._state_machine = state_machine
+        self._is_complete = False
+
+    def is_complete(self) -> bool:
+        if not self._is_complete:
+            high_watermark, machine = self._engine.high_watermark, self._state_machine
+            self._is_complete = machine.is_readable and 0 <= high_watermark <= machine.applied_offset
+        return self._is_complete

@@ -1,6 +1,6 @@
 """Requests to the controller: planned against the image, with a response once the plan is committed.
 
-`controller_table` lists the planner and the authorization of each API.
+`controller_table` lists the planner of each API.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from quorumd.controller.delegation_tokens import Requester
 from quorumd.errors import ErrorCode
 from quorumd.node.api.context import ApiContext
 from quorumd.node.api.controller_table import CONTROLLER_APIS, ControllerApi
@@ -35,6 +36,7 @@ class ControllerApis:
         self._purgatory = context.purgatory
         self._statistics = context.statistics
         self._large = context.large_requests
+        self._authorization = context.authorization
 
     def routes(self) -> Iterable[Route]:
         return [Route(api.request_class, self.handle) for api in self._apis.values()]
@@ -48,15 +50,19 @@ class ControllerApis:
 
     def _execute(self, session: Session, request: Request[Message], options: dict[str, Any]) -> None:
         api, writer, purgatory = self._apis[request.api_key], self._writer, self._purgatory
-        if not api.is_authorized(session):
-            purgatory.refuse(session, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        admitted = self._authorization.admit(session, request)
+        if admitted is None:
             return
+        session = admitted
         if api.is_connection_ordered and not self._is_in_order(session, request):
             return
         if api.on_request is not None:
             api.on_request(self._controller, request.message)
         if api.passes_origin and session.comes_from_broker:
             options = {**options, "comes_from_broker": True}
+        if api.passes_requester:
+            requester = Requester(session.principal, session.token_authenticated)
+            options = {**options, "requester": requester}
         plan = api.plan(self._controller, request.message, request.api_version, **options)
         response = plan.response
         for error, _ in errors_in(response):

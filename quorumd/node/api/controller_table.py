@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeVar
 
+from quorumd.controller.acl_requests import plan_create_acls, plan_delete_acls
 from quorumd.controller.alter_partition import plan_alter_partition
 from quorumd.controller.broker_heartbeat import plan_broker_heartbeat, record_heartbeat
 from quorumd.controller.broker_registration import (
@@ -12,6 +13,7 @@ from quorumd.controller.broker_registration import (
     plan_unregister_broker,
     renew_session,
 )
+from quorumd.controller.client_quotas import plan_alter_client_quotas
 from quorumd.controller.config_requests import plan_alter_configs, plan_incremental_alter_configs
 from quorumd.controller.controller import Controller
 from quorumd.controller.controller_registration import (
@@ -19,6 +21,11 @@ from quorumd.controller.controller_registration import (
     plan_unregister_controller,
 )
 from quorumd.controller.controller_result import ControllerResult
+from quorumd.controller.delegation_tokens import (
+    plan_create_delegation_token,
+    plan_expire_delegation_token,
+    plan_renew_delegation_token,
+)
 from quorumd.controller.directories import plan_assign_replicas_to_dirs
 from quorumd.controller.elections import plan_elect_leaders
 from quorumd.controller.features import plan_update_features
@@ -28,33 +35,34 @@ from quorumd.controller.reassignments import (
     plan_alter_partition_reassignments,
     plan_list_partition_reassignments,
 )
+from quorumd.controller.scram_requests import plan_alter_user_scram_credentials
 from quorumd.controller.topic_creation import plan_create_topics
 from quorumd.controller.topic_deletion import plan_delete_topics
 from quorumd.errors import ErrorCode
-from quorumd.node.api.authorization import (
-    may_act_for_cluster,
-    may_alter_cluster,
-    may_alter_configs,
-    may_describe_cluster,
-)
 from quorumd.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
+from quorumd.protocol.messages.alter_client_quotas_request import AlterClientQuotasRequest
 from quorumd.protocol.messages.alter_configs_request import AlterConfigsRequest
 from quorumd.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
 from quorumd.protocol.messages.alter_partition_request import AlterPartitionRequest
+from quorumd.protocol.messages.alter_user_scram_credentials_request import AlterUserScramCredentialsRequest
 from quorumd.protocol.messages.assign_replicas_to_dirs_request import AssignReplicasToDirsRequest
 from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from quorumd.protocol.messages.broker_registration_request import BrokerRegistrationRequest
 from quorumd.protocol.messages.controller_registration_request import ControllerRegistrationRequest
+from quorumd.protocol.messages.create_acls_request import CreateAclsRequest
+from quorumd.protocol.messages.create_delegation_token_request import CreateDelegationTokenRequest
 from quorumd.protocol.messages.create_partitions_request import CreatePartitionsRequest
 from quorumd.protocol.messages.create_topics_request import CreateTopicsRequest
+from quorumd.protocol.messages.delete_acls_request import DeleteAclsRequest
 from quorumd.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from quorumd.protocol.messages.elect_leaders_request import ElectLeadersRequest
+from quorumd.protocol.messages.expire_delegation_token_request import ExpireDelegationTokenRequest
 from quorumd.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
 from quorumd.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
+from quorumd.protocol.messages.renew_delegation_token_request import RenewDelegationTokenRequest
 from quorumd.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from quorumd.protocol.messages.unregister_controller_request import UnregisterControllerRequest
 from quorumd.protocol.messages.update_features_request import UpdateFeaturesRequest
-from quorumd.protocol.routes import Session
 from quorumd.protocol.wire import Message
 
 M = TypeVar("M", bound=Message)
@@ -66,46 +74,45 @@ the options of their parts."""
 class ControllerApi:
     """How one API is handled.
 
-    `plan` and `on_request` take messages of `request_class`. `is_authorized(session)`: whether the client is allowed.
-    `too_large_error`: the error where the records are more than one batch takes, None where they may be appended in
-    several (see `MetadataWriter.write_batches`). `on_request`: called by the leader for every request, whatever its
-    result. `needs_read_confirmation`: whether a response without records is a read, for which this node makes sure
-    that it still leads. `is_connection_ordered`: whether requests count in the order in which their broker sent them
-    (see `alter_partition_order`). `records_offset`: whether the records contain the offset at which they are, so that
-    no record may come before them that was not known when they were planned. `passes_origin`: whether the planner
-    takes `comes_from_broker` (see `Session`).
+    `plan` and `on_request` take messages of `request_class`. `too_large_error`: the error where the records are more
+    than one batch takes, None where they may be appended in several (see `MetadataWriter.write_batches`).
+    `on_request`: called by the leader for every request, whatever its result. `needs_read_confirmation`: whether a
+    response without records is a read, for which this node makes sure that it still leads. `is_connection_ordered`:
+    whether requests count in the order in which their broker sent them (see `alter_partition_order`).
+    `records_offset`: whether the records contain the offset at which they are, so that no record may come before them
+    that was not known when they were planned. `passes_origin`: whether the planner takes `comes_from_broker` (see
+    `Session`). `passes_requester`: whether it takes the principal of the client.
     """
 
     def __init__(
         self,
         request_class: type[M],
         plan: Callable[[Controller, M, int], ControllerResult],
-        is_authorized: Callable[[Session], bool],
         too_large_error: ErrorCode | None = ErrorCode.POLICY_VIOLATION,
         on_request: Callable[[Controller, M], None] | None = None,
         needs_read_confirmation: bool = True,
         is_connection_ordered: bool = False,
         records_offset: bool = False,
         passes_origin: bool = False,
+        passes_requester: bool = False,
     ) -> None:
         assert request_class.API_KEY is not None
         self.api_key: int = request_class.API_KEY
         self.request_class: type[Message] = request_class
         self.plan: Planner = plan
-        self.is_authorized = is_authorized
         self.too_large_error = too_large_error
         self.on_request: Callable[..., None] | None = on_request
         self.needs_read_confirmation = needs_read_confirmation
         self.is_connection_ordered = is_connection_ordered
         self.records_offset = records_offset
         self.passes_origin = passes_origin
+        self.passes_requester = passes_requester
 
 
 _APIS = (
     ControllerApi(
         BrokerRegistrationRequest,
         plan_broker_registration,
-        may_act_for_cluster,
         too_large_error=None,
         on_request=renew_session,
         records_offset=True,
@@ -113,40 +120,42 @@ _APIS = (
     ControllerApi(
         BrokerHeartbeatRequest,
         plan_broker_heartbeat,
-        may_act_for_cluster,
         too_large_error=None,
         on_request=record_heartbeat,
         needs_read_confirmation=False,
     ),
-    ControllerApi(UnregisterBrokerRequest, plan_unregister_broker, may_alter_cluster, too_large_error=None),
-    ControllerApi(ControllerRegistrationRequest, plan_controller_registration, may_act_for_cluster),
-    ControllerApi(UnregisterControllerRequest, plan_unregister_controller, may_alter_cluster),
-    ControllerApi(
-        AlterPartitionRequest, plan_alter_partition, may_act_for_cluster, is_connection_ordered=True
-    ),
-    ControllerApi(AssignReplicasToDirsRequest, plan_assign_replicas_to_dirs, may_act_for_cluster),
-    ControllerApi(AllocateProducerIdsRequest, plan_allocate_producer_ids, may_act_for_cluster),
-    ControllerApi(AlterPartitionReassignmentsRequest, plan_alter_partition_reassignments, may_alter_cluster),
-    ControllerApi(ListPartitionReassignmentsRequest, plan_list_partition_reassignments, may_describe_cluster),
+    ControllerApi(UnregisterBrokerRequest, plan_unregister_broker, too_large_error=None),
+    ControllerApi(ControllerRegistrationRequest, plan_controller_registration),
+    ControllerApi(UnregisterControllerRequest, plan_unregister_controller),
+    ControllerApi(AlterPartitionRequest, plan_alter_partition, is_connection_ordered=True),
+    ControllerApi(AssignReplicasToDirsRequest, plan_assign_replicas_to_dirs),
+    ControllerApi(AllocateProducerIdsRequest, plan_allocate_producer_ids),
+    ControllerApi(AlterPartitionReassignmentsRequest, plan_alter_partition_reassignments),
+    ControllerApi(ListPartitionReassignmentsRequest, plan_list_partition_reassignments),
     ControllerApi(
         IncrementalAlterConfigsRequest,
         plan_incremental_alter_configs,
-        may_alter_configs,
         ErrorCode.MESSAGE_TOO_LARGE,
         passes_origin=True,
     ),
     ControllerApi(
         AlterConfigsRequest,
         plan_alter_configs,
-        may_alter_configs,
         ErrorCode.MESSAGE_TOO_LARGE,
         passes_origin=True,
     ),
-    ControllerApi(CreateTopicsRequest, plan_create_topics, may_alter_cluster),
-    ControllerApi(DeleteTopicsRequest, plan_delete_topics, may_alter_cluster),
-    ControllerApi(CreatePartitionsRequest, plan_create_partitions, may_alter_cluster),
-    ControllerApi(ElectLeadersRequest, plan_elect_leaders, may_alter_cluster),
-    ControllerApi(UpdateFeaturesRequest, plan_update_features, may_alter_cluster),
+    ControllerApi(CreateTopicsRequest, plan_create_topics),
+    ControllerApi(DeleteTopicsRequest, plan_delete_topics),
+    ControllerApi(CreatePartitionsRequest, plan_create_partitions),
+    ControllerApi(ElectLeadersRequest, plan_elect_leaders),
+    ControllerApi(UpdateFeaturesRequest, plan_update_features),
+    ControllerApi(CreateAclsRequest, plan_create_acls),
+    ControllerApi(DeleteAclsRequest, plan_delete_acls),
+    ControllerApi(AlterClientQuotasRequest, plan_alter_client_quotas),
+    ControllerApi(AlterUserScramCredentialsRequest, plan_alter_user_scram_credentials),
+    ControllerApi(CreateDelegationTokenRequest, plan_create_delegation_token, passes_requester=True),
+    ControllerApi(RenewDelegationTokenRequest, plan_renew_delegation_token, passes_requester=True),
+    ControllerApi(ExpireDelegationTokenRequest, plan_expire_delegation_token, passes_requester=True),
 )
 
 CONTROLLER_APIS: Final = {api.api_key: api for api in _APIS}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from ipaddress import ip_address
 
 from quorumd.errors import ErrorCode, MalformedMessage, UnsupportedVersion
 from quorumd.node.api.context import ApiContext
@@ -14,6 +15,8 @@ from quorumd.protocol.messages.envelope_request import EnvelopeRequest
 from quorumd.protocol.messages.envelope_response import EnvelopeResponse
 from quorumd.protocol.routes import Route, Session
 from quorumd.protocol.wire import Message
+from quorumd.security.acls import java_host
+from quorumd.security.forwarded_principals import ForwardedPrincipal, deserialize
 
 logger = logging.getLogger("quorumd.forwarding")
 
@@ -25,12 +28,16 @@ class EnvelopeSession:
     """Sends the response to a request inside an Envelope, wrapped into an EnvelopeResponse."""
 
     is_controller_client = True
+    is_internal = False
 
-    def __init__(self, outer: Session, envelope: Request[Message], peer: str) -> None:
-        self.peer = peer
-        self.principal = outer.principal
-        self.token_authenticated = outer.token_authenticated
+    def __init__(
+        self, outer: Session, envelope: Request[Message], client: ForwardedPrincipal, host: str
+    ) -> None:
+        self.peer = outer.peer
+        self.principal = client.principal
+        self.token_authenticated = client.is_token
         self.listener = outer.listener
+        self.host = host
         self.number = outer.number
         # Quorum nodes forward requests of clients without the checks that brokers make.
         self.comes_from_broker = not (envelope.client_id or "").startswith(CLIENT_ID_PREFIX)
@@ -93,7 +100,18 @@ class EnvelopeApis:
         if inner.api_key not in FORWARDABLE:
             session.respond(request, EnvelopeResponse(None, int(ErrorCode.INVALID_REQUEST)))
             return
-        inner_session = EnvelopeSession(session, request, session.peer)
+        try:
+            client = deserialize(request.message.request_principal or b"")
+        except MalformedMessage:
+            error = int(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE)
+            session.respond(request, EnvelopeResponse(None, error))
+            return
+        try:
+            host = java_host(str(ip_address(request.message.client_host_address)))
+        except ValueError:
+            session.respond(request, EnvelopeResponse(None, int(ErrorCode.INVALID_REQUEST)))
+            return
+        inner_session = EnvelopeSession(session, request, client, host)
         if inner.is_whole:
             self._router.route(inner_session, inner)
             return

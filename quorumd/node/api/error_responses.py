@@ -13,10 +13,14 @@ from quorumd.node.wire.quorum_messages import error_topics
 from quorumd.protocol.apis import APIS, ApiKey, response_class
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import (
+    alter_client_quotas_response,
     alter_configs_response,
     alter_partition_reassignments_response,
+    alter_user_scram_credentials_response,
+    create_acls_response,
     create_partitions_response,
     create_topics_response,
+    delete_acls_response,
     delete_topics_response,
     describe_configs_response,
     describe_quorum_response,
@@ -25,11 +29,15 @@ from quorumd.protocol.messages import (
     update_features_response,
 )
 from quorumd.protocol.messages.add_raft_voter_request import AddRaftVoterRequest
+from quorumd.protocol.messages.alter_client_quotas_request import AlterClientQuotasRequest
 from quorumd.protocol.messages.alter_configs_request import AlterConfigsRequest
 from quorumd.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
 from quorumd.protocol.messages.alter_quorum_request import AlterQuorumRequest
+from quorumd.protocol.messages.alter_user_scram_credentials_request import AlterUserScramCredentialsRequest
+from quorumd.protocol.messages.create_acls_request import CreateAclsRequest
 from quorumd.protocol.messages.create_partitions_request import CreatePartitionsRequest
 from quorumd.protocol.messages.create_topics_request import CreateTopicsRequest
+from quorumd.protocol.messages.delete_acls_request import DeleteAclsRequest
 from quorumd.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from quorumd.protocol.messages.describe_configs_request import DescribeConfigsRequest
 from quorumd.protocol.messages.describe_quorum_request import DescribeQuorumRequest
@@ -210,6 +218,42 @@ def _update_features(request: Request[UpdateFeaturesRequest], error: ErrorCode) 
     return wire.UpdateFeaturesResponse(0, int(error), message_of(error), results)
 
 
+def _create_acls(request: Request[CreateAclsRequest], error: ErrorCode) -> Message:
+    wire = create_acls_response
+    results = [wire.AclCreationResult(int(error), message_of(error)) for _ in request.message.creations]
+    return wire.CreateAclsResponse(0, results)
+
+
+def _delete_acls(request: Request[DeleteAclsRequest], error: ErrorCode) -> Message:
+    wire = delete_acls_response
+    results = [wire.DeleteAclsFilterResult(int(error), message_of(error)) for _ in request.message.filters]
+    return wire.DeleteAclsResponse(0, results)
+
+
+def _alter_client_quotas(request: Request[AlterClientQuotasRequest], error: ErrorCode) -> Message:
+    wire = alter_client_quotas_response
+    results = [
+        wire.EntryData(
+            int(error),
+            message_of(error),
+            [wire.EntityData(part.entity_type, part.entity_name) for part in entry.entity],
+        )
+        for entry in request.message.entries
+    ]
+    return wire.AlterClientQuotasResponse(0, results)
+
+
+def _alter_scram(request: Request[AlterUserScramCredentialsRequest], error: ErrorCode) -> Message:
+    wire = alter_user_scram_credentials_response
+    message = request.message
+    names = [*(each.name for each in message.deletions), *(each.name for each in message.upsertions)]
+    results = [
+        wire.AlterUserScramCredentialsResult(name, int(error), message_of(error))
+        for name in dict.fromkeys(names)
+    ]
+    return wire.AlterUserScramCredentialsResponse(0, results)
+
+
 def _resources(
     request: Request[IncrementalAlterConfigsRequest | AlterConfigsRequest],
     error: ErrorCode,
@@ -238,6 +282,9 @@ _TOP_LEVEL_APIS = (
     ApiKey.UNREGISTER_CONTROLLER,
     ApiKey.ALLOCATE_PRODUCER_IDS,
     ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+    ApiKey.CREATE_DELEGATION_TOKEN,
+    ApiKey.RENEW_DELEGATION_TOKEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
 )
 _BUILDERS = dict(
     (
@@ -254,6 +301,10 @@ _BUILDERS = dict(
         _builder(ElectLeadersRequest, _elect_leaders),
         _builder(AlterPartitionReassignmentsRequest, _alter_partition_reassignments),
         _builder(UpdateFeaturesRequest, _update_features),
+        _builder(CreateAclsRequest, _create_acls),
+        _builder(DeleteAclsRequest, _delete_acls),
+        _builder(AlterClientQuotasRequest, _alter_client_quotas),
+        _builder(AlterUserScramCredentialsRequest, _alter_scram),
         *((key, _top_level_error) for key in _TOP_LEVEL_APIS),
     )
 )

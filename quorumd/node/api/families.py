@@ -10,6 +10,7 @@ from quorumd.node.api.describe_node import NodeApis
 from quorumd.node.api.envelopes import EnvelopeApis
 from quorumd.node.api.quorum import QuorumApis
 from quorumd.node.api.sasl import SaslApis
+from quorumd.node.api.security import SecurityApis
 from quorumd.node.api.topics import TopicApis
 from quorumd.node.api.voters import VoterApis
 
@@ -20,6 +21,7 @@ _FAMILIES = (
     TopicApis,
     ConfigApis,
     ControllerApis,
+    SecurityApis,
     EnvelopeApis,
     NodeApis,
     SaslApis,
@@ -29,5 +31,5 @@ _FAMILIES = (
 def add_routes(context: ApiContext) -> None:
     """Add the routes of every family to the router of the context."""
     for family in _FAMILIES:
-        context.router.add(family(context).routes())
-    context.router.add(context.discovery.routes())
+        context.router.add(context.authorization.guard(family(context).routes()))
+    context.router.add(context.authorization.guard(context.discovery.routes()))

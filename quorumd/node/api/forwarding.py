@@ -16,16 +16,16 @@ from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.peers.connection import Call, Failure
 from quorumd.ports import Clock
 from quorumd.protocol.apis import ApiKey, response_class, response_header_version
-from quorumd.protocol.codec import decode, encode
+from quorumd.protocol.codec import decode
 from quorumd.protocol.connection import (
     Request,
 )
-from quorumd.protocol.messages.default_principal_data import DefaultPrincipalData
 from quorumd.protocol.messages.envelope_request import EnvelopeRequest
 from quorumd.protocol.messages.envelope_response import EnvelopeResponse
 from quorumd.protocol.primitives import skip_tagged_fields
 from quorumd.protocol.routes import Handler, Session
 from quorumd.protocol.wire import Message
+from quorumd.security.forwarded_principals import serialize
 
 logger = logging.getLogger("quorumd.forwarding")
 
@@ -68,8 +68,6 @@ class Forwarder:
         self._call_leader = call_leader
         self._error_response = error_response
         self._request_timeout_ms = request_timeout_ms
-        principal = encode(DefaultPrincipalData("User", "ANONYMOUS", False), 0)
-        self._principal = (0).to_bytes(2, "big") + principal
 
     def forward(self, session: Session, request: Request[Message], hook: ResponseHook | None = None) -> None:
         """Forward the request; the client gets an error after LEADER_WAIT_MS without a leader."""
@@ -81,7 +79,8 @@ class Forwarder:
         if self._role.is_active_controller:
             self._route(session, request)
             return
-        envelope = EnvelopeRequest(request.frame, self._principal, _address_bytes(session.peer))
+        principal = serialize(session.principal, session.token_authenticated)
+        envelope = EnvelopeRequest(request.frame, principal, _address_bytes(session.host))
 
         def retry() -> None:
             if self._clock.now_ms() >= deadline_ms:
@@ -172,9 +171,8 @@ def decode_response(request: Request[Message], data: bytes) -> Message:
     return decode(response_class(request.api_key), request.api_version, data, position)
 
 
-def _address_bytes(peer: str) -> bytes:
+def _address_bytes(host: str) -> bytes:
     """The client's address as 4 or 16 bytes; the unspecified address if it is unknown."""
-    host = peer.rsplit(":", 1)[0].strip("[]")
     try:
         return ip_address(host).packed
     except ValueError:

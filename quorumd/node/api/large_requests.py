@@ -178,6 +178,8 @@ class _PartSession:
         self.principal = outer.principal
         self.token_authenticated = outer.token_authenticated
         self.listener = outer.listener
+        self.host = outer.host
+        self.is_internal = outer.is_internal
         self.number = outer.number
         self.comes_from_broker = outer.comes_from_broker
         self._outer = outer

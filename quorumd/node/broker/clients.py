@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
+from quorumd.broker.api.group_rights import GROUP_RULES
+from quorumd.broker.api.rights import TOPIC_RULES
 from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID
+from quorumd.node.api.authorization import RequestAuthorization
 from quorumd.node.api.cluster import CONTROLLERS, ClusterApis
 from quorumd.node.api.configs import ConfigApis
 from quorumd.node.api.context import ApiContext
@@ -18,6 +21,7 @@ from quorumd.node.api.controller import ControllerApis
 from quorumd.node.api.describe_node import NodeApis
 from quorumd.node.api.quorum import QuorumApis
 from quorumd.node.api.sasl import SaslApis
+from quorumd.node.api.security import SecurityApis
 from quorumd.node.api.topics import TopicApis
 from quorumd.node.api.voters import VoterApis
 from quorumd.node.listeners import BoundListeners
@@ -34,6 +38,7 @@ from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRe
 from quorumd.protocol.messages.metadata_request import MetadataRequest
 from quorumd.protocol.routes import Handler, Route, Session
 from quorumd.protocol.wire import Message
+from quorumd.security.authorizer import Access
 
 PUBLIC_APIS: Final = FORWARDABLE | {
     ApiKey.API_VERSIONS,
@@ -44,8 +49,14 @@ PUBLIC_APIS: Final = FORWARDABLE | {
     ApiKey.DESCRIBE_NODE,
     ApiKey.SASL_HANDSHAKE,
     ApiKey.SASL_AUTHENTICATE,
+    ApiKey.DESCRIBE_ACLS,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN,
 }
 """APIs of any node that clients of a broker use. Requests that only the leader can handle are forwarded to it."""
+BROKER_RULES: Final = {**TOPIC_RULES, **GROUP_RULES}
+"""The rights that the broker's APIs need."""
 _FAMILIES: Final = (
     QuorumApis,
     VoterApis,
@@ -53,6 +64,7 @@ _FAMILIES: Final = (
     TopicApis,
     ConfigApis,
     ControllerApis,
+    SecurityApis,
     NodeApis,
     SaslApis,
 )
@@ -106,6 +118,7 @@ class ClientSide:
         assert settings.broker is not None
         self.is_open = False
         self.router = quorum_router
+        self._authorization: RequestAuthorization | None = None
         self._listen = settings.broker.listen
         self._connections = quorum_connections
         if self._listen:
@@ -125,15 +138,23 @@ class ClientSide:
 
     def add_public_apis(self, context: ApiContext) -> None:
         """Serve the APIs of any node. Those of the broker, which are added later, take precedence."""
+        self._authorization = context.authorization
         if self._listen:
-            self.router.add(public_routes(replace(context, router=self.router)))
+            routes = public_routes(replace(context, router=self.router))
+            self.router.add(context.authorization.guard(routes))
 
     def add_broker_apis(self, routes: Iterable[Route]) -> None:
         """Serve the APIs of the broker; requests about the quorum itself stay with the node."""
+        assert self._authorization is not None
         self.router.add(
             Route(request_class(route.api_key), self._keep_quorum_requests(route), route.min_version)
-            for route in routes
+            for route in self._authorization.guard(routes, BROKER_RULES)
         )
+
+    def access(self, session: Session, api_key: int) -> Access | None:
+        """See `RequestAuthorization.access`."""
+        assert self._authorization is not None
+        return self._authorization.access(session, api_key)
 
     def _keep_quorum_requests(self, route: Route) -> Handler[Message]:
         of_node, of_broker = self.router.handler(route.api_key), route.handler

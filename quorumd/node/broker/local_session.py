@@ -30,12 +30,14 @@ class LocalSession:
 
     is_controller_client = True
     comes_from_broker = False
+    is_internal = True
 
     def __init__(self, number: int, outcomes: Outcomes) -> None:
         self.peer = "this process"
         self.principal = ANONYMOUS
         self.token_authenticated = False
         self.listener = ""
+        self.host = "localhost"
         self.number = number
         self._outcomes = outcomes
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from quorumd.controller.broker import Broker
 from quorumd.controller.broker_lifecycle import completes_fencing, elect_broker, fence
 from quorumd.controller.controller import Controller, ControllerSettings
+from quorumd.controller.delegation_tokens import MAX_SWEPT, expired_tokens
 from quorumd.controller.elections import (
     MAX_SWEEP_RECORDS,
     UncleanElection,
@@ -56,6 +57,7 @@ class ControllerRunner:
             clock.now_ms,
             lambda: log.end_offset + proposals.pending_records,
             entropy.uuid,
+            clock.wall_ms,
         )
         self.order = AlterPartitionOrder()
         self.writer = MetadataWriter(log.has_room, state_machine, proposals, self._on_unclean_elections)
@@ -72,6 +74,7 @@ class ControllerRunner:
         )
         self._session_timer: Timer | None = None
         self._sweep_timer: Timer | None = None
+        self._token_timer: Timer | None = None
 
     def lead(self, next_session: int) -> None:
         """Begin a leadership. `next_session`: number of the next connection that is accepted."""
@@ -88,6 +91,7 @@ class ControllerRunner:
         controller.sessions.begin(unfenced, self._clock.now_ms())
         self._schedule_session_check(self._check_interval_ms)
         self._schedule_sweep(controller.settings.unclean_election_interval_ms)
+        self._schedule_token_sweep(controller.settings.token_check_interval_ms)
         self._balancer.begin()
         self._no_op_writer.begin()
 
@@ -102,7 +106,7 @@ class ControllerRunner:
 
     def on_leadership_lost(self) -> None:
         """Stop all periodic work."""
-        for timer in (self._session_timer, self._sweep_timer):
+        for timer in (self._session_timer, self._sweep_timer, self._token_timer):
             if timer is not None:
                 timer.cancel()
         self._balancer.stop()
@@ -199,6 +203,18 @@ class ControllerRunner:
             self.writer.write_batches(records, _ignore_commit)
         interval_ms = self.controller.settings.unclean_election_interval_ms
         self._schedule_sweep(0.0 if len(records) >= MAX_SWEEP_RECORDS else interval_ms)
+
+    def _schedule_token_sweep(self, wait_ms: float) -> None:
+        if self.controller.settings.token_secret_key:
+            self._token_timer = self._clock.call_at(self._clock.now_ms() + wait_ms, self._sweep_tokens)
+
+    def _sweep_tokens(self) -> None:
+        """Remove expired delegation tokens, some per turn of the event loop."""
+        records = expired_tokens(self.controller.image, self._clock.wall_ms()) if self.may_write() else []
+        if records:
+            self.writer.write_batches(records, _ignore_commit)
+        interval_ms = self.controller.settings.token_check_interval_ms
+        self._schedule_token_sweep(0.0 if len(records) >= MAX_SWEPT else interval_ms)
 
 
 def _ignore_commit(committed: bool) -> None:

@@ -17,6 +17,7 @@ from quorumd.protocol.connection import LARGE_REQUEST, Request, ServerConnection
 from quorumd.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
 from quorumd.protocol.routes import Session
 from quorumd.protocol.wire import Message
+from quorumd.security.acls import host_of_peer
 
 logger = logging.getLogger("quorumd.connections")
 
@@ -32,6 +33,7 @@ class ServerSession:
     """The node's side of one accepted connection (`ports.Connection`)."""
 
     comes_from_broker = False
+    is_internal = False
 
     def __init__(
         self,
@@ -53,6 +55,7 @@ class ServerSession:
         self.principal = ANONYMOUS
         self.token_authenticated = False
         self.listener = listener
+        self.host = ""
         self.is_controller_client = False
         self._route = route
         self._spoken = spoken
@@ -83,6 +86,7 @@ class ServerSession:
         self._transport = transport
         self.peer = transport.peer
         self.principal = transport.principal
+        self.host = host_of_peer(transport.peer)
         self._statistics.connections_open += 1
 
     def received(self, data: bytes) -> None:

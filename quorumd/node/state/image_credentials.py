@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable
 from typing import Final
 
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.security.credentials import DelegationToken, ScramCredential
 from quorumd.security.sasl.scram import MECHANISMS
+from quorumd.security.tokens import token_hmac
 
 _TYPES: Final = {mechanism.name: mechanism.type for mechanism in MECHANISMS}
-
-
-def token_hmac(secret_key: str, token_id: str) -> bytes:
-    """The HMAC of a token (KIP-48), which only nodes with `delegation.token.secret.key` can compute."""
-    return hmac.digest(secret_key.encode(), token_id.encode(), "sha512")
 
 
 class ImageCredentials:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from struct import Struct
 
 from quorumd.protocol.primitives import (
-    not_carried,
     read_bytes,
     read_compact_bytes,
     read_compact_string,
@@ -39,9 +38,9 @@ class CreateDelegationTokenResponse(Message):
         "principal_type",
         # string 1+.
         "principal_name",
-        # string 3+. Type of the principal that created the token.
+        # string 3+, left out where a version lacks it. Type of the principal that created the token.
         "token_requester_principal_type",
-        # string 3+.
+        # string 3+, left out where a version lacks it.
         "token_requester_principal_name",
         # int64 1+.
         "issue_timestamp_ms",
@@ -90,10 +89,6 @@ class CreateDelegationTokenResponse(Message):
 
 
 def encode_v1(message: CreateDelegationTokenResponse, out: bytearray) -> None:
-    if message.token_requester_principal_type:
-        raise not_carried("token_requester_principal_type")
-    if message.token_requester_principal_name:
-        raise not_carried("token_requester_principal_name")
     out += PACK_h(message.error_code)
     write_string(out, message.principal_type)
     write_string(out, message.principal_name)
@@ -108,10 +103,6 @@ def encode_v1(message: CreateDelegationTokenResponse, out: bytearray) -> None:
 
 
 def encode_v2(message: CreateDelegationTokenResponse, out: bytearray) -> None:
-    if message.token_requester_principal_type:
-        raise not_carried("token_requester_principal_type")
-    if message.token_requester_principal_name:
-        raise not_carried("token_requester_principal_name")
     out += PACK_h(message.error_code)
     write_compact_string(out, message.principal_type)
     write_compact_string(out, message.principal_name)

@@ -10,7 +10,6 @@ from struct import Struct
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
     check_response_memory,
-    not_carried,
     read_bytes,
     read_compact_bytes,
     read_compact_count,
@@ -59,9 +58,9 @@ class DescribedDelegationToken(MessageStruct):
         "principal_type",
         # string 1+.
         "principal_name",
-        # string 3+. Type of the principal that created the token.
+        # string 3+, left out where a version lacks it. Type of the principal that created the token.
         "token_requester_principal_type",
-        # string 3+.
+        # string 3+, left out where a version lacks it.
         "token_requester_principal_name",
         # int64 1+.
         "issue_timestamp",
@@ -134,10 +133,6 @@ def encode_v1(message: DescribeDelegationTokenResponse, out: bytearray) -> None:
     out += PACK_h(message.error_code)
     out += PACK_i(len(message.tokens))
     for described_delegation_token in message.tokens:
-        if described_delegation_token.token_requester_principal_type:
-            raise not_carried("token_requester_principal_type")
-        if described_delegation_token.token_requester_principal_name:
-            raise not_carried("token_requester_principal_name")
         write_string(out, described_delegation_token.principal_type)
         write_string(out, described_delegation_token.principal_name)
         out += PACK_qqq(
@@ -158,10 +153,6 @@ def encode_v2(message: DescribeDelegationTokenResponse, out: bytearray) -> None:
     out += PACK_h(message.error_code)
     write_uvarint(out, len(message.tokens) + 1)
     for described_delegation_token in message.tokens:
-        if described_delegation_token.token_requester_principal_type:
-            raise not_carried("token_requester_principal_type")
-        if described_delegation_token.token_requester_principal_name:
-            raise not_carried("token_requester_principal_name")
         write_compact_string(out, described_delegation_token.principal_type)
         write_compact_string(out, described_delegation_token.principal_name)
         out += PACK_qqq(

@@ -7,14 +7,18 @@ from typing import Any
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages import (
+    alter_client_quotas_request,
     alter_partition_reassignments_request,
     alter_partition_request,
+    alter_user_scram_credentials_request,
     assign_replicas_to_dirs_request,
     broker_heartbeat_request,
     broker_registration_request,
     controller_registration_request,
+    create_acls_request,
     create_partitions_request,
     create_topics_request,
+    delete_acls_request,
     delete_topics_request,
     elect_leaders_request,
     list_partition_reassignments_request,
@@ -131,6 +135,32 @@ def assign_replicas_to_dirs(version: int) -> Message:
     return wire.AssignReplicasToDirsRequest(BROKER, 7, [wire.DirectoryData(DIRECTORY, [topic])])
 
 
+def create_acls(version: int) -> Message:
+    wire = create_acls_request
+    return wire.CreateAclsRequest([wire.AclCreation(2, "t", 3, "User:a", "*", 3, 3)] * 2)
+
+
+def delete_acls(version: int) -> Message:
+    wire = delete_acls_request
+    return wire.DeleteAclsRequest([wire.DeleteAclsFilter(1, "t", 3, "User:a", None, 1, 1)])
+
+
+def alter_client_quotas(version: int) -> Message:
+    wire = alter_client_quotas_request
+    entity = [wire.EntityData("user", "a"), wire.EntityData("client-id", None)]
+    return wire.AlterClientQuotasRequest(
+        [wire.EntryData(entity, [wire.OpData("producer_byte_rate", 10.0, False)])]
+    )
+
+
+def alter_user_scram_credentials(version: int) -> Message:
+    wire = alter_user_scram_credentials_request
+    return wire.AlterUserScramCredentialsRequest(
+        [wire.ScramCredentialDeletion("a", 1)],
+        [wire.ScramCredentialUpsertion("b", 2, 4096, b"salt", b"salted")],
+    )
+
+
 CONTROLLER_REQUESTS: dict[int, Any] = {
     ApiKey.CREATE_TOPICS: create_topics,
     ApiKey.DELETE_TOPICS: delete_topics,
@@ -147,4 +177,8 @@ CONTROLLER_REQUESTS: dict[int, Any] = {
     ApiKey.UNREGISTER_CONTROLLER: lambda version: UnregisterControllerRequest(CONTROLLER),
     ApiKey.ALLOCATE_PRODUCER_IDS: lambda version: AllocateProducerIdsRequest(BROKER, 7),
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: assign_replicas_to_dirs,
+    ApiKey.CREATE_ACLS: create_acls,
+    ApiKey.DELETE_ACLS: delete_acls,
+    ApiKey.ALTER_CLIENT_QUOTAS: alter_client_quotas,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: alter_user_scram_credentials,
 }

@@ -11,6 +11,7 @@ from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.controller import Controller, ControllerSettings
 from quorumd.controller.elections import UncleanElection
 from quorumd.ids import Endpoint, KafkaUuid, ReplicaKey
+from quorumd.node.api.authorization import RequestAuthorization
 from quorumd.node.api.context import ApiContext
 from quorumd.node.api.forwarding import Forwarder
 from quorumd.node.api.large_requests import LargeRequests
@@ -34,6 +35,7 @@ from quorumd.protocol.wire import Message
 from quorumd.raft.events import Event, RequestReceived
 from quorumd.raft.messages import BeginEpochRequest
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
+from quorumd.security.authorizer import Authorizer
 from quorumd.simulator.environment.entropy import SimulatedEntropy
 from tests.support.node.parts import state_machine_of
 from tests.support.node.recording_session import RecordingSession
@@ -160,8 +162,10 @@ class ApiHarness:
         listener: str = LISTENER,
         slice_partitions: int = 400,
         static_configs: tuple[tuple[str, str], ...] = (),
+        authorizer: Authorizer | None = None,
         **parts: Any,
     ) -> None:
+        self.authorizer = authorizer
         self.time = VirtualTime()
         self.is_leader = True
         self.has_room = True
@@ -194,8 +198,7 @@ class ApiHarness:
             lambda: self.log_end + self.proposals.pending_records,
             lambda: TOPIC_ID,
         )
-        machine: Any = parts.pop("state_machine", None) or state_machine_of(self.controller.image)
-        self.machine: Any = machine
+        self.machine: Any = parts.pop("state_machine", None) or state_machine_of(self.controller.image)
         endpoint = Endpoint(listener, "here", 9092)
         settings = NodeSettings(node_id, "/data", endpoint, endpoint, static_configs=static_configs)
         scheduler = parts.pop("scheduler", None) or SliceScheduler(self.turns.append, slice_partitions)
@@ -233,6 +236,9 @@ class ApiHarness:
             "forwarder": self.forwarder,
             "purgatory": purgatory,
             "large_requests": LargeRequests(self.controller, role, purgatory, scheduler),
+            "authorization": RequestAuthorization(
+                self.authorizer, lambda: self.machine.image, role, self.statistics
+            ),
         }
 
     @staticmethod

@@ -11,6 +11,7 @@ from quorumd.node.api.controller_table import CONTROLLER_APIS, ControllerApi
 from quorumd.protocol.apis import APIS
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.wire import Message
+from quorumd.security.authorizer import Authorizer
 from tests.support.node.api_harness import FIRST_OFFSET as FIRST_OFFSET
 from tests.support.node.api_harness import TOPIC_ID as TOPIC_ID
 from tests.support.node.api_harness import ApiHarness
@@ -20,8 +21,10 @@ from tests.support.node.recording_session import DecodingSession, RecordingSessi
 class ControllerHarness(ApiHarness):
     """Handles requests with the planners of a table, at metadata.version 25 with eligible leader replicas."""
 
-    def __init__(self, apis: Mapping[int, ControllerApi] = CONTROLLER_APIS) -> None:
-        super().__init__()
+    def __init__(
+        self, apis: Mapping[int, ControllerApi] = CONTROLLER_APIS, authorizer: Authorizer | None = None
+    ) -> None:
+        super().__init__(authorizer=authorizer)
         self.apis = ControllerApis(self.context, apis)
         self.finalize("metadata.version", 25)
         self.finalize("eligible.leader.replicas.version", 1)

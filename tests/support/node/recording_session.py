@@ -21,6 +21,8 @@ class RecordingSession:
         self.principal = ANONYMOUS
         self.token_authenticated = False
         self.listener = "PLAINTEXT"
+        self.host = "192.0.2.7"
+        self.is_internal = False
         self.number = number
         self.is_closed = False
         self.comes_from_broker = False

@@ -86,7 +86,7 @@ def test_problems_depending_on_invalid_value_are_not_reported(tmp_path: Path) ->
     "line",
     [
         "quorum.fetch.timout.ms=hunter2",
-        "super.users=hunter2",
+        "delegation.token.secret.key=hunter2\\u0007",
         'sasl.jaas.config=org.apache.Module required password="hunter2";',
         "listener.name.controller.plain.sasl.jaas.config=hunter2",
         "quorum.voterz=\\uhunter2",
@@ -202,11 +202,6 @@ def test_equal_metadata_and_log_dirs_give_no_warning(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (
-            "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "ACLs are not supported yet",
-        ),
-        ("super.users=User:admin", "ACLs are not supported yet"),
         ("ssl.client.auth=required", "TLS is not supported yet"),
         ("listener.name.controller.ssl.client.auth=required", "TLS is not supported yet"),
         ("sasl.enabled.mechanisms=PLAIN", "SASL is not supported yet"),

@@ -21,7 +21,9 @@ def test_every_entry_has_a_reason() -> None:
     assert all(entry.reason for entry in (*keys.values(), *prefixes.values()))
 
 
-@pytest.mark.parametrize("key", ["sasl.jaas.config", "listener.name.a.plain.sasl.jaas.config", "super.users"])
+@pytest.mark.parametrize(
+    "key", ["sasl.jaas.config", "listener.name.a.plain.sasl.jaas.config", "security.providers"]
+)
 def test_protective_keys_are_rejected(key: str) -> None:
     entry = find(key)
     assert entry is not None

@@ -6,7 +6,7 @@ from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.security_records import Token, quota_entity
 from quorumd.controller.undo_log import UndoEntry, undo
 from quorumd.ids import KafkaUuid
-from quorumd.node.state.image_credentials import ImageCredentials, token_hmac
+from quorumd.node.state.image_credentials import ImageCredentials
 from quorumd.protocol.messages.client_quota_record import ClientQuotaRecord, EntityData
 from quorumd.protocol.messages.delegation_token_record import DelegationTokenRecord
 from quorumd.protocol.messages.remove_access_control_entry_record import RemoveAccessControlEntryRecord
@@ -16,6 +16,7 @@ from quorumd.protocol.messages.user_scram_credential_record import UserScramCred
 from quorumd.protocol.wire import Message
 from quorumd.security.acls import Acl, Operation, PatternType, Permission, ResourceKind
 from quorumd.security.credentials import DelegationToken, ScramCredential
+from quorumd.security.tokens import token_hmac
 from tests.support.security.index import acl_record
 
 ACL = Acl(ResourceKind.TOPIC, PatternType.PREFIXED, "ord", "User:a", "*", Operation.READ, Permission.ALLOW)

@@ -71,6 +71,13 @@ def test_forwardable_apis_are_those_that_kafka_brokers_forward_and_alter_quorum(
         "AddRaftVoter",
         "RemoveRaftVoter",
         "AlterQuorum",
+        "CreateAcls",
+        "DeleteAcls",
+        "AlterClientQuotas",
+        "AlterUserScramCredentials",
+        "CreateDelegationToken",
+        "RenewDelegationToken",
+        "ExpireDelegationToken",
     }
 
 

@@ -446,12 +446,3 @@ def test_many_resources_are_altered_and_described_in_parts(harness: ConfigApiHar
     session = harness.describe(*((16, name) for name in names), session=DecodingSession())
     assert len(harness.reads) == 1, "other requests are served in between"
     assert [each.resource_name for each in run_to_response(harness, session).results] == names
-
-
-def test_configs_are_described_to_authorized_clients_only(
-    harness: ConfigApiHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("quorumd.node.api.configs.may_describe_configs", lambda session: False)
-    session = harness.describe((BROKER, "7"))
-    assert session.responses[0].results[0].error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    assert harness.reads == []

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,12 +21,12 @@ from quorumd.protocol.messages.create_partitions_response import CreatePartition
 from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecord
 from quorumd.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from quorumd.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
-from quorumd.protocol.routes import Session
 from tests.support.controller.broker_harness import registration
 from tests.support.node.api_harness import FIRST_OFFSET
 from tests.support.node.controller_harness import ControllerHarness
 from tests.support.node.recording_session import RecordingSession
 from tests.support.node.sample_requests import full_request
+from tests.support.security.rights import authorizer_of
 
 GROUP = 32
 RESPONSE = CreatePartitionsResponse(7)
@@ -36,19 +37,15 @@ class Api:
     """Test APIs on the keys of two real ones: a client API and one whose records may be split."""
 
     records: list[ConfigRecord] = field(default_factory=list)
-    is_allowed: bool = True
     noted: list[Any] = field(default_factory=list)
     planned: int = 0
 
     def table(self) -> dict[int, ControllerApi]:
         return {
-            ApiKey.CREATE_PARTITIONS: ControllerApi(
-                CreatePartitionsRequest, self.plan, self.is_authorized, on_request=self.note
-            ),
+            ApiKey.CREATE_PARTITIONS: ControllerApi(CreatePartitionsRequest, self.plan, on_request=self.note),
             ApiKey.UNREGISTER_BROKER: ControllerApi(
                 UnregisterBrokerRequest,
                 self.plan_other,
-                self.is_authorized,
                 None,
                 needs_read_confirmation=False,
             ),
@@ -60,9 +57,6 @@ class Api:
 
     def plan_other(self, controller: Controller, message: Any, version: int) -> ControllerResult:
         return ControllerResult(self.records, UnregisterBrokerResponse(0, 0, None))
-
-    def is_authorized(self, session: Session) -> bool:
-        return self.is_allowed
 
     def note(self, controller: Controller, message: Any) -> None:
         self.noted.append(message)
@@ -156,11 +150,26 @@ def test_follower_rejects_every_api_that_is_not_forwardable(key: int) -> None:
 # Rejected requests
 
 
-def test_unauthorized_request_is_rejected(harness: ControllerHarness, api: Api) -> None:
-    api.is_allowed = False
-    (response,) = harness.request(CLIENT_REQUEST).responses
-    assert response.results[0].error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+def test_unauthorized_request_is_rejected(api: Api) -> None:
+    harness = ControllerHarness(api.table(), authorizer=authorizer_of())
+    (response,) = harness.request(deepcopy(CLIENT_REQUEST)).responses
+    assert {result.error_code for result in response.results} == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
     assert (api.planned, api.noted) == (0, [])
+
+
+def test_this_process_needs_no_rights(api: Api) -> None:
+    harness = ControllerHarness(api.table(), authorizer=authorizer_of())
+    session = RecordingSession()
+    session.is_internal = True
+    harness.request(CLIENT_REQUEST, session)
+    assert api.planned == 1
+
+
+def test_follower_forwards_without_a_check_of_its_own(api: Api) -> None:
+    harness = ControllerHarness(api.table(), authorizer=authorizer_of())
+    harness.is_leader = False
+    harness.request(CLIENT_REQUEST)
+    assert len(harness.forwarded) == 1
 
 
 def test_request_larger_than_a_batch_is_rejected(

@@ -30,6 +30,10 @@ WITHOUT_MESSAGE = frozenset(
 )
 """APIs without a field for an error message."""
 ERRORS_IN_ITEMS = {
+    ApiKey.CREATE_ACLS: 2,
+    ApiKey.DELETE_ACLS: 1,
+    ApiKey.ALTER_CLIENT_QUOTAS: 1,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: 2,
     ApiKey.DESCRIBE_QUORUM: 1,
     ApiKey.DESCRIBE_CONFIGS: 6,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: 3,

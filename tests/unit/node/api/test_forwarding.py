@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from quorumd.errors import ErrorCode
+from quorumd.node.api.authorization import RequestAuthorization
 from quorumd.node.api.envelopes import EnvelopeApis
 from quorumd.node.api.error_responses import FORWARDABLE, error_response
 from quorumd.node.api.forwarding import LEADER_WAIT_MS, RETRY_MS, Forwarder
@@ -25,11 +26,14 @@ from quorumd.protocol.messages.incremental_alter_configs_request import (
 )
 from quorumd.protocol.routes import Route, Session
 from quorumd.protocol.wire import Message
+from quorumd.security.acls import Operation
+from quorumd.security.forwarded_principals import deserialize, serialize
 from tests.support.node.api_harness import ApiHarness
 from tests.support.node.recording_session import RecordingSession, request_of
 from tests.support.node.sample_requests import full_request
 from tests.support.node.scripted_role import ScriptedRole
 from tests.support.node.virtual_time import VirtualTime
+from tests.support.security.rights import authorizer_of, on_cluster
 
 TIMEOUT_MS = 2000.0
 SPOKEN = {key: (api.min_version, api.max_version) for key, api in APIS.items()}
@@ -119,13 +123,13 @@ def test_response_in_the_envelope_is_returned_unchanged(follower: FollowerHarnes
 
 
 @pytest.mark.parametrize(
-    ("peer", "address"),
-    [("[2001:db8::7]:80", bytes.fromhex("20010db8000000000000000000000007")), ("unknown:0", bytes(4))],
+    ("host", "address"),
+    [("2001:db8:0:0:0:0:0:7", bytes.fromhex("20010db8000000000000000000000007")), ("unknown", bytes(4))],
 )
 def test_envelope_holds_the_address_of_the_client(
-    follower: FollowerHarness, peer: str, address: bytes
+    follower: FollowerHarness, host: str, address: bytes
 ) -> None:
-    follower.session.peer = peer
+    follower.session.host = host
     follower.forwarder.forward(follower.session, write())
     assert follower.calls[0].build(0).client_host_address == address
 
@@ -287,6 +291,8 @@ class LeaderHarness(ApiHarness):
     def __init__(self, is_leader: bool = True) -> None:
         super().__init__(slice_partitions=10)
         self.is_leader = is_leader
+        self.principal = serialize("User:alice", True)
+        self.address = bytes([192, 0, 2, 9])
         self.routed: list[tuple[Session, Request[Message]]] = []
         router = self.context.router
         router.add(
@@ -296,7 +302,7 @@ class LeaderHarness(ApiHarness):
         self.envelopes = EnvelopeApis(self.context)
 
     def receive(self, data: bytes, client_id: str | None = "101") -> None:
-        envelope = EnvelopeRequest(data, b"principal", bytes(4))
+        envelope = EnvelopeRequest(data, self.principal, self.address)
         self.envelopes.envelope(self.session, request_of(envelope, 0, 99, client_id))
 
     def outcome(self) -> tuple[int, bytes | None]:
@@ -324,6 +330,54 @@ def test_only_envelopes_of_brokers_count_as_authorized_by_a_broker(
     leader = LeaderHarness()
     leader.receive(write().frame, client_id)
     assert leader.routed[0][0].comes_from_broker is is_broker
+
+
+def test_envelope_holds_the_principal_of_the_client(follower: FollowerHarness) -> None:
+    follower.session.principal, follower.session.token_authenticated = "User:CN=a:b,O=c", True
+    follower.forwarder.forward(follower.session, write())
+    principal = follower.calls[0].build(0).request_principal
+    assert principal[:2] == bytes(2)
+    assert deserialize(principal) == ("User:CN=a:b,O=c", True)
+
+
+def test_request_in_an_envelope_belongs_to_the_client_inside() -> None:
+    leader = LeaderHarness()
+    leader.receive(write().frame)
+    ((session, _),) = leader.routed
+    assert (session.principal, session.token_authenticated, session.host) == ("User:alice", True, "192.0.2.9")
+    assert not session.is_internal
+
+
+@pytest.mark.parametrize(
+    "principal",
+    [b"", b"\x00", b"\x00\x01" + bytes(4), bytes(2), serialize("alice", False)[:-1], serialize(":a", False)],
+)
+def test_unreadable_principal_is_an_error_of_the_envelope(principal: bytes) -> None:
+    leader = LeaderHarness()
+    leader.principal = principal
+    leader.receive(write().frame)
+    assert leader.outcome() == (ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, None)
+    assert leader.routed == []
+
+
+def test_envelope_without_an_address_is_refused() -> None:
+    leader = LeaderHarness()
+    leader.address = b"\x01"
+    leader.receive(write().frame)
+    assert leader.outcome() == (ErrorCode.INVALID_REQUEST, None)
+
+
+def test_envelopes_need_cluster_action() -> None:
+    leader = LeaderHarness()
+    decider = authorizer_of([on_cluster(Operation.CLUSTER_ACTION)])
+    for session, is_allowed in ((leader.session, False), (RecordingSession(), True)):
+        session.principal = "User:alice" if is_allowed else "User:bob"
+        gate = RequestAuthorization(decider, lambda: leader.image, leader.context.role, leader.statistics)
+        (route,) = gate.guard(leader.envelopes.routes())
+        envelope = EnvelopeRequest(write().frame, leader.principal, leader.address)
+        route.handler(session, request_of(envelope, 0, 99, "101"))
+    assert leader.outcome() == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
+    assert len(leader.routed) == 1
 
 
 def test_follower_reports_not_controller_in_the_envelope() -> None:

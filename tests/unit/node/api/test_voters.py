@@ -9,7 +9,6 @@ import pytest
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC, ZERO_UUID, Endpoint, KafkaUuid, ReplicaKey
-from quorumd.node.api.authorization import may_alter_cluster
 from quorumd.node.api.voters import VoterApis
 from quorumd.node.peers.address_book import Address
 from quorumd.node.peers.connection import Failure
@@ -349,23 +348,6 @@ def test_wrong_cluster_id_is_rejected(harness: VoterApiHarness, make: Callable[.
 @pytest.mark.parametrize("make", [add_voter, remove_voter, update_voter])
 def test_null_cluster_id_is_accepted(harness: VoterApiHarness, make: Callable[..., Any]) -> None:
     assert harness.send(make(cluster_id=None)) is None
-
-
-@pytest.mark.parametrize("make", ADMINISTRATORS)
-@pytest.mark.parametrize("leads", [True, False])
-def test_unauthorized_client_cannot_change_voters(
-    harness: VoterApiHarness, make: Callable[..., Any], leads: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("quorumd.node.api.voters.may_alter_cluster", lambda session: False)
-    harness.is_leader = leads
-    assert error_of(harness.send(make())) == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    assert harness.events == []
-    assert harness.forwarded == []
-    assert harness.connections.calls == []
-
-
-def test_every_client_may_alter_the_cluster(harness: VoterApiHarness) -> None:
-    assert may_alter_cluster(harness.session)
 
 
 @pytest.mark.parametrize("make", ADMINISTRATORS)

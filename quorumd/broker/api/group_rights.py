@@ -1,0 +1,420 @@
+"""The rights that requests about groups and transactions need; see `rights`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from quorumd.broker.api.rights import DENIED_TOPIC, Check, Extend, Rule, Ruling
+from quorumd.errors import ErrorCode
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.messages import (
+    add_partitions_to_txn_response,
+    consumer_group_describe_response,
+    delete_groups_response,
+    describe_groups_response,
+    describe_transactions_response,
+    find_coordinator_response,
+    offset_commit_response,
+    offset_delete_response,
+    offset_fetch_response,
+    txn_offset_commit_response,
+    write_txn_markers_response,
+)
+from quorumd.security.acls import Operation, ResourceKind
+
+DENIED_GROUP: Final = int(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+DENIED_TRANSACTION: Final = int(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+GROUP_KEY: Final = 0
+BROKERS_ADD_SINCE: Final = 4
+"""The first version of AddPartitionsToTxn that only brokers send."""
+GROUPS_SINCE: Final = 8
+"""The first version of OffsetFetch with several groups."""
+
+
+def _may(check: Check, operation: int, group: str) -> bool:
+    return check.access.allows(operation, ResourceKind.GROUP, group)
+
+
+def _may_transact(check: Check, operation: int, transactional_id: str) -> bool:
+    return check.access.allows(operation, ResourceKind.TRANSACTIONAL_ID, transactional_id)
+
+
+def member_of_group(check: Check) -> Ruling:
+    """READ on the group."""
+    if _may(check, Operation.READ, check.message.group_id):
+        return None
+    return check.top_level(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+
+def consumer_group_heartbeat(check: Check) -> Ruling:
+    """READ on the group, DESCRIBE on the topics that it subscribes to."""
+    refused = member_of_group(check)
+    if refused is not None:
+        return refused
+    names = check.message.subscribed_topic_names or ()
+    if len(check.access.allowed(Operation.DESCRIBE, ResourceKind.TOPIC, names)) < len(set(names)):
+        return check.top_level(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return None
+
+
+def offset_commit(check: Check) -> Ruling:
+    """READ on the group and on the topics."""
+    message, wire = check.message, offset_commit_response
+
+    def refuse(topic: Any, error: int = DENIED_TOPIC) -> Any:
+        return wire.OffsetCommitResponseTopic(
+            topic.name,
+            topic.topic_id,
+            [wire.OffsetCommitResponsePartition(each.partition_index, error) for each in topic.partitions],
+        )
+
+    if not _may(check, Operation.READ, message.group_id):
+        return wire.OffsetCommitResponse(0, [refuse(topic, DENIED_GROUP) for topic in message.topics])
+    return check.filter(message, "topics", Operation.READ, "topics", refuse)
+
+
+def txn_offset_commit(check: Check) -> Ruling:
+    """WRITE on the transactional id, READ on the group and on the topics."""
+    message, wire = check.message, txn_offset_commit_response
+
+    def refuse(topic: Any, error: int = DENIED_TOPIC) -> Any:
+        return wire.TxnOffsetCommitResponseTopic(
+            topic.name,
+            topic.topic_id,
+            [wire.TxnOffsetCommitResponsePartition(each.partition_index, error) for each in topic.partitions],
+        )
+
+    error = 0
+    if not _may_transact(check, Operation.WRITE, message.transactional_id):
+        error = DENIED_TRANSACTION
+    elif not _may(check, Operation.READ, message.group_id):
+        error = DENIED_GROUP
+    if error:
+        return wire.TxnOffsetCommitResponse(0, [refuse(topic, error) for topic in message.topics])
+    return check.filter(message, "topics", Operation.READ, "topics", refuse)
+
+
+def offset_fetch(check: Check) -> Ruling:
+    """DESCRIBE on the groups and on the topics; of all topics of a group those with that right."""
+    message, wire = check.message, offset_fetch_response
+    if check.request.api_version < GROUPS_SINCE:
+        return _offset_fetch_of_one(check)
+    kept: list[Any] = []
+    refused: list[Any] = []
+    for group in message.groups:
+        (kept if _may(check, Operation.DESCRIBE, group.group_id) else refused).append(group)
+    message.groups = kept
+    all_topics = {group.group_id for group in kept if group.topics is None}
+    denied: dict[str, list[Any]] = {}
+    for group in kept:
+        if group.topics is not None:
+            group.topics, others = check.split(group.topics, Operation.DESCRIBE)
+            denied[group.group_id] = [_refused_offsets(topic) for topic in others]
+    added = [wire.OffsetFetchResponseGroup(group.group_id, [], DENIED_GROUP) for group in refused]
+
+    def hook(response: Any) -> None:
+        for group in response.groups:
+            if group.error_code:
+                continue
+            if group.group_id in all_topics:
+                group.topics, _ = check.split(group.topics, Operation.DESCRIBE)
+            group.topics.extend(denied.get(group.group_id, ()))
+        response.groups.extend(added)
+
+    return Extend(hook, not kept)
+
+
+def _refused_offsets(topic: Any) -> Any:
+    wire = offset_fetch_response
+    return wire.OffsetFetchResponseTopics(
+        topic.name,
+        topic.topic_id,
+        [
+            wire.OffsetFetchResponsePartitions(number, -1, -1, "", DENIED_TOPIC)
+            for number in topic.partition_indexes
+        ],
+    )
+
+
+def _offset_fetch_of_one(check: Check) -> Ruling:
+    """A version with one group, which has its error at the top from 2 on, before that at each partition."""
+    message, wire = check.message, offset_fetch_response
+
+    def refuse(topic: Any, error: int = DENIED_TOPIC) -> Any:
+        return wire.OffsetFetchResponseTopic(
+            topic.name,
+            [
+                wire.OffsetFetchResponsePartition(number, -1, -1, "", error)
+                for number in topic.partition_indexes
+            ],
+        )
+
+    if not _may(check, Operation.DESCRIBE, message.group_id):
+        topics = [refuse(topic, DENIED_GROUP) for topic in message.topics or ()]
+        return wire.OffsetFetchResponse(0, topics, DENIED_GROUP)
+    if message.topics is not None:
+        kept, refused = check.split(message.topics, Operation.DESCRIBE)
+        message.topics = kept
+        added = [refuse(topic) for topic in refused]
+        return Extend(lambda response: response.topics.extend(added)) if added else None
+
+    def hook(response: Any) -> None:
+        response.topics, _ = check.split(response.topics, Operation.DESCRIBE)
+
+    return Extend(hook)
+
+
+def offset_delete(check: Check) -> Ruling:
+    """DELETE on the group, READ on the topics."""
+    message, wire = check.message, offset_delete_response
+    if not _may(check, Operation.DELETE, message.group_id):
+        return check.top_level(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+    def refuse(topic: Any) -> Any:
+        return wire.OffsetDeleteResponseTopic(
+            topic.name,
+            [
+                wire.OffsetDeleteResponsePartition(each.partition_index, DENIED_TOPIC)
+                for each in topic.partitions
+            ],
+        )
+
+    return check.filter(message, "topics", Operation.READ, "topics", refuse)
+
+
+def find_coordinator(check: Check) -> Ruling:
+    """DESCRIBE on the groups or the transactional ids."""
+    message, wire = check.message, find_coordinator_response
+    is_group = message.key_type == GROUP_KEY
+    kind = ResourceKind.GROUP if is_group else ResourceKind.TRANSACTIONAL_ID
+    error = DENIED_GROUP if is_group else DENIED_TRANSACTION
+    if check.request.api_version < 4:
+        if check.access.allows(Operation.DESCRIBE, kind, message.key):
+            return None
+        return wire.FindCoordinatorResponse(0, error, ErrorCode(error).name, -1, "", -1)
+    keys = message.coordinator_keys
+    allowed = check.access.allowed(Operation.DESCRIBE, kind, keys)
+    if len(allowed) == len(set(keys)):
+        return None
+    message.coordinator_keys = [key for key in keys if key in allowed]
+    added = [
+        wire.Coordinator(key, -1, "", -1, error, ErrorCode(error).name) for key in keys if key not in allowed
+    ]
+    return Extend(lambda response: response.coordinators.extend(added), not message.coordinator_keys)
+
+
+def describe_groups(check: Check) -> Ruling:
+    """DESCRIBE on the groups."""
+    message, wire = check.message, describe_groups_response
+    allowed = check.access.allowed(Operation.DESCRIBE, ResourceKind.GROUP, message.groups)
+    added = [
+        wire.DescribedGroup(DENIED_GROUP, None, group) for group in message.groups if group not in allowed
+    ]
+    message.groups = [group for group in message.groups if group in allowed]
+
+    def hook(response: Any) -> None:
+        _add_group_operations(check, response)
+        response.groups.extend(added)
+
+    return Extend(hook, not message.groups)
+
+
+def _add_group_operations(check: Check, response: Any) -> None:
+    """Set the authorized operations of the groups in a response, if they are requested."""
+    if check.message.include_authorized_operations:
+        for group in response.groups:
+            if not group.error_code:
+                group.authorized_operations = check.access.operations(ResourceKind.GROUP, group.group_id)
+
+
+def consumer_group_describe(check: Check) -> Ruling:
+    """DESCRIBE on the groups and on the topics that they use."""
+    message, wire = check.message, consumer_group_describe_response
+    allowed = check.access.allowed(Operation.DESCRIBE, ResourceKind.GROUP, message.group_ids)
+    added = [
+        wire.DescribedGroup(DENIED_GROUP, None, group) for group in message.group_ids if group not in allowed
+    ]
+    message.group_ids = [group for group in message.group_ids if group in allowed]
+
+    def describe(group: Any) -> Any:
+        names = {
+            topic.topic_name
+            for member in group.members
+            for assignment in (member.assignment, member.target_assignment)
+            for topic in assignment.topic_partitions
+        }
+        if len(check.access.allowed(Operation.DESCRIBE, ResourceKind.TOPIC, names)) == len(names):
+            return group
+        return wire.DescribedGroup(DENIED_TOPIC, "the group uses topics without DESCRIBE", group.group_id)
+
+    def hook(response: Any) -> None:
+        _add_group_operations(check, response)
+        response.groups = [*map(describe, response.groups), *added]
+
+    return Extend(hook, not message.group_ids)
+
+
+def delete_groups(check: Check) -> Ruling:
+    """DELETE on the groups."""
+    message, wire = check.message, delete_groups_response
+    allowed = check.access.allowed(Operation.DELETE, ResourceKind.GROUP, message.groups_names)
+    added = [
+        wire.DeletableGroupResult(group, DENIED_GROUP)
+        for group in dict.fromkeys(message.groups_names)
+        if group not in allowed
+    ]
+    if not added:
+        return None
+    message.groups_names = [group for group in message.groups_names if group in allowed]
+    return Extend(lambda response: response.results.extend(added), not message.groups_names)
+
+
+def list_groups(check: Check) -> Ruling:
+    """DESCRIBE on the cluster, or on each group that is listed."""
+    if check.access.allows_cluster(Operation.DESCRIBE, logs_denied=False):
+        return None
+
+    def hook(response: Any) -> None:
+        names = [group.group_id for group in response.groups]
+        allowed = check.access.allowed(Operation.DESCRIBE, ResourceKind.GROUP, names, logs_denied=False)
+        response.groups = [group for group in response.groups if group.group_id in allowed]
+
+    return Extend(hook)
+
+
+def init_producer_id(check: Check) -> Ruling:
+    """WRITE on the transactional id; without one IDEMPOTENT_WRITE on the cluster or WRITE on any topic."""
+    transactional_id, access = check.message.transactional_id, check.access
+    if transactional_id is not None:
+        if _may_transact(check, Operation.WRITE, transactional_id):
+            return None
+        return check.top_level(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if access.allows_cluster(Operation.IDEMPOTENT_WRITE, logs_denied=False) or access.allows_any(
+        Operation.WRITE, ResourceKind.TOPIC
+    ):
+        return None
+    return check.top_level(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+
+def add_partitions_to_txn(check: Check) -> Ruling:
+    """CLUSTER_ACTION for requests of brokers, WRITE on the transactional id and the topics for those of clients."""
+    message, wire = check.message, add_partitions_to_txn_response
+    if check.request.api_version >= BROKERS_ADD_SINCE:
+        if check.access.allows_cluster(Operation.CLUSTER_ACTION):
+            return None
+        return check.top_level(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+    def refuse(topic: Any, error: int) -> Any:
+        results = [wire.AddPartitionsToTxnPartitionResult(number, error) for number in topic.partitions]
+        return wire.AddPartitionsToTxnTopicResult(topic.name, results)
+
+    topics = message.v3_and_below_topics
+    if not _may_transact(check, Operation.WRITE, message.v3_and_below_transactional_id):
+        results = [refuse(topic, DENIED_TRANSACTION) for topic in topics]
+        return wire.AddPartitionsToTxnResponse(0, 0, [], results)
+    kept, refused = check.split(topics, Operation.WRITE)
+    if not refused:
+        return None
+    # All or nothing: the transaction gets none of the partitions.
+    results = [refuse(topic, DENIED_TOPIC) for topic in refused]
+    results += [refuse(topic, int(ErrorCode.OPERATION_NOT_ATTEMPTED)) for topic in kept]
+    return wire.AddPartitionsToTxnResponse(0, 0, [], results)
+
+
+def add_offsets_to_txn(check: Check) -> Ruling:
+    """WRITE on the transactional id, READ on the group."""
+    if not _may_transact(check, Operation.WRITE, check.message.transactional_id):
+        return check.top_level(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    return member_of_group(check)
+
+
+def end_txn(check: Check) -> Ruling:
+    """WRITE on the transactional id."""
+    if _may_transact(check, Operation.WRITE, check.message.transactional_id):
+        return None
+    return check.top_level(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+
+
+def write_txn_markers(check: Check) -> Ruling:
+    """ALTER or CLUSTER_ACTION on the cluster."""
+    access, wire = check.access, write_txn_markers_response
+    if access.allows_cluster(Operation.ALTER, logs_denied=False) or access.allows_cluster(
+        Operation.CLUSTER_ACTION
+    ):
+        return None
+    error = int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return wire.WriteTxnMarkersResponse(
+        [
+            wire.WritableTxnMarkerResult(
+                marker.producer_id,
+                [
+                    wire.WritableTxnMarkerTopicResult(
+                        topic.name,
+                        [
+                            wire.WritableTxnMarkerPartitionResult(number, error)
+                            for number in topic.partition_indexes
+                        ],
+                    )
+                    for topic in marker.topics
+                ],
+            )
+            for marker in check.message.markers
+        ]
+    )
+
+
+def describe_transactions(check: Check) -> Ruling:
+    """DESCRIBE on the transactional ids, and on the topics that the response names."""
+    message, wire = check.message, describe_transactions_response
+    ids = message.transactional_ids
+    allowed = check.access.allowed(Operation.DESCRIBE, ResourceKind.TRANSACTIONAL_ID, ids)
+    added = [wire.TransactionState(DENIED_TRANSACTION, each) for each in ids if each not in allowed]
+    message.transactional_ids = [each for each in ids if each in allowed]
+
+    def hook(response: Any) -> None:
+        for state in response.transaction_states:
+            state.topics, _ = check.split(state.topics, Operation.DESCRIBE)
+        response.transaction_states.extend(added)
+
+    return Extend(hook, not message.transactional_ids)
+
+
+def list_transactions(check: Check) -> Ruling:
+    """DESCRIBE on each transactional id that is listed."""
+
+    def hook(response: Any) -> None:
+        ids = [state.transactional_id for state in response.transaction_states]
+        kind = ResourceKind.TRANSACTIONAL_ID
+        allowed = check.access.allowed(Operation.DESCRIBE, kind, ids, logs_denied=False)
+        response.transaction_states = [
+            state for state in response.transaction_states if state.transactional_id in allowed
+        ]
+
+    return Extend(hook)
+
+
+GROUP_RULES: Final[Mapping[int, Rule]] = {
+    ApiKey.OFFSET_COMMIT: offset_commit,
+    ApiKey.OFFSET_FETCH: offset_fetch,
+    ApiKey.OFFSET_DELETE: offset_delete,
+    ApiKey.FIND_COORDINATOR: find_coordinator,
+    ApiKey.JOIN_GROUP: member_of_group,
+    ApiKey.SYNC_GROUP: member_of_group,
+    ApiKey.HEARTBEAT: member_of_group,
+    ApiKey.LEAVE_GROUP: member_of_group,
+    ApiKey.DESCRIBE_GROUPS: describe_groups,
+    ApiKey.DELETE_GROUPS: delete_groups,
+    ApiKey.LIST_GROUPS: list_groups,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_group_heartbeat,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_group_describe,
+    ApiKey.INIT_PRODUCER_ID: init_producer_id,
+    ApiKey.ADD_PARTITIONS_TO_TXN: add_partitions_to_txn,
+    ApiKey.ADD_OFFSETS_TO_TXN: add_offsets_to_txn,
+    ApiKey.TXN_OFFSET_COMMIT: txn_offset_commit,
+    ApiKey.END_TXN: end_txn,
+    ApiKey.WRITE_TXN_MARKERS: write_txn_markers,
+    ApiKey.DESCRIBE_TRANSACTIONS: describe_transactions,
+    ApiKey.LIST_TRANSACTIONS: list_transactions,
+}
+"""The rules by API."""

@@ -1,0 +1,357 @@
+"""The rights that requests about topics need, as rules that check a request before its handler sees it.
+
+A rule removes from the request what the client may not do, and returns how to add that to the response, or a complete
+response, or nothing. Errors are those of Kafka's brokers; topics that a client may not describe do not exist for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.errors import ErrorCode
+from quorumd.ids import ZERO_UUID
+from quorumd.protocol.apis import ApiKey, response_class
+from quorumd.protocol.connection import Request
+from quorumd.protocol.messages import (
+    alter_replica_log_dirs_response,
+    delete_records_response,
+    describe_producers_response,
+    list_offsets_response,
+    metadata_response,
+    offset_for_leader_epoch_response,
+    produce_response,
+)
+from quorumd.protocol.messages.describe_topic_partitions_request import TopicRequest
+from quorumd.protocol.messages.describe_topic_partitions_response import DescribeTopicPartitionsResponseTopic
+from quorumd.protocol.messages.metadata_request import MetadataRequestTopic
+from quorumd.protocol.wire import Message
+from quorumd.security.acls import CLUSTER_NAME, Operation, ResourceKind
+from quorumd.security.authorizer import Access
+
+DENIED_TOPIC: Final = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+CREATE_ON_METADATA: Final = 4
+"""The first version of Metadata that says whether missing topics are created."""
+
+
+class Extend:
+    """The request may be handled, and then `hook` extends the response.
+
+    `is_complete`: nothing of the request is left, so the hook extends an empty response.
+    """
+
+    def __init__(self, hook: Callable[[Any], None], is_complete: bool = False) -> None:
+        self.hook = hook
+        self.is_complete = is_complete
+
+
+class Close:
+    """The connection is closed: the client expects no response, as after Produce with acks=0."""
+
+
+Ruling = Message | Extend | Close | None
+"""A complete response, an extension of the response, or None: the whole request is allowed."""
+
+
+class Check:
+    """One request that is checked: its content, the rights of its client, and the metadata of this node."""
+
+    __slots__ = ("access", "image", "message", "request")
+
+    def __init__(self, access: Access, image: ClusterImage, request: Request[Message]) -> None:
+        self.access = access
+        self.image = image
+        self.request = request
+        self.message: Any = request.message
+
+    def topic_name(self, item: Any) -> str | None:
+        """The name of a topic that a request names or identifies; None for an unknown id, which no right protects."""
+        topic_id = getattr(item, "topic_id", ZERO_UUID)
+        if topic_id != ZERO_UUID:
+            topic = self.image.topics.get(topic_id)
+            return topic.name if topic is not None else None
+        name: str | None = getattr(item, "name", None) or getattr(item, "topic", None)
+        return name or ""
+
+    def split(
+        self, items: Iterable[Any], operation: int, *, logs_denied: bool = True
+    ) -> tuple[list[Any], list[Any]]:
+        """Split items that name topics into those that the client has the right to, and the others."""
+        known: dict[str, bool] = {}
+        kept: list[Any] = []
+        refused: list[Any] = []
+        for item in items:
+            name = self.topic_name(item)
+            if name is None:
+                kept.append(item)
+                continue
+            if name not in known:
+                known[name] = self.access.allows(operation, ResourceKind.TOPIC, name, logs_denied=logs_denied)
+            (kept if known[name] else refused).append(item)
+        return kept, refused
+
+    def filter(
+        self, owner: Any, field: str, operation: int, response_field: str, refuse: Callable[[Any], Any]
+    ) -> Ruling:
+        """Leave in a list of the request what is allowed; `refuse` makes the responses of the other items."""
+        kept, refused = self.split(getattr(owner, field), operation)
+        if not refused:
+            return None
+        setattr(owner, field, kept)
+        added = [refuse(item) for item in refused]
+
+        def hook(response: Any) -> None:
+            getattr(response, response_field).extend(added)
+
+        return Extend(hook, not kept)
+
+    def top_level(self, error: ErrorCode) -> Message:
+        """An empty response with one error."""
+        response: Any = response_class(self.request.api_key)()
+        response.error_code = int(error)
+        made: Message = response
+        return made
+
+    @property
+    def is_cluster_member(self) -> bool:
+        """Whether the client acts for the cluster, as brokers do."""
+        return self.access.allows_cluster(Operation.CLUSTER_ACTION, logs_denied=False)
+
+
+Rule = Callable[[Check], Ruling]
+
+
+def produce(check: Check) -> Ruling:
+    """WRITE on the transactional id and on the topics."""
+    message, wire = check.message, produce_response
+    transactional_id = message.transactional_id
+
+    def refuse(topic: Any, error: ErrorCode = ErrorCode.TOPIC_AUTHORIZATION_FAILED) -> Any:
+        return wire.TopicProduceResponse(
+            topic.name,
+            topic.topic_id,
+            [wire.PartitionProduceResponse(each.index, int(error), -1) for each in topic.partition_data],
+        )
+
+    ruling: Ruling
+    if transactional_id is not None and not check.access.allows(
+        Operation.WRITE, ResourceKind.TRANSACTIONAL_ID, transactional_id
+    ):
+        error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        ruling = wire.ProduceResponse([refuse(topic, error) for topic in message.topic_data])
+    else:
+        ruling = check.filter(message, "topic_data", Operation.WRITE, "responses", refuse)
+    return ruling if ruling is None or message.acks != 0 else Close()
+
+
+def list_offsets(check: Check) -> Ruling:
+    """DESCRIBE on the topics."""
+    wire = list_offsets_response
+
+    def refuse(topic: Any) -> Any:
+        return wire.ListOffsetsTopicResponse(
+            topic.name,
+            [wire.ListOffsetsPartitionResponse(p.partition_index, DENIED_TOPIC) for p in topic.partitions],
+        )
+
+    return check.filter(check.message, "topics", Operation.DESCRIBE, "topics", refuse)
+
+
+def metadata(check: Check) -> Ruling:
+    """DESCRIBE on the topics, of all topics those with that right, and CREATE on those that would be created."""
+    message, image = check.message, check.image
+    version = check.request.api_version
+    refused: list[Any] = []
+    lists_all = message.topics is None or (version == 0 and not message.topics)
+    if lists_all:
+        names = sorted(image.topic_ids)
+        allowed = check.access.allowed(Operation.DESCRIBE, ResourceKind.TOPIC, names, logs_denied=False)
+        if len(allowed) < len(names):
+            message.topics = [MetadataRequestTopic(name=name) for name in names if name in allowed]
+            message.allow_auto_topic_creation = False
+    else:
+        message.topics, refused = check.split(message.topics, Operation.DESCRIBE)
+        message.topics, not_created = _split_creatable(check, message.topics)
+        refused = [*refused, *not_created]
+    added = [_refused_metadata(check, item) for item in refused]
+    hides_all = version == 0 and lists_all and not message.topics
+    wants_operations = message.include_topic_authorized_operations
+    wants_cluster = message.include_cluster_authorized_operations and 8 <= version <= 10
+    if not (added or hides_all or wants_operations or wants_cluster or (refused and not message.topics)):
+        return None
+
+    def hook(response: Any) -> None:
+        if hides_all or (refused and not message.topics):
+            response.topics = []
+        if wants_operations:
+            add_topic_operations(check.access, response.topics)
+        if wants_cluster:
+            response.cluster_authorized_operations = cluster_operations(check.access)
+        response.topics.extend(added)
+
+    return Extend(hook)
+
+
+def _split_creatable(check: Check, topics: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Split off the missing topics that the client may not create, if the request asks to create them."""
+    if not check.message.allow_auto_topic_creation:
+        return topics, []
+    missing = {topic.name for topic in topics if topic.name and topic.name not in check.image.topic_ids}
+    if not missing or check.access.allows_cluster(Operation.CREATE, logs_denied=False):
+        return topics, []
+    allowed = check.access.allowed(Operation.CREATE, ResourceKind.TOPIC, missing)
+    refused = missing - allowed
+    return (
+        [topic for topic in topics if topic.name not in refused],
+        [topic for topic in topics if topic.name in refused],
+    )
+
+
+def _refused_metadata(check: Check, item: MetadataRequestTopic) -> metadata_response.MetadataResponseTopic:
+    """A topic named in the request; nothing else about it is disclosed."""
+    if item.topic_id != ZERO_UUID:
+        return metadata_response.MetadataResponseTopic(DENIED_TOPIC, None, item.topic_id)
+    return metadata_response.MetadataResponseTopic(DENIED_TOPIC, item.name)
+
+
+def add_topic_operations(access: Access, topics: Iterable[Any]) -> None:
+    """Set the authorized operations of topics in a response."""
+    for topic in topics:
+        if topic.name:
+            topic.topic_authorized_operations = access.operations(ResourceKind.TOPIC, topic.name)
+
+
+def cluster_operations(access: Access) -> int:
+    """The authorized operations of the cluster, 0 for a client that may not describe it."""
+    if not access.allows_cluster(Operation.DESCRIBE):
+        return 0
+    return access.operations(ResourceKind.CLUSTER, CLUSTER_NAME)
+
+
+def describe_topic_partitions(check: Check) -> Ruling:
+    """DESCRIBE on the topics, of all topics those with that right."""
+    message = check.message
+    refused: list[Any] = []
+    begin = message.cursor.topic_name if message.cursor is not None else ""
+    if not message.topics:
+        names = sorted(check.image.topic_ids)
+        allowed = check.access.allowed(Operation.DESCRIBE, ResourceKind.TOPIC, names, logs_denied=False)
+        if len(allowed) < len(names):
+            message.topics = [TopicRequest(name) for name in names if name in allowed and name >= begin]
+            if not message.topics:
+                return Extend(lambda response: None, is_complete=True)
+    else:
+        message.topics, refused = check.split(message.topics, Operation.DESCRIBE)
+    if begin and all(topic.name != begin for topic in message.topics):
+        # The page begins after a topic that is hidden or has been deleted.
+        message.cursor = None
+        message.topics = [topic for topic in message.topics if topic.name >= begin]
+    added = [
+        DescribeTopicPartitionsResponseTopic(DENIED_TOPIC, each.name)
+        for each in refused
+        if each.name >= begin
+    ]
+
+    def hook(response: Any) -> None:
+        add_topic_operations(check.access, response.topics)
+        response.topics.extend(added)
+
+    return Extend(hook, bool(refused) and not message.topics)
+
+
+def delete_records(check: Check) -> Ruling:
+    """DELETE on the topics."""
+    wire = delete_records_response
+
+    def refuse(topic: Any) -> Any:
+        return wire.DeleteRecordsTopicResult(
+            topic.name,
+            [
+                wire.DeleteRecordsPartitionResult(p.partition_index, -1, DENIED_TOPIC)
+                for p in topic.partitions
+            ],
+        )
+
+    return check.filter(check.message, "topics", Operation.DELETE, "topics", refuse)
+
+
+def offset_for_leader_epoch(check: Check) -> Ruling:
+    """CLUSTER_ACTION, or DESCRIBE on the topics."""
+    if check.is_cluster_member:
+        return None
+    wire = offset_for_leader_epoch_response
+
+    def refuse(topic: Any) -> Any:
+        return wire.OffsetForLeaderTopicResult(
+            topic.topic, [wire.EpochEndOffset(DENIED_TOPIC, each.partition) for each in topic.partitions]
+        )
+
+    return check.filter(check.message, "topics", Operation.DESCRIBE, "topics", refuse)
+
+
+def describe_producers(check: Check) -> Ruling:
+    """READ on the topics."""
+    wire = describe_producers_response
+
+    def refuse(topic: Any) -> Any:
+        return wire.TopicResponse(
+            topic.name, [wire.PartitionResponse(number, DENIED_TOPIC) for number in topic.partition_indexes]
+        )
+
+    return check.filter(check.message, "topics", Operation.READ, "topics", refuse)
+
+
+def alter_replica_log_dirs(check: Check) -> Ruling:
+    """ALTER on the cluster."""
+    if check.access.allows_cluster(Operation.ALTER):
+        return None
+    wire, error = alter_replica_log_dirs_response, int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return wire.AlterReplicaLogDirsResponse(
+        0,
+        [
+            wire.AlterReplicaLogDirTopicResult(
+                topic.name,
+                [wire.AlterReplicaLogDirPartitionResult(number, error) for number in topic.partitions],
+            )
+            for directory in check.message.dirs
+            for topic in directory.topics
+        ],
+    )
+
+
+def describe_cluster(check: Check) -> Ruling:
+    """Nothing for brokers; the authorized operations need DESCRIBE."""
+    if not check.message.include_cluster_authorized_operations:
+        return None
+
+    def hook(response: Any) -> None:
+        response.cluster_authorized_operations = cluster_operations(check.access)
+
+    return Extend(hook)
+
+
+def needs_cluster(operation: Operation) -> Rule:
+    """The rule of an API whose response has a top-level error: one operation on the cluster."""
+
+    def rule(check: Check) -> Ruling:
+        if check.access.allows_cluster(operation):
+            return None
+        return check.top_level(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+    return rule
+
+
+TOPIC_RULES: Final[Mapping[int, Rule]] = {
+    ApiKey.PRODUCE: produce,
+    ApiKey.LIST_OFFSETS: list_offsets,
+    ApiKey.METADATA: metadata,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions,
+    ApiKey.DELETE_RECORDS: delete_records,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch,
+    ApiKey.DESCRIBE_PRODUCERS: describe_producers,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: alter_replica_log_dirs,
+    ApiKey.DESCRIBE_LOG_DIRS: needs_cluster(Operation.DESCRIBE),
+    ApiKey.DESCRIBE_CLUSTER: describe_cluster,
+}
+"""The rules by API; Fetch has its own, since a fetch session outlives a request."""

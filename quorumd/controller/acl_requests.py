@@ -1,0 +1,198 @@
+"""CreateAcls, DeleteAcls and DescribeAcls."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.controller.controller import Controller
+from quorumd.controller.controller_result import ControllerResult
+from quorumd.errors import ErrorCode
+from quorumd.ids import KafkaUuid
+from quorumd.protocol.messages.access_control_entry_record import AccessControlEntryRecord
+from quorumd.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
+from quorumd.protocol.messages.create_acls_response import AclCreationResult, CreateAclsResponse
+from quorumd.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
+from quorumd.protocol.messages.delete_acls_response import (
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsResponse,
+)
+from quorumd.protocol.messages.describe_acls_request import DescribeAclsRequest
+from quorumd.protocol.messages.describe_acls_response import (
+    AclDescription,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
+from quorumd.protocol.messages.remove_access_control_entry_record import RemoveAccessControlEntryRecord
+from quorumd.protocol.wire import Message
+from quorumd.security.acls import (
+    CLUSTER_NAME,
+    WILDCARD,
+    Acl,
+    AclFilter,
+    Operation,
+    Pattern,
+    PatternType,
+    Permission,
+    ResourceKind,
+    is_valid_range,
+)
+
+RANGES_SINCE: Final = 32
+"""The metadata version (4.4-IV1) from which readers know hosts in CIDR notation."""
+_KINDS: Final = frozenset(int(each) for each in ResourceKind)
+_OPERATIONS: Final = frozenset(int(each) for each in Operation)
+_PATTERNS: Final = (int(PatternType.LITERAL), int(PatternType.PREFIXED))
+_PERMISSIONS: Final = (int(Permission.DENY), int(Permission.ALLOW))
+DISABLED: Final = "No authorizer is configured: set authorizer.class.name on every node."
+
+
+class _Refusal(NamedTuple):
+    error: ErrorCode
+    message: str
+
+
+def plan_create_acls(controller: Controller, message: CreateAclsRequest, version: int) -> ControllerResult:
+    """Create the ACLs that do not exist yet; each has a result of its own."""
+    del version
+    records: list[Message] = []
+    results: list[AclCreationResult] = []
+    created: set[Acl] = set()
+    ids: set[KafkaUuid] = set()
+    index = controller.image.security.acls
+    for creation in message.creations:
+        acl = _acl(creation)
+        refused = _refusal(controller, acl)
+        if refused is not None:
+            results.append(AclCreationResult(int(refused.error), refused.message))
+            continue
+        results.append(AclCreationResult())
+        if acl not in created and not index.contains(acl):
+            created.add(acl)
+            id = controller.new_uuid()
+            while id in index.acls or id in ids:
+                id = controller.new_uuid()
+            ids.add(id)
+            records.append(_record(id, acl))
+    return ControllerResult(records, CreateAclsResponse(0, results))
+
+
+def _acl(creation: AclCreation) -> Acl:
+    return Acl(
+        creation.resource_type,
+        creation.resource_pattern_type,
+        creation.resource_name,
+        creation.principal,
+        creation.host,
+        creation.operation,
+        creation.permission_type,
+    )
+
+
+def _record(id: KafkaUuid, acl: Acl) -> AccessControlEntryRecord:
+    return AccessControlEntryRecord(
+        id, acl.kind, acl.name, acl.pattern_type, acl.principal, acl.host, acl.operation, acl.permission
+    )
+
+
+def _refusal(controller: Controller, acl: Acl) -> _Refusal | None:
+    """Why an ACL cannot be created, None if it can."""
+    if not controller.settings.has_authorizer:
+        return _Refusal(ErrorCode.SECURITY_DISABLED, DISABLED)
+    if "/" in acl.host and controller.image.metadata_version < RANGES_SINCE:
+        text = f"Ranges of hosts need metadata.version {RANGES_SINCE} or later."
+        return _Refusal(ErrorCode.UNSUPPORTED_VERSION, text)
+    problem = _problem(acl)
+    return None if problem is None else _Refusal(ErrorCode.INVALID_REQUEST, problem)
+
+
+def _problem(acl: Acl) -> str | None:
+    codes = (
+        ("resource type", acl.kind, _KINDS),
+        ("pattern type", acl.pattern_type, _PATTERNS),
+        ("operation", acl.operation, _OPERATIONS),
+        ("permission", acl.permission, _PERMISSIONS),
+    )
+    for what, code, known in codes:
+        if code not in known:
+            return f"Invalid {what} {code}."
+    if acl.kind == ResourceKind.CLUSTER and acl.name != CLUSTER_NAME:
+        return f"The only valid name of the CLUSTER resource is {CLUSTER_NAME}."
+    if not acl.name:
+        return "The resource name is empty."
+    if ":" not in acl.principal:
+        return f"{acl.principal!r} is not a principal; expected Type:Name."
+    if not acl.host:
+        return f"The host is empty; {WILDCARD} matches every host."
+    if "/" in acl.host and not is_valid_range(acl.host):
+        return f"{acl.host!r} is not a range of hosts in CIDR notation."
+    return None
+
+
+def plan_delete_acls(controller: Controller, message: DeleteAclsRequest, version: int) -> ControllerResult:
+    """Delete the ACLs that the filters select."""
+    del version
+    removed: dict[KafkaUuid, None] = {}
+    results: list[DeleteAclsFilterResult] = []
+    for requested in message.filters:
+        selected = acl_filter(requested)
+        if not controller.settings.has_authorizer:
+            results.append(DeleteAclsFilterResult(int(ErrorCode.SECURITY_DISABLED), DISABLED))
+        elif not selected.is_known:
+            text = "The filter has an unknown resource type, pattern type, operation or permission."
+            results.append(DeleteAclsFilterResult(int(ErrorCode.INVALID_REQUEST), text))
+        else:
+            matching: list[DeleteAclsMatchingAcl] = []
+            for id, acl in controller.image.security.acls.acls.items():
+                if selected.matches(acl):
+                    removed[id] = None
+                    matching.append(_matching(acl))
+            results.append(DeleteAclsFilterResult(0, None, matching))
+    records = [RemoveAccessControlEntryRecord(id) for id in removed]
+    return ControllerResult(records, DeleteAclsResponse(0, results))
+
+
+def _matching(acl: Acl) -> DeleteAclsMatchingAcl:
+    return DeleteAclsMatchingAcl(
+        0,
+        None,
+        acl.kind,
+        acl.name,
+        acl.pattern_type,
+        acl.principal,
+        acl.host,
+        acl.operation,
+        acl.permission,
+    )
+
+
+def acl_filter(requested: DeleteAclsFilter | DescribeAclsRequest) -> AclFilter:
+    """The filter in a request."""
+    return AclFilter(
+        requested.resource_type_filter,
+        requested.pattern_type_filter,
+        requested.resource_name_filter,
+        requested.principal_filter,
+        requested.host_filter,
+        requested.operation,
+        requested.permission_type,
+    )
+
+
+def describe_acls(image: ClusterImage, message: DescribeAclsRequest) -> DescribeAclsResponse:
+    """List the ACLs that the filter selects, by pattern."""
+    selected = acl_filter(message)
+    if not selected.is_known:
+        text = "The filter has an unknown resource type, pattern type, operation or permission."
+        return DescribeAclsResponse(0, int(ErrorCode.INVALID_REQUEST), text)
+    by_pattern: dict[Pattern, list[AclDescription]] = {}
+    for acl in sorted(image.security.acls.acls.values()):
+        if selected.matches(acl):
+            described = AclDescription(acl.principal, acl.host, acl.operation, acl.permission)
+            by_pattern.setdefault(acl.pattern, []).append(described)
+    resources = [
+        DescribeAclsResource(kind, name, pattern_type, acls)
+        for (kind, pattern_type, name), acls in by_pattern.items()
+    ]
+    return DescribeAclsResponse(0, 0, None, resources)

@@ -1,0 +1,181 @@
+"""AlterClientQuotas and DescribeClientQuotas (KIP-546)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import Final
+
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.controller.controller import Controller
+from quorumd.controller.controller_result import ControllerResult
+from quorumd.controller.security_records import QuotaEntity, quota_entity
+from quorumd.errors import ErrorCode
+from quorumd.protocol.messages import alter_client_quotas_response, client_quota_record
+from quorumd.protocol.messages import describe_client_quotas_response as described
+from quorumd.protocol.messages.alter_client_quotas_request import AlterClientQuotasRequest, EntryData
+from quorumd.protocol.messages.client_quota_record import ClientQuotaRecord
+from quorumd.protocol.messages.describe_client_quotas_request import (
+    ComponentData,
+    DescribeClientQuotasRequest,
+)
+from quorumd.protocol.wire import Message
+
+USER: Final = "user"
+CLIENT_ID: Final = "client-id"
+IP: Final = "ip"
+PRODUCER_BYTE_RATE: Final = "producer_byte_rate"
+CONSUMER_BYTE_RATE: Final = "consumer_byte_rate"
+REQUEST_PERCENTAGE: Final = "request_percentage"
+MUTATION_RATE: Final = "controller_mutation_rate"
+CONNECTION_RATE: Final = "connection_creation_rate"
+
+_LONG: Final = 2**63 - 1
+_INT: Final = 2**31 - 1
+_KEYS: Final[dict[str, int | None]] = {
+    PRODUCER_BYTE_RATE: _LONG,
+    CONSUMER_BYTE_RATE: _LONG,
+    REQUEST_PERCENTAGE: None,
+    MUTATION_RATE: None,
+}
+"""The quotas of users and clients: the largest whole number, None for a fraction."""
+_IP_KEYS: Final[dict[str, int | None]] = {CONNECTION_RATE: _INT}
+_FRACTION: Final = 1e-6
+EXACT, DEFAULT, SPECIFIED = 0, 1, 2
+"""Match types of the components of a filter."""
+
+
+def plan_alter_client_quotas(
+    controller: Controller, message: AlterClientQuotasRequest, version: int
+) -> ControllerResult:
+    """Set and remove quotas. An entity with a wrong quota changes none."""
+    del version
+    entities = [
+        tuple(sorted((e.entity_type, e.entity_name or "") for e in each.entity)) for each in message.entries
+    ]
+    records: list[Message] = []
+    results: list[alter_client_quotas_response.EntryData] = []
+    wire = alter_client_quotas_response
+    for entry, names in zip(message.entries, entities, strict=True):
+        entity = [wire.EntityData(each.entity_type, each.entity_name) for each in entry.entity]
+        problem = _entry_problem(entry)
+        if problem is None and entities.count(names) > 1:
+            problem = "The entity occurs twice in the request."
+        if problem is not None:
+            results.append(wire.EntryData(int(ErrorCode.INVALID_REQUEST), problem, entity))
+            continue
+        results.append(wire.EntryData(0, None, entity))
+        records += _records(controller.image, entry)
+    response = wire.AlterClientQuotasResponse(0, results)
+    return ControllerResult(() if message.validate_only else records, response)
+
+
+def _entry_problem(entry: EntryData) -> str | None:
+    """Why an entry cannot be applied, None if it can."""
+    parts = {each.entity_type: each.entity_name for each in entry.entity}
+    if len(parts) < len(entry.entity) or not parts:
+        return "An entity needs each type once, and at least one type."
+    unknown = set(parts) - {USER, CLIENT_ID, IP}
+    if unknown:
+        return f"Unknown entity type {min(unknown)!r}; expected {USER}, {CLIENT_ID} or {IP}."
+    if "" in parts.values():
+        return "The name of an entity is empty."
+    if IP in parts and len(parts) > 1:
+        return "An ip cannot be combined with a user or a client-id."
+    if IP in parts and not _is_address(parts[IP]):
+        return f"{parts[IP]!r} is not an IP address."
+    keys = [op.key for op in entry.ops]
+    if len(set(keys)) < len(keys):
+        return "A quota occurs twice for the entity."
+    allowed = _IP_KEYS if IP in parts else _KEYS
+    problems = (_value_problem(allowed, op.key, op.value) for op in entry.ops if not op.remove)
+    return next((problem for problem in problems if problem is not None), None)
+
+
+def _is_address(text: str | None) -> bool:
+    if text is None:
+        return True
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _value_problem(allowed: Mapping[str, int | None], key: str, value: float) -> str | None:
+    if key not in allowed:
+        return f"Unknown quota {key!r}; expected {', '.join(allowed)}."
+    if not value > 0:
+        return f"Quota {key} must be greater than 0."
+    limit = allowed[key]
+    if limit is not None and value > limit:
+        return f"Quota {key} is too large."
+    if limit is not None and value % 1.0 > _FRACTION:
+        return f"Quota {key} must be a whole number."
+    return None
+
+
+def _records(image: ClusterImage, entry: EntryData) -> list[Message]:
+    """The records of the quotas that change."""
+    parts = {each.entity_type: each.entity_name for each in entry.entity}
+    present = image.security.quotas.get(quota_entity(parts), {})
+    records: list[Message] = []
+    for op in entry.ops:
+        entity = [client_quota_record.EntityData(kind, name) for kind, name in parts.items()]
+        if op.remove:
+            if op.key in present:
+                records.append(ClientQuotaRecord(entity, op.key, 0.0, True))
+        elif present.get(op.key) != op.value:
+            records.append(ClientQuotaRecord(entity, op.key, op.value))
+    return records
+
+
+def describe_client_quotas(
+    image: ClusterImage, message: DescribeClientQuotasRequest
+) -> described.DescribeClientQuotasResponse:
+    """List the quotas of the entities that the filter selects."""
+    problem = _filter_problem(message.components)
+    if problem is not None:
+        error, text = problem
+        return described.DescribeClientQuotasResponse(0, int(error), text, None)
+    entries = [
+        described.EntryData(
+            [described.EntityData(kind, name) for kind, name in entity],
+            [described.ValueData(key, value) for key, value in sorted(values.items())],
+        )
+        for entity, values in sorted(image.security.quotas.items(), key=lambda item: _order(item[0]))
+        if _selects(message, dict(entity))
+    ]
+    return described.DescribeClientQuotasResponse(0, 0, None, entries)
+
+
+def _order(entity: QuotaEntity) -> list[tuple[str, bool, str]]:
+    return [(kind, name is not None, name or "") for kind, name in entity]
+
+
+def _filter_problem(components: list[ComponentData]) -> tuple[ErrorCode, str] | None:
+    types = [each.entity_type for each in components]
+    if len(set(types)) < len(types) or "" in types:
+        return ErrorCode.INVALID_REQUEST, "A filter names each entity type once."
+    unknown = set(types) - {USER, CLIENT_ID, IP}
+    if unknown:
+        return ErrorCode.UNSUPPORTED_VERSION, f"Unknown entity type {min(unknown)!r}."
+    for each in components:
+        if each.match_type not in (EXACT, DEFAULT, SPECIFIED):
+            return ErrorCode.INVALID_REQUEST, f"Unknown match type {each.match_type}."
+        if (each.match is None) == (each.match_type == EXACT):
+            return ErrorCode.INVALID_REQUEST, "A name belongs to the match type 0, and only to it."
+    if IP in types and len(types) > 1:
+        return ErrorCode.INVALID_REQUEST, "An ip cannot be combined with a user or a client-id."
+    return None
+
+
+def _selects(message: DescribeClientQuotasRequest, entity: Mapping[str, str | None]) -> bool:
+    """Whether the filter selects an entity; a component without an exact name selects the default entity too."""
+    if message.strict and len(entity) != len(message.components):
+        return False
+    return all(
+        each.entity_type in entity
+        and (each.match_type == SPECIFIED or entity[each.entity_type] == each.match)
+        for each in message.components
+    )

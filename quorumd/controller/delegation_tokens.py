@@ -1,0 +1,219 @@
+"""Delegation tokens (KIP-48): who may create, renew, expire and see them.
+
+A token's HMAC, its password, is derived from its id and a secret that all nodes have; the log holds no secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.controller.controller import Controller
+from quorumd.controller.controller_result import ControllerResult
+from quorumd.controller.security_records import Token
+from quorumd.errors import ErrorCode
+from quorumd.ports import ANONYMOUS
+from quorumd.protocol.messages.create_delegation_token_request import CreateDelegationTokenRequest
+from quorumd.protocol.messages.create_delegation_token_response import CreateDelegationTokenResponse
+from quorumd.protocol.messages.delegation_token_record import DelegationTokenRecord
+from quorumd.protocol.messages.describe_delegation_token_request import DescribeDelegationTokenRequest
+from quorumd.protocol.messages.describe_delegation_token_response import (
+    DescribedDelegationToken,
+    DescribedDelegationTokenRenewer,
+    DescribeDelegationTokenResponse,
+)
+from quorumd.protocol.messages.expire_delegation_token_request import ExpireDelegationTokenRequest
+from quorumd.protocol.messages.expire_delegation_token_response import ExpireDelegationTokenResponse
+from quorumd.protocol.messages.remove_delegation_token_record import RemoveDelegationTokenRecord
+from quorumd.protocol.messages.renew_delegation_token_request import RenewDelegationTokenRequest
+from quorumd.protocol.messages.renew_delegation_token_response import RenewDelegationTokenResponse
+from quorumd.protocol.wire import Message
+from quorumd.security.tokens import token_hmac
+
+MAX_SWEPT: Final = 1000
+"""Tokens that one step of the sweep removes."""
+_FOREVER: Final = 2**63 - 1
+
+
+class Requester(NamedTuple):
+    """The client that sends a request. `is_token`: whether it authenticated with a token itself."""
+
+    principal: str = ANONYMOUS
+    is_token: bool = False
+
+    @property
+    def may_use_tokens(self) -> bool:
+        """Only a client that proved its identity otherwise can have tokens."""
+        return self.principal != ANONYMOUS and not self.is_token
+
+
+NO_REQUESTER: Final = Requester()
+
+
+def _split(principal: str) -> tuple[str, str]:
+    kind, _, name = principal.partition(":")
+    return kind, name
+
+
+def plan_create_delegation_token(
+    controller: Controller,
+    message: CreateDelegationTokenRequest,
+    version: int,
+    requester: Requester = NO_REQUESTER,
+) -> ControllerResult:
+    """Create a token for the requester or, with the right to that, for another owner."""
+    del version
+    owner = requester.principal
+    if message.owner_principal_name:
+        owner = f"{message.owner_principal_type}:{message.owner_principal_name}"
+    response = CreateDelegationTokenResponse(0, *_split(owner), *_split(requester.principal))
+    error = _unavailable(controller, requester)
+    if error is ErrorCode.NONE and any(each.principal_type != "User" for each in message.renewers):
+        error = ErrorCode.INVALID_PRINCIPAL_TYPE
+    if error is not ErrorCode.NONE:
+        response.error_code = int(error)
+        return ControllerResult((), response)
+    settings, now = controller.settings, controller.wall_ms()
+    lifetime = settings.token_max_lifetime_ms
+    if message.max_lifetime_ms > 0:
+        lifetime = min(lifetime, message.max_lifetime_ms)
+    max_ms = min(_FOREVER, now + lifetime)
+    token = Token(
+        str(controller.new_uuid()),
+        owner,
+        requester.principal,
+        tuple(f"{each.principal_type}:{each.principal_name}" for each in message.renewers),
+        now,
+        max_ms,
+        min(max_ms, now + settings.token_expiry_ms),
+    )
+    response.issue_timestamp_ms, response.expiry_timestamp_ms = now, token.expires_ms
+    response.max_timestamp_ms, response.token_id = max_ms, token.id
+    response.hmac = token_hmac(settings.token_secret_key, token.id)
+    return ControllerResult((_record(token),), response)
+
+
+def plan_renew_delegation_token(
+    controller: Controller,
+    message: RenewDelegationTokenRequest,
+    version: int,
+    requester: Requester = NO_REQUESTER,
+) -> ControllerResult:
+    """Move the time of expiry, at most to the end of the token's lifetime."""
+    del version
+    found = _usable(controller, message.hmac, requester)
+    now = controller.wall_ms()
+    if isinstance(found, Token) and found.is_expired(now):
+        found = ErrorCode.DELEGATION_TOKEN_EXPIRED
+    if isinstance(found, ErrorCode):
+        return ControllerResult((), RenewDelegationTokenResponse(int(found)))
+    period = controller.settings.token_expiry_ms
+    if message.renew_period_ms > 0:
+        period = min(period, message.renew_period_ms)
+    renewed = found._replace(expires_ms=min(found.max_ms, now + period))
+    return ControllerResult((_record(renewed),), RenewDelegationTokenResponse(0, renewed.expires_ms))
+
+
+def plan_expire_delegation_token(
+    controller: Controller,
+    message: ExpireDelegationTokenRequest,
+    version: int,
+    requester: Requester = NO_REQUESTER,
+) -> ControllerResult:
+    """Set the time of expiry, or remove the token at once."""
+    del version
+    found = _usable(controller, message.hmac, requester)
+    now = controller.wall_ms()
+    if isinstance(found, Token) and message.expiry_time_period_ms >= 0 and found.is_expired(now):
+        found = ErrorCode.DELEGATION_TOKEN_EXPIRED
+    if isinstance(found, ErrorCode):
+        return ControllerResult((), ExpireDelegationTokenResponse(int(found)))
+    if message.expiry_time_period_ms < 0:
+        return ControllerResult(
+            (RemoveDelegationTokenRecord(found.id),), ExpireDelegationTokenResponse(0, now)
+        )
+    changed = found._replace(expires_ms=min(found.max_ms, now + message.expiry_time_period_ms))
+    return ControllerResult((_record(changed),), ExpireDelegationTokenResponse(0, changed.expires_ms))
+
+
+def _unavailable(controller: Controller, requester: Requester) -> ErrorCode:
+    if not requester.may_use_tokens:
+        return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    if not controller.settings.token_secret_key:
+        return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+    return ErrorCode.NONE
+
+
+def _usable(controller: Controller, hmac: bytes, requester: Requester) -> Token | ErrorCode:
+    """The token with this HMAC, if the requester may renew it."""
+    error = _unavailable(controller, requester)
+    if error is not ErrorCode.NONE:
+        return error
+    key = controller.settings.token_secret_key
+    tokens = controller.image.security.tokens.values()
+    token = next((each for each in tokens if token_hmac(key, each.id) == hmac), None)
+    if token is None:
+        return ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+    if requester.principal not in (token.owner, *token.renewers):
+        return ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
+    return token
+
+
+def _record(token: Token) -> DelegationTokenRecord:
+    return DelegationTokenRecord(
+        token.owner,
+        token.requester,
+        list(token.renewers),
+        token.issued_ms,
+        token.max_ms,
+        token.expires_ms,
+        token.id,
+    )
+
+
+def expired_tokens(image: ClusterImage, now_ms: int) -> list[Message]:
+    """The records that remove expired tokens, at most MAX_SWEPT."""
+    expired = (token.id for token in image.security.tokens.values() if token.is_expired(now_ms))
+    return [RemoveDelegationTokenRecord(id) for id, _ in zip(expired, range(MAX_SWEPT), strict=False)]
+
+
+def describe_delegation_tokens(
+    image: ClusterImage,
+    message: DescribeDelegationTokenRequest,
+    secret_key: str,
+    requester: Requester,
+    may_see: Callable[[Token], bool],
+) -> DescribeDelegationTokenResponse:
+    """List the tokens of the owners, those that the requester owns, requested, may renew or `may_see`."""
+    if not requester.may_use_tokens:
+        return DescribeDelegationTokenResponse(int(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED))
+    if not secret_key:
+        return DescribeDelegationTokenResponse(int(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED))
+    owners = None
+    if message.owners is not None:
+        owners = {f"{each.principal_type}:{each.principal_name}" for each in message.owners}
+    shown = [
+        _described(token, secret_key)
+        for _, token in sorted(image.security.tokens.items())
+        if (owners is None or not owners.isdisjoint(_holders(token)))
+        and (requester.principal in _holders(token) or may_see(token))
+    ]
+    return DescribeDelegationTokenResponse(0, shown)
+
+
+def _holders(token: Token) -> Iterable[str]:
+    return token.owner, token.requester, *token.renewers
+
+
+def _described(token: Token, secret_key: str) -> DescribedDelegationToken:
+    return DescribedDelegationToken(
+        *_split(token.owner),
+        *_split(token.requester),
+        token.issued_ms,
+        token.expires_ms,
+        token.max_ms,
+        token.id,
+        token_hmac(secret_key, token.id),
+        [DescribedDelegationTokenRenewer(*_split(renewer)) for renewer in token.renewers],
+    )

@@ -1,0 +1,296 @@
+"""The rights that requests to any node need, as rules that check a request before its handler sees it.
+
+See `quorumd.broker.api.rights`. Errors and rights are those of Kafka's controllers, except that one listener here
+also serves APIs of brokers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from quorumd.broker.api import rights
+from quorumd.broker.api.rights import DENIED_TOPIC, Check, Extend, Rule, Ruling
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.errors import ErrorCode
+from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID, ZERO_UUID
+from quorumd.node.api.error_responses import SUPPORTED, error_response
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.messages import (
+    alter_configs_response,
+    create_partitions_response,
+    create_topics_response,
+    delete_topics_response,
+    describe_configs_response,
+    incremental_alter_configs_response,
+)
+from quorumd.protocol.resource_type import ResourceType
+from quorumd.security.acls import CLUSTER_NAME, Operation, ResourceKind
+
+CONTROLLERS: Final = 2
+"""DescribeCluster's endpoint type of controllers."""
+DENIED_GROUP: Final = int(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+DENIED_CLUSTER: Final = int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+
+def needs(operation: Operation) -> Rule:
+    """The rule of an API that needs one operation on the cluster."""
+
+    def rule(check: Check) -> Ruling:
+        if check.access.allows_cluster(operation):
+            return None
+        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        if check.request.api_key in SUPPORTED:
+            return error_response(check.request, error)
+        return check.top_level(error)
+
+    return rule
+
+
+def create_topics(check: Check) -> Ruling:
+    """CREATE on the cluster or on the topics; DESCRIBE_CONFIGS shows the configs of new topics."""
+    message, access, wire = check.message, check.access, create_topics_response
+    added: list[Any] = []
+    names = {topic.name for topic in message.topics}
+    if not access.allows_cluster(Operation.CREATE, logs_denied=False):
+        allowed = access.allowed(Operation.CREATE, ResourceKind.TOPIC, names)
+        refused = names - allowed
+        added = [
+            wire.CreatableTopicResult(name, ZERO_UUID, DENIED_TOPIC, "Authorization failed.")
+            for name in sorted(refused)
+        ]
+        message.topics = [topic for topic in message.topics if topic.name in allowed]
+        names = allowed
+    described = access.allowed(Operation.DESCRIBE_CONFIGS, ResourceKind.TOPIC, names, logs_denied=False)
+    if not added and len(described) == len(names):
+        return None
+
+    def hook(response: Any) -> None:
+        for topic in response.topics:
+            if not topic.error_code and topic.name not in described:
+                topic.topic_config_error_code = DENIED_TOPIC
+                topic.num_partitions = topic.replication_factor = -1
+                topic.configs = None
+        _add_missing(response.topics, added)
+
+    return Extend(hook, not message.topics)
+
+
+def _add_missing(items: list[Any], added: list[Any]) -> None:
+    """Add refused items, unless another node has already refused them."""
+    present = {item.name for item in items}
+    items.extend(item for item in added if item.name not in present)
+
+
+def delete_topics(check: Check) -> Ruling:
+    """DELETE on the cluster or on the topics; without DESCRIBE a topic is not even said to exist."""
+    message, access, wire = check.message, check.access, delete_topics_response
+    if access.allows_cluster(Operation.DELETE, logs_denied=False):
+        return None
+    added: list[Any] = []
+
+    def is_allowed(name: str | None, topic_id: Any) -> bool:
+        known = _topic_name(check.image, name, topic_id)
+        if known is None:
+            return True
+        is_visible = access.allows(Operation.DESCRIBE, ResourceKind.TOPIC, known)
+        if is_visible and known not in check.image.topic_ids:
+            return True
+        if is_visible and access.allows(Operation.DELETE, ResourceKind.TOPIC, known):
+            return True
+        shown = known if is_visible or topic_id == ZERO_UUID else None
+        added.append(wire.DeletableTopicResult(shown, topic_id, DENIED_TOPIC, "Authorization failed."))
+        return False
+
+    message.topics = [topic for topic in message.topics if is_allowed(topic.name, topic.topic_id)]
+    message.topic_names = [name for name in message.topic_names if is_allowed(name, ZERO_UUID)]
+    if not added:
+        return None
+
+    def hook(response: Any) -> None:
+        present = {(item.name, item.topic_id) for item in response.responses}
+        response.responses.extend(item for item in added if (item.name, item.topic_id) not in present)
+
+    return Extend(hook, not message.topics and not message.topic_names)
+
+
+def _topic_name(image: ClusterImage, name: str | None, topic_id: Any) -> str | None:
+    if topic_id == ZERO_UUID:
+        return name or ""
+    topic = image.topics.get(topic_id)
+    return topic.name if topic is not None else None
+
+
+def create_partitions(check: Check) -> Ruling:
+    """ALTER on the topics."""
+    message, wire = check.message, create_partitions_response
+    kept, refused = check.split(message.topics, Operation.ALTER)
+    if not refused:
+        return None
+    message.topics = kept
+    names = dict.fromkeys(topic.name for topic in refused)
+    added = [wire.CreatePartitionsTopicResult(name, DENIED_TOPIC, "Authorization failed.") for name in names]
+    return Extend(lambda response: _add_missing(response.results, added), not kept)
+
+
+_CONFIG_RESOURCES: Final = {
+    ResourceType.TOPIC: (ResourceKind.TOPIC, DENIED_TOPIC),
+    ResourceType.GROUP: (ResourceKind.GROUP, DENIED_GROUP),
+}
+
+
+def _split_resources(check: Check, operation: Operation) -> list[tuple[Any, int]]:
+    """Remove the resources without the right to their configs; returns them with their errors."""
+    kept: list[Any] = []
+    refused: list[tuple[Any, int]] = []
+    for resource in check.message.resources:
+        kind, error = _CONFIG_RESOURCES.get(resource.resource_type, (ResourceKind.CLUSTER, DENIED_CLUSTER))
+        name = CLUSTER_NAME if kind is ResourceKind.CLUSTER else resource.resource_name
+        if check.access.allows(operation, kind, name):
+            kept.append(resource)
+        else:
+            refused.append((resource, error))
+    check.message.resources = kept
+    return refused
+
+
+def _resource_rule(operation: Operation, field: str, refuse: Callable[[int, str, int, str], Any]) -> Rule:
+    """The rule of an API about configs: the operation on each resource, of brokers and clients on the cluster."""
+
+    def rule(check: Check) -> Ruling:
+        added = [
+            refuse(error, "Authorization failed.", resource.resource_type, resource.resource_name)
+            for resource, error in _split_resources(check, operation)
+        ]
+        if not added:
+            return None
+
+        def hook(response: Any) -> None:
+            results = getattr(response, field)
+            present = {(item.resource_type, item.resource_name) for item in results}
+            results.extend(item for item in added if (item.resource_type, item.resource_name) not in present)
+
+        return Extend(hook, not check.message.resources)
+
+    return rule
+
+
+def describe_cluster(check: Check) -> Ruling:
+    """ALTER on the cluster for controllers, as in Kafka; nothing for brokers."""
+    if check.message.endpoint_type == CONTROLLERS:
+        refused = _ALTER(check)
+        if refused is not None:
+            return refused
+    return rights.describe_cluster(check)
+
+
+def metadata(check: Check) -> Ruling:
+    """As for brokers; nodes of the cluster look for the leader with the metadata log alone."""
+    requested = check.message.topics
+    if requested and all(
+        topic.name == METADATA_TOPIC or topic.topic_id == METADATA_TOPIC_ID for topic in requested
+    ):
+        if check.is_cluster_member:
+            return None
+        for topic in requested:
+            topic.name = METADATA_TOPIC
+            topic.topic_id = ZERO_UUID
+    return rights.metadata(check)
+
+
+def create_delegation_token(check: Check) -> Ruling:
+    """CREATE_TOKENS on another principal for which a token is requested."""
+    message, access = check.message, check.access
+    owner = f"{message.owner_principal_type}:{message.owner_principal_name}"
+    if not message.owner_principal_name or owner == access.client.principal:
+        return None
+    if access.allows(Operation.CREATE_TOKENS, ResourceKind.USER, owner):
+        return None
+    return check.top_level(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
+
+
+def allowed(check: Check) -> Ruling:
+    """No right: the handler itself decides what the client may see or change."""
+    del check
+    return None
+
+
+_ALTER: Final = needs(Operation.ALTER)
+_ACT: Final = needs(Operation.CLUSTER_ACTION)
+_DESCRIBE: Final = needs(Operation.DESCRIBE)
+
+NODE_RULES: Final[Mapping[int, Rule]] = {
+    ApiKey.METADATA: metadata,
+    ApiKey.DESCRIBE_CLUSTER: describe_cluster,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: rights.describe_topic_partitions,
+    ApiKey.CREATE_TOPICS: create_topics,
+    ApiKey.DELETE_TOPICS: delete_topics,
+    ApiKey.CREATE_PARTITIONS: create_partitions,
+    ApiKey.ALTER_CONFIGS: _resource_rule(
+        Operation.ALTER_CONFIGS, "responses", alter_configs_response.AlterConfigsResourceResponse
+    ),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _resource_rule(
+        Operation.ALTER_CONFIGS, "responses", incremental_alter_configs_response.AlterConfigsResourceResponse
+    ),
+    ApiKey.DESCRIBE_CONFIGS: _resource_rule(
+        Operation.DESCRIBE_CONFIGS, "results", describe_configs_response.DescribeConfigsResult
+    ),
+    **dict.fromkeys(
+        (
+            ApiKey.FETCH,
+            ApiKey.FETCH_SNAPSHOT,
+            ApiKey.VOTE,
+            ApiKey.BEGIN_QUORUM_EPOCH,
+            ApiKey.END_QUORUM_EPOCH,
+            ApiKey.UPDATE_RAFT_VOTER,
+            ApiKey.ENVELOPE,
+            ApiKey.BROKER_REGISTRATION,
+            ApiKey.BROKER_HEARTBEAT,
+            ApiKey.ALTER_PARTITION,
+            ApiKey.ALLOCATE_PRODUCER_IDS,
+            ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+            ApiKey.CONTROLLER_REGISTRATION,
+            ApiKey.FETCH_QUORUM_RECORDS,
+            ApiKey.DISCOVER_BROKERS,
+        ),
+        _ACT,
+    ),
+    **dict.fromkeys(
+        (
+            ApiKey.ELECT_LEADERS,
+            ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+            ApiKey.UPDATE_FEATURES,
+            ApiKey.UNREGISTER_BROKER,
+            ApiKey.UNREGISTER_CONTROLLER,
+            ApiKey.ADD_RAFT_VOTER,
+            ApiKey.REMOVE_RAFT_VOTER,
+            ApiKey.ALTER_QUORUM,
+            ApiKey.CREATE_ACLS,
+            ApiKey.DELETE_ACLS,
+            ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ),
+        _ALTER,
+    ),
+    **dict.fromkeys(
+        (
+            ApiKey.DESCRIBE_QUORUM,
+            ApiKey.LIST_PARTITION_REASSIGNMENTS,
+            ApiKey.DESCRIBE_NODE,
+            ApiKey.DESCRIBE_ACLS,
+            ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        ),
+        _DESCRIBE,
+    ),
+    ApiKey.ALTER_CLIENT_QUOTAS: needs(Operation.ALTER_CONFIGS),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: needs(Operation.DESCRIBE_CONFIGS),
+    ApiKey.CREATE_DELEGATION_TOKEN: create_delegation_token,
+    **dict.fromkeys(
+        (
+            ApiKey.RENEW_DELEGATION_TOKEN,
+            ApiKey.EXPIRE_DELEGATION_TOKEN,
+            ApiKey.DESCRIBE_DELEGATION_TOKEN,
+        ),
+        allowed,
+    ),
+}
+"""The rules by API. ApiVersions needs no right."""

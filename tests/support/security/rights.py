@@ -1,0 +1,47 @@
+"""Authorizers and checks of requests for tests of rights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from quorumd.broker.api.rights import Check
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.protocol.codec import decode, encode
+from quorumd.protocol.connection import Request
+from quorumd.protocol.wire import Message
+from quorumd.security.acls import Acl, PatternType, Permission, ResourceKind
+from quorumd.security.authorizer import Access, Authorizer, AuthorizerSettings, Client
+from tests.support.security.index import index_of
+
+ALICE = "User:alice"
+
+
+def allow(operation: int, kind: int, name: str) -> Acl:
+    """An ACL that allows something to alice."""
+    return Acl(kind, PatternType.LITERAL, name, ALICE, "*", operation, Permission.ALLOW)
+
+
+def on_cluster(operation: int) -> Acl:
+    """The same for an operation on the cluster."""
+    return allow(operation, ResourceKind.CLUSTER, "kafka-cluster")
+
+
+def authorizer_of(acls: Iterable[Acl] = (), supers: Iterable[str] = ()) -> Authorizer:
+    """An authorizer with these ACLs."""
+    index = index_of(acls)
+    return Authorizer(AuthorizerSettings(frozenset(supers)), lambda: index, lambda: True)
+
+
+def received(message: Message, version: int) -> Request[Message]:
+    """A request as a node receives it in this version."""
+    assert message.API_KEY is not None
+    copy = decode(type(message), version, encode(message, version))
+    return Request(message.API_KEY, version, 1, "client", copy, b"", 0)
+
+
+def check(
+    message: Message, version: int, acls: Iterable[Acl] = (), image: ClusterImage | None = None
+) -> Check:
+    """A request of alice that is to be checked."""
+    access = Access(authorizer_of(acls), Client(ALICE, "10.0.0.1", message.NAME))
+    return Check(access, image or ClusterImage(), received(message, version))

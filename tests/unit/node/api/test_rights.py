@@ -1,0 +1,284 @@
+"""Rights of requests to any node, and of requests to brokers: without rights nothing, with them everything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from quorumd.broker.api.rights import Extend
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.errors import ErrorCode
+from quorumd.ids import METADATA_TOPIC, ZERO_UUID, KafkaUuid
+from quorumd.node.api.rights import NODE_RULES
+from quorumd.node.broker.clients import BROKER_RULES
+from quorumd.protocol.apis import APIS, BROKER_APIS, ApiKey, response_class
+from quorumd.protocol.codec import encode
+from quorumd.protocol.messages import create_topics_request as create
+from quorumd.protocol.messages import delete_topics_request as delete
+from quorumd.protocol.messages import describe_cluster_request as cluster
+from quorumd.protocol.messages import describe_topic_partitions_request as pages
+from quorumd.protocol.messages import metadata_request as metadata
+from quorumd.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+from quorumd.protocol.messages.create_partitions_response import CreatePartitionsResponse
+from quorumd.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
+from quorumd.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from quorumd.protocol.messages.describe_configs_response import DescribeConfigsResponse
+from quorumd.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic
+from quorumd.protocol.messages.topic_record import TopicRecord
+from quorumd.protocol.response_errors import errors_in
+from quorumd.protocol.wire import Message
+from quorumd.security.acls import Acl, Operation, ResourceKind
+from tests.support.controller.requests import TOPIC_ID
+from tests.support.node.sample_requests import full_request
+from tests.support.security.rights import allow, check, on_cluster
+
+TOPIC = ResourceKind.TOPIC
+IDS = {name: KafkaUuid(bytes(15) + bytes([number])) for number, name in enumerate("abc", 1)}
+REFUSALS = {29, 30, 31, 53}
+WITHOUT_RIGHTS = {ApiKey.API_VERSIONS, 17, 36}
+"""ApiVersions and the two of SASL."""
+FILTERED = {ApiKey.LIST_GROUPS, ApiKey.LIST_TRANSACTIONS, ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER}
+"""APIs that respond to every client, with what it may see."""
+NODE_APIS = [
+    (key, version)
+    for key in NODE_RULES
+    for version in range(APIS[key].min_version, APIS[key].max_version + 1)
+]
+
+
+@pytest.fixture
+def image() -> ClusterImage:
+    image = ClusterImage()
+    for name, topic_id in {**IDS, "other": TOPIC_ID}.items():
+        image.apply(TopicRecord(name, topic_id), [])
+    return image
+
+
+def finish(ruling: object, response: Message) -> Any:
+    """The response after a ruling about its request."""
+    if isinstance(ruling, Extend):
+        ruling.hook(response)
+        return response
+    return response if ruling is None else ruling
+
+
+def test_every_api_has_its_rights() -> None:
+    named = {key for key in APIS if key not in WITHOUT_RIGHTS}
+    assert named - {*NODE_RULES, *BROKER_RULES} == set()
+    assert BROKER_APIS - set(BROKER_RULES) == set()
+
+
+@pytest.mark.parametrize(("key", "version"), NODE_APIS, ids=str)
+def test_client_without_rights_is_refused(key: int, version: int, image: ClusterImage) -> None:
+    checked = check(full_request(key, version), version, image=image)
+    ruling = NODE_RULES[key](checked)
+    response = finish(ruling, response_class(key)())
+    encode(response, version)
+    found = {error for error, _ in errors_in(response)}
+    if key in FILTERED:
+        assert found <= REFUSALS
+        return
+    assert not isinstance(ruling, Extend) or ruling.is_complete
+    assert ruling is not None or not has_items(checked.message)
+    assert found <= REFUSALS
+    assert found or not has_items(checked.request.message)
+
+
+def has_items(message: Any) -> bool:
+    return any(
+        getattr(message, name) for name in message.__slots__ if isinstance(getattr(message, name), list)
+    )
+
+
+@pytest.mark.parametrize(("key", "version"), NODE_APIS, ids=str)
+def test_client_with_all_rights_is_not_hindered(key: int, version: int, image: ClusterImage) -> None:
+    everything = [Acl(kind, 3, "*", "User:alice", "*", Operation.ALL, 3) for kind in ResourceKind]
+    request = full_request(key, version)
+    checked = check(request, version, everything, image)
+    ruling = NODE_RULES[key](checked)
+    assert ruling is None or isinstance(ruling, Extend)
+    assert not isinstance(ruling, Extend) or not ruling.is_complete
+    assert encode(checked.request.message, version) == encode(request, version)
+
+
+def create_request(*names: str) -> Message:
+    return create.CreateTopicsRequest([create.CreatableTopic(name, 1, 1) for name in names])
+
+
+def created(*names: str) -> Message:
+    return CreateTopicsResponse(
+        0, [CreatableTopicResult(name, ZERO_UUID, 0, None, 0, 3, 2, []) for name in names]
+    )
+
+
+def topic_errors(response: Any) -> dict[str, int]:
+    return {topic.name: topic.error_code for topic in response.topics}
+
+
+def test_topics_are_created_with_create_on_the_topic_or_the_cluster() -> None:
+    checked = check(create_request("a", "b"), 7, [allow(Operation.CREATE, TOPIC, "a")])
+    ruling = NODE_RULES[ApiKey.CREATE_TOPICS](checked)
+    assert [topic.name for topic in checked.message.topics] == ["a"]
+    assert topic_errors(finish(ruling, created("a"))) == {"a": 0, "b": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+    checked = check(create_request("a", "b"), 7, [on_cluster(Operation.CREATE)])
+    ruling = NODE_RULES[ApiKey.CREATE_TOPICS](checked)
+    assert topic_errors(finish(ruling, created("a", "b"))) == {"a": 0, "b": 0}
+
+
+def test_refused_topics_are_not_added_twice() -> None:
+    checked = check(create_request("a", "b"), 7, [allow(Operation.CREATE, TOPIC, "a")])
+    response = created("a", "b")
+    assert len(finish(NODE_RULES[ApiKey.CREATE_TOPICS](checked), response).topics) == 2
+
+
+def test_configs_of_a_new_topic_need_describe_configs() -> None:
+    acls = [on_cluster(Operation.CREATE), allow(Operation.DESCRIBE_CONFIGS, TOPIC, "a")]
+    response = finish(
+        NODE_RULES[ApiKey.CREATE_TOPICS](check(create_request("a", "b"), 7, acls)), created("a", "b")
+    )
+    shown = {t.name: (t.topic_config_error_code, t.num_partitions, t.configs) for t in response.topics}
+    assert shown == {"a": (0, 3, []), "b": (ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1, None)}
+
+
+@pytest.mark.parametrize(
+    ("acls", "kept", "errors"),
+    [
+        ([], [], {("a", ZERO_UUID), ("x", ZERO_UUID), (None, IDS["b"])}),
+        ([on_cluster(Operation.DELETE)], ["a", "x", "b", "?"], set()),
+        (
+            [allow(Operation.DESCRIBE, TOPIC, name) for name in ("a", "b", "x")],
+            ["x"],
+            {("a", ZERO_UUID), ("b", IDS["b"])},
+        ),
+        ([allow(Operation.DELETE, TOPIC, name) for name in "ab"], ["a", "b"], {("x", ZERO_UUID)}),
+    ],
+)
+def test_without_describe_a_topic_to_delete_does_not_exist(
+    image: ClusterImage, acls: Iterable[Acl], kept: list[str], errors: set[object]
+) -> None:
+    unknown = KafkaUuid(bytes(15) + b"\x63")
+    states = [
+        delete.DeleteTopicState("a"),
+        delete.DeleteTopicState("x"),
+        delete.DeleteTopicState(None, IDS["b"]),
+        delete.DeleteTopicState(None, unknown),
+    ]
+    checked = check(delete.DeleteTopicsRequest(states), 6, acls, image)
+    response = finish(NODE_RULES[ApiKey.DELETE_TOPICS](checked), response_class(ApiKey.DELETE_TOPICS)())
+    names = {IDS["b"]: "b", unknown: "?"}
+    left = [topic.name or names[topic.topic_id] for topic in checked.message.topics]
+    assert [name for name in left if name != "?"] == [name for name in kept if name != "?"]
+    assert {(item.name, item.topic_id) for item in response.responses} == errors
+    assert all(item.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED for item in response.responses)
+
+
+def test_partitions_are_added_with_alter() -> None:
+    topics = [CreatePartitionsTopic(name, 2) for name in "ab"]
+    checked = check(CreatePartitionsRequest(topics), 3, [allow(Operation.ALTER, TOPIC, "a")])
+    response = finish(NODE_RULES[ApiKey.CREATE_PARTITIONS](checked), CreatePartitionsResponse())
+    assert [topic.name for topic in checked.message.topics] == ["a"]
+    assert [(item.name, item.error_code) for item in response.results] == [("b", 29)]
+
+
+def test_configs_need_the_right_to_their_resource() -> None:
+    kinds = (2, 4, 8, 16, 32, 99)
+    resources = [DescribeConfigsResource(kind, "a", None) for kind in kinds]
+    message = DescribeConfigsRequest(resources)
+    acls = [allow(Operation.DESCRIBE_CONFIGS, TOPIC, "a")]
+    checked = check(message, 4, acls)
+    response = finish(NODE_RULES[ApiKey.DESCRIBE_CONFIGS](checked), DescribeConfigsResponse())
+    assert [each.resource_type for each in checked.message.resources] == [2]
+    errors = {each.resource_type: each.error_code for each in response.results}
+    assert errors == {4: 31, 8: 31, 16: 31, 32: 30, 99: 31}
+
+
+def test_controllers_are_described_with_alter_and_brokers_without_rights() -> None:
+    rule = NODE_RULES[ApiKey.DESCRIBE_CLUSTER]
+    assert rule(check(cluster.DescribeClusterRequest(False, 1), 1)) is None
+    refused: Any = rule(check(cluster.DescribeClusterRequest(False, 2), 1))
+    assert refused.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert rule(check(cluster.DescribeClusterRequest(False, 2), 1, [on_cluster(Operation.ALTER)])) is None
+
+
+@pytest.mark.parametrize(("acls", "bits"), [([], 0), ([on_cluster(Operation.DESCRIBE)], 1 << 8)])
+def test_authorized_operations_of_the_cluster_need_describe(acls: list[Acl], bits: int) -> None:
+    rule = NODE_RULES[ApiKey.DESCRIBE_CLUSTER]
+    ruling = rule(check(cluster.DescribeClusterRequest(True, 1), 1, acls))
+    response = finish(ruling, response_class(ApiKey.DESCRIBE_CLUSTER)())
+    assert response.cluster_authorized_operations == bits
+
+
+def metadata_of(*names: str) -> metadata.MetadataRequest:
+    return metadata.MetadataRequest([metadata.MetadataRequestTopic(name=name) for name in names], False)
+
+
+def test_metadata_shows_topics_with_describe(image: ClusterImage) -> None:
+    rule = NODE_RULES[ApiKey.METADATA]
+    checked = check(metadata_of("a", "b", "x"), 12, [allow(Operation.READ, TOPIC, "a")], image)
+    response = finish(rule(checked), MetadataResponse())
+    assert [topic.name for topic in checked.message.topics] == ["a"]
+    assert topic_errors(response) == {"b": 29, "x": 29}
+    by_id = metadata.MetadataRequest([metadata.MetadataRequestTopic(IDS["b"], None)], False)
+    (refused,) = finish(rule(check(by_id, 12, (), image)), MetadataResponse()).topics
+    assert (refused.name, refused.topic_id, refused.error_code) == (None, IDS["b"], 29)
+
+
+@pytest.mark.parametrize("version", [0, 1, 12])
+def test_metadata_of_all_topics_hides_the_others(image: ClusterImage, version: int) -> None:
+    message = metadata.MetadataRequest([] if version == 0 else None)
+    checked = check(message, version, [allow(Operation.DESCRIBE, TOPIC, "a")], image)
+    assert not finish(NODE_RULES[ApiKey.METADATA](checked), MetadataResponse()).topics
+    assert [topic.name for topic in checked.message.topics] == ["a"]
+    assert not checked.message.allow_auto_topic_creation
+    hidden = check(message, version, (), image)
+    response = MetadataResponse(topics=[], controller_id=3)
+    assert finish(NODE_RULES[ApiKey.METADATA](hidden), response).topics == []
+
+
+def test_metadata_creates_topics_with_create(image: ClusterImage) -> None:
+    message = metadata_of("a", "x", "y")
+    message.allow_auto_topic_creation = True
+    acls = [allow(Operation.DESCRIBE, TOPIC, name) for name in ("a", "x", "y")]
+    acls.append(allow(Operation.CREATE, TOPIC, "x"))
+    checked = check(message, 12, acls, image)
+    response = finish(BROKER_RULES[ApiKey.METADATA](checked), MetadataResponse())
+    assert [topic.name for topic in checked.message.topics] == ["a", "x"]
+    assert topic_errors(response) == {"y": 29}
+
+
+def test_nodes_find_the_leader_with_the_metadata_log(image: ClusterImage) -> None:
+    rule = NODE_RULES[ApiKey.METADATA]
+    assert rule(check(metadata_of(METADATA_TOPIC), 12, [on_cluster(Operation.CLUSTER_ACTION)], image)) is None
+    response = finish(rule(check(metadata_of(METADATA_TOPIC), 12, (), image)), MetadataResponse())
+    assert topic_errors(response) == {METADATA_TOPIC: 29}
+
+
+def test_authorized_operations_of_topics(image: ClusterImage) -> None:
+    message = metadata_of("a")
+    message.include_topic_authorized_operations = True
+    checked = check(message, 12, [allow(Operation.READ, TOPIC, "a")], image)
+    response = MetadataResponse(topics=[MetadataResponseTopic(0, "a")])
+    (topic,) = finish(NODE_RULES[ApiKey.METADATA](checked), response).topics
+    assert topic.topic_authorized_operations == 1 << Operation.READ | 1 << Operation.DESCRIBE
+
+
+def test_pages_of_partitions_hide_topics(image: ClusterImage) -> None:
+    rule = NODE_RULES[ApiKey.DESCRIBE_TOPIC_PARTITIONS]
+    response_type = response_class(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
+    acls = [allow(Operation.DESCRIBE, TOPIC, name) for name in "ac"]
+    everything = check(pages.DescribeTopicPartitionsRequest([], 100), 0, acls, image)
+    rule(everything)
+    assert [topic.name for topic in everything.message.topics] == ["a", "c"]
+    cursor = pages.Cursor("b", 0)
+    rest = check(pages.DescribeTopicPartitionsRequest([], 100, cursor), 0, acls, image)
+    rule(rest)
+    assert ([topic.name for topic in rest.message.topics], rest.message.cursor) == (["c"], None)
+    named = check(
+        pages.DescribeTopicPartitionsRequest([pages.TopicRequest(n) for n in "abx"], 100), 0, acls, image
+    )
+    assert topic_errors(finish(rule(named), response_type())) == {"b": 29, "x": 29}
+    hidden = rule(check(pages.DescribeTopicPartitionsRequest([], 100), 0, (), image))
+    assert isinstance(hidden, Extend)
+    assert hidden.is_complete
