@@ -22,7 +22,7 @@ from quorumd.client.cluster_client import (
     Target,
     raise_on_error,
 )
-from quorumd.errors import ErrorCode, RequestFailed
+from quorumd.errors import ErrorCode, RequestFailed, UnsupportedVersion
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, Endpoint, ReplicaKey
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import CLIENT_SOFTWARE_NAME
@@ -292,7 +292,8 @@ class AdminClient(ClusterClient):
     ) -> list[DescribeTopicPartitionsResponseTopic]:
         """These topics, or all, with their partitions, from the leader of the quorum (KIP-966).
 
-        Raises RequestFailed, also for an unknown topic unless `skip_unknown`.
+        With a stock leader, which does not describe topics, from another node. Raises RequestFailed, also for an
+        unknown topic unless `skip_unknown`.
         """
         wire = describe_topic_partitions_request
         topics: dict[str | None, DescribeTopicPartitionsResponseTopic] = {}
@@ -303,7 +304,14 @@ class AdminClient(ClusterClient):
             request = wire.DescribeTopicPartitionsRequest(
                 [wire.TopicRequest(name) for name in sorted(names or ())], _PAGE_PARTITIONS, cursor
             )
-            response = await self.request(request, DescribeTopicPartitionsResponse, "leader")
+            try:
+                response = await self.request(request, DescribeTopicPartitionsResponse, "leader")
+            except UnsupportedVersion as error:
+                raise RequestFailed(
+                    "stock Kafka controllers do not describe topics; add a quorumd node or a broker of Kafka 3.8 or "
+                    "later to --bootstrap-server",
+                    ErrorCode.UNSUPPORTED_VERSION,
+                ) from error
             for topic in response.topics:
                 if skip_unknown and topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     continue

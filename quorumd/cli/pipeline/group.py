@@ -9,7 +9,7 @@ from quorumd.cli.pipeline.history import history
 from quorumd.cli.pipeline.plan import plan
 from quorumd.cli.pipeline.report import report
 from quorumd.cli.pipeline.warm import warm
-from quorumd.errors import InputIncomplete, JobFailed, RequestFailed
+from quorumd.errors import InputIncomplete, JobFailed, MalformedMessage, RequestFailed, UnsupportedVersion
 
 
 class _JobsAndInput(click.Group):
@@ -18,7 +18,7 @@ class _JobsAndInput(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except RequestFailed as error:
+        except (RequestFailed, MalformedMessage, UnsupportedVersion) as error:
             raise InputIncomplete(str(error)) from None
         except BrokenPipeError:
             raise

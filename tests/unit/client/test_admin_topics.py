@@ -30,7 +30,7 @@ from quorumd.protocol.messages.describe_cluster_response import (
 from quorumd.protocol.messages.metadata_response import MetadataResponse, MetadataResponseBroker
 from quorumd.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
 from quorumd.protocol.wire import Message
-from tests.support.client.fake_node import FakeNode
+from tests.support.client.fake_node import ALL_APIS, FakeNode
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("patient_time")]
 
@@ -189,6 +189,14 @@ async def test_topics_are_described_in_pages() -> None:
         assert [request.topics for request in made.requests] == [[], []]
         assert made.requests[0].cursor is None
         assert (made.requests[1].cursor.topic_name, made.requests[1].cursor.partition_index) == ("b", 2)
+
+
+async def test_stock_controllers_are_reported_as_unable_to_describe_topics() -> None:
+    async with cluster() as (made, admin):
+        made.node.spoken = {k: v for k, v in ALL_APIS.items() if k != ApiKey.DESCRIBE_TOPIC_PARTITIONS}
+        with pytest.raises(RequestFailed, match="broker") as refused:
+            await admin.describe_topics()
+    assert refused.value.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 async def test_only_named_topics_are_described() -> None:

@@ -14,7 +14,7 @@ from quorumd.cli.pipeline import plan_execution as pipeline_plan_execution
 from quorumd.cli.pipeline import plan_state as pipeline_plan_state
 from quorumd.cli.pipeline.plan_parameters import factor, racked_brokers
 from quorumd.client.admin import TopicPartition
-from quorumd.errors import RequestFailed
+from quorumd.errors import MalformedMessage, QuorumdError, RequestFailed, UnsupportedVersion
 from quorumd.pipeline.history.tables import Manifest, path_in, write_manifest, write_rows
 from scripts.skewed_states import skewed_state
 from tests.support.text import shows
@@ -273,6 +273,17 @@ def test_unwritable_plan_is_failed_job(
     (tmp_path / "file").write_text("")
     run("make", "--state", history, "--out", tmp_path / "file" / "plan", exits=7)
     assert capsys.readouterr().err == f"error: {tmp_path / 'file' / 'plan' / 'waves'}: Not a directory\n"
+
+
+@pytest.mark.parametrize("error", [RequestFailed("none"), UnsupportedVersion("old"), MalformedMessage("bad")])
+def test_failed_request_is_no_finding(
+    history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: QuorumdError
+) -> None:
+    def request_cluster(servers: Any, question: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(pipeline_plan_state, "request_cluster", request_cluster)
+    run("make", "--bootstrap-server", "127.0.0.1:1", "--out", tmp_path / "1", exits=8)
 
 
 def test_environment_supplies_cluster_unless_options_do(
