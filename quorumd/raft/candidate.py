@@ -65,7 +65,7 @@ def handle_vote_response(replica: Replica, state: Prospective | Candidate, event
     """Count a granted or rejected vote. A response to an earlier ballot only carries epoch and leader."""
     response = event.response
     assert isinstance(response, VoteResponse)
-    observe(replica, response.epoch, response.leader_id)
+    observe(replica, response.epoch, response.leader_id, event.peer)
     ballot = state.ballot
     if replica.state is not state or ballot.in_flight.get(event.peer) is not event.request:
         return

@@ -21,12 +21,12 @@ from quorumd.raft.events import (
 )
 from quorumd.raft.replica import InvariantViolation, Peer, Replica
 from quorumd.raft.roles import Follower, Leader, RoleState
-from quorumd.raft.transitions import knows_leader, observe
+from quorumd.raft.transitions import enter_reported_epoch, knows_leader, observe
 
 
 def observe_response(replica: Replica, state: RoleState, event: ResponseReceived) -> None:
     """Apply leader and epoch from a response that this role did not wait for."""
-    observe(replica, event.response.epoch, event.response.leader_id)
+    observe(replica, event.response.epoch, event.response.leader_id, event.peer)
 
 
 def ignore_failure(replica: Replica, state: RoleState, event: PeerRequestFailed) -> None:
@@ -47,8 +47,9 @@ def handle_end_failure(replica: Replica, state: RoleState, event: PeerRequestFai
 def handle_leader_reported(replica: Replica, state: RoleState, event: LeaderReported) -> None:
     """Apply a reported leader unless it contradicts a known leader of the same epoch."""
     contradicts = knows_leader(replica) and event.leader_id != replica.saved.leader_id
-    if event.epoch > replica.epoch or not contradicts:
-        observe(replica, event.epoch, event.leader_id)
+    is_trusted = event.is_trusted or replica.is_bootstrapping
+    if is_trusted and (event.epoch > replica.epoch or not contradicts):
+        enter_reported_epoch(replica, event.epoch, event.leader_id)
 
 
 def handle_peer_discovered(replica: Replica, state: RoleState, event: PeerDiscovered) -> None:

@@ -20,7 +20,7 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, ZERO_UUID, ReplicaKey
 from quorumd.raft.events import RequestReceived
 from quorumd.raft.messages import VoteRequest, VoteResponse
-from quorumd.raft.newer_epochs import has_live_leader, newer_epoch_refusal, report_refusal
+from quorumd.raft.newer_epochs import has_live_leader, newer_epoch_refusal, record_newer_epoch, report_refusal
 from quorumd.raft.replica import Replica
 from quorumd.raft.roles import Follower, Role, RoleState
 from quorumd.raft.transitions import become_unattached, knows_leader
@@ -48,6 +48,7 @@ def handle_vote_request(replica: Replica, state: RoleState, event: RequestReceiv
                 report_refusal(replica, event, kind_of(request), request.candidate.id, refusal)
                 replica.respond(event.reply, VoteResponse(ErrorCode.NONE, NO_NODE, request.epoch, False))
                 return
+            record_newer_epoch(replica, request.candidate)
             become_unattached(replica, request.epoch)
         reason = rejection_reason(replica, request)
         if reason is not None:

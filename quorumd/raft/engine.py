@@ -52,10 +52,11 @@ from quorumd.raft.messages import (
     VoteRequest,
 )
 from quorumd.raft.quorum_state import QuorumState
-from quorumd.raft.replica import InvariantViolation, Replica, reported_leader
+from quorumd.raft.replica import InvariantViolation, PeerFault, Replica, reported_leader
 from quorumd.raft.roles import Follower, Leader, Role
 from quorumd.raft.settings import RaftSettings
 from quorumd.raft.start import restore_role
+from quorumd.raft.transitions import leave_faulty_leader
 from quorumd.raft.voters import VoterAssignment, VoterHistory, VoterSet
 
 Handler = Callable[[Replica, Any, Any], None]
@@ -174,9 +175,12 @@ class RaftEngine:
         replica.now = now
         replica.end = OffsetAndEpoch(replica.log.end_offset, replica.log.last_epoch)
         effects = replica.effects = Effects()
-        state, saved = replica.state, replica.saved
+        state, saved, end = replica.state, replica.saved, replica.end
         try:
-            handler(*arguments)
+            try:
+                handler(*arguments)
+            except PeerFault as fault:
+                leave_faulty_leader(replica, end, str(fault))
         except InvariantViolation as violation:
             return Effects(fatal=str(violation))
         if replica.state is not state or replica.saved is not saved:

@@ -56,6 +56,8 @@ class LeaderReported:
 
     leader_id: int
     epoch: int
+    is_trusted: bool = True
+    """Whether the report is from a configured address or that of a voter."""
 
 
 @dataclass(slots=True)

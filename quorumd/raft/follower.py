@@ -19,8 +19,8 @@ from quorumd.raft.messages import (
     FetchResponse,
     LeaderResponse,
 )
-from quorumd.raft.newer_epochs import newer_epoch_refusal, report_refusal
-from quorumd.raft.replica import InvariantViolation, Replica
+from quorumd.raft.newer_epochs import newer_epoch_refusal, report_refusal, trusts
+from quorumd.raft.replica import PeerFault, Replica
 from quorumd.raft.roles import Follower, Role, RoleState
 from quorumd.raft.snapshot_fetching import on_leader_lost, retry_fetch_later, start_snapshot_fetch
 from quorumd.raft.transitions import (
@@ -30,6 +30,8 @@ from quorumd.raft.transitions import (
     knows_leader,
     observe,
 )
+
+UNKNOWN_LEADER = "no recorded voter has named it as leader"
 
 
 def handle_timer(replica: Replica, state: Follower, event: TimerFired) -> None:
@@ -50,7 +52,7 @@ def handle_fetch_response(replica: Replica, state: Follower, event: ResponseRece
     """Apply a successful response; on an error, look for the leader or retry later."""
     response = event.response
     assert isinstance(response, FetchResponse)
-    observe(replica, response.epoch, response.leader_id)
+    observe(replica, response.epoch, response.leader_id, event.peer)
     if replica.state is not state or event.request is not state.fetch:
         return
     state.fetch = None
@@ -138,14 +140,13 @@ def continuation(end: OffsetAndEpoch, epoch: int, batches: tuple[FetchedBatch, .
 def truncate(replica: Replica, state: Follower, diverging: OffsetAndEpoch) -> None:
     """Remove what the leader's log does not have (Raft paper 5.3, KIP-595 truncation by epoch, hole 33).
 
-    Raises InvariantViolation if that would remove committed records.
+    Raises PeerFault if that would remove committed records.
     """
     local = replica.log.end_of_epoch(diverging.epoch)
     target = min(local.offset, diverging.offset) if local.epoch == diverging.epoch else local.offset
     if target < replica.committed:
-        raise InvariantViolation(
-            f"leader {state.leader_id} of epoch {replica.epoch} requires truncation to offset {target}, "
-            f"below the high watermark {replica.committed}"
+        raise PeerFault(
+            f"it requires truncation to offset {target}, below the high watermark {replica.committed}"
         )
     if target >= replica.end.offset:
         retry_fetch_later(replica, state)
@@ -233,13 +234,18 @@ def announcement_error(
         return ErrorCode.INVALID_REQUEST
     if request.epoch < replica.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
+    kind = "BeginQuorumEpoch" if isinstance(request, BeginEpochRequest) else "EndQuorumEpoch"
     if request.epoch > replica.epoch:
         leader = ReplicaKey(request.leader_id, ZERO_UUID)
         refusal = newer_epoch_refusal(replica, event, leader, request.epoch)
+        if refusal is None and not trusts(replica, request.leader_id):
+            refusal = UNKNOWN_LEADER
         if refusal is not None:
-            kind = "BeginQuorumEpoch" if isinstance(request, BeginEpochRequest) else "EndQuorumEpoch"
             report_refusal(replica, event, kind, request.leader_id, refusal)
             return ErrorCode.UNKNOWN_LEADER_EPOCH
+    elif not is_following(replica, request) and not trusts(replica, request.leader_id):
+        report_refusal(replica, event, kind, request.leader_id, UNKNOWN_LEADER)
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
     other_leads = knows_leader(replica) and replica.saved.leader_id != request.leader_id
     if request.leader_id == replica.id or (request.epoch == replica.epoch and other_leads):
         return ErrorCode.INVALID_REQUEST

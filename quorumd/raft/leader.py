@@ -98,7 +98,7 @@ def handle_begin_response(replica: Replica, leader: Leader, event: ResponseRecei
     """The voter has the token now, unless it is a stock controller."""
     response = event.response
     assert isinstance(response, LeaderResponse)
-    observe(replica, response.epoch, response.leader_id)
+    observe(replica, response.epoch, response.leader_id, event.peer)
     progress = leader.voters.get(event.peer)
     if replica.state is leader and progress is not None and progress.begin_request is event.request:
         progress.begin_request = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from quorumd.errors import ErrorCode
@@ -29,6 +30,10 @@ LAST_EPOCH = MAX_EPOCH - (1 << 20)
 
 class InvariantViolation(Exception):
     """A condition that the protocol rules out: a bug, a faulty peer or a disk that lost flushed data."""
+
+
+class PeerFault(Exception):
+    """A response that no correct peer sends. The engine undoes its effects and leaves the leader that sent it."""
 
 
 @dataclass(slots=True)
@@ -69,6 +74,7 @@ class Replica:
         "stall_grace_ms",
         "state",
         "storage_full",
+        "stranger_epoch_at",
         "unverified_snapshot",
         "voters",
     )
@@ -105,6 +111,8 @@ class Replica:
         """Whether the node is still applying committed records after a start; it does not campaign meanwhile."""
         self.stall_grace_ms = 0.0
         """Extension of the others' timeouts in this role, because this node itself was stalled."""
+        self.stranger_epoch_at = -inf
+        """When a candidate that is not a voter of the log raised the epoch (`newer_epochs`)."""
         self.pending_end_acks = 0
         """Number of voters that have not yet responded to the EndQuorumEpoch of this shutdown."""
         self.downgraded = False
@@ -239,12 +247,12 @@ class Replica:
     def apply_voters(self, offset: int, assignment: VoterAssignment) -> None:
         """Apply a voter record from now on.
 
-        Raises InvariantViolation if it changes more than one voter: the old and the new set could then have disjoint
+        Raises PeerFault if it changes more than one voter: the old and the new set could then have disjoint
         majorities (Raft thesis 4.1, hole 5).
         """
         latest = self.voters.latest
         if latest is not None and count_changed_voters(latest.current, assignment.current) > 1:
-            raise InvariantViolation(
+            raise PeerFault(
                 f"the voter record at offset {offset} changes more than one voter: from {latest.current.ids} to "
                 f"{assignment.current.ids}"
             )

@@ -11,7 +11,7 @@ from quorumd.ids import OffsetAndEpoch
 from quorumd.raft.effects import SnapshotChunk
 from quorumd.raft.events import PeerRequestFailed, ResponseReceived, SnapshotChecked
 from quorumd.raft.messages import SnapshotRequest, SnapshotResponse
-from quorumd.raft.replica import InvariantViolation, Replica
+from quorumd.raft.replica import PeerFault, Replica
 from quorumd.raft.roles import Follower, RoleState, Unattached
 from quorumd.raft.transitions import fetch_from_leader, observe
 from quorumd.raft.voters import VoterAssignment, VoterHistory
@@ -21,7 +21,7 @@ def start_snapshot_fetch(replica: Replica, state: Follower, snapshot: OffsetAndE
     """Fetch the snapshot that the leader named, because its log starts above the end of the local log.
 
     While another snapshot is verified, or if this one is not ahead of the log, schedule a fetch of records instead.
-    Raises InvariantViolation if the snapshot ends below the high watermark.
+    Raises PeerFault if the snapshot ends below the high watermark.
     """
     ensure_covers_committed(replica, snapshot)
     if replica.unverified_snapshot is None and is_ahead(snapshot, replica.end):
@@ -45,7 +45,7 @@ def handle_snapshot_response(replica: Replica, state: Follower, event: ResponseR
     response, request = event.response, event.request
     assert isinstance(response, SnapshotResponse)
     assert isinstance(request, SnapshotRequest)
-    observe(replica, response.epoch, response.leader_id)
+    observe(replica, response.epoch, response.leader_id, event.peer)
     if replica.state is not state or request is not state.snapshot_fetch:
         return
     state.snapshot_fetch = None
@@ -128,9 +128,9 @@ def is_ahead(snapshot: OffsetAndEpoch, end: OffsetAndEpoch) -> bool:
 
 
 def ensure_covers_committed(replica: Replica, snapshot: OffsetAndEpoch) -> None:
-    """Raise InvariantViolation for a snapshot that ends below the high watermark."""
+    """Raise PeerFault for a snapshot that ends below the high watermark."""
     if snapshot.offset < replica.committed:
-        raise InvariantViolation(
+        raise PeerFault(
             f"the snapshot ends at offset {snapshot.offset}, below the high watermark {replica.committed}"
         )
 
@@ -138,7 +138,7 @@ def ensure_covers_committed(replica: Replica, snapshot: OffsetAndEpoch) -> None:
 def install(replica: Replica, snapshot: OffsetAndEpoch, voters: VoterAssignment) -> None:
     """Replace the log with the snapshot and commit everything below its end.
 
-    Raises InvariantViolation if the snapshot ends below the high watermark.
+    Raises PeerFault if the snapshot ends below the high watermark.
     """
     ensure_covers_committed(replica, snapshot)
     replica.effects.reset_to_snapshot = snapshot

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from quorumd.errors import ErrorCode
-from quorumd.ids import NO_NODE, ReplicaKey
-from quorumd.raft.effects import VoterChangeResult
+from quorumd.ids import NO_NODE, OffsetAndEpoch, ReplicaKey
+from quorumd.raft.effects import RequestRefused, VoterChangeResult
 from quorumd.raft.messages import NO_TOKEN, FetchResponse
-from quorumd.raft.newer_epochs import reachable_epoch
+from quorumd.raft.newer_epochs import reachable_epoch, trusts
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.replica import InvariantViolation, Replica
 from quorumd.raft.roles import Candidate, Follower, Leader, Prospective, Role, Unattached
@@ -48,6 +48,22 @@ def become_follower(replica: Replica, leader_id: int, epoch: int, token: int = N
     on_leadership_lost(replica, old)
 
 
+def leave_faulty_leader(replica: Replica, end: OffsetAndEpoch, reason: str) -> None:
+    """Undo what a response would have done to the log, which ended at `end` before, and leave its sender, the leader.
+
+    The replica campaigns if the leader does not become another one.
+    """
+    effects = replica.effects
+    effects.append = effects.truncate_to = effects.reset_to_snapshot = effects.snapshot_chunk = None
+    replica.end = end
+    replica.voters.truncate_to(end.offset)
+    state = replica.state
+    if not isinstance(state, Follower):
+        raise InvariantViolation(reason)
+    effects.refused = RequestRefused("response", state.leader_id, "?", replica.epoch, reason)
+    become_unattached(replica, replica.epoch)
+
+
 def fetch_from_leader(replica: Replica, state: Follower) -> None:
     wait = replica.settings.fetch_max_wait_ms
     state.fetch_sent = replica.now
@@ -56,11 +72,17 @@ def fetch_from_leader(replica: Replica, state: Follower) -> None:
     )
 
 
-def observe(replica: Replica, epoch: int, leader_id: int) -> None:
-    """Apply the leader and epoch that every response carries (KIP-595).
+def observe(replica: Replica, epoch: int, leader_id: int, source: int) -> None:
+    """Apply the leader and epoch that every response carries (KIP-595), if `source` is trusted (`newer_epochs`).
 
     Raises InvariantViolation for a second leader in the current epoch.
     """
+    if trusts(replica, source):
+        enter_reported_epoch(replica, epoch, leader_id)
+
+
+def enter_reported_epoch(replica: Replica, epoch: int, leader_id: int) -> None:
+    """As `observe`, for a source that is trusted."""
     if epoch > replica.epoch:
         if leader_id == NO_NODE and replica.is_blank:
             return  # The sender may be a founder, and founders must find this replica blank.

@@ -49,7 +49,7 @@ def search_leader(replica: Replica, state: Unattached | Resigned) -> None:
 def handle_fetch_response(replica: Replica, state: Unattached | Resigned, event: ResponseReceived) -> None:
     response = event.response
     assert isinstance(response, FetchResponse)
-    observe(replica, response.epoch, response.leader_id)
+    observe(replica, response.epoch, response.leader_id, event.peer)
     if replica.state is state:
         retry_leader_search(replica, state, event)
 

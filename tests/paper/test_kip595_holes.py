@@ -259,16 +259,23 @@ class TestHole33:
         bench.respond(2, bench.records(diverging=OffsetAndEpoch(4, 3)))
         assert bench.log.epochs == [1, 1, 2]
 
-    def test_truncation_below_the_high_watermark_is_fatal(self) -> None:
+    def test_truncation_below_the_high_watermark_is_refused(self) -> None:
         bench = EngineHarness((1, 1, 2), QuorumState(5)).to_follower(2)
         bench.respond(2, bench.records(high_watermark=3))
-        assert bench.respond(2, bench.records(diverging=OffsetAndEpoch(2, 1))).fatal
+        assert bench.respond(2, bench.records(diverging=OffsetAndEpoch(2, 1))).refused
+        assert bench.log.epochs == [1, 1, 2]
 
 
-def test_hole_34_begin_quorum_epoch_is_accepted_from_any_node() -> None:
-    bench = EngineHarness(voters=voter_set(2, 3, 4))
-    assert bench.deliver(begin(9, 5)).error is ErrorCode.NONE
-    assert 9 in bench.requests(FetchRequest)
+def test_hole_34_begin_quorum_epoch_is_accepted_by_a_node_that_is_not_a_voter() -> None:
+    bench = EngineHarness((1,), voters=voter_set(2, 3, 4))
+    assert bench.deliver(begin(3, 5)).error is ErrorCode.NONE
+    assert 3 in bench.requests(FetchRequest)
+
+
+def test_hole_34_begin_quorum_epoch_of_an_unknown_leader_waits_for_a_voter_that_names_it() -> None:
+    bench = EngineHarness((1,), voters=voter_set(2, 3, 4))
+    assert bench.deliver(begin(9, 5)).error is ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert 9 not in bench.requests(FetchRequest)
 
 
 class TestHole37:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -303,17 +304,17 @@ class Discovery:
             del version
             return message
 
-        self._call(
-            host, port, Call(ApiKey.METADATA, build, self._on_metadata_response, _log_failure, deadline)
-        )
+        is_trusted = (host, port) in (*self._bootstrap_servers, *self._seeds, *self._recorded_addresses)
+        on_response = partial(self._on_metadata_response, is_trusted)
+        self._call(host, port, Call(ApiKey.METADATA, build, on_response, _log_failure, deadline))
 
-    def _on_metadata_response(self, response: Any) -> None:
+    def _on_metadata_response(self, is_trusted: bool, response: Any) -> None:
         if not self._identity.accepts(response.cluster_id):
             return
         for topic in response.topics:
             for partition in topic.partitions if topic.name == METADATA_TOPIC else ():
                 if partition.leader_id != NO_NODE and self._book.get(partition.leader_id) is not None:
-                    self._step(LeaderReported(partition.leader_id, partition.leader_epoch))
+                    self._step(LeaderReported(partition.leader_id, partition.leader_epoch, is_trusted))
 
 
 def _log_failure(failure: Failure) -> None:

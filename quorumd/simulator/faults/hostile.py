@@ -106,6 +106,10 @@ class HostilePeer(RunningNodeFault):
             return (
                 _vote(random, newer) if key.id not in STRANGERS else random.choice(_ELECTORAL)(random, newer)
             )
+        if voters and key.id in STRANGERS and random.random() < 0.2:
+            # A leader that no voter has named, alive or not.
+            newer = Knowledge(node, named, key, epoch + random.choice((0, 1, 1, 5)))
+            return random.choice((_begin, _end))(random, newer)
         return random.choice(kinds)(random, Knowledge(node, named, key, epoch))
 
 

@@ -135,8 +135,14 @@ class TestDivergence:
     def test_never_below_the_high_watermark(self) -> None:
         bench = follower(1, 1, 3, 3, 5)
         bench.respond(2, bench.records(high_watermark=4))
-        fatal = bench.respond(2, bench.records(diverging=OffsetAndEpoch(3, 3))).fatal
-        assert shows(fatal or "", "leader 2", "epoch 5", "offset 3", "high watermark 4")
+        effects = bench.respond(2, bench.records(diverging=OffsetAndEpoch(3, 3)))
+        refused = effects.refused
+        assert refused is not None
+        assert (refused.sender, refused.epoch) == (2, 5)
+        assert shows(refused.reason, "offset 3", "high watermark 4")
+        assert effects.truncate_to is None
+        assert effects.fatal is None
+        assert bench.engine.leader_id == NO_NODE, "it leaves such a leader"
         assert bench.log.epochs == [1, 1, 3, 3, 5]
 
     def test_divergence_without_truncation_fetches_again_after_backoff(self) -> None:

@@ -9,8 +9,8 @@ import pytest
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, ReplicaKey
 from quorumd.raft.effects import Effects
-from quorumd.raft.events import RequestReceived
-from quorumd.raft.messages import Request, VoteResponse
+from quorumd.raft.events import RequestReceived, ResponseReceived
+from quorumd.raft.messages import FetchResponse, Request, VoteResponse
 from quorumd.raft.newer_epochs import MAX_EPOCH_STEP
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.replica import LAST_EPOCH, MAX_EPOCH
@@ -110,13 +110,39 @@ def test_first_candidates_do_not_know_the_cluster_id() -> None:
     assert bench.engine.epoch == EPOCH + 1
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_stranger_counts_once_the_leader_is_lost(kind: int) -> None:
+def test_stranger_is_a_candidate_once_the_leader_is_lost() -> None:
     """It may be a voter whose addition is not in this log (hole 10)."""
     bench = follower()
     bench.now += bench.settings.fetch_timeout_ms
-    send(bench, requests(STRANGER, EPOCH + 1)[kind])
+    send(bench, vote(EPOCH + 1, (99, EPOCH), candidate=STRANGER))
     assert bench.engine.epoch == EPOCH + 1
+
+
+def test_strangers_raise_the_epoch_once_per_election_timeout() -> None:
+    bench = follower()
+    bench.now += bench.settings.fetch_timeout_ms
+    for step in range(1, 9):
+        send(bench, vote(EPOCH + step, (99, EPOCH), candidate=STRANGER))
+    assert bench.engine.epoch == EPOCH + 1
+    send(bench, vote(EPOCH + 2, (99, EPOCH), candidate=3))
+    assert bench.engine.epoch == EPOCH + 2, "voters are not delayed"
+    bench.now += bench.settings.election_timeout_ms
+    send(bench, vote(EPOCH + 3, (99, EPOCH), candidate=STRANGER))
+    assert bench.engine.epoch == EPOCH + 3
+
+
+@pytest.mark.parametrize("epoch", [EPOCH, EPOCH + 1])
+def test_stranger_is_no_leader_before_a_voter_names_it(epoch: int) -> None:
+    bench = EngineHarness((1, EPOCH), QuorumState(EPOCH))
+    for announcement in requests(STRANGER, epoch)[2:]:
+        assert bench.deliver(announcement).error is ErrorCode.UNKNOWN_LEADER_EPOCH
+        assert bench.effects.refused is not None
+    assert (bench.engine.epoch, bench.engine.leader_id) == (EPOCH, NO_NODE)
+    bench.discover(key(STRANGER))
+    bench.step(ResponseReceived(STRANGER, bench.fetch_of(1), FetchResponse(ErrorCode.NONE, STRANGER, epoch)))
+    assert bench.engine.leader_id == NO_NODE, "it cannot name itself in a response either"
+    bench.step(ResponseReceived(2, bench.fetch_of(1), FetchResponse(ErrorCode.NONE, STRANGER, epoch)))
+    assert (bench.engine.epoch, bench.engine.leader_id) == (epoch, STRANGER)
 
 
 def test_leader_without_a_majority_yields_to_a_stranger() -> None:

@@ -280,21 +280,25 @@ class TestFetching:
         bench.fire()
         assert list(bench.requests(FetchRequest)) == [2]
 
-    def test_snapshot_below_high_watermark_is_an_invariant_violation(self) -> None:
+    def test_snapshot_below_high_watermark_is_refused(self) -> None:
         """It must be detected before the snapshot is on disk: a restart would install it."""
         bench = EngineHarness((1, 1), QuorumState(5), voters=voter_set(1, 2, 3)).to_follower(2)
         bench.respond(2, bench.records(Batch(2, 200, 2, b"x"), high_watermark=150))
         effects = bench.respond(2, reported(bench))
-        assert effects.fatal is not None
-        assert "below the high watermark 150" in effects.fatal
+        assert effects.fatal is None
+        assert effects.reset_to_snapshot is None
+        assert effects.refused is not None
+        assert "below the high watermark 150" in effects.refused.reason
 
     def test_installed_snapshot_is_committed_after_a_restart(self) -> None:
         bench = EngineHarness((), QuorumState(5), voters=voter_set(1, 2, 3))
         bench.log.reset_to_snapshot(OffsetAndEpoch(150, 2))
         bench = EngineHarness.restarted(bench).to_follower(2)
         effects = bench.respond(2, reported(bench))
-        assert effects.fatal is not None
-        assert "below the high watermark 150" in effects.fatal
+        assert effects.fatal is None
+        assert effects.reset_to_snapshot is None
+        assert effects.refused is not None
+        assert "below the high watermark 150" in effects.refused.reason
 
     def test_continues_the_same_snapshot_at_a_new_leader(self) -> None:
         bench = follower()
@@ -386,8 +390,10 @@ class TestInstallation:
         bench = follower()
         self.records_of_a_new_leader(bench, 150, epoch=2)
         effects = bench.step(SnapshotChecked(SNAPSHOT, VOTERS))
-        assert effects.fatal is not None
-        assert "below the high watermark 150" in effects.fatal
+        assert effects.fatal is None
+        assert effects.reset_to_snapshot is None
+        assert effects.refused is not None
+        assert "below the high watermark 150" in effects.refused.reason
 
     def test_snapshot_behind_the_log_is_discarded(self) -> None:
         bench = follower()

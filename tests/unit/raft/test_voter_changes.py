@@ -183,12 +183,14 @@ class TestSteps:
         assert [voter.key.id for voter in described.voters] == [1, 2]
         assert [observer.key.id for observer in described.observers] == [3]
 
-    def test_record_that_changes_two_voters_stops_a_follower(self) -> None:
+    def test_record_that_changes_two_voters_is_refused(self) -> None:
         bench = EngineHarness((1, 1), voters=ALL).to_follower(2)
         record = ControlBatch((VoterAssignment(voter_set(1, 4, 5)),))
         bench.respond(2, bench.records(Batch(2, 3, 1, record)))
-        assert bench.effects.fatal is not None
-        assert "more than one voter" in bench.effects.fatal
+        assert bench.effects.refused is not None
+        assert "more than one voter" in bench.effects.refused.reason
+        assert bench.effects.append is None
+        assert bench.engine.voters.current == ALL
 
 
 class TestLeaving:
