@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import click
 
+from quorumd.cli.client_security import COMMAND_CONFIG_VARIABLE, use_client_security
+
 if TYPE_CHECKING:
     from quorumd.ids import Endpoint, KafkaUuid
 
@@ -160,7 +162,17 @@ def bootstrap_server(command: F) -> F:
 
 
 def bootstrap_server_without_timeout(command: F) -> F:
-    """`--bootstrap-server` alone, for commands with their own default of --timeout."""
+    """`--bootstrap-server` and `--command-config`, for commands with their own default of --timeout."""
+    command = click.option(
+        "--command-config",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        envvar=COMMAND_CONFIG_VARIABLE,
+        show_envvar=True,
+        expose_value=False,
+        callback=use_client_security,
+        help="Connect as this file of Kafka's client properties says: security.protocol, ssl.*, sasl.*.",
+    )(command)
     return click.option(
         "--bootstrap-server",
         "servers",

@@ -6,20 +6,33 @@ import asyncio
 import errno
 import os
 from collections.abc import Callable
+from math import inf
+from ssl import SSLError
 from typing import cast
 
-from quorumd.errors import MalformedMessage, QuorumdError, RequestFailed, UnsupportedVersion
+from quorumd.client.security import CLIENT_SECURITY, PLAIN, ClientSecurity, connection_failure
+from quorumd.errors import (
+    AuthenticationFailed,
+    MalformedMessage,
+    QuorumdError,
+    RequestFailed,
+    UnsupportedVersion,
+)
 from quorumd.protocol.apis import api
 from quorumd.protocol.connection import ClientConnection, VersionRanges
 from quorumd.protocol.handshake import Handshake, choose_version
 from quorumd.protocol.wire import Message
 
 Outcome = Message | QuorumdError
+RENEW_SHARE = 0.85
+"""The part of its lifetime after which an authentication is not used any more, as in Kafka's clients (KIP-368)."""
 
 
 def _reason(error: OSError) -> str:
     """The reason of a failed connection without the address that asyncio adds."""
     known = errno.errorcode.get(error.errno or 0)
+    if isinstance(error, SSLError):
+        return connection_failure(error)
     return os.strerror(error.errno) if known and error.errno else error.strerror or str(error)
 
 
@@ -30,11 +43,14 @@ class NodeConnection(asyncio.Protocol):
     taken effect. There are no retries or timeouts here; `AdminClient` has both.
     """
 
-    def __init__(self, host: str, port: int, client_id: str) -> None:
+    def __init__(self, host: str, port: int, client_id: str, security: ClientSecurity = PLAIN) -> None:
         self.host = host
         self.port = port
         self._client = ClientConnection(client_id)
-        self._handshake = Handshake(self._client)
+        self._handshake = Handshake(
+            self._client, security.new_sasl_client if security.login is not None else None
+        )
+        self._expires_at_s = inf
         self._loop = asyncio.get_running_loop()
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._pending: dict[int, Callable[[Outcome], None]] = {}
@@ -44,13 +60,16 @@ class NodeConnection(asyncio.Protocol):
 
     @classmethod
     async def open(cls, host: str, port: int, client_id: str = "quorumd") -> NodeConnection:
-        """Connect and negotiate API versions.
+        """Connect as `CLIENT_SECURITY` says and negotiate API versions.
 
         Raises RequestFailed if the node cannot be reached or does not support Kafka's protocol.
         """
         loop = asyncio.get_running_loop()
+        security = CLIENT_SECURITY.get()
         try:
-            _, connection = await loop.create_connection(lambda: cls(host, port, client_id), host, port)
+            _, connection = await loop.create_connection(
+                lambda: cls(host, port, client_id, security), host, port, ssl=security.context
+            )
         except OSError as error:
             raise RequestFailed(f"cannot connect to {host}:{port}: {_reason(error)}") from None
         try:
@@ -62,7 +81,8 @@ class NodeConnection(asyncio.Protocol):
 
     @property
     def is_open(self) -> bool:
-        return self._close_reason is None
+        """Whether further requests may be sent: not after the end of an authentication that has one."""
+        return self._close_reason is None and self._loop.time() < self._expires_at_s
 
     @property
     def in_flight(self) -> int:
@@ -135,7 +155,7 @@ class NodeConnection(asyncio.Protocol):
                     self._pending.pop(correlation_id)(response)
                 else:
                     self._shake_hands(response)
-        except (MalformedMessage, UnsupportedVersion) as error:
+        except (AuthenticationFailed, MalformedMessage, UnsupportedVersion) as error:
             self._fail(str(error))
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -146,6 +166,8 @@ class NodeConnection(asyncio.Protocol):
         if again is not None:
             self._write(again)
         else:
+            lifetime_s = self._handshake.session_lifetime_ms / 1000
+            self._expires_at_s = self._loop.time() + lifetime_s * RENEW_SHARE if lifetime_s else inf
             self._ready.set_result(None)
 
     def _write(self, data: bytes) -> None:

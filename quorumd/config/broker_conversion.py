@@ -11,14 +11,16 @@ from quorumd.config.broker_fields import BrokerFields
 from quorumd.controller.broker import BrokerEndpoint
 
 
-def broker_settings(fields: BrokerFields, broker_id: int, endpoint: BrokerEndpoint) -> BrokerSettings:
-    """The settings without the cluster id; `endpoint` is the advertised one, its port as given."""
+def broker_settings(
+    fields: BrokerFields, broker_id: int, endpoints: tuple[BrokerEndpoint, ...], inter_broker_listener: str
+) -> BrokerSettings:
+    """The settings without the cluster id; `endpoints` are the advertised ones, their ports as given."""
     return BrokerSettings(
         broker_id=broker_id,
         cluster_id="",
         log_directories=tuple(map(abspath, fields.log_directories)),
-        listeners=(endpoint,),
-        inter_broker_listener=endpoint.name,
+        listeners=endpoints,
+        inter_broker_listener=inter_broker_listener,
         rack=fields.broker_rack or None,
         replica_lag_time_max_ms=fields.replica_lag_time_max_ms,
         heartbeat_interval_ms=fields.broker_heartbeat_interval_ms,

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from quorumd.config.setting import Problem
-from quorumd.config.values import PLAINTEXT, SECURITY_PROTOCOLS, WILDCARD_HOSTS
+from quorumd.config.values import PLAINTEXT, WILDCARD_HOSTS
+from quorumd.errors import ConfigError
 
 if TYPE_CHECKING:
     from quorumd.config.settings import Settings
@@ -50,9 +51,6 @@ def _role_problems(settings: Settings) -> Iterator[Problem]:
     controllers = settings.controller_listener_names
     fields = ("listeners", "process_roles", "controller_listener_names")
     if not settings.is_broker:
-        if len(names) > 1:
-            wrong = f"{len(names)} listeners; a controller has one, for clients, brokers and controllers"
-            yield Problem(fields, wrong, "one listener, or process.roles=broker,controller")
         return
     if not controllers:
         yield Problem(
@@ -62,10 +60,10 @@ def _role_problems(settings: Settings) -> Iterator[Problem]:
         )
         return
     own = [name for name in names if name in controllers]
-    if settings.is_controller and (len(own) != 1 or len(names) != 2):
+    if settings.is_controller and (not own or len(own) == len(names)):
         yield Problem(
             fields,
-            "with both roles there is one listener for clients and one for the quorum",
+            "with both roles there is at least one listener for clients and one for the quorum",
             f"PLAINTEXT://host:port,{controllers[0]}://host:port",
         )
     elif not settings.is_controller and own:
@@ -74,8 +72,6 @@ def _role_problems(settings: Settings) -> Iterator[Problem]:
             f"controller.listener.names has {own[0]}, but this node is no controller",
             "a listener with another name, or process.roles=broker,controller",
         )
-    elif not settings.is_controller and len(names) != 1:
-        yield Problem(fields, f"{len(names)} listeners; a broker has one for clients", "one listener")
 
 
 def _listener_problems(settings: Settings) -> Iterator[Problem]:
@@ -94,35 +90,38 @@ def _listener_problems(settings: Settings) -> Iterator[Problem]:
                 f"no listener is named {advertised.name}",
                 f"{names[0]}://host:port",
             )
-    protocols = {name: name for name in SECURITY_PROTOCOLS} | {"CONTROLLER": PLAINTEXT}
-    protocols |= dict(settings.listener_security_protocol_map)
+    is_complete = True
     for name in dict.fromkeys((*names, settings.controller_listener_name)):
-        protocol = protocols.get(name)
-        if protocol != PLAINTEXT:
-            wrong = f"{protocol} is not supported yet" if protocol else f"{name} has no security protocol"
+        if not settings.protocol_of(name):
+            is_complete = False
             yield Problem(
                 ("listeners", "listener_security_protocol_map"),
-                wrong,
+                f"{name} has no security protocol",
                 f"a listener named {PLAINTEXT}, or listener.security.protocol.map={name}:{PLAINTEXT}",
             )
     yield from _listener_name_problems(settings)
+    if is_complete:
+        yield from _security_problems(settings)
 
 
 def _listener_name_problems(settings: Settings) -> Iterator[Problem]:
-    if settings.broker_listener is not None:
-        inter_broker = settings.inter_broker_listener_name
-        if inter_broker and inter_broker[0] != settings.broker_listener.name:
-            yield Problem(
-                ("inter_broker_listener_name", "listeners"),
-                f"{inter_broker[0]} is not the listener for clients, which brokers use, too",
-                settings.broker_listener.name,
-            )
-        return
-    for field in ("controller_listener_names", "inter_broker_listener_name"):
-        names = getattr(settings, field)
-        if names and names[0] != settings.listener.name:
-            wrong = f"no listener is named {names[0]}; one listener serves clients, brokers and controllers"
-            yield Problem((field, "listeners"), wrong, settings.listener.name)
+    clients = [each.name for each in settings.client_listeners]
+    all_names = [each.name for each in settings.listeners]
+    for field, names in (
+        ("controller_listener_names", all_names if settings.is_controller else []),
+        ("inter_broker_listener_name", clients or all_names),
+    ):
+        wanted = getattr(settings, field)
+        if wanted and names and wanted[0] not in names:
+            yield Problem((field, "listeners"), f"no listener is named {wanted[0]}", " or ".join(names))
+
+
+def _security_problems(settings: Settings) -> Iterator[Problem]:
+    try:
+        settings.security()
+    except ConfigError as error:
+        what, _, remedy = str(error).partition(": ")
+        yield Problem(("listener_security_protocol_map", "listeners"), what, remedy or what)
 
 
 def _metrics_listener_problems(settings: Settings) -> Iterator[Problem]:

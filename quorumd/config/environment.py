@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from quorumd.config.properties import Property
 
 PREFIX = "QUORUMD_"
-OTHERS = ("QUORUMD_BOOTSTRAP_SERVER", "QUORUMD_COMPILE")
-"""Variables with another meaning: an option of commands and the build of the package."""
+OTHERS = ("QUORUMD_BOOTSTRAP_SERVER", "QUORUMD_COMMAND_CONFIG", "QUORUMD_COMPILE")
+"""Variables with another meaning: options of commands and the build of the package."""
 
 
 def variable_name(key: str) -> str:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -17,9 +18,12 @@ from quorumd.config import kafka_keys
 from quorumd.config.environment import misspelled, overrides
 from quorumd.config.properties import Property, parse_properties
 from quorumd.config.references import PROVIDERS_KEY, Providers, is_reference
+from quorumd.config.security import ListenerProperty
+from quorumd.config.security_fields import SecurityFields
 from quorumd.config.setting import INTERNAL
 from quorumd.config.settings import BROKER_ONLY_FIELDS, Settings, documentation, keys_of
 from quorumd.errors import ConfigError
+from quorumd.security.sasl.settings import MECHANISMS
 
 # Stand in for a required setting that is missing or bad, so that the rest of the file is still checked.
 PLACEHOLDERS = {
@@ -43,6 +47,7 @@ LOG_DIRS = ("log.dirs", "log.dir")
 """Without the broker role they are only the default of metadata.log.dir."""
 
 _SECRET = re.compile(r"password|secret|jaas|credential|token|(^|\.)key(\.|$)", re.IGNORECASE)
+_OF_LISTENER = re.compile(r"listener\.name\.([^.]+)\.(.+)")
 _KEY = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 
@@ -89,6 +94,7 @@ class _Loader:
         self._warnings: dict[str, str] = dict.fromkeys(misspelled(self._public, environment), "")
         self._unknown: dict[str, Property] = {}
         self._given: dict[str, Property] = {}
+        self._of_listeners: list[ListenerProperty] = []
         roles = [given.value.lower() for given in self._properties if given.key == PROCESS_ROLES]
         self._is_broker = any("broker" in role for role in roles)
         self._drop_broker_folders()
@@ -111,7 +117,9 @@ class _Loader:
         as_given = tuple(
             (given.key, given.value)
             for given in self._properties
-            if given.key in self._field_of_key and not is_reference(given.value)
+            if given.key in self._field_of_key
+            and not is_reference(given.value)
+            and not _SECRET.search(given.key)
         )
         return settings.model_copy(update={"properties": as_given, "file_warnings": self._file_warnings()})
 
@@ -130,9 +138,10 @@ class _Loader:
 
     def _read(self, given: Property) -> None:
         field = self._field_of_key.get(given.key)
+        of_listener = None if field is not None else self._listener_property(given.key)
         if given.fault:
             self._add_fault(given, given.fault, "Java's escapes")
-        elif field is not None:
+        elif field is not None or of_listener is not None:
             try:
                 value = self._providers.resolve(given.value)
             except ValueError as error:
@@ -140,9 +149,31 @@ class _Loader:
                 return
             if value != given.value:
                 given = given._replace(value=value, reference=given.value)
-            self._set_field(field, given)
+            if field is not None:
+                self._set_field(field, given)
+            elif of_listener is not None:
+                self._set_of_listener(of_listener, given)
         elif given.key != PROVIDERS_KEY and not given.key.startswith(PROVIDERS_KEY + "."):
             self._read_unknown(given)
+
+    def _listener_property(self, key: str) -> ListenerProperty | None:
+        """The listener, mechanism and setting of a key such as listener.name.x.plain.sasl.jaas.config."""
+        found = _OF_LISTENER.fullmatch(key)
+        if found is None:
+            return None
+        mechanism, _, rest = found[2].partition(".")
+        for name, setting_key in (("", found[2]), (mechanism.upper(), rest)):
+            field = self._field_of_key.get(setting_key)
+            if field in SecurityFields.model_fields and (not name or name in MECHANISMS):
+                return ListenerProperty(found[1].upper(), name, field, None)
+        return None
+
+    def _set_of_listener(self, target: ListenerProperty, given: Property) -> None:
+        kind = next(iter(Settings.model_fields[target.field].metadata))
+        try:
+            self._of_listeners.append(target._replace(value=kind.read(given.value.strip())))
+        except ValueError as error:
+            self._add_fault(given, str(error), kind.allowed)
 
     def _read_unknown(self, given: Property) -> None:
         """A key that is not a setting of quorumd."""
@@ -190,10 +221,10 @@ class _Loader:
             _Fault(given.line, f"{self._shown(given)}: {wrong}; keep one of them", given.origin)
         )
 
-    def _validate(self, texts: dict[str, str]) -> Settings | None:
+    def _validate(self, texts: dict[str, Any]) -> Settings | None:
         """The settings, or None and faults. An invalid value does not hide problems of others."""
         try:
-            return Settings.model_validate(texts)
+            return Settings.model_validate(texts | {"listener_properties": tuple(self._of_listeners)})
         except ValidationError as error:
             bad_fields = self._add_validation_faults(error, ignored=frozenset())
         if bad_fields:

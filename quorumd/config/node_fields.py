@@ -21,10 +21,10 @@ from quorumd.config.values import (
     NAMES,
     OPTIONAL_ADDRESS,
     PLAINTEXT,
-    PLAINTEXT_ONLY,
     PRINCIPALS,
     PROTOCOL_MAP,
     ROLES,
+    SECURITY_PROTOCOLS,
     SWITCH,
     TEXT,
     VOTERS,
@@ -67,8 +67,8 @@ class NodeFields(BaseModel):
 
     listeners: Annotated[tuple[Endpoint, ...], LISTENERS] = setting(
         "listeners",
-        about="Name, address and port to bind; with both roles one listener of each. An empty host binds all IPv4 "
-        "addresses.",
+        about="Names, addresses and ports to bind; with both roles at least one of each. An empty host binds all "
+        "IPv4 addresses.",
     )
     advertised_listeners: Annotated[tuple[Endpoint, ...], ADVERTISED_LISTENERS] = setting(
         "advertised.listeners",
@@ -79,22 +79,25 @@ class NodeFields(BaseModel):
     controller_listener_names: Annotated[tuple[str, ...], NAMES] = setting(
         "controller.listener.names",
         default="",
-        about="Name of the controllers' listener: with both roles one of listeners, with the broker role alone the "
-        "name that the controllers use. Without the broker role it must be the listener's name.",
+        about="Names of the controllers' listeners; nodes connect to each other by the first one, which every "
+        "controller has. Without the broker role this may be omitted: all listeners are the controllers'.",
     )
     inter_broker_listener_name: Annotated[tuple[str, ...], NAMES] = setting(
         "inter.broker.listener.name",
         default="",
-        about="Name of the listener on which brokers replicate from each other. Without the broker role it must be "
-        "the listener's name.",
+        about="Name of the listener on which brokers replicate from each other; without it the first for clients.",
     )
     listener_security_protocol_map: Annotated[tuple[tuple[str, str], ...], PROTOCOL_MAP] = setting(
         "listener.security.protocol.map",
         default="",
-        about="Security protocol by listener name. Listeners must map to PLAINTEXT, the only supported one.",
+        about="Security protocol by listener name; a listener named like a protocol has that one, and CONTROLLER "
+        "PLAINTEXT.",
     )
-    security_inter_broker_protocol: Annotated[str, PLAINTEXT_ONLY] = setting(
-        "security.inter.broker.protocol", default=PLAINTEXT, about="Security protocol between nodes."
+    security_inter_broker_protocol: Annotated[str, choice(*SECURITY_PROTOCOLS)] = setting(
+        "security.inter.broker.protocol",
+        default=PLAINTEXT,
+        about="Brokers replicate on the listener with the name of this protocol, unless inter.broker.listener.name "
+        "names another.",
     )
     max_request_bytes: Annotated[int, size("64KiB", "1GiB")] = setting(
         "socket.request.max.bytes",

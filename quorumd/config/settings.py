@@ -5,6 +5,7 @@ node_fields             settings of every node
 topic_default_fields    defaults of topic configs on a broker
 coordinator_fields      groups and transactions
 broker_fields           the rest of the broker role
+security_fields         TLS and SASL
 contradictions          settings that cannot be combined, and suspicious ones
 """
 
@@ -20,18 +21,20 @@ from quorumd.config.broker_conversion import broker_settings
 from quorumd.config.broker_fields import BrokerFields
 from quorumd.config.contradictions import problems, suspicions
 from quorumd.config.node_fields import NodeFields
+from quorumd.config.security import PROTOCOL_NUMBERS, ListenerProperties, ListenerProperty, ListenerSecurity
+from quorumd.config.security_fields import NodeLogins, SecurityFields
 from quorumd.config.setting import INTERNAL, SettingDocumentation, setting
-from quorumd.config.values import Kind, integer
+from quorumd.config.values import PLAINTEXT, SECURITY_PROTOCOLS, Kind, integer
 from quorumd.controller.broker import BrokerEndpoint
 from quorumd.controller.controller import ControllerSettings
+from quorumd.errors import ConfigError
 from quorumd.ids import Endpoint
 from quorumd.log import LogSettings
 from quorumd.node.broker.settings import BrokerRoleSettings
-from quorumd.node.settings import NodeSettings
+from quorumd.node.settings import NodeListener, NodeSettings
 from quorumd.raft.settings import RaftSettings
 from quorumd.security.authorizer import AuthorizerSettings
 
-PLAINTEXT_PROTOCOL = 0
 FETCH_MAX_WAIT_MS = 500
 FETCH_MAX_BYTES = 8 * 1024 * 1024
 
@@ -39,7 +42,7 @@ BROKER_ONLY_FIELDS = frozenset(BrokerFields.model_fields) - frozenset(NodeFields
 """Settings without effect unless the node is a broker."""
 
 
-class Settings(BrokerFields):
+class Settings(NodeLogins, SecurityFields, BrokerFields):
     """The settings of one node, created by `load` or from field names and texts."""
 
     clock_offset_ms: Annotated[int, integer(-(10**13), 10**13)] = setting(
@@ -55,6 +58,8 @@ class Settings(BrokerFields):
 
     properties: tuple[tuple[str, str], ...] = ()
     """Keys and values as given; not a setting."""
+    listener_properties: tuple[ListenerProperty, ...] = ()
+    """Those with the prefix listener.name.; not a setting."""
     file_warnings: tuple[str, ...] = ()
     """Warnings about keys without effect; not a setting."""
 
@@ -89,19 +94,51 @@ class Settings(BrokerFields):
 
     @property
     def listener(self) -> Endpoint:
-        """The listener of the quorum: with both roles the controllers', otherwise the only one."""
-        if self.is_broker and self.is_controller:
-            names = self.controller_listener_names
-            return next(each for each in self.listeners if each.name in names)
-        return self.listeners[0]
+        """The listener by which other nodes connect to this one; with the broker role alone the first for clients."""
+        by_name = {each.name: each for each in self.listeners}
+        named = (by_name[name] for name in self.controller_listener_names if name in by_name)
+        return next(named, self.listeners[0])
 
     @property
-    def broker_listener(self) -> Endpoint | None:
-        """The listener for clients of the broker; None without that role."""
-        if not self.is_broker:
-            return None
-        own = self.listener if self.is_controller else None
-        return next(each for each in self.listeners if each != own)
+    def client_listeners(self) -> tuple[Endpoint, ...]:
+        """The listeners for clients of the broker; none without that role."""
+        names = self.controller_listener_names
+        return tuple(each for each in self.listeners if self.is_broker and each.name not in names)
+
+    @property
+    def other_listeners(self) -> tuple[Endpoint, ...]:
+        """The listeners with the APIs of `listener` besides it."""
+        clients = self.client_listeners if self.is_controller else ()
+        return tuple(each for each in self.listeners if each != self.listener and each not in clients)
+
+    @property
+    def inter_broker_listener(self) -> str:
+        """The name of the listener on which brokers replicate."""
+        names = [each.name for each in self.client_listeners]
+        wanted = (*self.inter_broker_listener_name, self.security_inter_broker_protocol)
+        return next((name for name in wanted if name in names), names[0])
+
+    def protocol_of(self, listener: str) -> str:
+        """The security protocol of a listener, "" if it is not known."""
+        protocols = {name: name for name in SECURITY_PROTOCOLS} | {"CONTROLLER": PLAINTEXT}
+        return (protocols | dict(self.listener_security_protocol_map)).get(listener, "")
+
+    def security(self) -> dict[str, ListenerSecurity]:
+        """The security of the listeners of this node and of those that it connects to. Raises ConfigError."""
+        names = [each.name for each in self.listeners]
+        logins = {self.controller_listener_name: self.sasl_mechanism_controller_protocol}
+        if self.client_listeners:
+            logins[self.inter_broker_listener] = self.sasl_mechanism_inter_broker_protocol
+        found = {}
+        for name in dict.fromkeys((*names, *logins)):
+            protocol = self.protocol_of(name)
+            if protocol.startswith("SASL") and logins.get(name) == "":
+                is_controllers = name == self.controller_listener_name
+                key = "controller" if is_controllers else "inter.broker"
+                raise ConfigError(f"listener {name} uses SASL: set sasl.mechanism.{key}.protocol")
+            properties = ListenerProperties(name, self, self.listener_properties)
+            found[name] = properties.security(protocol, logins.get(name, ""), name in names)
+        return found
 
     def advertised(self, listener: Endpoint) -> Endpoint:
         """The address of a listener for others."""
@@ -121,6 +158,12 @@ class Settings(BrokerFields):
             data_directory=abspath(self.data_directory),
             listen=self.listener,
             advertised=self.advertised(self.listener),
+            other_listeners=tuple(NodeListener(each, self.advertised(each)) for each in self.other_listeners),
+            security_protocols={
+                each.name: number
+                for each in self.listeners
+                if (number := PROTOCOL_NUMBERS[self.protocol_of(each.name)])
+            },
             bootstrap_servers=self.bootstrap_servers,
             voter_addresses=tuple(
                 (voter.id, voter.host, voter.port) for voter in self.quorum_voters if voter.port
@@ -151,13 +194,15 @@ class Settings(BrokerFields):
         return AuthorizerSettings(self.super_users, self.allows_without_acl, frozenset(early))
 
     def _broker_settings(self) -> BrokerRoleSettings | None:
-        listener = self.broker_listener
-        if listener is None:
+        listeners = self.client_listeners
+        if not listeners:
             return None
-        advertised = self.advertised(listener)
-        endpoint = BrokerEndpoint(listener.name, advertised.host, advertised.port, PLAINTEXT_PROTOCOL)
-        template = broker_settings(self, self.node_id, endpoint)
-        return BrokerRoleSettings(template, (listener,) if self.is_controller else ())
+        endpoints = tuple(
+            BrokerEndpoint(*self.advertised(each), PROTOCOL_NUMBERS[self.protocol_of(each.name)])
+            for each in listeners
+        )
+        template = broker_settings(self, self.node_id, endpoints, self.inter_broker_listener)
+        return BrokerRoleSettings(template, listeners if self.is_controller else ())
 
     def _raft_settings(self) -> RaftSettings:
         shortest_timeout = min(self.fetch_timeout_ms, self.request_timeout_ms)

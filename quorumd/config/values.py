@@ -13,8 +13,12 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from quorumd.config.jaas import parse_jaas
 from quorumd.ids import Endpoint
 from quorumd.security.authorizer import parse_super_users
+from quorumd.security.principals import PrincipalMapper
+from quorumd.security.sasl.settings import MECHANISMS as MECHANISM_NAMES
+from quorumd.security.tls import PROTOCOLS as TLS_VERSIONS
 
 T = TypeVar("T")
 
@@ -256,11 +260,38 @@ def _read_roles(text: str) -> tuple[str, ...]:
     return roles
 
 
-def _read_plaintext(text: str) -> str:
-    if text.upper() != PLAINTEXT:
-        supported = text.upper() in SECURITY_PROTOCOLS
-        raise ValueError(f"{text} is not supported yet" if supported else "not a security protocol")
-    return PLAINTEXT
+def _read_mechanism(text: str) -> str:
+    if text and text.upper() not in MECHANISM_NAMES:
+        raise ValueError(f"{text!r} is not a supported mechanism")
+    return text.upper()
+
+
+def _read_mechanisms(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_read_mechanism(item) for item in _items(text)))
+
+
+def _read_tls_protocols(text: str) -> tuple[str, ...]:
+    names = tuple(_items(text))
+    if not set(names) & set(TLS_VERSIONS):
+        raise ValueError("has no version that is supported")
+    return tuple(name for name in names if name in TLS_VERSIONS)
+
+
+def _read_pem(text: str) -> str:
+    if text and "-----BEGIN " not in text:
+        raise ValueError("not PEM")
+    return text
+
+
+def _read_jaas(text: str) -> str:
+    if text:
+        parse_jaas(text)
+    return text
+
+
+def _read_mapping_rules(text: str) -> str:
+    PrincipalMapper(text)
+    return text
 
 
 def _read_authorizer(text: str) -> str:
@@ -303,4 +334,16 @@ PROTOCOL_MAP = Kind(
 ROLES = Kind(
     "roles", "controller, broker, or both separated by a comma, or empty for controller", _read_roles
 )
-PLAINTEXT_ONLY = Kind("protocol", f"{PLAINTEXT} (TLS and SASL are not supported yet)", _read_plaintext)
+TEXTS = Kind("texts", "texts separated by commas, or empty", lambda text: tuple(_items(text)))
+MECHANISM = Kind("mechanism", f"one of {', '.join(MECHANISM_NAMES)}, or empty", _read_mechanism)
+MECHANISMS = Kind("mechanisms", f"any of {', '.join(MECHANISM_NAMES)}, separated by commas", _read_mechanisms)
+TLS_PROTOCOLS = Kind("versions", f"{', '.join(TLS_VERSIONS)}; older ones are ignored", _read_tls_protocols)
+PEM = Kind("PEM", "PEM text, whose line ends may be \\n, or empty", _read_pem)
+JAAS = Kind(
+    "login",
+    'org.apache.kafka.common.security.<...>LoginModule required <option>="<value>" ...;, or empty',
+    _read_jaas,
+)
+MAPPING_RULES = Kind(
+    "rules", "RULE:<pattern>/<replacement>/[LU] and DEFAULT, separated by commas", _read_mapping_rules
+)

@@ -32,6 +32,7 @@ from quorumd.runtime.http_endpoint import HttpEndpoint
 from quorumd.runtime.monitor import Monitor
 from quorumd.runtime.network import TcpNetwork
 from quorumd.runtime.notify import notify, watchdog_interval_s
+from quorumd.runtime.security import NodeSecurity
 
 logger = logging.getLogger("quorumd.daemon")
 
@@ -70,6 +71,10 @@ def run(settings: Settings, on_ready: Callable[[Node], None] | None = None) -> i
     loop = uvloop.new_event_loop()
     try:
         return Daemon(settings, loop, on_ready).run()
+    except ConfigError as error:
+        # The key material of a listener; what the node itself finds wrong is reported by `run`.
+        logger.error("cannot start: %s", error)
+        return ExitCode.USAGE
     except KeyboardInterrupt:
         logger.info("stopped while starting")
         return ExitCode.DONE
@@ -129,7 +134,8 @@ class Daemon:
             node_settings.connections_max_idle_ms,
             node_settings.request_timeout_ms,
         )
-        self._network = TcpNetwork(loop, limits, self._on_connection_rejected)
+        self._security = NodeSecurity(settings.security(), loop, self._on_certificate_expiry)
+        self._network = TcpNetwork(loop, limits, self._on_connection_rejected, self._security.tls)
         self._disk = OsDisk(loop.call_soon_threadsafe, loop.call_soon)
         if settings.fail_flush_after:
             self._disk = FlushFailingDisk(
@@ -137,7 +143,7 @@ class Daemon:
             )
         clock = SkewedClock(loop, settings.clock_offset_ms) if settings.clock_offset_ms else LoopClock(loop)
         self._node_settings = node_settings
-        self._ports = NodePorts(clock, SystemEntropy(), self._disk, self._network)
+        self._ports = NodePorts(clock, SystemEntropy(), self._disk, self._network, self._security.sasl)
         self._http: HttpEndpoint | None = None
         self._stop_requested = False
         self._shutdown_timeout_s = BROKER_SHUTDOWN_TIMEOUT_S if settings.is_broker else SHUTDOWN_TIMEOUT_S
@@ -157,12 +163,14 @@ class Daemon:
             self._http.start(registry, monitor.health, monitor.readiness)
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._stop)
-        signals.attach(self._loop, lambda: signals.describe_state(self.node))
+        signals.attach(self._loop, lambda: signals.describe_state(self.node), self._security.reload)
         self._log_start()
+        self._security.start()
         monitor.start()
         exit_code = self._loop.run_until_complete(self._exit_future)
         notify("STOPPING=1")
         monitor.stop()
+        self._security.close()
         self._loop.run_until_complete(self._network.close(0 if exit_code else CLOSE_TIMEOUT_S))
         if self._http is not None:
             self._http.close()
@@ -204,12 +212,8 @@ class Daemon:
 
     def _log_start(self) -> None:
         node, settings = self.node, self._settings
-        listener = settings.listener
         voters = ",".join(map(str, node.engine.voters.current.ids or node.settings.bootstrap_voters))
-        bound = [listener._replace(port=node.listener_port)]
-        if node.broker is not None and settings.is_controller:
-            assert settings.broker_listener is not None
-            bound.append(settings.broker_listener._replace(port=node.broker.bound_port))
+        bound = [each._replace(port=node.listeners.port(each.name)) for each in settings.listeners]
         logger.info(
             "quorumd %s (%s): node %d of cluster %s serves %s, voters %s, data in %s, %s",
             __version__,
@@ -247,6 +251,9 @@ class Daemon:
         if exit_code != ExitCode.DONE:
             logger.error("%s", with_remedy(exit_code, reason))
         self._exit_with(exit_code)
+
+    def _on_certificate_expiry(self, listener: str, expires_s: float) -> None:
+        self.node.statistics.certificate_expiry_s[listener] = expires_s
 
     def _on_connection_rejected(self) -> None:
         self.node.statistics.connections_refused += 1

@@ -2,7 +2,8 @@
 
     SIGTERM, SIGINT     graceful shutdown; a second one stops at once (see `daemon`)
     SIGUSR1, SIGQUIT    log the node's state, print the stacks of all threads, and go on
-    SIGHUP, SIGUSR2     log that there is nothing to do: a node reads its properties once, when it starts
+    SIGHUP              read certificates, keys and tokens again; properties are read once, when a node starts
+    SIGUSR2             log that there is nothing to do
     SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT     print the stacks, then end as without a handler
     others that end a process (SIGALRM, SIGXCPU, ...)     log a line, then end as without a handler
 
@@ -65,10 +66,11 @@ def install(log_format: str) -> None:
     _print_stacks()
 
 
-def attach(loop: AbstractEventLoop, state: Callable[[], str]) -> None:
-    """Handle signals between the callbacks of a loop; `state` is the line that is logged when asked for."""
-    for number in IGNORED_SIGNALS:
-        loop.add_signal_handler(number, _log_ignored_signal, number)
+def attach(loop: AbstractEventLoop, state: Callable[[], str], reload: Callable[[], None]) -> None:
+    """Handle signals between the callbacks of a loop; `state` is the line that is logged when asked for, `reload` has
+    key material read again."""
+    loop.add_signal_handler(signal.SIGUSR2, _log_ignored_signal, signal.SIGUSR2)
+    loop.add_signal_handler(signal.SIGHUP, _reload, reload)
     for number in REPORT_SIGNALS:
         faulthandler.unregister(number)
         loop.add_signal_handler(number, lambda: logger.info("%s", state()))
@@ -98,6 +100,11 @@ def _log_ignored_signal(number: int) -> None:
         "%s: nothing to do; properties are read when a node starts, SIGUSR1 logs its state",
         signal.Signals(number).name,
     )
+
+
+def _reload(reload: Callable[[], None]) -> None:
+    logger.info("SIGHUP: reading certificates, keys and tokens again; properties are read when a node starts")
+    reload()
 
 
 def _terminate(number: int) -> None:

@@ -61,8 +61,8 @@ def test_every_node_of_a_cluster_with_brokers_is_one(
         assert settings.is_broker
         assert settings.is_controller
         assert settings.listener.port == node.port
-        assert settings.broker_listener is not None
-        assert settings.broker_listener.port == node.client_port == node.port + 200
+        (clients,) = settings.client_listeners
+        assert clients.port == node.client_port == node.port + 200
         assert settings.offsets_topic_replication_factor == replicas
         assert (settings.transaction_log_replication_factor, settings.transaction_log_min_isr) == (
             replicas,

@@ -22,6 +22,7 @@ BOTH = {
     "listeners": "PLAINTEXT://h:1,CONTROLLER://h:2",
     "controller_listener_names": "CONTROLLER",
 }
+INSIDE = {"listener_security_protocol_map": "INSIDE:PLAINTEXT", "inter_broker_listener_name": "INSIDE"}
 BROKER = {"process_roles": "broker", "controller_listener_names": "CONTROLLER", "quorum_voters": "2@h:2"}
 
 
@@ -154,7 +155,7 @@ def test_relative_folder_is_relative_to_working_directory() -> None:
 def test_controller_only_by_default() -> None:
     settings = make()
     assert (settings.is_controller, settings.is_broker) == (True, False)
-    assert settings.broker_listener is None
+    assert settings.client_listeners == ()
     assert settings.data_directories == ("/data",)
 
 
@@ -162,8 +163,8 @@ def test_both_roles_have_a_listener_each() -> None:
     settings = make(**BOTH, advertised_listeners="PLAINTEXT://outside:9", log_directories="/a,/b")
     assert (settings.is_controller, settings.is_broker) == (True, True)
     assert settings.listener == Endpoint("CONTROLLER", "h", 2)
-    assert settings.broker_listener == Endpoint("PLAINTEXT", "h", 1)
-    assert settings.advertised(settings.broker_listener) == Endpoint("PLAINTEXT", "outside", 9)
+    assert settings.client_listeners == (Endpoint("PLAINTEXT", "h", 1),)
+    assert settings.advertised(settings.client_listeners[0]) == Endpoint("PLAINTEXT", "outside", 9)
     assert settings.advertised(settings.listener) == settings.listener
     assert settings.data_directory == "/a"
     assert settings.data_directories == ("/a", "/b")
@@ -173,7 +174,7 @@ def test_both_roles_have_a_listener_each() -> None:
 def test_broker_has_one_listener_and_is_not_a_registered_controller() -> None:
     settings = make(**BROKER, metadata_directory="/c")
     assert (settings.is_controller, settings.is_broker) == (False, True)
-    assert settings.listener == settings.broker_listener == Endpoint("PLAINTEXT", "127.0.0.1", 9092)
+    assert settings.listener == settings.client_listeners[0] == Endpoint("PLAINTEXT", "127.0.0.1", 9092)
     assert settings.controller_listener_name == "CONTROLLER"
     assert settings.data_directories == ("/c", "/data")
     assert not settings.node_settings().registers
@@ -256,9 +257,9 @@ def test_settings_are_frozen() -> None:
         ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "wildcard address"),
         ({"listeners": "PLAINTEXT://:9092"}, "add advertised.listeners=PLAINTEXT://<host>:9092"),
         ({"advertised_listeners": "OTHER://h:1"}, "no listener is named OTHER"),
-        ({"listeners": "SSL://h:1"}, "SSL is not supported yet"),
+        ({"listeners": "SSL://h:1"}, "listener SSL uses SSL and has no certificate"),
         ({"listeners": "INSIDE://h:1"}, "listener.security.protocol.map=INSIDE:PLAINTEXT"),
-        ({"listener_security_protocol_map": "PLAINTEXT:SASL_SSL"}, "SASL_SSL is not supported yet"),
+        ({"listener_security_protocol_map": "PLAINTEXT:SASL_SSL"}, "set sasl.mechanism.controller.protocol"),
         ({"controller_listener_names": "CONTROLLER,PLAINTEXT"}, "no listener is named CONTROLLER"),
         ({"inter_broker_listener_name": "INSIDE"}, "no listener is named INSIDE"),
         ({"metrics_listener": "127.0.0.1:9092"}, "another port"),
@@ -268,20 +269,15 @@ def test_settings_are_frozen() -> None:
         ({"connections_max_idle_ms": "2s"}, "more than quorum.fetch.timeout.ms (2000)"),
         ({"log_directories": ""}, "log_directories: is missing"),
         ({"log_directories": "/a,/b"}, "2 folders; the metadata log needs exactly one"),
-        (
-            {"listeners": "PLAINTEXT://h:1,CONTROLLER://h:2"},
-            "one listener, or process.roles=broker,controller",
-        ),
         ({"process_roles": "broker"}, "controller_listener_names: is required with the broker role"),
-        (BOTH | {"listeners": "PLAINTEXT://h:1"}, "one listener for clients and one for the quorum"),
+        (BOTH | {"listeners": "PLAINTEXT://h:1"}, "at least one listener for clients and one for the quorum"),
         (BOTH | {"listeners": "CONTROLLER://h:1,PLAINTEXT://h:1"}, "uses a port twice"),
         (
             BOTH | {"listeners": "CONTROLLER://h:1,PLAINTEXT://:2"},
             "advertised.listeners=PLAINTEXT://<host>:2",
         ),
-        (BOTH | {"inter_broker_listener_name": "CONTROLLER"}, "CONTROLLER is not the listener for clients"),
+        (BOTH | {"inter_broker_listener_name": "CONTROLLER"}, "no listener is named CONTROLLER"),
         (BROKER | {"listeners": "CONTROLLER://h:1"}, "this node is no controller"),
-        (BROKER | {"listeners": "PLAINTEXT://h:1,INSIDE://h:2"}, "a broker has one for clients"),
         (BROKER | {"quorum_voters": "1"}, "names node 1, which is no controller"),
         (BROKER | {"quorum_voters": "", "auto_join": "true"}, "without the controller role has no vote"),
     ],
@@ -304,7 +300,10 @@ def test_contradicting_settings_are_rejected(texts: dict[str, str], wrong: str) 
         {"quorum_voters": "", "bootstrap_servers": "h:1"},
         {"quorum_voters": "", "bootstrap_servers": "h:1", "auto_join": "TRUE"},
         {"process_roles": "controller"},
+        {"listeners": "PLAINTEXT://h:1,CONTROLLER://h:2"},
         BOTH,
+        BOTH | {"listeners": "PLAINTEXT://h:1,INSIDE://h:2,CONTROLLER://h:3", **INSIDE},
+        BROKER | {"listeners": "PLAINTEXT://h:1,INSIDE://h:2", **INSIDE},
         BOTH | {"log_directories": "/a,/b"},
         BOTH | {"log_directories": "/a,/b", "metadata_directory": "/c"},
         BOTH | {"inter_broker_listener_name": "PLAINTEXT"},
@@ -335,6 +334,7 @@ def test_documentation_has_all_keys_of_every_setting() -> None:
     hidden = {
         "properties",
         "file_warnings",
+        "listener_properties",
         "clock_offset_ms",
         "fail_flush_after",
     }  # not set by files of users

@@ -1,0 +1,47 @@
+"""How the clients of this process connect: in plain text, or with TLS, a login, or both."""
+
+from __future__ import annotations
+
+import ssl
+from contextvars import ContextVar
+from secrets import token_hex
+from typing import Final, NamedTuple
+
+from quorumd.errors import AuthenticationFailed, RequestFailed
+from quorumd.protocol.handshake import SaslClient
+from quorumd.security.sasl.settings import ClientSasl
+
+
+class ClientSecurity(NamedTuple):
+    """TLS and login of connections."""
+
+    context: ssl.SSLContext | None = None
+    login: ClientSasl | None = None
+
+    def new_sasl_client(self) -> SaslClient:
+        """Begin to log in."""
+        assert self.login is not None
+        return self.login.new_client(token_hex(16))
+
+
+PLAIN: Final = ClientSecurity()
+CLIENT_SECURITY: ContextVar[ClientSecurity] = ContextVar("CLIENT_SECURITY", default=PLAIN)
+"""The security of every `NodeConnection` that is opened in this context: commands set it from --command-config."""
+
+
+def connection_failure(error: OSError) -> str:
+    """The reason of a failed TLS connection in words."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"certificate refused: {error.verify_message}"
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return f"TLS: {error.reason.replace('_', ' ').lower()}"
+    return str(error)
+
+
+def fetch_token(login: ClientSasl) -> None:
+    """Get the token of OAUTHBEARER if it is due, before an event loop needs it. Blocks. Raises RequestFailed."""
+    if login.bearer_token is not None:
+        try:
+            login.bearer_token()
+        except AuthenticationFailed as error:
+            raise RequestFailed(str(error)) from None

@@ -1,0 +1,171 @@
+"""TLS and SASL: properties that `listener.name.<name>.` may set for one listener alone."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel
+
+from quorumd.config.setting import setting
+from quorumd.config.values import (
+    JAAS,
+    MAPPING_RULES,
+    MECHANISM,
+    MECHANISMS,
+    PEM,
+    TEXT,
+    TEXTS,
+    TLS_PROTOCOLS,
+    choice,
+    duration,
+    integer,
+    size,
+)
+from quorumd.security.tls import CLIENT_AUTH, PROTOCOLS
+
+_STORES = choice("JKS", "PKCS12", "PEM")
+
+
+class SecurityFields(BaseModel):
+    """The settings of all listeners that have no value of their own."""
+
+    ssl_keystore_type: Annotated[str, _STORES] = setting(
+        "ssl.keystore.type",
+        default="PEM",
+        about="Accepted for compatibility: files show whether they are PEM or PKCS12. JKS is refused; "
+        "`keytool -importkeystore` converts it.",
+    )
+    ssl_keystore_location: Annotated[str, TEXT] = setting(
+        "ssl.keystore.location",
+        default="",
+        about="File with the node's certificate chain and private key, as PEM or PKCS12; read again when it changes.",
+    )
+    ssl_keystore_password: Annotated[str, TEXT] = setting(
+        "ssl.keystore.password", default="", about="Password of a PKCS12 file with the key."
+    )
+    ssl_key_password: Annotated[str, TEXT] = setting(
+        "ssl.key.password", default="", about="Password of an encrypted private key in PEM."
+    )
+    ssl_keystore_certificate_chain: Annotated[str, PEM] = setting(
+        "ssl.keystore.certificate.chain",
+        default="",
+        about="The node's certificate chain as PEM text, in place of a file.",
+    )
+    ssl_keystore_key: Annotated[str, PEM] = setting(
+        "ssl.keystore.key", default="", about="The private key as PEM text, in place of a file."
+    )
+    ssl_truststore_type: Annotated[str, _STORES] = setting(
+        "ssl.truststore.type", default="PEM", about="As ssl.keystore.type."
+    )
+    ssl_truststore_location: Annotated[str, TEXT] = setting(
+        "ssl.truststore.location",
+        default="",
+        about="File with the trusted certificates, as PEM or PKCS12; without one those of the system are trusted.",
+    )
+    ssl_truststore_password: Annotated[str, TEXT] = setting(
+        "ssl.truststore.password", default="", about="Password of a PKCS12 file with trusted certificates."
+    )
+    ssl_truststore_certificates: Annotated[str, PEM] = setting(
+        "ssl.truststore.certificates",
+        default="",
+        about="The trusted certificates as PEM text, in place of a file.",
+    )
+    ssl_client_auth: Annotated[str, choice(*CLIENT_AUTH)] = setting(
+        "ssl.client.auth",
+        default="none",
+        about="Whether clients of SSL listeners need a certificate, which names their principal. SASL_SSL listeners "
+        "take it only from listener.name.<name>.ssl.client.auth.",
+    )
+    ssl_protocol: Annotated[str, choice("TLS", *PROTOCOLS)] = setting(
+        "ssl.protocol", default="TLSv1.3", about="The highest version of TLS; TLS is TLSv1.3."
+    )
+    ssl_enabled_protocols: Annotated[tuple[str, ...], TLS_PROTOCOLS] = setting(
+        "ssl.enabled.protocols", default="TLSv1.2,TLSv1.3", about="The versions of TLS."
+    )
+    ssl_cipher_suites: Annotated[tuple[str, ...], TEXTS] = setting(
+        "ssl.cipher.suites",
+        default="",
+        about="Cipher suites of TLSv1.2, by their names in Java or OpenSSL; empty for the defaults. Those of TLSv1.3 "
+        "cannot be chosen.",
+    )
+    ssl_endpoint_identification_algorithm: Annotated[str, choice("https", "")] = setting(
+        "ssl.endpoint.identification.algorithm",
+        default="https",
+        about="https: the certificate of a node must name the host that others connect to. Empty: it need not.",
+    )
+    ssl_principal_mapping_rules: Annotated[str, MAPPING_RULES] = setting(
+        "ssl.principal.mapping.rules",
+        default="DEFAULT",
+        about="Rules that make a principal of a certificate's distinguished name; the first that matches applies.",
+    )
+
+    sasl_enabled_mechanisms: Annotated[tuple[str, ...], MECHANISMS] = setting(
+        "sasl.enabled.mechanisms",
+        default="",
+        about="The mechanisms that clients of SASL listeners choose from; required with such a listener.",
+    )
+    sasl_jaas_config: Annotated[str, JAAS] = setting(
+        "sasl.jaas.config",
+        default="",
+        about="Login of a client. On a node with the listener and the mechanism before it, as "
+        "listener.name.<name>.<mechanism>.sasl.jaas.config: the node's own login, and with PLAIN the users.",
+    )
+    sasl_max_token_bytes: Annotated[int, size("1KiB", "16MiB")] = setting(
+        "sasl.server.max.receive.size",
+        default="512KiB",
+        about="Maximum size of a request before the client has authenticated.",
+    )
+    connections_max_reauth_ms: Annotated[int, duration("0ms", "3650d")] = setting(
+        "connections.max.reauth.ms",
+        default="0",
+        about="How long an authentication by SASL is valid before the client must authenticate again; 0: until its "
+        "credentials expire.",
+    )
+    sasl_oauthbearer_jwks_endpoint_url: Annotated[str, TEXT] = setting(
+        "sasl.oauthbearer.jwks.endpoint.url",
+        default="",
+        about="Where the keys of the identity provider are (https:, http: or file:); required with OAUTHBEARER.",
+    )
+    sasl_oauthbearer_jwks_refresh_ms: Annotated[int, duration("1s", "30d")] = setting(
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+        default="1h",
+        about="Interval at which the keys are read again; a token with an unknown key has them read earlier.",
+    )
+    sasl_oauthbearer_expected_audience: Annotated[tuple[str, ...], TEXTS] = setting(
+        "sasl.oauthbearer.expected.audience",
+        default="",
+        about="Audiences, one of which a token must have; required with OAUTHBEARER.",
+    )
+    sasl_oauthbearer_expected_issuer: Annotated[str, TEXT] = setting(
+        "sasl.oauthbearer.expected.issuer",
+        default="",
+        about="The issuer of tokens; required with OAUTHBEARER.",
+    )
+    sasl_oauthbearer_sub_claim_name: Annotated[str, TEXT] = setting(
+        "sasl.oauthbearer.sub.claim.name", default="sub", about="The claim with the name of the principal."
+    )
+    sasl_oauthbearer_clock_skew_s: Annotated[int, integer(0, 3600)] = setting(
+        "sasl.oauthbearer.clock.skew.seconds",
+        default="30",
+        about="By how much clocks may differ when the times of a token are checked.",
+    )
+    sasl_oauthbearer_token_endpoint_url: Annotated[str, TEXT] = setting(
+        "sasl.oauthbearer.token.endpoint.url",
+        default="",
+        about="Where this node or client gets its own token (https:, http: or file:).",
+    )
+
+
+class NodeLogins(BaseModel):
+    """The mechanisms by which a node logs in at others."""
+
+    sasl_mechanism_controller_protocol: Annotated[str, MECHANISM] = setting(
+        "sasl.mechanism.controller.protocol",
+        default="",
+        about="The mechanism by which nodes log in at the controllers' listener; required if that has SASL.",
+    )
+    sasl_mechanism_inter_broker_protocol: Annotated[str, MECHANISM] = setting(
+        "sasl.mechanism.inter.broker.protocol",
+        default="",
+        about="The mechanism by which brokers log in at each other; required if their listener has SASL.",
+    )

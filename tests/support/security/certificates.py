@@ -1,0 +1,43 @@
+"""A certificate authority of the test, and PEM files that it signs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import trustme
+
+
+class Certificates:
+    """Files in a folder: `ca.pem`, and `NAME.pem` with key and chain of everything that was issued."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.authority = trustme.CA(key_type=trustme.KeyType.ECDSA)
+        self.trusted = folder / "ca.pem"
+        self.authority.cert_pem.write_to_path(self.trusted)
+
+    def issue(self, name: str, *hosts: str) -> Path:
+        """Issue a certificate with CN=`name` for these hosts, those of loopback if there are none."""
+        identities = hosts or ("127.0.0.1", "localhost")
+        issued = self.authority.issue_cert(
+            *identities, common_name=name, organization_name="Tests", key_type=trustme.KeyType.ECDSA
+        )
+        path = self.folder / f"{name}.pem"
+        pending = path.with_suffix(".new")
+        issued.private_key_and_cert_chain_pem.write_to_path(pending)
+        pending.replace(path)
+        return path
+
+    def properties(self, name: str, prefix: str = "") -> str:
+        """The properties of a listener or client with the certificate of that name."""
+        return (
+            f"{prefix}ssl.keystore.location={self.folder / name}.pem\n"
+            f"{prefix}ssl.truststore.location={self.trusted}\n"
+        )
+
+    def client_file(self, name: str, extra: str = "") -> Path:
+        """Client properties: TLS with the certificate of that name."""
+        path = self.folder / f"{name}.properties"
+        path.write_text(f"security.protocol=SSL\n{self.properties(name)}{extra}")
+        return path
