@@ -156,6 +156,8 @@ class SimulationOptions:
     """Mean time between two requests of the administrator of configs; 0 for none."""
     reads_ms: float = 0.0
     """Mean time between two requests of the client that reads topics, brokers and the quorum; 0 for none."""
+    consumer_ms: float = 0.0
+    """Mean time between two fetches of a consumer of the metadata log; 0 for none."""
     idle_interval_ms: float = 0.0
     """An idle leader writes a NoOpRecord after this time; 0 for never."""
     record_ms: float = 0.0

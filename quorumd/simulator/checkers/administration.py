@@ -41,7 +41,7 @@ TOPIC_DEFAULTS: Final = {
     "delete.retention.ms": ("log.cleaner.delete.retention.ms", "86400000"),
 }
 """By topic config: the broker config of its default, and the built-in default, as Kafka documents them."""
-LISTS: Final = frozenset({"metrics"})
+LISTS: Final = frozenset({"metrics", "match"})
 """Configs whose items are added and removed one by one; no item is added twice."""
 OPEN_OUTCOMES: Final = frozenset(
     {
@@ -109,9 +109,10 @@ class AdministratorsAreObeyed:
     def topics(self) -> list[str]:
         return sorted(self._topics)
 
-    def items(self, resource: Resource) -> list[str]:
-        """Return the items that administrators have added to the list config of a resource."""
-        return [item.partition("=")[2] for item in self._items.get(resource, {})]
+    def items(self, resource: Resource, name: str) -> list[str]:
+        """Return the items that administrators have added to a list config of a resource."""
+        found = (item.partition("=") for item in self._items.get(resource, {}))
+        return [item for config, _, item in found if config == name]
 
     def requested(self, request: Message, now_ms: float) -> Requested:
         """Record a request that is about to be sent."""
@@ -214,9 +215,8 @@ class AdministratorsAreObeyed:
             topic_id = str(topic.topic_id) if topic is not None else None
             self._expect(register, topic_id, f"the id of topic {name}", requested_ms, now_ms)
             count = len(topic.partitions) if topic is not None else None
-            self._expect(
-                self._partitions[name], count, f"the partitions of topic {name}", requested_ms, now_ms
-            )
+            counts = self._partitions.get(name, Register())
+            self._expect(counts, count, f"the partitions of topic {name}", requested_ms, now_ms)
 
     def seen(self, response: MetadataResponse) -> None:
         """Check the metadata of any node, which may be stale. Raises InvariantViolation."""
@@ -248,8 +248,9 @@ class AdministratorsAreObeyed:
         if name in LISTS:
             items = self._items.setdefault(resource, {})
             if operation == DELETE:
-                for register in items.values():
-                    yield Effect(resource, register, register.write(None, now_ms))
+                for item, register in items.items():
+                    if item.startswith(f"{name}="):
+                        yield Effect(resource, register, register.write(None, now_ms))
             for item in _named_items(name, value) if operation in (APPEND, SUBTRACT) else ():
                 register = items.setdefault(item, Register())
                 written = item if operation == APPEND else None

@@ -91,6 +91,11 @@ class CommittedDataIsImmutable(Checker):
         self._index: dict[int, int] = {}
         self._checked: dict[tuple[int, int], int] = {}
 
+    def batch_at(self, base_offset: int) -> Batch | None:
+        """Return the committed batch with this base offset, None if there is none."""
+        index = self._index.get(base_offset)
+        return self.batches[index] if index is not None else None
+
     def observed(self, seen: Observation) -> None:
         for batch in seen.removed:
             index = self._index.get(batch.base_offset)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from quorumd.errors import ErrorCode
+from quorumd.ids import METADATA_TOPIC_ID, ZERO_UUID
 from quorumd.protocol.messages.api_versions_response import ApiVersionsResponse
 from quorumd.protocol.messages.describe_cluster_response import DescribeClusterResponse
 from quorumd.protocol.messages.describe_quorum_response import DescribeQuorumResponse
@@ -35,7 +36,10 @@ from quorumd.simulator.checkers.committed_state import (
     partition_key,
     topic_key,
 )
+from quorumd.simulator.checkers.read_scope import EVERYTHING, Scope
 
+BROKERS: Final = 1
+"""DescribeCluster's endpoint type of brokers."""
 KRAFT_VERSION: Final = "kraft.version"
 """It follows from the voters, not from a record of its level."""
 NO_LEADER: Final = -1
@@ -87,20 +91,29 @@ class ReadsAreCommitted:
         """The end of the committed log: a linearizable read requested now shows this state or a later one."""
         return self._state.end_offset
 
-    def responded(self, message: Message, process: Process | None, requested_at: int) -> None:
+    @property
+    def topics(self) -> list[tuple[str, str]]:
+        """The names and ids of all topics that have ever existed."""
+        self._state.follow()
+        ids = sorted({key[1] for key in self._state.keys(PARTITION, 0)})
+        return [(self._state.name_of(topic_id), topic_id) for topic_id in ids]
+
+    def responded(
+        self, message: Message, process: Process | None, requested_at: int, scope: Scope = EVERYTHING
+    ) -> None:
         """Check a response of a process, None if unknown. `requested_at`: the end of the committed log at the time of
         the request. Raises InvariantViolation."""
         self._state.follow()
         self.counters[f"checked: {type(message).__name__.removesuffix('Response')}"] += 1
         if isinstance(message, ListPartitionReassignmentsResponse):
             if message.error_code == ErrorCode.NONE:
-                claims = self._reassignments(message, requested_at)
+                claims = self._reassignments(message, requested_at, scope)
                 self._match(self.linearizable, claims, requested_at, message)
         elif isinstance(message, DescribeQuorumResponse):
             self._check_quorum(message)
         else:
             before = self._shown.get(process, 0) if process is not None else 0
-            after = self._match_moments(message, before)
+            after = self._match_moments(message, before, scope)
             if process is not None:
                 self._shown[process] = after
 
@@ -114,10 +127,10 @@ class ReadsAreCommitted:
             return difference.text
         return ""
 
-    def _match_moments(self, message: Message, since: int) -> int:
+    def _match_moments(self, message: Message, since: int, scope: Scope = EVERYTHING) -> int:
         """Return the earliest offset at which the response is true."""
         first = since
-        for moment in self._moments(message, since):
+        for moment in self._moments(message, since, scope):
             found = self._match(self.committed, moment.claims, since if moment.is_ordered else first, message)
             since = found if moment.is_ordered else since
         if isinstance(message, ApiVersionsResponse) and message.finalized_features_epoch >= 0:
@@ -143,51 +156,66 @@ class ReadsAreCommitted:
 
     # Claims
 
-    def _moments(self, message: Message, since: int) -> list[Moment]:
+    def _moments(self, message: Message, since: int, scope: Scope) -> list[Moment]:
         if isinstance(message, MetadataResponse):
-            return self._moments_of_metadata(message, since)
+            return self._moments_of_metadata(message, since, scope)
         if isinstance(message, DescribeTopicPartitionsResponse):
-            claims = self._absent({topic.name or "" for topic in message.topics}, since)
-            for topic in message.topics:
+            found = [topic for topic in message.topics if not topic.error_code]
+            claims = self._absent({topic.name or "" for topic in found}, since, scope)
+            for topic in found:
                 rows = {each.partition_index: _described(each) for each in topic.partitions}
-                claims += self._topic(topic.name or "", str(topic.topic_id), rows)
+                claims += self._topic(topic.name or "", str(topic.topic_id), rows, scope)
                 claims += [_offline(str(topic.topic_id), number, row) for number, row in rows.items()]
             return [Moment(claims)]
         if isinstance(message, DescribeClusterResponse):
+            if message.error_code or message.endpoint_type != BROKERS:
+                return []
             fenced = {broker.broker_id: broker.is_fenced for broker in message.brokers}
-            return [Moment(self._brokers(fenced, True, since))]
+            return [Moment(self._brokers(fenced, scope.fenced_brokers, since))]
         assert isinstance(message, ApiVersionsResponse), f"{type(message).__name__} is not a read of a node"
-        return [Moment(self._features(message))]
+        return [Moment(self._features(message))] if scope.features else []
 
-    def _moments_of_metadata(self, message: MetadataResponse, since: int) -> list[Moment]:
+    def _moments_of_metadata(self, message: MetadataResponse, since: int, scope: Scope) -> list[Moment]:
         """Topics are described one after the other, the brokers with the last one. The partitions of a topic have
         their state at the first of them, replicas are offline as of a later time."""
-        listed = {topic.name or "" for topic in message.topics}
-        moments = [Moment([claim], False) for claim in self._absent(listed, since)]
-        for topic in message.topics:
-            topic_id = str(topic.topic_id)
-            rows = {each.partition_index: _listed(each) for each in topic.partitions}
-            moments.append(Moment(self._topic(topic.name or "", topic_id, rows)))
-            for row in rows.values():
-                online = [replica for replica in row.replicas if replica not in row.offline]
-                moments += [Moment([_is_online(replica)], False) for replica in online]
-        fenced = {broker.node_id: False for broker in message.brokers}
-        return [*moments, Moment(self._brokers(fenced, False, since))]
+        moments = []
+        if scope.topics:
+            found = [
+                topic
+                for topic in message.topics
+                if not topic.error_code and topic.topic_id != METADATA_TOPIC_ID
+            ]
+            unknown = {str(topic.topic_id) for topic in message.topics if topic.error_code} - {str(ZERO_UUID)}
+            absent = self._absent({topic.name or "" for topic in found}, since, scope)
+            absent += [
+                Claim(f"there is no topic with id {each}", (partition_key(each, 0),), _is_nothing)
+                for each in sorted(unknown)
+            ]
+            moments = [Moment([claim], False) for claim in absent]
+            for topic in found:
+                topic_id = str(topic.topic_id)
+                rows = {each.partition_index: _listed(each) for each in topic.partitions}
+                moments.append(Moment(self._topic(topic.name or "", topic_id, rows, scope)))
+                for row in rows.values():
+                    online = [replica for replica in row.replicas if replica not in row.offline]
+                    moments += [Moment([_is_online(replica)], False) for replica in online]
+        if scope.brokers:
+            fenced = {broker.node_id: False for broker in message.brokers}
+            moments.append(Moment(self._brokers(fenced, False, since)))
+        return moments
 
-    def _absent(self, listed: set[str], since: int) -> list[Claim]:
-        names = [key[1] for key in self._state.keys(TOPIC, since) if key[1] not in listed]
+    def _absent(self, listed: set[str], since: int, scope: Scope) -> list[Claim]:
+        names = [
+            key[1] for key in self._state.keys(TOPIC, since) if key[1] not in listed and scope.covers(key[1])
+        ]
         return [Claim(f"there is no topic {name!r}", (topic_key(name),), _is_nothing) for name in names]
 
-    def _topic(self, name: str, topic_id: str, rows: dict[int, Reported]) -> list[Claim]:
+    def _topic(self, name: str, topic_id: str, rows: dict[int, Reported], scope: Scope) -> list[Claim]:
         state = self._state
-        claims = [
-            Claim(f"topic {name!r} has id {topic_id}", (topic_key(name),), partial(_is, topic_id)),
-            Claim(
-                f"topic {name!r} has {len(rows)} partitions",
-                (partition_key(topic_id, len(rows)),),
-                _is_nothing,
-            ),
-        ]
+        claims = [Claim(f"topic {name!r} has id {topic_id}", (topic_key(name),), partial(_is, topic_id))]
+        if name not in scope.partial:
+            text = f"topic {name!r} has {len(rows)} partitions"
+            claims.append(Claim(text, (partition_key(topic_id, len(rows)),), _is_nothing))
         for number, row in rows.items():
             # A leader that was unregistered is reported as none.
             is_open = row.leader == NO_LEADER and any(state.was_absent(broker_key(r)) for r in row.replicas)
@@ -223,8 +251,10 @@ class ReadsAreCommitted:
             for name in sorted(names - {KRAFT_VERSION})
         ]
 
-    def _reassignments(self, message: ListPartitionReassignmentsResponse, since: int) -> list[Claim]:
-        """Return the claims of a list of all reassignments, by the names of topics."""
+    def _reassignments(
+        self, message: ListPartitionReassignmentsResponse, since: int, scope: Scope
+    ) -> list[Claim]:
+        """Return the claims of a list of reassignments, by the names of topics."""
         listed = {
             (topic.name, each.partition_index): (
                 tuple(each.replicas), tuple(each.adding_replicas), tuple(each.removing_replicas)
@@ -234,7 +264,9 @@ class ReadsAreCommitted:
         }  # fmt: skip
         by_name: dict[tuple[str, int], list[Key]] = {key: [] for key in listed}
         for key in self._state.keys(PARTITION, since):
-            by_name.setdefault((self._state.name_of(key[1]), key[2]), []).append(key)
+            where = self._state.name_of(key[1]), key[2]
+            if scope.partitions is None or where in scope.partitions:
+                by_name.setdefault(where, []).append(key)
         return [
             Claim(
                 f"the reassignment of {name}-{number} is {listed.get((name, number))}",

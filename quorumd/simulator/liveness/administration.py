@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from quorumd.controller.opaque_records import OPAQUE_KEYS
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.describe_configs_response import DescribeConfigsResponse
 from quorumd.protocol.messages.metadata_request import MetadataRequest
@@ -30,6 +31,21 @@ EXPECTED: Final = (
     ErrorCode.INVALID_REQUEST,
 )
 """Operators also request topics with invalid names."""
+
+
+def require_credentials(cluster: Cluster) -> None:
+    """Require that every node has the credentials with which the cluster was formatted, unless other records may have
+    replaced them, or a voter with another folder founded the cluster. Raises InvariantViolation."""
+    options = cluster.options
+    if options.kept_records_ms or any(cluster.machines[voter].folders_made for voter in cluster.voters):
+        return
+    wanted = {OPAQUE_KEYS[type(record)](record) for record in options.features.credential_records()}
+    for machine in cluster.running():
+        found = machine.node.state_machine.image.opaque_records if machine.node is not None else {}
+        if missing := sorted(wanted - found.keys()):
+            raise InvariantViolation(
+                "formatted credentials survive", f"node {machine.node_id} lacks {missing}"
+            )
 
 
 class LastReads:

@@ -15,7 +15,7 @@ from quorumd.simulator.profiles.mixes import draw_profile
 from quorumd.simulator.profiles.profile import Profile, Range
 from quorumd.simulator.profiles.registry import DEFAULT, PROFILES, VOTER_CHANGES
 from quorumd.simulator.workload import WorkloadOptions
-from quorumd.simulator.workload.feature_options import FeatureOptions, draw_levels
+from quorumd.simulator.workload.feature_options import FeatureOptions, draw_credentials, draw_levels
 
 REPLACED_DISK = "replaced disk"
 FIXED_VOTER_FAULTS = (
@@ -60,9 +60,12 @@ def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
         options,
         registers=registers,
         auto_join=joins and VOTER_CHANGES.isdisjoint(options.faults),
-        features=_Sampler(streams.stream("features")).features(drawn, options.features),
-        configs_ms=_Sampler(streams.stream("configs")).configs_ms(drawn),
-        reads_ms=_Sampler(streams.stream("cluster reads")).reads_ms(drawn),
+        features=_Sampler(streams.stream("credentials")).with_credentials(
+            drawn, _Sampler(streams.stream("features")).features(drawn, options.features)
+        ),
+        configs_ms=_Sampler(streams.stream("configs")).interval_ms(drawn.configs, drawn.configs_ms),
+        reads_ms=_Sampler(streams.stream("cluster reads")).interval_ms(drawn.reads, drawn.reads_ms),
+        consumer_ms=_Sampler(streams.stream("consumer")).interval_ms(drawn.consumers, drawn.consumer_ms),
         record_ms=_Sampler(streams.stream("processor")).record_ms(drawn),
         initial_controllers=alone or streams.stream("founding").random() < 0.5,
     )
@@ -132,6 +135,12 @@ class _Sampler:
             self._log_uniform(*profile.feature_changes_ms) if changes else 0.0,
             profile.old_brokers,
         )
+
+    def with_credentials(self, profile: Profile, features: FeatureOptions) -> FeatureOptions:
+        """Draw the SCRAM credentials of the initial metadata, from a separate stream."""
+        if self._random.random() >= profile.credentials:
+            return features
+        return replace(features, credentials=draw_credentials(self._random))
 
     def with_balance(self, options: SimulationOptions, profile: Profile) -> SimulationOptions:
         """Draw leader balance, cordons and records of idle logs, from a separate stream."""
@@ -203,13 +212,10 @@ class _Sampler:
             return 0.0
         return self._log_uniform(*range_ms)
 
-    def configs_ms(self, profile: Profile) -> float:
-        """Draw the rate of changes of configs, from a separate stream."""
-        return self._log_uniform(*profile.configs_ms) if self._random.random() < profile.configs else 0.0
-
-    def reads_ms(self, profile: Profile) -> float:
-        """Draw the rate of reads of the cluster, from a separate stream."""
-        return self._log_uniform(*profile.reads_ms) if self._random.random() < profile.reads else 0.0
+    def interval_ms(self, share: float, range_ms: Range) -> float:
+        """Draw the mean time between two requests of a client that only this share of seeds has, 0 without it; from a
+        separate stream."""
+        return self._log_uniform(*range_ms) if self._random.random() < share else 0.0
 
     def record_ms(self, profile: Profile) -> float:
         """Draw the processor time per record, from a separate stream so that other draws do not depend on it."""

@@ -38,6 +38,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "configs": ("configs", "configs_ms"),
     "reads": ("reads", "reads_ms"),
+    "consumers": ("consumers", "consumer_ms"),
+    "credentials": ("credentials",),
     "features": ("features", "feature_changes", "feature_changes_ms", "old_brokers"),
     "registrations": ("registrations", "auto_join"),
     "disks": ("disks_with_voter_changes",),
@@ -62,9 +64,8 @@ def draw_profile(random: Random, base: Profile) -> Profile:
     if random.random() >= MIXED_SHARE:
         return base
     count, with_brokers = random.choice(COUNTS), random.random() < BROKERS_SHARE
-    # Profiles with reads of all APIs keep to themselves: few mixes of them have been simulated.
-    quorum = [profile for profile in QUORUM_PROFILES if profile.faults and not profile.reads]
-    brokers = [profile for profile in BROKER_PROFILES if not profile.reads]
+    quorum = [profile for profile in QUORUM_PROFILES if profile.faults]
+    brokers = list(BROKER_PROFILES)
     if not with_brokers:
         return mixed(random, base, random.sample(quorum, count))
     first = random.choice(brokers)

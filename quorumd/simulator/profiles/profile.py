@@ -60,8 +60,14 @@ class Profile:
     """Share of seeds with a client that reads topics, brokers, features and the quorum."""
     reads_ms: Range = (10.0, 300.0)
     """Mean time between two of that client's requests."""
+    consumers: float = 0.0
+    """Share of seeds with a consumer of the metadata log."""
+    consumer_ms: Range = (5.0, 200.0)
+    """Mean time between two of its fetches."""
     features: float = 0.2
     """Share of seeds with drawn initial feature levels."""
+    credentials: float = 0.1
+    """Share of seeds that are formatted with SCRAM credentials."""
     feature_changes: float = 0.6
     """Share of these seeds that change the levels."""
     feature_changes_ms: Range = (100.0, 2000.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from quorumd.node.sessions.request_splitting import MAX_PARTITIONS_PER_PART
+from quorumd.protocol.connection import LARGE_REQUEST
 from quorumd.simulator.brokers.options import OPERATOR_NAMES
 from quorumd.simulator.options import RARE_BROKER_FAULT_NAMES
 from quorumd.simulator.profiles.brokers import BROKER_PROFILES, NODE_PROFILES
@@ -16,6 +18,11 @@ ALL = Profile(
     "swarm",
     "Random mixes of all faults and features.",
     brokers=(0,) * 38 + (3, 4),
+    reads=0.2,
+    consumers=0.2,
+    max_partitions_per_step=(10_000, 10_000, 1, 3),
+    max_partitions_per_part=(MAX_PARTITIONS_PER_PART, MAX_PARTITIONS_PER_PART, 1, 3),
+    large_request_bytes=(LARGE_REQUEST, LARGE_REQUEST, 0, 100),
     stock_voters=(0,) * 14 + (1, 2),
     registrations=0.2,
     auto_join=0.2,

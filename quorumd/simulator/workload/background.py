@@ -10,6 +10,7 @@ from quorumd.simulator.workload.cluster_reader import ClusterReader
 from quorumd.simulator.workload.config_administrator import ConfigAdministrator
 from quorumd.simulator.workload.feature_operator import FeatureOperator
 from quorumd.simulator.workload.kept_records_writer import KeptRecordsWriter
+from quorumd.simulator.workload.log_consumer import LogConsumer
 
 
 class BackgroundWorkload:
@@ -42,6 +43,9 @@ class BackgroundWorkload:
         self._reader = ClusterReader(
             cluster, streams.stream("cluster reader"), self._options.reads_ms, inspector.reads
         )
+        self._consumer = LogConsumer(
+            cluster, streams.stream("log consumer"), self._options.consumer_ms, inspector.consumers
+        )
 
     def start(self) -> None:
         options = self._options
@@ -50,13 +54,14 @@ class BackgroundWorkload:
             (self._features, options.features.changes_ms),
             (self._configs, options.configs_ms),
             (self._reader, options.reads_ms),
+            (self._consumer, options.consumer_ms),
         ):
             if interval_ms:
                 client.start()
 
     def stop(self) -> None:
         self._kept_records.running = self._features.running = False
-        self._configs.running = self._reader.running = False
+        self._configs.running = self._reader.running = self._consumer.running = False
 
     def counters(self) -> dict[str, int]:
         """Return what was requested, and what was compared."""
@@ -66,4 +71,6 @@ class BackgroundWorkload:
             "administered values checked": self._inspector.administration.checked,
             "features changed": self._inspector.features.changes,
             **self._inspector.reads.counters,
+            **self._consumer.counters,
+            "consumed batches checked": self._inspector.consumers.checked,
         }

@@ -6,37 +6,18 @@ from functools import partial
 from random import Random
 from typing import Final
 
-from quorumd.ids import METADATA_TOPIC
-from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
-from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
-from quorumd.protocol.messages.describe_quorum_request import (
-    DescribeQuorumRequest,
-    PartitionData,
-    TopicData,
-)
-from quorumd.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
-from quorumd.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
-from quorumd.protocol.messages.metadata_request import MetadataRequest
+from quorumd.protocol.messages.describe_topic_partitions_response import DescribeTopicPartitionsResponse
 from quorumd.protocol.wire import Message
+from quorumd.simulator.checkers.read_scope import scope_of
 from quorumd.simulator.checkers.reads import Process, ReadsAreCommitted
 from quorumd.simulator.cluster import Cluster, Machine
 from quorumd.simulator.environment import event_heap
+from quorumd.simulator.workload.cluster_reads import ClusterReads, Read
 from quorumd.simulator.workload.request_connection import RequestConnection
 
 HOST: Final = "10.0.8.1"
 NAME: Final = "cluster reader"
 TIMEOUT_MS: Final = 1000.0
-OF_NODES: Final[tuple[tuple[Message, int], ...]] = (
-    (MetadataRequest(None), 12),
-    (DescribeTopicPartitionsRequest([], 2000), 0),
-    (DescribeClusterRequest(include_fenced_brokers=True), 2),
-    (ApiVersionsRequest(), 4),
-)
-"""Reads that every node serves by itself, with their versions."""
-OF_LEADERS: Final[tuple[tuple[Message, int], ...]] = (
-    (ListPartitionReassignmentsRequest(), 0),
-    (DescribeQuorumRequest([TopicData(METADATA_TOPIC, [PartitionData(0)])]), 2),
-)
 
 
 class ClusterReader:
@@ -52,6 +33,7 @@ class ClusterReader:
         self._process = event_heap.Process(NAME)
         self._network = cluster.network.host(HOST, self._process)
         self._random = random
+        self._reads = ClusterReads(random, lambda: checker.topics)
         self._interval_ms = interval_ms
         self._checker = checker
         self._link: RequestConnection | None = None
@@ -65,15 +47,15 @@ class ClusterReader:
     def _send_request(self) -> None:
         if not self.running:
             return
-        request, version = self._random.choice((*OF_NODES, *OF_LEADERS))
+        read = self._reads.next()
         machine = self._random.choice(list(self._cluster.machines.values()))
-        on_response = partial(self._on_response, machine, machine.incarnation, self._checker.end_offset)
+        on_response = partial(self._on_response, read, machine, machine.incarnation, self._checker.end_offset)
         self._timer = self._heap.call_later(TIMEOUT_MS, partial(on_response, None), b"timeout", self._process)
-        self._link = RequestConnection(NAME, request, version, on_response)
+        self._link = RequestConnection(NAME, *read, on_response)
         self._network.connect(machine.host, machine.port, self._link)
 
     def _on_response(
-        self, machine: Machine, incarnation: int, requested_at: int, message: Message | None
+        self, read: Read, machine: Machine, incarnation: int, requested_at: int, message: Message | None
     ) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -82,5 +64,8 @@ class ClusterReader:
         if message is not None:
             is_same = machine.incarnation == incarnation
             process: Process | None = (machine.node_id, incarnation) if is_same else None
-            self._checker.responded(message, process, requested_at)
+            scope = scope_of(read.request, read.version, message)
+            self._checker.responded(message, process, requested_at, scope)
+            if isinstance(message, DescribeTopicPartitionsResponse):
+                self._reads.page_received(message.next_cursor)
         self.start()

@@ -29,6 +29,7 @@ from quorumd.simulator.checkers.administration import (
 )
 from quorumd.simulator.environment.event_heap import EventHeap, Process, Scheduled
 from quorumd.simulator.environment.network import SimulatedNetwork
+from quorumd.simulator.workload.odd_configs import OddConfigs
 from quorumd.simulator.workload.request_connection import RequestConnection
 
 HOST: Final = "10.0.7.1"
@@ -37,7 +38,8 @@ GENERATION_MS: Final = 3000.0
 """Names of groups and subscriptions change at this interval: a request without a response may still take effect,
 which makes later reads of the same config less telling."""
 DESCRIBE_VERSION: Final = 4
-LIST_CONFIG: Final = "metrics"
+LIST_CONFIGS: Final = {"metrics": "m{}", "match": "client_id=m{}"}
+"""List configs of client metrics, and their items."""
 CONFIGS: Final = {
     TOPIC: ("retention.ms", "max.message.bytes", "flush.ms"),
     BROKER: ("log.retention.ms", "message.max.bytes", "log.flush.interval.ms"),
@@ -66,6 +68,7 @@ class ConfigAdministrator:
         self._process = Process("config administrator")
         self._network = network.host(HOST, self._process)
         self._random = random
+        self._odd = OddConfigs(random)
         self._interval_ms = interval_ms
         self._checker = checker
         self._nodes = nodes
@@ -81,7 +84,8 @@ class ConfigAdministrator:
     def _send_request(self) -> None:
         if not self.running:
             return
-        request, version = self._random.choices((self._describe, self._alter, self._replace), (5, 6, 1))[0]()
+        kinds = (self._describe, self._alter, self._replace, self._alter_any)
+        request, version = self._random.choices(kinds, (5, 6, 1, 4))[0]()
         requested = self._checker.requested(request, self._heap.now_ms)
         on_response = partial(self._on_response, requested)
         self._timer = self._heap.call_later(TIMEOUT_MS, partial(on_response, None), b"timeout", self._process)
@@ -119,9 +123,11 @@ class ConfigAdministrator:
         return str(self._values)
 
     def _describe(self) -> tuple[Message, int]:
-        known = self._checker.resources
-        wanted = {self._resource(): None} if not known or self._random.random() < 0.5 else {}
-        wanted |= dict.fromkeys(self._random.sample(known, min(len(known), 1 + self._random.randrange(3))))
+        known, random = self._checker.resources, self._random
+        wanted = {self._resource(): None} if not known or random.random() < 0.5 else {}
+        wanted |= dict.fromkeys(random.sample(known, min(len(known), 1 + random.randrange(3))))
+        if random.random() < 0.1:
+            wanted |= {self._odd.resource(): None}
         return describe_request(list(wanted)), DESCRIBE_VERSION
 
     def _alter(self) -> tuple[Message, int]:
@@ -135,7 +141,7 @@ class ConfigAdministrator:
         ):
             kind = resource[0]
             if kind == CLIENT_METRICS and random.random() < 0.5:
-                configs = [self._list_change(resource)]
+                configs = [self._list_change(resource, random.choice(list(LIST_CONFIGS)))]
             else:
                 names = random.sample(CONFIGS[kind], min(len(CONFIGS[kind]), random.choice((1, 1, 2))))
                 configs = [self._change(name) for name in names]
@@ -149,14 +155,38 @@ class ConfigAdministrator:
             return changes.AlterableConfig(name, DELETE, None)
         return changes.AlterableConfig(name, SET, self._next_value())
 
-    def _list_change(self, resource: Resource) -> changes.AlterableConfig:
-        draw, items = self._random.random(), self._checker.items(resource)
+    def _list_change(self, resource: Resource, name: str) -> changes.AlterableConfig:
+        draw, items = self._random.random(), self._checker.items(resource, name)
         if draw < 0.1:
-            return changes.AlterableConfig(LIST_CONFIG, DELETE, None)
+            return changes.AlterableConfig(name, DELETE, None)
         if draw < 0.5 and items:
-            return changes.AlterableConfig(LIST_CONFIG, SUBTRACT, self._random.choice(items))
-        added = ",".join(f"m{self._next_value()}" for _ in range(self._random.choice((1, 1, 2))))
-        return changes.AlterableConfig(LIST_CONFIG, APPEND, added)
+            return changes.AlterableConfig(name, SUBTRACT, self._random.choice(items))
+        added = ",".join(
+            LIST_CONFIGS[name].format(self._next_value()) for _ in range(self._random.choice((1, 1, 2)))
+        )
+        return changes.AlterableConfig(name, APPEND, added)
+
+    def _alter_any(self) -> tuple[Message, int]:
+        """Change any configs of any resources to any values: most are refused, and none of the refused may change."""
+        random, wire = self._random, changes
+        resources = [
+            wire.AlterConfigsResource(
+                *resource, [self._odd.change(resource[0]) for _ in range(random.choice((1, 1, 2)))]
+            )
+            for resource in self._any_resources()
+        ]
+        request = wire.IncrementalAlterConfigsRequest(resources, random.random() < 0.1)
+        return request, random.randint(request.MIN_VERSION, request.MAX_VERSION)
+
+    def _any_resources(self) -> list[Resource]:
+        random = self._random
+        resources = [
+            self._odd.resource() if random.random() < 0.25 else self._resource()
+            for _ in range(random.choice((1, 1, 2, 5)))
+        ]
+        if random.random() < 0.1:
+            resources.append(resources[0])
+        return resources
 
     def _replace(self) -> tuple[Message, int]:
         resource = self._resource()

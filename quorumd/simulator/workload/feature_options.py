@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from quorumd.controller.bootstrap_metadata import feature_records
-from quorumd.controller.cluster_image import KRAFT_VERSION, METADATA_VERSION
+from quorumd.controller.bootstrap_metadata import feature_records, initial_feature_levels
+from quorumd.controller.cluster_image import METADATA_VERSION
 from quorumd.controller.metadata_versions import (
     METADATA_VERSIONS,
     SUPPORTED_FEATURES,
     SupportedFeature,
-    default_levels,
-    unmet_dependencies,
 )
+from quorumd.controller.scram_credentials import parse_credential
 from quorumd.log.bootstrap_file import encode_bootstrap
+from quorumd.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
 from quorumd.protocol.metadata_record import encode_record
 
 WALL_MS: Final = 1_600_000_000_000
@@ -26,17 +26,25 @@ WALL_MS: Final = 1_600_000_000_000
 class FeatureOptions:
     """`levels`: initial levels, empty for the default; `changes_ms`: mean time between two requests for other levels,
     0 for none; `old_brokers`: number of brokers that initially support no higher levels than these; `changed`: the
-    features that are changed, empty for all."""
+    features that are changed, empty for all; `credentials`: SCRAM credentials in the syntax of `format`."""
 
     levels: Mapping[str, int] = field(default_factory=dict)
     changes_ms: float = 0.0
     old_brokers: float = 0.0
     changed: tuple[str, ...] = ()
+    credentials: tuple[str, ...] = ()
 
     def bootstrap(self) -> bytes | None:
         """Return the `bootstrap.checkpoint` that `format` writes."""
-        frames = [encode_record(record, 0) for record in feature_records(self.levels)] if self.levels else []
-        return encode_bootstrap(frames, WALL_MS) if frames else None
+        if not self.levels and not self.credentials:
+            return None
+        levels = self.levels or initial_feature_levels(None, {})
+        records = [*feature_records(levels), *self.credential_records()]
+        return encode_bootstrap([encode_record(record, 0) for record in records], WALL_MS)
+
+    def credential_records(self) -> list[UserScramCredentialRecord]:
+        """Return the records of the credentials."""
+        return [parse_credential(each, _salt) for each in self.credentials]
 
     def ranges(self, is_old: bool) -> tuple[SupportedFeature, ...]:
         """Return the levels that a broker supports: all, or those up to the initial levels."""
@@ -51,11 +59,53 @@ class FeatureOptions:
 
 
 def draw_levels(random: Random) -> dict[str, int]:
-    """Draw valid initial levels: those of a metadata version, some of them changed."""
-    levels = default_levels(random.choice(METADATA_VERSIONS).level)
-    for feature in SUPPORTED_FEATURES[1:]:
-        level = random.randint(feature.lowest, feature.highest)
-        changes = random.random() < 0.3 and feature.name != KRAFT_VERSION
-        if changes and not list(unmet_dependencies(feature.name, level, levels)):
-            levels[feature.name] = level
-    return levels
+    """Draw arguments of `format` until they are valid; return the levels that they mean."""
+    while True:
+        try:
+            return initial_feature_levels(_draw_release(random), _draw_changed(random))
+        except ValueError:
+            continue
+
+
+def _draw_release(random: Random) -> str | None:
+    name = random.choice(METADATA_VERSIONS).name
+    return random.choice((None, name, name, name.partition("-")[0], "1.0"))
+
+
+def _draw_changed(random: Random) -> dict[str, int]:
+    """Draw levels of single features, few of them invalid."""
+    changed = {
+        feature.name: random.randint(feature.lowest, feature.highest + (random.random() < 0.1))
+        for feature in SUPPORTED_FEATURES
+        if random.random() < 0.3
+    }
+    return {**changed, "unknown": 1} if random.random() < 0.05 else changed
+
+
+def draw_credentials(random: Random) -> tuple[str, ...]:
+    """Draw arguments of `format --add-scram` until they are valid."""
+    while True:
+        drawn = tuple(_draw_credential(random) for _ in range(1 + random.randrange(2)))
+        try:
+            for each in drawn:
+                parse_credential(each, _salt)
+        except ValueError:
+            continue
+        return drawn
+
+
+def _draw_credential(random: Random) -> str:
+    password = random.choice(("password=secret", 'password="a=b"', "saltedpassword=YCE="))
+    parts = [f"name={random.choice(('alice', 'bob', 'carol', ''))}", password]
+    if random.random() < 0.7 or password.startswith("salted"):
+        parts.append(random.choice(("salt=N3E=", "salt=N3E", "salt=N3E=", "salt=!")))
+    if random.random() < 0.5:
+        parts.append(f"iterations={random.choice((4096, 4097, 4096, 1, 'many'))}")
+    if random.random() < 0.1:
+        parts.append(random.choice(("name=twice", "saltedpassword=YCE=", "color=red", "empty")))
+    mechanism = random.choice(("SCRAM-SHA-256", "SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"))
+    return f"{mechanism}=[{','.join(parts)}]" if random.random() < 0.95 else mechanism
+
+
+def _salt() -> bytes:
+    return b"salt of the cluster"

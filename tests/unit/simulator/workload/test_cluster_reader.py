@@ -7,6 +7,7 @@ from random import Random
 from quorumd.protocol.wire import Message
 from quorumd.simulator.checkers.committed_state import CommittedState
 from quorumd.simulator.checkers.logs import CommittedDataIsImmutable
+from quorumd.simulator.checkers.read_scope import EVERYTHING, Scope
 from quorumd.simulator.checkers.reads import Process, ReadsAreCommitted
 from quorumd.simulator.workload.cluster_reader import ClusterReader
 from tests.support.simulator.simulated_cluster import elect, make_cluster, run
@@ -19,7 +20,9 @@ class RecordingChecker(ReadsAreCommitted):
         super().__init__(CommittedState(CommittedDataIsImmutable()))
         self.responses: list[tuple[str, Process | None]] = []
 
-    def responded(self, message: Message, process: Process | None, requested_at: int) -> None:
+    def responded(
+        self, message: Message, process: Process | None, requested_at: int, scope: Scope = EVERYTHING
+    ) -> None:
         self.responses.append((type(message).__name__, process))
 
 

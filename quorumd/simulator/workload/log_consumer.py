@@ -1,0 +1,118 @@
+"""A consumer of the metadata log, like a stock tool: it follows the leader with long polls and sends odd fetches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from random import Random
+from typing import Final
+
+from quorumd.errors import ErrorCode
+from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, METADATA_TOPIC_ID, KafkaUuid
+from quorumd.protocol.apis import RAFT_FETCH_VERSION
+from quorumd.protocol.messages import fetch_request as wire
+from quorumd.protocol.messages.fetch_response import FetchResponse, PartitionData
+from quorumd.protocol.wire import Message
+from quorumd.simulator.checkers.consumers import ConsumersReadCommitted
+from quorumd.simulator.cluster import Cluster
+from quorumd.simulator.environment.event_heap import Process, Scheduled
+from quorumd.simulator.workload.request_connection import RequestConnection
+
+HOST: Final = "10.0.8.2"
+NAME: Final = "log consumer"
+TIMEOUT_MS: Final = 2000.0
+MAX_WAIT_MS: Final = 500
+ODD_SHARE: Final = 0.15
+"""Share of fetches from another place or another partition."""
+
+
+class LogConsumer:
+    """Sends one fetch at a time, at a mean interval of `interval_ms` until `running` is False. Reports records to
+    `checker`."""
+
+    def __init__(
+        self, cluster: Cluster, random: Random, interval_ms: float, checker: ConsumersReadCommitted
+    ) -> None:
+        self.running = True
+        self.counters: Counter[str] = Counter()
+        self._cluster = cluster
+        self._heap = cluster.heap
+        self._process = Process(NAME)
+        self._network = cluster.network.host(HOST, self._process)
+        self._random = random
+        self._interval_ms = interval_ms
+        self._checker = checker
+        self._offset = 0
+        self._leader_id = -1
+        self._link: RequestConnection | None = None
+        self._timer: Scheduled | None = None
+
+    def start(self) -> None:
+        if self.running:
+            wait_ms = self._random.random() * 2 * self._interval_ms
+            self._heap.call_later(wait_ms, self._fetch, NAME.encode(), self._process)
+
+    def _fetch(self) -> None:
+        if not self.running:
+            return
+        random, machines = self._random, self._cluster.machines
+        version = random.randint(RAFT_FETCH_VERSION, wire.FetchRequest.MAX_VERSION)
+        partition = wire.FetchPartition(METADATA_PARTITION, -1, self._offset, partition_max_bytes=0)
+        topic = wire.FetchTopic(METADATA_TOPIC, METADATA_TOPIC_ID, [partition])
+        request = wire.FetchRequest(
+            max_wait_ms=random.choice((0, MAX_WAIT_MS)),
+            max_bytes=random.choice((1, 500, 100_000)),
+            topics=[topic],
+        )
+        if random.random() < ODD_SHARE:
+            self._make_odd(request)
+        machine = machines.get(self._leader_id) if random.random() < 0.8 else None
+        if machine is None:
+            machine = random.choice(list(machines.values()))
+        on_response = partial(self._on_response, partition.fetch_offset)
+        self._timer = self._heap.call_later(TIMEOUT_MS, partial(on_response, None), b"timeout", self._process)
+        self._link = RequestConnection(NAME, request, version, on_response)
+        self._network.connect(machine.host, machine.port, self._link)
+
+    def _make_odd(self, request: wire.FetchRequest) -> None:
+        random, (topic,) = self._random, request.topics
+        (partition,) = topic.partitions
+        way = random.randrange(7)
+        if way == 0:
+            partition.fetch_offset = random.choice((0, -1, self._offset + 1, self._offset + 100_000))
+        elif way == 1:
+            partition.current_leader_epoch = random.choice((0, 1, 1000))
+        elif way == 2:
+            partition.partition += 1
+        elif way == 3:
+            topic.topic, topic.topic_id = "unknown", KafkaUuid(random.randbytes(16))
+        elif way == 4:
+            request.topics = random.choice(([], [topic, topic]))
+        elif way == 5:
+            request.max_wait_ms = -1
+        else:
+            request.cluster_id = "another"
+
+    def _on_response(self, fetch_offset: int, message: Message | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._link is not None:
+            self._link.abandon()
+        self._leader_id = -1
+        if isinstance(message, FetchResponse):
+            for topic in message.responses:
+                for part in topic.partitions:
+                    self._received(fetch_offset, part)
+        self.start()
+
+    def _received(self, fetch_offset: int, part: PartitionData) -> None:
+        self.counters[f"consumed: {ErrorCode(part.error_code).name}"] += 1
+        if part.current_leader is not None:
+            self._leader_id = part.current_leader.leader_id
+        if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            # As a consumer with auto.offset.reset: the log starts later, or its end is not known yet.
+            self._offset = max(0, part.log_start_offset)
+        elif not part.error_code:
+            self._offset = self._checker.received(
+                fetch_offset, part.high_watermark, bytes(part.records or b"")
+            )
