@@ -54,8 +54,11 @@ RARE_FAULT_NAMES = (
     "hostile peer",
     "failed directory sync",
     "failed read",
+    "damaged file",
+    "disturbed transfer",
+    "refused request",
 )
-"""Severe faults, used only by the profiles made for them."""
+"""Severe faults, used by the profiles made for them and by few seeds of plain swarm."""
 
 BROKER_FAULT_NAMES = (
     "broker crash",

@@ -1,4 +1,4 @@
-"""What consumers of the metadata log read."""
+"""The records that consumers of the metadata log receive."""
 
 from __future__ import annotations
 

@@ -108,7 +108,8 @@ class ReadsAreCommitted:
         if isinstance(message, ListPartitionReassignmentsResponse):
             if message.error_code == ErrorCode.NONE:
                 claims = self._reassignments(message, requested_at, scope)
-                self._match(self.linearizable, claims, requested_at, message)
+                for together in [[claim] for claim in claims] if scope.is_split else [claims]:
+                    self._match(self.linearizable, together, requested_at, message)
         elif isinstance(message, DescribeQuorumResponse):
             self._check_quorum(message)
         else:

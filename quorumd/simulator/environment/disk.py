@@ -121,12 +121,9 @@ class SimulatedDisk:
         self._locked: dict[str, bool] = {}
         self._busy_until = 0.0
         self.has_power = True
-        self._calls_to_power_loss = 0
-        self._syncs_to_power_loss = 0
-        self._syncs_to_failure = 0
-        self._directory_syncs_to_failure = 0
-        self._reads_to_failure = 0
-        self._failing_reads = 0
+        self._calls_to_power_loss = self._syncs_to_power_loss = 0
+        self._syncs_to_failure = self._directory_syncs_to_failure = 0
+        self._reads_to_failure = self._failing_reads = 0
 
     def mount(self, process: Process) -> None:
         """Attach a new process; files and locks of an earlier one are released."""
@@ -231,6 +228,13 @@ class SimulatedDisk:
         self.changes += 1
         folder.change((name, file))
         return True
+
+    def edit(self, path: str) -> StoredFile:
+        """Return a file that an operator is about to change, without a sync."""
+        file = self._entry(path)
+        assert isinstance(file, StoredFile)
+        self.changes += 1
+        return file
 
     def contents(self) -> dict[str, bytes]:
         """Return all files by path, as a process sees them."""

@@ -10,6 +10,9 @@ drawn at any time. `Cluster.repair` ends them all early.
     disks          stalls, full disks, failed syncs and reads
     clocks         wall clocks that jump
     data_folders   corrupted segments, replaced disks, and mistakes of operators
+    damaged_files  damaged small files and lost segments
+    refused_requests  requests that must be refused
+    transfers      faults in the middle of the transfer of a snapshot
     snapshots      snapshots copied by operators
     versions       files written by a later version
     bootstrap      events that could found a second quorum, or lose the first
@@ -38,6 +41,7 @@ from quorumd.simulator.faults.brokers import (
 )
 from quorumd.simulator.faults.clocks import ClockJump
 from quorumd.simulator.faults.crashes import Kill, KillEverything, PowerLoss, PowerLossInDiskCall, ShutDown
+from quorumd.simulator.faults.damaged_files import DamagedFile
 from quorumd.simulator.faults.data_folders import (
     CopiedFolder,
     CorruptSegment,
@@ -58,8 +62,10 @@ from quorumd.simulator.faults.links import (
     RingPartition,
 )
 from quorumd.simulator.faults.processes import PausedProcess, SlowProcess, StalledEventLoop
+from quorumd.simulator.faults.refused_requests import RefusedRequest
 from quorumd.simulator.faults.registrations import Unregistration
 from quorumd.simulator.faults.snapshots import CopiedSnapshots
+from quorumd.simulator.faults.transfers import DisturbedTransfer
 from quorumd.simulator.faults.versions import NewerRecordVersion
 from quorumd.simulator.faults.voters import RaftVoterChange, RemovalWithoutMajority, VoterChange
 
@@ -110,4 +116,7 @@ ALL_FAULTS: tuple[Fault, ...] = (
     FailedDirectorySync(),
     FailedRead(),
     LostDirectory(),
+    DamagedFile(),
+    DisturbedTransfer(),
+    RefusedRequest(),
 )

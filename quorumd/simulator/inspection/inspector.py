@@ -58,7 +58,6 @@ from quorumd.simulator.checkers import (
 from quorumd.simulator.checkers.administration import AdministratorsAreObeyed
 from quorumd.simulator.checkers.base import APPLIED, EVERYTHING, FETCHES, HIGH_WATERMARK, LEADERSHIP, LOG
 from quorumd.simulator.checkers.committed_state import CommittedState
-from quorumd.simulator.checkers.consumers import ConsumersReadCommitted
 from quorumd.simulator.checkers.reads import ReadsAreCommitted
 from quorumd.simulator.cluster import DATA_FOLDER, Machine
 from quorumd.simulator.environment.event_heap import Process
@@ -203,7 +202,6 @@ class Inspector:
         self.readiness = ReadyNodesServe(configured_voters)
         self.administration = AdministratorsAreObeyed()
         self.reads = ReadsAreCommitted(CommittedState(self.committed))
-        self.consumers = ConsumersReadCommitted(self.committed)
         self._voter_changes = AcknowledgedVoterChangesAreCommitted(self.committed)
         # The committed log comes first: other checkers compare with it.
         self.checkers: list[Checker] = [

@@ -52,6 +52,7 @@ def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
     options = _Sampler(streams.stream("transfers")).with_transfers(options, drawn)
     options = _Sampler(streams.stream("long intervals")).with_long_intervals(options, drawn)
     options = _Sampler(streams.stream("disks and voters")).with_replaced_disks(options, drawn)
+    options = _Sampler(streams.stream("rare faults")).with_rare_faults(options, drawn)
     # A single voter needs another quorumd node to learn that no quorum exists; a stock voter does not tell it.
     alone = options.voters == 1 or options.stock_voters > 0
     membership = streams.stream("membership")
@@ -227,6 +228,14 @@ class _Sampler:
         if excluded or self._random.random() >= profile.disks_with_voter_changes:
             return options
         return replace(options, faults={**options.faults, REPLACED_DISK: self._log_uniform(1.0, 10.0)})
+
+    def with_rare_faults(self, options: SimulationOptions, profile: Profile) -> SimulationOptions:
+        """Draw further faults, from a separate stream."""
+        if not profile.faults:
+            return options
+        drawn = [name for name in profile.rare_faults if self._random.random() < profile.rare_share]
+        rare = {name: self._log_uniform(1.0, 10.0) for name in drawn if name not in options.faults}
+        return replace(options, faults={**options.faults, **rare})
 
     def with_long_intervals(self, options: SimulationOptions, profile: Profile) -> SimulationOptions:
         """Scale long intervals down, from a separate stream."""

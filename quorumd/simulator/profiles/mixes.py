@@ -28,6 +28,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "stock voters": ("stock_voters",),
     "duration": ("safety_ms", "short_share"),
     "faults": ("fault_share", "fault_interval_ms"),
+    "rare faults": ("rare_faults", "rare_share"),
     "clocks": ("clock_drift",),
     "files": ("segment_bytes", "snapshot_bytes", "maintenance_interval_ms", "piece_bytes"),
     # Together, because a mix of the extremes would leave no processor time.

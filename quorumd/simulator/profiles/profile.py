@@ -27,6 +27,10 @@ class Profile:
     """The possible faults."""
     fault_share: Range = (0.1, 0.9)
     """Probability that a seed uses each of them."""
+    rare_faults: tuple[str, ...] = ()
+    """Further possible faults,"""
+    rare_share: float = 0.0
+    """and the probability that a seed uses each of them."""
     fault_interval_ms: Range = (150.0, 2500.0)
     voters: tuple[int, ...] = (1, 2, 3, 3, 3, 3, 4, 5, 5, 6, 7)
     observers: tuple[int, ...] = (0, 0, 0, 0, 1, 1, 2, 3, 4, 5)

@@ -8,6 +8,8 @@ from quorumd.simulator.profiles.profile import Profile
 _DISK_FAULTS = ("power loss", "power loss in a disk call", "disk stall", "disk full", "failed sync")
 _PARTITIONS = ("partition", "one-way partition", "ring partition", "isolated leader")
 _MISTAKES = ("wrong cluster id", "swapped folders", "copied folder")
+_ENDS = ("power loss", "kill", "shutdown")
+_REFUSALS = ("damaged file", "refused request")
 _CONNECTIONS = ("clogged link", "broken link", "delayed connection", "replayed connection")
 
 
@@ -238,6 +240,7 @@ QUORUM_PROFILES: tuple[Profile, ...] = (
             "kill",
             "disk full",
             "replaced disk",
+            "disturbed transfer",
             "partition",
             "isolated leader",
             "broken link",
@@ -251,7 +254,7 @@ QUORUM_PROFILES: tuple[Profile, ...] = (
     Profile(
         "kept records",
         "Leaders write opaque records; frequent snapshots and restarts.",
-        faults=("power loss", "kill", "shutdown", "isolated leader", "replaced disk", "newer record version"),
+        faults=(*_ENDS, "isolated leader", "replaced disk", "newer record version", "disturbed transfer"),
         fault_share=(0.3, 1.0),
         observers=(0, 1, 1, 2),
         segment_bytes=(600.0, 4e3),
@@ -406,7 +409,7 @@ QUORUM_PROFILES: tuple[Profile, ...] = (
     Profile(
         "operator",
         "Operators restart nodes, replace disks, and start nodes with wrong data folders.",
-        faults=(*_MISTAKES, "replaced disk", "shutdown", "clock jump"),
+        faults=(*_MISTAKES, *_REFUSALS, "replaced disk", "shutdown", "clock jump"),
         fault_share=(0.5, 1.0),
         fault_interval_ms=(300.0, 2500.0),
     ),

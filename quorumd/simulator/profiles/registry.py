@@ -17,6 +17,18 @@ VOTER_CHANGES = frozenset({"voter change", "raft voter change", "removal without
 ALL = Profile(
     "swarm",
     "Random mixes of all faults and features.",
+    rare_faults=(
+        "refused request",
+        "damaged file",
+        "disturbed transfer",
+        "failed read",
+        "failed directory sync",
+        "stalled event loop",
+        "hostile peer",
+        "copied snapshots",
+        "newer record version",
+    ),
+    rare_share=0.12,
     brokers=(0,) * 38 + (3, 4),
     reads=0.2,
     consumers=0.2,

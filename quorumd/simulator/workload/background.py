@@ -3,6 +3,7 @@ metadata."""
 
 from __future__ import annotations
 
+from quorumd.simulator.checkers.consumers import ConsumersReadCommitted
 from quorumd.simulator.cluster import Cluster
 from quorumd.simulator.environment.entropy import Streams
 from quorumd.simulator.inspection.inspector import Inspector
@@ -43,8 +44,9 @@ class BackgroundWorkload:
         self._reader = ClusterReader(
             cluster, streams.stream("cluster reader"), self._options.reads_ms, inspector.reads
         )
+        self._consumed = ConsumersReadCommitted(inspector.committed)
         self._consumer = LogConsumer(
-            cluster, streams.stream("log consumer"), self._options.consumer_ms, inspector.consumers
+            cluster, streams.stream("log consumer"), self._options.consumer_ms, self._consumed
         )
 
     def start(self) -> None:
@@ -72,5 +74,5 @@ class BackgroundWorkload:
             "features changed": self._inspector.features.changes,
             **self._inspector.reads.counters,
             **self._consumer.counters,
-            "consumed batches checked": self._inspector.consumers.checked,
+            "consumed batches checked": self._consumed.checked,
         }

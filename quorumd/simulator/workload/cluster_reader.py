@@ -6,6 +6,7 @@ from functools import partial
 from random import Random
 from typing import Final
 
+from quorumd.node.sessions.request_splitting import MAX_PARTITIONS_PER_PART
 from quorumd.protocol.messages.describe_topic_partitions_response import DescribeTopicPartitionsResponse
 from quorumd.protocol.wire import Message
 from quorumd.simulator.checkers.read_scope import scope_of
@@ -65,7 +66,8 @@ class ClusterReader:
             is_same = machine.incarnation == incarnation
             process: Process | None = (machine.node_id, incarnation) if is_same else None
             scope = scope_of(read.request, read.version, message)
-            self._checker.responded(message, process, requested_at, scope)
+            is_split = self._cluster.options.max_partitions_per_part < MAX_PARTITIONS_PER_PART
+            self._checker.responded(message, process, requested_at, scope._replace(is_split=is_split))
             if isinstance(message, DescribeTopicPartitionsResponse):
                 self._reads.page_received(message.next_cursor)
         self.start()

@@ -1,0 +1,138 @@
+"""Damage to the small files of a data folder, and lost segments: a node must refuse to start, and change nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from random import Random
+from typing import Final
+
+from quorumd.log.high_watermark_checkpoint import FILE_NAME as CHECKPOINT
+from quorumd.log.meta_properties import FILE_NAME as META_PROPERTIES
+from quorumd.log.meta_properties import partition_folder
+from quorumd.log.quorum_state_file import FILE_NAME as QUORUM_STATE
+from quorumd.log.segment import LOG_SUFFIX
+from quorumd.simulator.cluster import Cluster, Machine
+from quorumd.simulator.data_folders import DATA_FOLDER, expect_refusal
+
+PARTITION = partition_folder(DATA_FOLDER)
+META_PATH: Final = f"{DATA_FOLDER}/{META_PROPERTIES}"
+STATE_PATH: Final = f"{PARTITION}/{QUORUM_STATE}"
+CHECKPOINT_PATH: Final = f"{DATA_FOLDER}/{CHECKPOINT}"
+HUGE: Final = b"#" * (65 * 1024)
+LONG: Final = "x" * 33_000
+META_LINES: Final = {
+    "version": (None, "2"),
+    "node.id": (None, "one", "99999999999", "77"),
+    "directory.id": (None, "damaged", "", "~~~~~~~~~~~~~~~~~~~~~~"),
+    "cluster.id": (LONG,),
+}
+"""Invalid values of the properties; None for a missing one."""
+STATE_FIELDS: Final[Mapping[str, tuple[object, ...]]] = {
+    "data_version": (None, 2, True, "1"),
+    "leaderEpoch": (-1, "1", None, 1 << 40, True),
+    "leaderId": (-2, 1.5),
+    "votedId": ("x", -7),
+    "votedDirectoryId": (5, "damaged"),
+    "clusterId": (5, "\ud800", LONG),
+    "brokerId": (77, "1"),
+    "appliedOffset": (-1, 1 << 70),
+    "currentVoters": (5, [5], [{"voterId": "x"}]),
+    "targetVoters": ({}, [{"voter": 1}]),
+    "catchingUp": ("yes", 1),
+    "founders": (5, [5], [{"voterId": 1, "directoryId": 5}], [{"voterId": 1, "port": 1 << 20}]),
+}
+"""Invalid values of the fields of quorum-state; None for a missing field."""
+STATE_TEXTS: Final = (b"", b"damaged", b"[]", b"7", b"[" * 60_000, HUGE)
+CHECKPOINTS: Final = (
+    b"", b"1\n0\n", b"0\n", b"0\n2\nother 0 5\n", b"0\n1\n__cluster_metadata 0 many\n",
+    b"0\n2\nother 0 5\n__cluster_metadata 0 99999999999999999999\n", b"\xff\xfe", HUGE,
+)  # fmt: skip
+
+
+class DamagedFile:
+    """A node is started with one damaged file, or without one that it needs; it continues with its own files."""
+
+    name = "damaged file"
+
+    def available(self, cluster: Cluster) -> bool:
+        return bool(_candidates(cluster))
+
+    def inject(self, cluster: Cluster, random: Random) -> None:
+        machine = random.choice(_candidates(cluster))
+        cluster.kill(machine.node_id)
+        root = machine.disk.copy()
+        damages = (
+            self._meta_properties,
+            self._quorum_state,
+            self._quorum_state,
+            self._checkpoint,
+            self._segments,
+        )
+        path, data = random.choice(damages)(random, machine)
+
+        def edit() -> None:
+            if data is None:
+                machine.disk.remove(path)
+            else:
+                file = machine.disk.open(path, create=True)
+                file.truncate(0)
+                file.write_at(0, data)
+                file.close()
+
+        mistake = f"{path} is {'missing' if data is None else bytes(data[:80])!r}"
+        expect_refusal(cluster, machine, root, mistake, edit, "with damaged files")
+        cluster.restart_later(machine.node_id)
+
+    def _meta_properties(self, random: Random, machine: Machine) -> tuple[str, bytes | None]:
+        if random.random() < 0.1:
+            return META_PATH, random.choice((None, HUGE))
+        key = random.choice(list(META_LINES))
+        value = random.choice(META_LINES[key])
+        lines = _read(machine, META_PATH).decode().splitlines()
+        kept = [line for line in lines if not line.startswith(f"{key}=")]
+        return META_PATH, "\n".join(kept if value is None else [*kept, f"{key}={value}"]).encode()
+
+    def _quorum_state(self, random: Random, machine: Machine) -> tuple[str, bytes | None]:
+        saved = _read(machine, STATE_PATH)
+        if random.random() < 0.2 or not saved:
+            return STATE_PATH, random.choice(STATE_TEXTS)
+        fields = json.loads(saved.partition(b"\n")[0])
+        name = random.choice(list(STATE_FIELDS))
+        value = random.choice(STATE_FIELDS[name])
+        fields[name] = value
+        if value is None:
+            del fields[name]
+        return STATE_PATH, json.dumps(fields).encode() + b"\n"
+
+    def _checkpoint(self, random: Random, machine: Machine) -> tuple[str, bytes | None]:
+        if random.random() < 0.4:
+            # The log ends below what is known to be committed.
+            return CHECKPOINT_PATH, f"0\n1\n__cluster_metadata 0 {1 << 40}\n".encode()
+        return CHECKPOINT_PATH, random.choice(CHECKPOINTS)
+
+    def _segments(self, random: Random, machine: Machine) -> tuple[str, bytes | None]:
+        """Lose the first segment if no snapshot replaces it, or add one that no log can reach."""
+        names = sorted(name for name in machine.disk.list_directory(PARTITION) if name.endswith(LOG_SUFFIX))
+        has_snapshots = any(name.endswith(".checkpoint") for name in machine.disk.list_directory(PARTITION))
+        if len(names) > 1 and not has_snapshots and int(names[1].removesuffix(LOG_SUFFIX)) > 0:
+            return f"{PARTITION}/{names[0]}", None
+        return self._checkpoint(random, machine)
+
+
+def _candidates(cluster: Cluster) -> list[Machine]:
+    """Return the running machines with these files; a sole voter may lack quorum-state."""
+    return [
+        machine
+        for machine in cluster.running()
+        if machine.set_aside is None
+        and not machine.disk.is_corrupted
+        and not machine.starting
+        and not machine.exiting
+        and META_PROPERTIES in machine.disk.durable_names(DATA_FOLDER)
+        and QUORUM_STATE in machine.disk.durable_names(PARTITION)
+    ]
+
+
+def _read(machine: Machine, path: str) -> bytes:
+    return machine.disk.contents().get(path, b"")

@@ -1,0 +1,122 @@
+"""Faults in the middle of the transfer of a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from typing import Final
+
+from quorumd.log.meta_properties import partition_folder
+from quorumd.log.snapshot_file import PART, SUFFIX
+from quorumd.simulator.cluster import Cluster, Machine
+from quorumd.simulator.data_folders import DATA_FOLDER, is_dispensable, replace
+from quorumd.simulator.environment.disk import DEFAULT_CAPACITY_BYTES
+from quorumd.simulator.faults.links import block_for
+
+PARTITION = partition_folder(DATA_FOLDER)
+REPLACED_DISK: Final = "replaced disk"
+LOOK_MS: Final = 1.0
+MAX_LOOKS: Final = 1500
+FULL_MS: Final = 500.0
+BLOCKED_MS: Final = 800.0
+MAX_WAIT_MS: Final = 20.0
+"""The longest time that a transfer has run before it is disturbed."""
+
+
+class DisturbedTransfer:
+    """The next transfer of a snapshot is disturbed: the leader ends or cannot read, the stored part is damaged or
+    cut, the disk is full or fails to sync, or the link breaks. In seeds in which disks are replaced, a new one causes
+    such a transfer."""
+
+    name = "disturbed transfer"
+
+    def available(self, cluster: Cluster) -> bool:
+        return len(cluster.running()) > 1
+
+    def inject(self, cluster: Cluster, random: Random) -> None:
+        if REPLACED_DISK in cluster.options.faults and random.random() < 0.7:
+            found = [machine for machine in cluster.running() if is_dispensable(cluster, machine)]
+            found = [machine for machine in found if not machine.disk.is_corrupted]
+            if found:
+                machine = random.choice(found)
+                cluster.lose_power(machine.node_id)
+                replace(cluster, machine)
+                cluster.restart_later(machine.node_id)
+        self._look(cluster, random, MAX_LOOKS)
+
+    def _look(self, cluster: Cluster, random: Random, looks: int) -> None:
+        if cluster.is_repaired or not looks:
+            return
+        for machine in cluster.running():
+            if machine.node is not None and not machine.exiting and _parts(machine):
+                disturb = partial(self._disturb, cluster, random, machine)
+                cluster.heap.call_later(random.random() ** 2 * MAX_WAIT_MS, disturb, b"transfer")
+                return
+        cluster.heap.call_later(LOOK_MS, partial(self._look, cluster, random, looks - 1), b"transfer")
+
+    def _disturb(self, cluster: Cluster, random: Random, machine: Machine) -> None:
+        if cluster.is_repaired or machine.node is None or machine.exiting or not _parts(machine):
+            return
+        leader = cluster.machines.get(machine.node.engine.leader_id)
+        disturbance = random.choice(
+            _ON_FOLLOWER if leader is None else (*_ON_FOLLOWER, *_ON_LEADER, *_ON_LEADER)
+        )
+        cluster.counters[f"transfers: {disturbance.__name__.strip('_')}"] += 1
+        disturbance(cluster, random, machine if disturbance in _ON_FOLLOWER or leader is None else leader)
+
+
+def _parts(machine: Machine) -> list[str]:
+    """Return the paths of partly fetched snapshots."""
+    return [path for path in machine.disk.contents() if path.endswith(SUFFIX + PART)]
+
+
+def _damaged_part(cluster: Cluster, random: Random, machine: Machine) -> None:
+    file = machine.disk.edit(random.choice(_parts(machine)))
+    if file.content:
+        file.write(random.randrange(len(file.content)), random.randbytes(1))
+
+
+def _lost_bytes(cluster: Cluster, random: Random, machine: Machine) -> None:
+    file = machine.disk.edit(random.choice(_parts(machine)))
+    file.truncate(random.randrange(len(file.content) + 1))
+
+
+def _full_disk(cluster: Cluster, random: Random, machine: Machine) -> None:
+    machine.disk.capacity = machine.disk.used_bytes()
+
+    def free() -> None:
+        machine.disk.capacity = DEFAULT_CAPACITY_BYTES
+
+    cluster.heap.call_later(random.random() * FULL_MS, free, b"room")
+
+
+def _failed_sync(cluster: Cluster, random: Random, machine: Machine) -> None:
+    machine.disk.fail_sync(1)
+
+
+def _failed_directory_sync(cluster: Cluster, random: Random, machine: Machine) -> None:
+    machine.disk.fail_directory_sync(1)
+
+
+def _restart(cluster: Cluster, random: Random, machine: Machine) -> None:
+    cluster.kill(machine.node_id)
+    cluster.restart_later(machine.node_id)
+
+
+def _blocked(cluster: Cluster, random: Random, machine: Machine) -> None:
+    others = [host for host in cluster.hosts() if host != machine.host]
+    ways = [way for host in others for way in ((machine.host, host), (host, machine.host))]
+    block_for(cluster, ways, random.random() * BLOCKED_MS)
+
+
+def _failed_reads(cluster: Cluster, random: Random, machine: Machine) -> None:
+    machine.disk.fail_reads(1, random.choice((1, 2, 4)))
+
+
+_Disturbance = Callable[[Cluster, Random, Machine], None]
+_ON_FOLLOWER: tuple[_Disturbance, ...] = (
+    *(_damaged_part, _lost_bytes, _full_disk),
+    *(_failed_sync, _failed_directory_sync),
+)
+_ON_LEADER: tuple[_Disturbance, ...] = (_restart, _blocked, _failed_reads)

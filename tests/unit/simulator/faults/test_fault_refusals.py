@@ -1,0 +1,48 @@
+"""Damaged files are refused by nodes that start on them, and invalid requests by those that get them."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from quorumd.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
+from quorumd.simulator.checkers import InvariantViolation
+from quorumd.simulator.faults.damaged_files import DamagedFile
+from quorumd.simulator.faults.refused_requests import _KINDS, Refused, RefusedRequest
+from tests.support.simulator.simulated_cluster import elect, make_cluster, run
+
+
+def test_every_damage_is_refused_and_the_node_continues_with_its_files() -> None:
+    cluster, fault = make_cluster(3), DamagedFile()
+    elect(cluster)
+    for seed in range(40):
+        run(cluster, 10_000.0, lambda: len(cluster.running()) == 3)
+        run(cluster, 1000.0)
+        assert fault.available(cluster)
+        fault.inject(cluster, Random(seed))
+    assert cluster.counters["wrong folders refused"] == 40
+    run(cluster, 10_000.0)
+    assert len(cluster.running()) == 3
+
+
+def test_every_kind_of_request_is_refused_by_every_node() -> None:
+    cluster, fault = make_cluster(3), RefusedRequest()
+    elect(cluster)
+    for seed in range(60):
+        fault.inject(cluster, Random(seed))
+        run(cluster, 1000.0)
+    refused = {name for name in cluster.counters if name.startswith("refused: ") and "without" not in name}
+    assert len(refused) == 11, refused
+    assert len(set(_KINDS)) == 9
+
+
+def test_accepted_request_is_a_violation() -> None:
+    cluster = make_cluster(3)
+    elect(cluster)
+    leader = next(m for m in cluster.running() if m.node is not None and m.node.engine.is_leader)
+    removed = next(machine for machine in cluster.running() if machine is not leader)
+    request = RemoveRaftVoterRequest(None, removed.node_id, removed.directory_id)
+    RefusedRequest()._send(cluster, leader, Refused(request, 0))
+    with pytest.raises(InvariantViolation):
+        run(cluster, 5000.0)
