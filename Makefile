@@ -34,6 +34,8 @@ STOCK ?=
 
 # Within so many seeds the simulator must catch each planted bug.
 MUTANT_SEEDS ?= 2000
+# More for the hunt: --missing hunts those without a recorded hunt, --profiles each in its own profile.
+MUTANTS ?=
 
 # More for the mutation run: --package raft is a part of it, --again judges survivors once more.
 MUTATION ?= --sample 1000 --seed 1
@@ -167,7 +169,7 @@ stream-kills: $(READY)
 	$(PYTHON_BIN)/python -m tests.pipeline.stream_kills --kills $(KILLS)
 
 mutants: $(READY)
-	$(PYTHON_BIN)/python -m tests.mutants --seeds $(MUTANT_SEEDS)
+	$(PYTHON_BIN)/python -m tests.mutants --seeds $(MUTANT_SEEDS) $(MUTANTS)
 
 mutation: $(READY)
 	$(PYTHON_BIN)/python -m tests.mutation $(MUTATION)

@@ -1,8 +1,9 @@
 """`make mutants`: plants bugs into the code that ships; prints which invariant catches each, after how many seeds.
 
-    python -m tests.mutants [--seeds 2000] [--jobs 2] [--table-only] [NAME ...]
+    python -m tests.mutants [--seeds 2000] [--jobs 2] [--profiles] [--missing] [--table-only] [NAME ...]
 
-Records the results and rewrites the table in tests/README.md. Exit code 1 if a mutant is not caught.
+Records the results and rewrites the table in tests/README.md. Exit code 1 if a mutant is not caught. Once
+`make reached` has measured the present code, a hunt in plain swarm leaves out seeds that do not reach the change.
 """
 
 from __future__ import annotations
@@ -10,22 +11,24 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import click
 
 from tests.mutants.catalogue import Mutant, load_mutants
-from tests.mutants.hunt import Catch, HuntFailed, hunt
+from tests.mutants.hunt import Catch, HuntFailed, hunt, seeds_that_reach
 from tests.mutants.table import (
     HEADER,
     README,
+    SWARM,
     HuntResult,
     load_results,
     replace_table,
     row,
     save_results,
 )
+from tests.mutation.reached_seeds import FILE, ReachedSeeds
 
 PROGRESS_SEEDS = 200
 """Seeds between two lines of progress of a mutant that is not caught yet."""
@@ -38,9 +41,15 @@ PROGRESS_SEEDS = 200
 @click.option(
     "--jobs", default=min(2, os.cpu_count() or 1), show_default=True, help="Hunt this many at once."
 )
+@click.option(
+    "--profiles", is_flag=True, help="Hunt each mutant in its own profile instead of in plain swarm."
+)
+@click.option("--missing", is_flag=True, help="Hunt only mutants without a recorded hunt.")
 @click.option("--table-only", is_flag=True, help="Write the table of the recorded results without hunting.")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-def main(seeds: int, jobs: int, table_only: bool, names: tuple[str, ...]) -> None:
+def main(
+    seeds: int, jobs: int, profiles: bool, missing: bool, table_only: bool, names: tuple[str, ...]
+) -> None:
     """Hunt all mutants, or those named, and print which invariant catches each."""
     mutants, results = load_mutants(), load_results()
     unknown = set(names) - {mutant.name for mutant in mutants}
@@ -48,48 +57,75 @@ def main(seeds: int, jobs: int, table_only: bool, names: tuple[str, ...]) -> Non
         known = ", ".join(mutant.name for mutant in mutants)
         raise click.UsageError(f"unknown mutant {', '.join(sorted(unknown))}; choose from {known}")
     escaped: list[str] = []
-    if not table_only:
-        chosen = [mutant for mutant in mutants if not names or mutant.name in names]
-        found = hunt_all(chosen, seeds, jobs)
-        click.echo("\n" + HEADER + "".join(row(mutant, found[mutant.name]) for mutant in chosen))
-        results |= found
+
+    def profile_of(mutant: Mutant) -> str:
+        return mutant.profile if profiles else SWARM
+
+    def record(mutant: Mutant, catch: Catch | None) -> None:
+        if catch is None:
+            escaped.append(mutant.name)
+        result = HuntResult(seeds, "") if catch is None else HuntResult(catch.seed, catch.invariant)
+        results.setdefault(mutant.name, {})[profile_of(mutant)] = result
         save_results(mutants, results)
-        escaped = [name for name, result in found.items() if not result.invariant]
+
+    chosen = [
+        mutant
+        for mutant in mutants
+        if (not names or mutant.name in names)
+        and profile_of(mutant)
+        and not (missing and profile_of(mutant) in results.get(mutant.name, {}))
+    ]
+    if not table_only:
+        hunt_all(chosen, profile_of, range(1, seeds + 1), jobs, record)
+        click.echo("\n" + HEADER + "".join(row(mutant, results[mutant.name]) for mutant in chosen))
     README.write_text(replace_table(README.read_text(), mutants, results))
     if escaped:
         click.echo(f"not caught within {seeds} seeds: {', '.join(escaped)}")
         sys.exit(1)
 
 
-def hunt_all(mutants: Sequence[Mutant], seeds: int, jobs: int) -> dict[str, HuntResult]:
-    """The results by name of the mutant."""
-    begun = time.monotonic()
+def hunt_all(
+    mutants: Sequence[Mutant],
+    profile_of: Callable[[Mutant], str],
+    seeds: range,
+    jobs: int,
+    record: Callable[[Mutant, Catch | None], None],
+) -> None:
+    """Hunt mutants and record each result at once."""
+    begun, caught = time.monotonic(), 0
+    reached = ReachedSeeds.load(0) if FILE.exists() else ReachedSeeds(0)
+    if not reached.is_current():
+        reached = ReachedSeeds(0)
+
+    def hunted(mutant: Mutant) -> Catch | None:
+        profile = profile_of(mutant)
+        return hunt_one(
+            mutant, profile, seeds_that_reach(mutant, seeds, reached) if profile == SWARM else seeds
+        )
+
     with ThreadPoolExecutor(jobs) as pool:
-        catches = list(pool.map(lambda mutant: hunt_one(mutant, seeds), mutants))
-    caught = sum(catch is not None for catch in catches)
+        for mutant, catch in zip(mutants, pool.map(hunted, mutants), strict=True):
+            caught += catch is not None
+            record(mutant, catch)
     click.echo(f"{caught} of {len(mutants)} caught in {time.monotonic() - begun:.0f} s")
-    return {
-        mutant.name: HuntResult(mutant.profile, catch.seed, catch.invariant)
-        if catch is not None
-        else HuntResult(mutant.profile, seeds, "")
-        for mutant, catch in zip(mutants, catches, strict=True)
-    }
 
 
-def hunt_one(mutant: Mutant, seeds: int) -> Catch | None:
+def hunt_one(mutant: Mutant, profile: str, seeds: Sequence[int]) -> Catch | None:
     """The first seed that violates an invariant with the mutant and not without it; None if there is none."""
+    simulated = 0
 
     def progress(seed: int) -> None:
-        if seed % PROGRESS_SEEDS == 0:
-            click.echo(f"{mutant.name}: {seed} seeds hold", err=True)
+        nonlocal simulated
+        simulated += 1
+        if simulated % PROGRESS_SEEDS == 0:
+            click.echo(f"{mutant.name}: {simulated} seeds hold, up to {seed}", err=True)
 
-    first = 1
-    while first <= seeds:
-        catch = hunt(mutant, mutant.profile, range(first, seeds + 1), progress)
+    while seeds:
+        catch = hunt(mutant, profile, seeds, progress)
         if catch is None:
             break
         # An invariant that is violated without the bug too has not caught it.
-        unplanted = hunt(None, mutant.profile, range(catch.seed, catch.seed + 1), lambda seed: None)
+        unplanted = hunt(None, profile, [catch.seed], lambda seed: None)
         if unplanted is None:
             click.echo(f"{mutant.name}: seed {catch.seed}: {first_line(catch)}")
             return catch
@@ -97,8 +133,8 @@ def hunt_one(mutant: Mutant, seeds: int) -> Catch | None:
             f"{mutant.name}: seed {catch.seed} fails without the mutant, too: {first_line(unplanted)}",
             err=True,
         )
-        first = catch.seed + 1
-    click.echo(f"{mutant.name}: NOT CAUGHT by {seeds} seeds")
+        seeds = [seed for seed in seeds if seed > catch.seed]
+    click.echo(f"{mutant.name}: NOT CAUGHT by {simulated} simulated seeds")
     return None
 
 

@@ -23,7 +23,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.mutants.code_edit import NotFound, replace_code
+from tests.mutants.code_edit import NotFound, lines_before, replace_code
 
 FOLDER = Path(__file__).resolve().parent
 PACKAGE = FOLDER.parent.parent / "quorumd"
@@ -54,8 +54,15 @@ class Edit:
 
     def apply(self, tree: ast.Module) -> None:
         """Change the tree of its module. Raises NotFound."""
-        path = [part for part in self.place.removeprefix(self.module).split(".") if part]
-        replace_code(tree, path, self.old, self.new, self.occurrence)
+        replace_code(tree, self._path, self.old, self.new, self.occurrence)
+
+    def lines_before(self, tree: ast.Module) -> tuple[int, int] | None:
+        """The lines of its module of which one must run before it makes a difference, if that is known."""
+        return lines_before(tree, self._path, self.old, self.new, self.occurrence)
+
+    @property
+    def _path(self) -> list[str]:
+        return [part for part in self.place.removeprefix(self.module).split(".") if part]
 
 
 @dataclass(frozen=True, slots=True)

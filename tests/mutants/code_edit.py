@@ -31,6 +31,45 @@ def replace_code(tree: ast.Module, path: Sequence[str], old: str, new: str, occu
 
     `occurrence` counts from 1 in the order of lines; None means that `old` occurs once. Raises NotFound.
     """
+    match, replacement = _find(tree, path, old, new, occurrence)
+    match.replace(replacement)
+    ast.fix_missing_locations(tree)
+
+
+def lines_before(
+    tree: ast.Module, path: Sequence[str], old: str, new: str, occurrence: int | None
+) -> tuple[int, int] | None:
+    """The lines of the statement that must run before the replaced code can make a difference; None if that is the
+    definition of a function or class. Raises NotFound."""
+    match, _ = _find(tree, path, old, new, occurrence)
+    chain = _chain(tree, match.first_node)
+    while chain and not isinstance(chain[0], (ast.FunctionDef, ast.AsyncFunctionDef)):
+        chain = chain[1:]
+    statement = next((node for node in reversed(chain[1:]) if isinstance(node, ast.stmt)), None)
+    if statement is None or isinstance(statement, _DEFINITIONS):
+        return None
+    if isinstance(statement, ast.Match):
+        last = statement.cases[0].pattern.lineno - 1
+    elif hasattr(statement, "body"):
+        last = statement.body[0].lineno - 1
+    else:
+        last = statement.end_lineno or statement.lineno
+    return statement.lineno, max(statement.lineno, last)
+
+
+def _chain(scope: ast.AST, node: ast.AST) -> list[ast.AST]:
+    """The nodes from `scope` to `node`; none if it is not in there."""
+    if scope is node:
+        return [node]
+    for child in ast.iter_child_nodes(scope):
+        if found := _chain(child, node):
+            return [scope, *found]
+    return []
+
+
+def _find(
+    tree: ast.Module, path: Sequence[str], old: str, new: str, occurrence: int | None
+) -> tuple[_Match, Sequence[ast.AST]]:
     scopes = definitions(tree, path)
     if not scopes:
         raise NotFound(f"there is no {'.'.join(path)}")
@@ -38,12 +77,10 @@ def replace_code(tree: ast.Module, path: Sequence[str], old: str, new: str, occu
     old_expression, new_expression = _expression(old), _expression(new)
     if old_expression is not None and new_expression is not None:
         matches = [match for scope in scopes for match in _expressions(scope, old_expression, known)]
-        _choose(matches, occurrence).replace([new_expression])
-    else:
-        statements = ast.parse(dedent(old)).body
-        matches = [match for scope in scopes for match in _statements(scope, statements, known)]
-        _choose(matches, occurrence).replace(ast.parse(dedent(new)).body)
-    ast.fix_missing_locations(tree)
+        return _choose(matches, occurrence), [new_expression]
+    statements = ast.parse(dedent(old)).body
+    matches = [match for scope in scopes for match in _statements(scope, statements, known)]
+    return _choose(matches, occurrence), ast.parse(dedent(new)).body
 
 
 def definitions(tree: ast.AST, path: Sequence[str]) -> list[ast.AST]:
@@ -154,7 +191,7 @@ class _Match:
         return self.locals.get(old) == code
 
     def replace(self, new: Sequence[ast.AST]) -> None:
-        code: _Body = [_placed(each, self._first_node()) for each in new]
+        code: _Body = [_placed(each, self.first_node) for each in new]
         for node in (node for each in code for node in ast.walk(each)):
             name_field = _NAMED_BY.get(type(node))
             if name_field is not None:
@@ -176,10 +213,12 @@ class _Match:
     @property
     def position(self) -> tuple[int, int]:
         """Line and column."""
-        node = self._first_node()
+        node = self.first_node
         return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
 
-    def _first_node(self) -> ast.AST:
+    @property
+    def first_node(self) -> ast.AST:
+        """The replaced expression, or the first of the replaced statements."""
         if isinstance(self.place, list):
             first: ast.AST = self.place[self.start]
             return first

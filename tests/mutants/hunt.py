@@ -1,6 +1,6 @@
 """Simulates seed after seed with one bug planted until an invariant is violated, in a process per bug.
 
-    python -m tests.mutants.hunt NAME FIRST_SEED LAST_SEED [PROFILE]
+    python -m tests.mutants.hunt NAME PROFILE SEED...
 
 NAME "-" plants nothing. Prints one JSON object per line: {"done": seed} after every seed that holds, and
 {"seed", "invariant", "text"} for the first one that does not.
@@ -8,15 +8,18 @@ NAME "-" plants nothing. Prints one JSON object per line: {"done": seed} after e
 
 from __future__ import annotations
 
+import ast
 import json
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from subprocess import PIPE, Popen
 
 from tests.mutants.catalogue import Mutant, load_mutants
 from tests.mutants.planting import plant
+from tests.mutants.table import SWARM
+from tests.mutation.reached_seeds import ReachedSeeds
 
 NOTHING = "-"
 
@@ -34,10 +37,14 @@ class HuntFailed(Exception):
     """The simulating process failed; the text is its error output."""
 
 
-def hunt(mutant: Mutant | None, profile: str, seeds: range, progress: Callable[[int], None]) -> Catch | None:
+def hunt(
+    mutant: Mutant | None, profile: str, seeds: Sequence[int], progress: Callable[[int], None]
+) -> Catch | None:
     """Simulate `seeds` in a new process; None if all of them hold. `progress` is called with each seed that holds."""
+    if not seeds:
+        return None
     name = mutant.name if mutant is not None else NOTHING
-    command = [sys.executable, "-m", "tests.mutants.hunt", name, str(seeds[0]), str(seeds[-1]), profile]
+    command = [sys.executable, "-m", "tests.mutants.hunt", name, profile or SWARM, *map(str, seeds)]
     with Popen(command, stdout=PIPE, stderr=PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -54,25 +61,38 @@ def hunt(mutant: Mutant | None, profile: str, seeds: range, progress: Callable[[
     return catch
 
 
-def main(name: str, first: str, last: str, profile: str) -> None:
+def seeds_that_reach(mutant: Mutant, seeds: Iterable[int], reached: ReachedSeeds) -> list[int]:
+    """The seeds of plain swarm that may differ: those that run a changed statement, and those not measured."""
+    found: set[int] = set()
+    for module, path in mutant.modules.items():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for edit in mutant.edits:
+            if edit.module == module:
+                lines = edit.lines_before(tree)
+                if lines is None:
+                    return list(seeds)
+                found |= reached.seeds_of(path, lines)
+    return [seed for seed in seeds if seed in found or seed not in reached.seconds]
+
+
+def main(name: str, profile: str, *seeds: str) -> None:
     """Simulate in this process."""
     if name != NOTHING:
         (mutant,) = (mutant for mutant in load_mutants() if mutant.name == name)
         plant(mutant)
     # Simulated nodes log warnings about the injected faults.
     logging.disable(logging.CRITICAL)
-    for report in simulate(range(int(first), int(last) + 1), profile):
+    for report in simulate(map(int, seeds), profile):
         print(json.dumps(report), flush=True)
 
 
-def simulate(seeds: range, profile: str) -> Iterator[dict[str, object]]:
+def simulate(seeds: Iterable[int], profile: str) -> Iterator[dict[str, object]]:
     # Imported here because the bug is planted first.
     from quorumd.simulator.profiles.draw import draw_options
-    from quorumd.simulator.profiles.registry import DEFAULT
     from quorumd.simulator.simulation import Simulation
 
     for seed in seeds:
-        report = Simulation(seed, draw_options(seed, profile or DEFAULT)).run()
+        report = Simulation(seed, draw_options(seed, profile)).run()
         if not report.ok:
             violation = report.violations[0]
             yield {"seed": seed, "invariant": violation.invariant, "text": violation.text}

@@ -7,7 +7,7 @@ from textwrap import dedent
 
 import pytest
 
-from tests.mutants.code_edit import NotFound, definitions, replace_code
+from tests.mutants.code_edit import NotFound, definitions, lines_before, replace_code
 
 SOURCE = '''
 import log
@@ -122,3 +122,19 @@ def test_other_statements_keep_their_lines() -> None:
     assert [lines[each.lineno - 1].strip() for each in append.body[2:]] == ["self.size += 1"] * 2 + [
         "return None"
     ]
+
+
+def test_statement_that_has_the_code_must_run_first() -> None:
+    tree, path = ast.parse(SOURCE), ["Replica", "append"]
+    condition, assignment = (
+        next(number for number, line in enumerate(SOURCE.splitlines(), 1) if start in line)
+        for start in ("if (record", "self.size += 1")
+    )
+    assert lines_before(tree, path, "record.size > LIMIT", "False", None) == (condition, condition + 1)
+    assert lines_before(tree, path, "self.size += 1", "", None) == (assignment, assignment)
+    assert lines_before(tree, [], "LIMIT = 3", "LIMIT = 4", None) is None
+
+
+def test_definition_runs_too_early_to_count() -> None:
+    assert lines_before(ast.parse("def f(x=1): pass"), ["f"], "1", "2", None) is None
+    assert lines_before(ast.parse("class C:\n    x = 1"), ["C"], "1", "2", None) is None

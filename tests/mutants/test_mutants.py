@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.mutants.catalogue import DoesNotApply, Edit, Mutant, load_mutants
+from tests.mutants.hunt import seeds_that_reach
 from tests.mutants.planting import plant
 from tests.mutants.table import (
     BEGIN,
@@ -17,12 +18,15 @@ from tests.mutants.table import (
     NOT_CAUGHT,
     NOT_HUNTED,
     README,
+    SWARM,
     HuntResult,
     load_results,
     replace_table,
     row,
     save_results,
 )
+from tests.mutation.covered_lines import ROOT, digest
+from tests.mutation.reached_seeds import ReachedSeeds
 
 MUTANTS = load_mutants()
 EXAMPLE = Mutant("example", "nothing", "nowhere", (Edit("quorumd.ids.Id", "1", "2"),))
@@ -68,25 +72,39 @@ def test_table_is_the_one_of_the_mutants_and_their_recorded_hunts() -> None:
 
 def test_row_shows_the_invariant_and_the_seeds() -> None:
     start = "| example | nothing | nowhere |"
-    assert row(EXAMPLE, HuntResult("", 7, "log matching")) == f"{start} log matching | 7 |\n"
-    assert row(EXAMPLE, HuntResult("", 2000, "")) == f"{start} {NOT_CAUGHT} | > 2000 |\n"
-    assert row(EXAMPLE, None) == f"{start} {NOT_HUNTED} |  |\n"
+    assert row(EXAMPLE, {SWARM: HuntResult(7, "log matching")}) == f"{start} log matching | 7 |  |\n"
+    assert row(EXAMPLE, {SWARM: HuntResult(2000, "")}) == f"{start} {NOT_CAUGHT} | > 2000 |  |\n"
+    assert row(EXAMPLE, {}) == f"{start} {NOT_HUNTED} |  |  |\n"
 
 
-def test_hunt_with_another_profile_does_not_count() -> None:
+def test_row_has_a_column_for_the_hunt_in_the_own_profile() -> None:
     mutant = replace(EXAMPLE, profile="disk")
-    assert row(mutant, HuntResult("disk", 7, "log matching")).endswith("| log matching | 7 (disk) |\n")
-    assert row(mutant, HuntResult("reads", 7, "log matching")).endswith(f"| {NOT_HUNTED} | (disk) |\n")
+    in_profile = {"disk": HuntResult(7, "log matching"), "reads": HuntResult(1, "votes")}
+    assert row(mutant, in_profile).endswith("| log matching |  | 7 (disk) |\n")
+    assert row(mutant, in_profile | {SWARM: HuntResult(9, "votes")}).endswith("| votes | 9 | 7 (disk) |\n")
+    assert row(mutant, {"reads": HuntResult(7, "log matching")}).endswith(f"| {NOT_HUNTED} |  | (disk) |\n")
 
 
 def test_results_are_kept_for_the_mutants_that_there_are(tmp_path: Path) -> None:
-    results = {"example": HuntResult("", 7, "log matching"), "gone": HuntResult("", 1, "log matching")}
+    hunts = {SWARM: HuntResult(7, "log matching"), "disk": HuntResult(3, "votes")}
+    results = {"example": hunts, "gone": {SWARM: HuntResult(1, "log matching")}}
     save_results([EXAMPLE, replace(EXAMPLE, name="new")], results, tmp_path / "hunts.json")
-    assert load_results(tmp_path / "hunts.json") == {"example": results["example"]}
+    assert load_results(tmp_path / "hunts.json") == {"example": hunts}
+
+
+def test_seeds_that_do_not_reach_a_changed_statement_are_left_out() -> None:
+    mutant = replace(EXAMPLE, edits=(Edit("quorumd.raft.voters.majority", "count // 2 + 1", "count // 2"),))
+    (path,) = mutant.modules.values()
+    lines = mutant.edits[0].lines_before(ast.parse(path.read_text()))
+    assert lines is not None
+    name, line = path.relative_to(ROOT).as_posix(), str(lines[0])
+    reached = ReachedSeeds(0, {1: 0.5, 2: 0.5, 3: 0.5}, {name: {line: [2]}}, {name: digest(path)})
+    assert seeds_that_reach(mutant, range(1, 6), reached) == [2, 4, 5]
+    assert seeds_that_reach(mutant, range(1, 6), replace(reached, digests={})) == [1, 2, 3, 4, 5]
 
 
 def test_table_needs_its_markers() -> None:
     readme = f"before\n{BEGIN}\n\n{HEADER}| gone | x |\n\n{END}\nafter\n"
-    assert replace_table(readme, [EXAMPLE], {}) == readme.replace("| gone | x |\n", row(EXAMPLE, None))
+    assert replace_table(readme, [EXAMPLE], {}) == readme.replace("| gone | x |\n", row(EXAMPLE, {}))
     with pytest.raises(ValueError):
         replace_table("no markers", [], {})

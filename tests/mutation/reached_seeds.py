@@ -30,12 +30,18 @@ class ReachedSeeds:
 
     def cheapest(self, path: Path, lines: tuple[int, int], root: Path = ROOT) -> list[tuple[int, float]]:
         """The seeds with their seconds; any seeds if the file has changed since it was measured."""
-        name = name_of(root, path)
-        first, last = lines
-        if self.digests.get(name) != digest(path):
-            seeds = set(self.seconds)
-        else:
-            by_line = self.lines.get(name, {})
-            seeds = {seed for line in range(first, last + 1) for seed in by_line.get(str(line), ())}
-        ordered = sorted((self.seconds[seed], seed) for seed in seeds)
+        ordered = sorted((self.seconds[seed], seed) for seed in self.seeds_of(path, lines, root))
         return [(seed, seconds) for seconds, seed in ordered[: self.count]]
+
+    def seeds_of(self, path: Path, lines: tuple[int, int], root: Path = ROOT) -> set[int]:
+        """The seeds that reach one of the lines; all seeds if the file has changed since it was measured."""
+        name = name_of(root, path)
+        if self.digests.get(name) != digest(path):
+            return set(self.seconds)
+        first, last = lines
+        by_line = self.lines.get(name, {})
+        return {seed for line in range(first, last + 1) for seed in by_line.get(str(line), ())}
+
+    def is_current(self, root: Path = ROOT) -> bool:
+        """Whether no measured file has changed since."""
+        return all(digest(root / name) == found for name, found in self.digests.items())
