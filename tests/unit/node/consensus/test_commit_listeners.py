@@ -26,3 +26,21 @@ def announced_to(leader_id: int) -> list[int]:
     discovery: Any = SimpleNamespace(announce_to=announced.append)
     CommitListeners(engine, part, part, part, part, part, part, part, discovery, None).leadership_changed()
     return announced
+
+
+def test_commit_reaches_every_part() -> None:
+    seen: list[str] = []
+
+    def part(name: str) -> Any:
+        def committed(*arguments: int) -> None:
+            seen.append(" ".join([name, *map(str, arguments)]))
+
+        return SimpleNamespace(
+            committed=committed, save_if_sealed=lambda sealed: seen.append(f"seal {sealed}")
+        )
+
+    log: Any = SimpleNamespace(active_base_offset=4)
+    names = ("monitor", "machine", "proposals", "voters", "checkpoint", "leadership")
+    unused: Any = None
+    CommitListeners(unused, log, *map(part, names), unused, part("broker")).committed(9)
+    assert seen == ["monitor", "machine 9", "proposals 9", "voters 9", "seal 4", "leadership", "broker 9"]

@@ -70,3 +70,10 @@ def test_later_save_counts_when_an_earlier_one_is_rejected() -> None:
     assert len(harness.under_way) == 1
     harness.step()
     assert (harness.checkpointer.saved, harness.checkpointer.durable_checkpoint) == (20, 20)
+
+
+def test_segment_that_is_durable_exactly_to_its_end_is_checkpointed() -> None:
+    harness = CheckpointerHarness()
+    harness.durable = 10
+    harness.checkpointer.save_if_sealed(10)
+    assert len(harness.under_way) == 1

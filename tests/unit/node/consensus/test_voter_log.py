@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ from quorumd.log.meta_properties import MetaProperties
 from quorumd.node.consensus.voter_log import VoterLog
 from quorumd.node.consensus.voter_records import VoterRecord
 from quorumd.node.identity.cluster_identity import ClusterIdentity
+from quorumd.raft.effects import ControlBatch
 from quorumd.raft.voters import VoterAssignment, VoterSet
 
 VOTERS = VoterAssignment(VoterSet(()))
@@ -26,16 +28,25 @@ class Records:
             high_watermark=-1, voters=SimpleNamespace(current=SimpleNamespace(voters=())), voters_offset=0
         )
         engine: Any = self.engine
-        discovery: Any = SimpleNamespace(learn_voters=lambda *args: None, log_truncated=lambda *args: None)
+        self.forgotten: list[int] = []
+        self.learned = self.saves = 0
+        self.turns: list[Callable[[], None]] = []
+        discovery: Any = SimpleNamespace(learn_voters=self._learn, log_truncated=self.forgotten.append)
         state_machine: Any = SimpleNamespace(load=lambda *args: None)
         lifecycle: Any = SimpleNamespace(
-            fail=self.errors.append, call_soon=lambda call: None, file_written=None
+            fail=self.errors.append, call_soon=self.turns.append, file_written=None
         )
-        disk: Any = SimpleNamespace(submit=lambda *args: None)
+        disk: Any = SimpleNamespace(submit=self._submit, wall_ms=lambda: 0)
         meta = MetaProperties(1, KafkaUuid(b"some directory.."), None)
         self.log = VoterLog(
             engine, self.identity, discovery, state_machine, disk, disk, "/data", meta, lifecycle
         )
+
+    def _learn(self, voters: object, offset: int) -> None:
+        self.learned += 1
+
+    def _submit(self, operation: object, done: object) -> None:
+        self.saves += 1
 
     def commit(self, high_watermark: int) -> None:
         self.engine.high_watermark = high_watermark
@@ -75,3 +86,30 @@ def test_records_of_a_log_that_a_snapshot_replaced_do_not_count() -> None:
     records.log.restarted(OffsetAndEpoch(100, 2), VoterRecord(50, VOTERS, "second"))
     records.commit(101)
     assert (records.identity.cluster_id, records.errors) == ("second", [])
+
+
+def test_adopted_cluster_id_is_saved() -> None:
+    records = Records()
+    records.log.fetched([VoterRecord(3, VOTERS, "first")])
+    assert records.saves == 0
+    records.commit(4)
+    assert records.saves == 1
+    records.log.fetched([VoterRecord(5, VOTERS, "first")])
+    records.commit(6)
+    assert records.saves == 1
+
+
+def test_addresses_of_truncated_records_are_forgotten() -> None:
+    records = Records()
+    records.log.truncated(3)
+    records.log.restarted(OffsetAndEpoch(100, 2), None)
+    assert records.forgotten == [3, 0]
+
+
+def test_voters_of_the_leaders_own_record_are_learned_after_the_step() -> None:
+    records = Records()
+    records.log.encode_control(ControlBatch((VOTERS,)), 3, 1)
+    assert records.learned == 0
+    for turn in records.turns:
+        turn()
+    assert records.learned == 1

@@ -116,3 +116,9 @@ def test_scan_reports_the_offset_of_a_damaged_control_batch() -> None:
 
 def control_batch(record: voters_record.VotersRecord) -> bytes:
     return encode_control_batch(0, 1, 1000, [encode_control(record)])
+
+
+def test_node_id_0_may_vote() -> None:
+    record = voters_record.VotersRecord(0, [voters_record.Voter(0), voters_record.Voter(1)])
+    (found,) = read(control_batch(record))
+    assert found.assignment.current.ids == (0, 1)

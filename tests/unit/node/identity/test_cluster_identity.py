@@ -59,3 +59,19 @@ def test_committed_id_of_another_cluster_is_reported() -> None:
     ours.appended(2, "other")
     assert ours.committed(3) == (False, "other")
     assert ours.cluster_id == "ours"
+
+
+@pytest.mark.parametrize(
+    ("own", "requested", "named"),
+    [
+        (None, "other", True),
+        (None, None, True),
+        ("ours", "ours", True),
+        ("ours", None, False),
+        ("ours", "other", False),
+    ],
+)
+def test_request_names_the_cluster_only_with_its_id(
+    own: str | None, requested: str | None, named: bool
+) -> None:
+    assert identity(own).is_named_by(requested) is named

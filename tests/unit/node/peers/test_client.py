@@ -56,12 +56,13 @@ class Addresses:
 
     def __init__(self) -> None:
         self.reachable: list[tuple[int, bool]] = []
+        self.learned: list[tuple[int, Address]] = []
 
     def address_of(self, node_id: int) -> Address | None:
         return Address("peer", 9092) if node_id == 2 else None
 
     def learn(self, node_id: int, address: Address) -> None:
-        """Ignore the leader endpoints in stock responses."""
+        self.learned.append((node_id, address))
 
     def is_reachable(self, node_id: int) -> bool:
         return self.reachable[-1][1] if self.reachable else True
@@ -376,3 +377,29 @@ def test_fetch_names_the_metadata_log(harness: ClientHarness) -> None:
     harness.send(vote())
     message: Any = harness.peer.pending[0].message
     assert [topic.topic_name for topic in message.topics] == [METADATA_TOPIC]
+
+
+def test_leader_endpoint_in_a_response_is_learned(harness: ClientHarness) -> None:
+    harness.send(vote())
+    endpoint = vote_response.NodeEndpoint(3, "three", 9093)
+    topic = vote_response.TopicData(METADATA_TOPIC, [vote_response.PartitionData(0, 0, 3, 5, False)])
+    harness.respond(WireVoteResponse(0, [topic], [endpoint]))
+    assert harness.addresses.learned == [(3, Address("three", 9093))]
+
+
+def test_fetch_that_fails_otherwise_is_not_logged_as_unfollowable(
+    harness: ClientHarness, caplog: pytest.LogCaptureFixture
+) -> None:
+    harness.send(fetch())
+    harness.time.pass_ms(5000)
+    assert isinstance(harness.events[-1], PeerRequestFailed)
+    assert not any("followed" in line for line in caplog.messages)
+
+
+def test_request_is_prepared_once_for_a_known_address(harness: ClientHarness) -> None:
+    harness.send(fetch())
+    prepared = Send(2, fetch())
+    harness.requests.prepare(Send(9, fetch()))
+    harness.requests.prepare(prepared)
+    assert harness.requests._prepared is not None
+    assert harness.requests._prepared[0] is prepared

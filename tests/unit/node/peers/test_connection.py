@@ -259,3 +259,22 @@ def test_close_makes_no_callbacks(harness: ConnectionHarness) -> None:
     harness.time.pass_ms(10 * TIMEOUT_MS)
     assert peer.links[0].is_closed
     assert harness.on_ended() == []
+
+
+def test_later_call_times_out_after_an_earlier_one_got_its_response(harness: ConnectionHarness) -> None:
+    peer = ScriptedPeer(harness.network)
+    harness.call("a")
+    harness.call("b", after_ms=2 * TIMEOUT_MS)
+    harness.time.pass_ms(10)
+    peer.respond(MetadataResponse())
+    harness.time.pass_ms(2 * TIMEOUT_MS)
+    assert [name for name, _ in harness.responses] == ["a"]
+    assert [name for name, _ in harness.failures] == ["b"]
+
+
+def test_failed_handshake_fails_the_calls_at_once(harness: ConnectionHarness) -> None:
+    peer = ScriptedPeer(harness.network, spoken={ApiKey.API_VERSIONS: (9, 9)})
+    harness.call("a")
+    harness.time.pass_ms(10)
+    assert [name for name, _ in harness.failures] == ["a"]
+    assert peer.links[0].is_closed

@@ -398,3 +398,7 @@ def settled_harness() -> DiscoveryHarness:
     harness.time.pass_ms(2 * SEARCH_INTERVAL_MS)
     harness.calls.clear()
     return harness
+
+
+def test_query_has_the_request_timeout(harness: DiscoveryHarness) -> None:
+    assert {call.deadline_ms for _, _, call in harness.calls} == {harness.time.clock.now_ms() + 500.0}

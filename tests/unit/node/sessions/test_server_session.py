@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from quorumd.node.sessions import server_session as module
+from quorumd.node.sessions.connections import IncomingConnections
 from quorumd.node.sessions.decoding_task import STEPS_PER_UNIT
 from quorumd.node.sessions.server_session import ServerSession
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
@@ -411,3 +413,30 @@ def test_owner_of_a_large_response_learns_when_it_is_received(harness: SessionHa
 
 def test_session_belongs_to_the_principal_of_its_connection(harness: SessionHarness) -> None:
     assert harness.session.principal == "User:alice"
+
+
+def test_reading_resumes_after_a_large_request(harness: SessionHarness) -> None:
+    harness.session.received(large_request(harness))
+    assert harness.transport.reading == ["pause"]
+    while not harness.requests:
+        harness.time.end_turn()
+    harness.respond(0)
+    for _ in range(3):
+        harness.time.end_turn()
+    assert harness.transport.reading == ["pause", "resume"]
+    harness.send()
+    assert len(harness.requests) == 2
+
+
+def test_latency_of_an_immediate_response_is_measured_too(harness: SessionHarness) -> None:
+    harness.send()
+    harness.session.respond_immediately(harness.requests[0], MetadataResponse())
+    assert sum(harness.statistics.request_latency_ms[ApiKey.METADATA].counts) == 1
+
+
+def test_sessions_are_numbered_in_the_order_of_their_connections() -> None:
+    unused: Any = SimpleNamespace(
+        max_request_bytes=0, large_request_bytes=0, call_soon=None, slice_partitions=1
+    )
+    connections = IncomingConnections(*[unused] * 6)
+    assert [connections.take_number(), connections.take_number(), connections.next_number] == [0, 1, 2]
