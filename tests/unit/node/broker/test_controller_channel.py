@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
 
 from quorumd.errors import ErrorCode
+from quorumd.node.broker.controller_channel import ControllerAccess, NodeControllerChannel
 from quorumd.node.node import Node
+from quorumd.node.peers.address_book import Address
+from quorumd.node.peers.connection import Failure
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
@@ -118,3 +123,95 @@ def test_local_session_has_a_new_number_in_every_epoch() -> None:
     harness.send()
     harness.outcome()
     assert node.incoming.next_number == before + 1
+
+
+class ScriptedAccess:
+    """The parts of a node that a channel uses: leader and role are scripted, `turns` run when `run` is called."""
+
+    def __init__(self, leader_id: int, *, is_active: bool = False) -> None:
+        self.engine = SimpleNamespace(leader_id=leader_id, epoch=1)
+        self.role = SimpleNamespace(is_active_controller=is_active)
+        self.turns: list[Callable[[], None]] = []
+        self.clock = SimpleNamespace(call_soon=self.turns.append, now_ms=lambda: 0.0)
+        self.discovery = SimpleNamespace(own_id=1, address_of=lambda node_id: Address("peer", 9092))
+        self.spoken = {int(ApiKey.BROKER_HEARTBEAT): (0, 1)}
+        self.calls: list[Any] = []
+        self.routed: list[tuple[Any, Any]] = []
+        self.closed = 0
+        self.client_id = "broker-1"
+        self.controllers_listener = "CONTROLLER"
+        self.timeout_ms = 500.0
+
+    def next_number(self) -> int:
+        return 7
+
+    def connect(self, listener: str) -> Any:
+        return SimpleNamespace(
+            call=lambda host, port, call: self.calls.append(call), close=self._close_connections
+        )
+
+    def route(self, session: Any, request: Any) -> None:
+        self.routed.append((session, request))
+
+    def _close_connections(self) -> None:
+        self.closed += 1
+
+    def run(self) -> None:
+        while self.turns:
+            self.turns.pop(0)()
+
+
+def scripted(access: ScriptedAccess) -> tuple[NodeControllerChannel, list[str]]:
+    """A channel with a request in flight, and its outcomes."""
+    channel, outcomes = NodeControllerChannel(cast(ControllerAccess, access)), list[str]()
+
+    def send(name: str) -> None:
+        channel.send(
+            ApiKey.BROKER_HEARTBEAT,
+            lambda version: UNKNOWN_BROKER,
+            lambda response: outcomes.append(f"{name} done"),
+            lambda failure: outcomes.append(f"{name} failed"),
+        )
+
+    send("a")
+    send("b")
+    access.run()
+    return channel, outcomes
+
+
+def test_failed_call_ends_its_request_and_the_next_one_is_sent() -> None:
+    access = ScriptedAccess(2)
+    _, outcomes = scripted(access)
+    access.calls[0].on_failure(Failure("no response in time"))
+    assert outcomes == ["a failed"]
+    assert len(access.calls) == 2
+
+
+def test_connections_to_a_former_leader_are_closed() -> None:
+    access = ScriptedAccess(2)
+    channel, outcomes = scripted(access)
+    access.engine.leader_id = 3
+    channel.leader_changed()
+    assert access.closed == 1
+    access.run()
+    assert outcomes == ["a failed"]
+    access.role.is_active_controller = True
+    access.calls[-1].on_failure(Failure("no response in time"))
+    channel.send(ApiKey.BROKER_HEARTBEAT, lambda version: UNKNOWN_BROKER, outcomes.append, lambda _: None)
+    assert access.closed == 2, "this node leads now"
+
+
+def test_refusal_within_the_process_fails_only_the_request_in_flight() -> None:
+    access = ScriptedAccess(1, is_active=True)
+    _, outcomes = scripted(access)
+    ((session, first),) = access.routed
+    session.respond_nothing(object())
+    access.run()
+    assert outcomes == []
+    session.respond_nothing(first)
+    access.run()
+    assert outcomes == ["a failed"]
+    assert len(access.routed) == 2
+    session.close()
+    access.run()
+    assert outcomes == ["a failed", "b failed"]

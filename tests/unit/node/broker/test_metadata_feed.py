@@ -115,3 +115,13 @@ def test_record_of_a_newer_version_stops_the_node() -> None:
     feeding.feed.start(None, feeding.node.engine.high_watermark)
     with pytest.raises(CorruptLog, match=r"at offset 0: unknown record; if a newer version wrote it"):
         feeding.run()
+
+
+def test_one_slice_is_scheduled_at_a_time() -> None:
+    feeding = Feeding()
+    feeding.feed.start(None, 3)
+    feeding.feed.committed(feeding.node.engine.high_watermark)
+    assert len(feeding.slices) == 1
+    feeding.run()
+    feeding.feed.committed(3)
+    assert feeding.slices == []

@@ -492,28 +492,3 @@ def test_follower_stops_before_it_appends_a_record_of_a_later_version(harness: R
     (fatal_errors,) = harness.fatal_errors
     assert isinstance(fatal_errors, UnknownRecord)
     assert harness.done() == []
-
-
-def test_refused_request_is_reported(harness: RunnerHarness) -> None:
-    harness.step(Effects(refused=RequestRefused("vote", 7, "192.0.2.7:1", 3, "its log is shorter")))
-    assert harness.done() == ["vote refused to 7"]
-
-
-def test_failed_log_ends_all_steps(harness: RunnerHarness) -> None:
-    harness.scripted_log.truncate_error = FlushFailed("the disk failed")
-    harness.runner._on_fatal_error = harness.fatal_errors.append
-    harness.step(Effects(truncate_to=8))
-    assert len(harness.fatal_errors) == 1
-    harness.events()
-    harness.step()
-    assert harness.events() == []
-
-
-def test_engine_is_notified_each_time_the_disk_has_space_again(harness: RunnerHarness) -> None:
-    for _ in range(2):
-        harness.scripted_log.append_error, harness.scripted_log.is_roomy = DiskFull("full"), False
-        harness.step(Effects(append=b"batch", append_end_offset=12))
-        harness.scripted_log.append_error, harness.scripted_log.is_roomy = None, True
-        harness.events()
-        harness.time.pass_ms(FREE_SPACE_CHECK_MS)
-        assert harness.events() == [StorageAvailable()]

@@ -24,3 +24,14 @@ def test_no_timer_is_left_after_stop() -> None:
     harness.step()
     harness.runner.stop()
     assert not harness.time.heap.step(harness.time.heap.now_ms + 1000)
+
+
+def test_failed_log_ends_all_steps() -> None:
+    harness = RunnerHarness()
+    harness.scripted_log.truncate_error = FlushFailed("the disk failed")
+    harness.runner._on_fatal_error = harness.fatal_errors.append
+    harness.step(Effects(truncate_to=8))
+    assert len(harness.fatal_errors) == 1
+    harness.events()
+    harness.step()
+    assert harness.events() == []

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
-from quorumd.ids import ReplicaKey
+from quorumd.ids import Endpoint, KafkaUuid, ReplicaKey
+from quorumd.node.identity.cluster_identity import ClusterIdentity
+from quorumd.node.membership.auto_join import AutoJoin
 from quorumd.node.node import Node
+from quorumd.node.peers.connection import Call, Failure
+from quorumd.raft.engine import RaftEngine
+from quorumd.raft.voters import Voter, VoterSet
 from tests.support.node.nodes import PORT, Cluster, directory_of, host_of
+from tests.support.node.virtual_time import VirtualTime
 
 
 def voters(node: Node) -> list[tuple[int, int]]:
@@ -84,3 +91,57 @@ def test_voter_sends_no_request() -> None:
     offset = cluster.leader().engine.voters_offset
     cluster.run(20_000)
     assert cluster.leader().engine.voters_offset == offset
+
+
+class Scripted:
+    """Auto join of node 2 with a scripted engine and leader."""
+
+    def __init__(self) -> None:
+        self.time = VirtualTime()
+        self.calls: list[Call] = []
+        self.engine = SimpleNamespace(
+            leader_id=1,
+            leader_high_watermark=9,
+            high_watermark=9,
+            contact_limit_ms=500.0,
+            contact_ms=lambda now: 0.0,
+            voters=SimpleNamespace(current=VoterSet((Voter(ReplicaKey(1), ()),))),
+        )
+        engine, identity = (
+            cast(RaftEngine, self.engine),
+            cast(ClusterIdentity, SimpleNamespace(cluster_id="c")),
+        )
+        own = ReplicaKey(2, KafkaUuid(b"a new directory."))
+        self.auto_join = AutoJoin(engine, self.time.clock, identity, own, self._call, 1000.0, 500)
+
+    def _call(self, call: Call) -> bool:
+        self.calls.append(call)
+        return True
+
+    def update(self) -> int:
+        self.auto_join.update(Endpoint("CONTROLLER", "me", 9092))
+        return len(self.calls)
+
+
+def test_one_request_is_sent_at_a_time() -> None:
+    scripted = Scripted()
+    assert scripted.update() == 1
+    scripted.time.pass_ms(60_000)
+    assert scripted.update() == 1
+    scripted.calls[0].on_failure(Failure("no response in time"))
+    assert scripted.update() == 2
+
+
+def test_next_request_waits_for_the_period() -> None:
+    scripted = Scripted()
+    scripted.update()
+    scripted.calls[0].on_failure(Failure("no response in time"))
+    assert scripted.update() == 1
+    scripted.time.pass_ms(60_000)
+    assert scripted.update() == 2
+
+
+def test_replica_that_has_not_caught_up_sends_no_request() -> None:
+    scripted = Scripted()
+    scripted.engine.high_watermark = 8
+    assert scripted.update() == 0

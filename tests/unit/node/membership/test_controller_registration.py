@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from quorumd.controller.metadata_versions import SUPPORTED_FEATURES
 from quorumd.errors import ErrorCode
-from quorumd.ids import KafkaUuid
-from quorumd.node.membership.controller_registration import MAX_WAIT_MS
+from quorumd.ids import Endpoint, KafkaUuid
+from quorumd.node.membership.controller_registration import (
+    FIRST_WAIT_MS,
+    MAX_WAIT_MS,
+    ControllerRegistration,
+)
 from quorumd.node.node import Node
+from quorumd.node.peers.connection import Call, Failure
 from quorumd.protocol.messages.controller_registration_request import ControllerRegistrationRequest
 from quorumd.protocol.messages.unregister_controller_request import UnregisterControllerRequest
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.record_batch import headers, values
 from tests.support.node.nodes import Cluster, host_of
+from tests.support.node.virtual_time import VirtualTime
 
 DEAD = KafkaUuid(b"dead incarnation")
 
@@ -114,3 +122,64 @@ def test_no_registration_is_sent_without_a_leader(cluster: Cluster) -> None:
     assert follower.log.end_offset == before
     cluster.start(*({1, 2, 3} - {follower.settings.node_id}))
     cluster.run_until(lambda: all_are_registered(cluster))
+
+
+class Scripted:
+    """A registration with a scripted image, leader and writer."""
+
+    def __init__(self, *, is_active: bool = False) -> None:
+        self.time = VirtualTime()
+        self.calls: list[Call] = []
+        self.has_room = True
+        self.commits: list[Callable[[bool], None]] = []
+        self.image = SimpleNamespace(controllers={}, metadata_version=25, features={})
+        unused: Any = None
+        writer: Any = SimpleNamespace(has_room=lambda: self.has_room, write_batch=self._write)
+        machine: Any = SimpleNamespace(image=self.image)
+        role: Any = SimpleNamespace(is_active_controller=is_active)
+        controller: Any = SimpleNamespace(image=self.image, next_offset=lambda: 5) if is_active else unused
+        self.registration = ControllerRegistration(
+            1, DEAD, self.time.clock, machine, controller, writer, role, self._call, 500.0
+        )
+
+    def _call(self, call: Call) -> bool:
+        self.calls.append(call)
+        return True
+
+    def _write(self, records: object, on_commit: Callable[[bool], None]) -> bool:
+        self.commits.append(on_commit)
+        return True
+
+    def update(self, after_ms: float) -> int:
+        """Update after a time, and let a request fail; returns the number of requests so far."""
+        self.time.pass_ms(after_ms)
+        before = len(self.calls)
+        self.registration.update(Endpoint("CONTROLLER", "me", 9092))
+        if len(self.calls) > before:
+            self.calls[-1].on_failure(Failure("no response in time"))
+        return len(self.calls)
+
+
+def test_wait_between_requests_doubles_until_a_registration_has_lasted() -> None:
+    scripted = Scripted()
+    assert scripted.update(0) == 1
+    assert scripted.update(2 * FIRST_WAIT_MS - 1) == 1
+    assert scripted.update(1) == 2
+    scripted.image.controllers[1] = SimpleNamespace(incarnation_id=DEAD)
+    scripted.update(MAX_WAIT_MS / 2)
+    del scripted.image.controllers[1]
+    assert scripted.update(0) == 3, "the wait of two seconds is over"
+    assert scripted.update(2 * FIRST_WAIT_MS) == 3, "the registration did not last: the wait is longer still"
+    scripted.image.controllers[1] = SimpleNamespace(incarnation_id=DEAD)
+    scripted.update(MAX_WAIT_MS + 1)
+    del scripted.image.controllers[1]
+    assert scripted.update(0) == 4
+    assert scripted.update(2 * FIRST_WAIT_MS) == 5, "after a registration that has lasted, it begins anew"
+
+
+def test_nothing_is_written_on_a_full_disk() -> None:
+    scripted = Scripted(is_active=True)
+    scripted.has_room = False
+    scripted.update(0)
+    assert scripted.commits == []
+    assert not scripted.registration._is_writing

@@ -1,0 +1,26 @@
+"""Reports of a runner to the node: refused requests, and free space each time there is some again."""
+
+from __future__ import annotations
+
+from quorumd.errors import DiskFull
+from quorumd.node.consensus.raft_runner import FREE_SPACE_CHECK_MS
+from quorumd.raft.effects import Effects, RequestRefused
+from quorumd.raft.events import StorageAvailable
+from tests.unit.node.consensus.test_raft_runner import RunnerHarness
+
+
+def test_refused_request_is_reported() -> None:
+    harness = RunnerHarness()
+    harness.step(Effects(refused=RequestRefused("vote", 7, "192.0.2.7:1", 3, "its log is shorter")))
+    assert harness.done() == ["vote refused to 7"]
+
+
+def test_engine_is_notified_each_time_the_disk_has_space_again() -> None:
+    harness = RunnerHarness()
+    for _ in range(2):
+        harness.scripted_log.append_error, harness.scripted_log.is_roomy = DiskFull("full"), False
+        harness.step(Effects(append=b"batch", append_end_offset=12))
+        harness.scripted_log.append_error, harness.scripted_log.is_roomy = None, True
+        harness.events()
+        harness.time.pass_ms(FREE_SPACE_CHECK_MS)
+        assert harness.events() == [StorageAvailable()]
