@@ -161,3 +161,11 @@ def test_boundary_is_a_batch_up_to_which_all_may_be_read() -> None:
                 boundary = indexes.boundary(position, max_offset)
                 assert boundary <= position
                 assert ends[boundary] <= max_offset
+
+
+def test_time_entries_hold_the_present_in_milliseconds() -> None:
+    now_ms = 1_700_000_000_000
+    batches = [(BASE + index, 60 * index, 60, now_ms + index) for index in range(7)]
+    assert list(iter_unpack(">qI", filled(batches).time_index())) == [
+        (now_ms + index, index) for index in (2, 4, 6)
+    ]

@@ -132,3 +132,14 @@ def test_flag_must_be_a_boolean(disk: Disk, folder: str) -> None:
     write_atomically(disk, f"{folder}/quorum-state", content.replace(b"true", b"1"))
     with pytest.raises(CorruptLog, match="true or false"):
         file.load()
+
+
+def test_longest_cluster_id_is_loaded(disk: Disk, folder: str) -> None:
+    write_atomically(disk, f"{folder}/quorum-state", changed(clusterId="x" * 32767))
+    assert QuorumStateFile(disk, folder).load().cluster_id == "x" * 32767
+
+
+def test_last_surrogate_is_rejected_too(disk: Disk, folder: str) -> None:
+    write_atomically(disk, f"{folder}/quorum-state", changed(clusterId="a\udfff"))
+    with pytest.raises(CorruptLog):
+        QuorumStateFile(disk, folder).load()

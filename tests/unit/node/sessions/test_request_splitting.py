@@ -19,6 +19,12 @@ from quorumd.protocol.messages import alter_partition_reassignments_response as 
 from quorumd.protocol.messages import assign_replicas_to_dirs_request, assign_replicas_to_dirs_response
 from quorumd.protocol.messages.alter_partition_request import AlterPartitionRequest, PartitionData, TopicData
 from quorumd.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from quorumd.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from quorumd.protocol.messages.incremental_alter_configs_request import (
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from quorumd.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
 from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecord
 from quorumd.protocol.messages.unfence_broker_record import UnfenceBrokerRecord
 from quorumd.protocol.wire import Message
@@ -214,3 +220,31 @@ def test_large_request_is_forwarded_to_the_leader_unsplit(
     (forwarded,) = cluster.forwarded
     assert forwarded.message is message
     assert session.responses == []
+
+
+@pytest.mark.parametrize(("max_partitions", "is_split"), [(6, False), (5, True)])
+def test_request_for_configs_is_split_by_the_number_of_resources(max_partitions: int, is_split: bool) -> None:
+    resources = [AlterConfigsResource(2, f"t{number}") for number in range(3)]
+    request = request_of(IncrementalAlterConfigsRequest(resources), 1)
+    controller = ControllerHarness().controller
+    assert (request_splitting.parts_of(controller, request, max_partitions) is not None) is is_split
+
+
+def test_unknown_topics_cost_little_to_delete() -> None:
+    message = DeleteTopicsRequest([DeleteTopicState(f"t{number}") for number in range(5)])
+    controller = ControllerHarness().controller
+    assert request_splitting.parts_of(controller, request_of(message, 6), 5) is None
+    assert len(parts_of(message, 6, 2)) == 3
+
+
+def test_request_for_all_reassignments_has_a_part_even_if_there_are_none_any_more() -> None:
+    """Between its parts the reassignments may end."""
+    division = DIVISIONS[ApiKey.LIST_PARTITION_REASSIGNMENTS]
+    found = iter([None, {"a": [0, 1], "b": [0]}, None, {"b": [1]}])
+    parts = list(request_splitting._of_everything(ListPartitionReassignmentsRequest(), division, found))
+    messages: list[Any] = [part.message if part is not None else None for part in parts]
+    named = [each and [(topic.name, topic.partition_indexes) for topic in each.topics] for each in messages]
+    assert named == [None, [("a", [0, 1]), ("b", [0])], None, [("b", [1])]]
+    assert [part.continued for part in parts if part is not None] == [0, 1]
+    (empty,) = request_splitting._of_everything(ListPartitionReassignmentsRequest(), division, iter(()))
+    assert empty is not None

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from quorumd.controller.undo_log import undo
 from quorumd.errors import CorruptLog
 from quorumd.ids import OffsetAndEpoch
 from quorumd.protocol.messages.abort_transaction_record import AbortTransactionRecord
@@ -415,3 +416,13 @@ def test_applied_timestamp_is_that_of_a_loaded_snapshot(harness: StateHarness) -
     harness.start(end, snapshot)
     harness.run_turns()
     assert harness.machine.applied_timestamp_ms == harness.log.snapshots.timestamp_ms(snapshot) > 0
+
+
+def test_uncommitted_changes_are_listed_newest_first(harness: StateHarness) -> None:
+    harness.append(("a", "1"))
+    harness.append(("a", "2"))
+    harness.append(("a", "3"))
+    harness.lead()
+    harness.machine.committed(1)
+    undo(harness.machine.uncommitted_changes())
+    assert harness.config() == {"a": "1"}
