@@ -103,6 +103,7 @@ def build(
                     source = whole or source
             records += writer.records
             orphans += writer.orphans
+        writer.finish()
         made = writer.manifest
     seconds = time.monotonic() - started
     return Summary(records, seconds, made.begin, made.end, orphans)

@@ -179,6 +179,14 @@ class HistoryWriter:
         context.name({each: state.topics[each]["topic"] for each in mentioned if each in state.topics})
         return context
 
+    def finish(self) -> None:
+        """Remove the files of the previous manifest: the folder of each table then holds one generation, for readers
+        that do not read the manifest."""
+        obsolete, self.manifest.obsolete = self.manifest.obsolete, []
+        if obsolete:
+            write_manifest(self.folder, self.manifest)
+            remove_obsolete(self.folder, obsolete)
+
     def _publish(self, low: int, end: End, done: list[Done], lag: list[Row], is_seed: bool = False) -> None:
         """Write the remaining tables and publish the micro-batch."""
         state, before = self._state, self.manifest

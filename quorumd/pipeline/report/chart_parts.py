@@ -6,6 +6,7 @@ Colors are names of CSS variables of page.css, resolved in the browser: a chart 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 import altair as alt
@@ -29,11 +30,16 @@ TIME_FORMAT = {
     "milliseconds": "%H:%M:%S.%L",
 }
 
+DAYS_OF_YEARS = dict.fromkeys(("week", "date", "day"), "%-d %b %Y")
+"""Formats of days where the days of several years are shown."""
+
 
 def time_axis(name: str, span_s: tuple[float, float]) -> alt.X:
     """Return the x channel of a column of milliseconds since 1970, over this span in UTC."""
     scale = alt.Scale(type="utc", domain=[span_s[0] * 1000, span_s[1] * 1000])
-    axis = alt.Axis(format=TIME_FORMAT, labelOverlap=True, tickCount=8)
+    years = [datetime.fromtimestamp(end, UTC).year for end in span_s]
+    formats = TIME_FORMAT if years[0] == years[1] else TIME_FORMAT | DAYS_OF_YEARS
+    axis = alt.Axis(format=formats, labelOverlap=True, tickCount=8)
     return alt.X(f"{name}:T", title=None, scale=scale, axis=axis)
 
 

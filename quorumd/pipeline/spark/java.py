@@ -35,8 +35,13 @@ class Java:
 def find_java(environment: Mapping[str, str], system_folders: tuple[str, ...] | None = None) -> Java:
     """Find a Java for Spark: from JAVA_HOME, PATH, or the oldest supported one in SYSTEM_FOLDERS.
 
-    Raises JobFailed if there is none, or all are older than OLDEST_JAVA.
+    Raises JobFailed if there is none, if JAVA_HOME has none, or if all are older than OLDEST_JAVA.
     """
+    chosen = environment.get("JAVA_HOME")
+    if chosen and read_java(chosen) is None:
+        raise JobFailed(
+            f"JAVA_HOME={chosen} has no bin/java of a known version: correct the variable or unset it"
+        )
     too_old = None
     for home in _candidates(environment, SYSTEM_FOLDERS if system_folders is None else system_folders):
         # Resolve links, so that one Java has the same path however it was found.

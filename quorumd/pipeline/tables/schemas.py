@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from quorumd.pipeline.tables.meanings import MEANINGS
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -23,11 +25,16 @@ _ENDPOINTS = "ARRAY<STRUCT<name: STRING, host: STRING, port: INT, security: SMAL
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column; `type` is Spark's DDL of a nullable type."""
+    """A column; `type` is Spark's DDL of a nullable type. Without `doc` it means what MEANINGS says."""
 
     name: str
     type: str
     doc: str = ""
+
+    @property
+    def comment(self) -> str:
+        """The comment of the column in Spark and in SQL."""
+        return self.doc or MEANINGS[self.name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +51,10 @@ class Table:
 
     @property
     def ddl(self) -> str:
-        """The DDL for `.schema(...)` and `CREATE TABLE`."""
-        return ", ".join(f"`{column.name}` {column.type}" for column in self.columns)
+        """The DDL for `.schema(...)` and `CREATE TABLE`, with comments."""
+        return ", ".join(
+            f"`{column.name}` {column.type} COMMENT '{_escaped(column.comment)}'" for column in self.columns
+        )
 
     def arrow(self) -> pa.Schema:
         """Return the schema for pyarrow."""
@@ -62,6 +71,10 @@ class Table:
         """Return the table with packed lists of ids, see the option `lists` of the source."""
         columns = (Column(c.name, PACKED if c.type == INTS else c.type, c.doc) for c in self.columns)
         return Table(self.name, self.doc, tuple(columns))
+
+
+def _escaped(comment: str) -> str:
+    return comment.replace("\\", "\\\\").replace("'", "\\'")
 
 
 @cache

@@ -125,6 +125,19 @@ def test_restart_after_kill_gives_same_history(tmp_path: Path, monkeypatch: pyte
     assert moment > 30
 
 
+def test_finished_history_has_one_generation_of_each_table(tmp_path: Path) -> None:
+    """Other programs read the folder of a table without the manifest."""
+    log, _ = history(5, 40)
+    writer = HistoryWriter(tmp_path, Manifest())
+    add(writer, log[:25])
+    add(writer, log[25:])
+    assert writer.manifest.obsolete
+    writer.finish()
+    manifest = read_manifest(tmp_path)
+    assert manifest is not None
+    assert files_in(tmp_path) == manifest.named
+
+
 def files_in(folder: Path) -> set[str]:
     return {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()} - {tables.MANIFEST}
 

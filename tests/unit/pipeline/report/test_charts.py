@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from xml.etree import ElementTree
 
@@ -70,6 +71,20 @@ def test_timeline_labels_wide_segments() -> None:
     assert len(marks(spec, "bar")) == 2
     assert [mark.text for mark in marks(spec, "text") if mark.get("opacity") != "0"] == ["1"]
     assert [(row["detail 0"], row["detail 1"]) for row in rows(spec)] == [("1", "-"), ("2", "7")]
+
+
+def test_days_of_several_years_show_the_year() -> None:
+    series = [Series("a", "blue", [1])]
+    new_year_s = 1_767_225_600
+    spring_s = new_year_s + 80 * 86_400
+    within = counts_over_time([spring_s], 10, (spring_s, spring_s + 20 * 86_400), series, "n")
+    across = counts_over_time(
+        [new_year_s], 10, (new_year_s - 20 * 86_400, new_year_s + 20 * 86_400), series, "n"
+    )
+    days_with_years = re.compile(r"\d+ \w+ (20\d\d)")
+    assert not any(days_with_years.fullmatch(text) for text in texts(within))
+    found = [match[1] for match in map(days_with_years.fullmatch, texts(across)) if match]
+    assert set(found) == {"2025", "2026"}
 
 
 def test_only_short_adjacent_segments_are_merged() -> None:

@@ -84,8 +84,18 @@ def test_old_java_is_reported_in_one_line(tmp_path: Path) -> None:
 def test_folder_without_java_is_skipped(tmp_path: Path) -> None:
     silent = installed(tmp_path / "silent", None)
     right = installed(tmp_path / "right", "17.0.1")
-    found = find_java({"JAVA_HOME": str(silent), "PATH": str(right / "bin")}, ())
+    found = find_java({"PATH": f"{silent / 'bin'}"}, (str(tmp_path),))
     assert found.home == str(right)
+
+
+@pytest.mark.parametrize("name", ["missing", "silent"])
+def test_wrong_java_home_is_named(tmp_path: Path, name: str) -> None:
+    """Spark would fail with it, or another Java than the chosen one would run."""
+    installed(tmp_path / "silent", None)
+    right = installed(tmp_path / "right", "17.0.1")
+    with pytest.raises(JobFailed) as raised:
+        find_java({"JAVA_HOME": str(tmp_path / name), "PATH": str(right / "bin")}, ())
+    assert shows(str(raised.value), f"JAVA_HOME={tmp_path / name} ")
 
 
 def test_missing_spark_requirement_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
