@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from quorumd.ids import KafkaUuid
+from quorumd.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
 from quorumd.protocol.wire import MessageStruct
 
+HIDDEN: Final = "(hidden)"
+_SECRETS: Final[dict[type[MessageStruct], frozenset[str]]] = {
+    UserScramCredentialRecord: frozenset({"salt", "stored_key", "server_key"}),
+}
 
-def plain(value: Any) -> Any:
-    """Convert a message or a part of one to JSON-ready values: Kafka's field names, Uuids as Kafka prints them."""
+
+def plain(value: Any, secrets: bool = False) -> Any:
+    """Convert a message or a part of one to JSON-ready values: Kafka's field names, Uuids as Kafka prints them.
+
+    HIDDEN stands for a secret, as in Kafka's own tools, unless `secrets` is set.
+    """
     if isinstance(value, MessageStruct):
-        return {_camel_case(name): plain(getattr(value, name)) for name in value.__slots__}
+        hidden = frozenset[str]() if secrets else _SECRETS.get(type(value), frozenset())
+        return {
+            _camel_case(name): HIDDEN if name in hidden else plain(getattr(value, name), secrets)
+            for name in value.__slots__
+        }
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [plain(item, secrets) for item in value]
     if isinstance(value, KafkaUuid):
         return str(value)
     if isinstance(value, bytes):

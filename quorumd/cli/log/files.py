@@ -123,16 +123,19 @@ def files_of(path: Path) -> list[Path]:
     return [path]
 
 
-def read_file(path: Path, headers_only: bool = False) -> Iterator[Piece]:
-    """Yields the pieces of one file in order. Raises OSError if it cannot be read."""
+def read_file(path: Path, headers_only: bool = False, secrets: bool = False) -> Iterator[Piece]:
+    """Yields the pieces of one file in order. Raises OSError if it cannot be read.
+
+    `secrets`: show the secrets in records, which are hidden otherwise.
+    """
     kind = file_kind(path)
     with closing(ReadOnlyFile(str(path))) as file:
         if kind == ".log":
-            yield from _read_batches(file, _number(path), lambda header: not headers_only)
+            yield from _read_batches(file, _number(path), lambda header: not headers_only, secrets)
         elif kind == SUFFIX:
-            yield from _read_snapshot(file, path.name, headers_only)
+            yield from _read_snapshot(file, path.name, headers_only, secrets)
         elif kind == SUFFIX + PART:
-            yield from _read_part(file, headers_only)
+            yield from _read_part(file, headers_only, secrets)
         else:
             yield from _read_index(file, path.suffix, _number(path))
 
@@ -143,11 +146,11 @@ def _number(path: Path) -> int:
     return int(digits.group()) if digits else 0
 
 
-def _read_snapshot(file: ReadOnlyFile, name: str, headers_only: bool) -> Iterator[Piece]:
+def _read_snapshot(file: ReadOnlyFile, name: str, headers_only: bool, secrets: bool) -> Iterator[Piece]:
     """Check that batches run from a header to a footer and have the epoch in the file's name."""
     named = parse_snapshot_name(name)
     position, ended = 0, False
-    for piece in _read_batches(file, 0, lambda header: header.is_control or not headers_only):
+    for piece in _read_batches(file, 0, lambda header: header.is_control or not headers_only, secrets):
         if isinstance(piece, Preallocated):
             piece = Fault(piece.position, f"{piece.bytes} zero bytes, which a snapshot must not have")
         if isinstance(piece, Fault):
@@ -170,9 +173,9 @@ def _read_snapshot(file: ReadOnlyFile, name: str, headers_only: bool) -> Iterato
         yield Fault(position, "the file ends without a snapshot footer")
 
 
-def _read_part(file: ReadOnlyFile, headers_only: bool) -> Iterator[Piece]:
+def _read_part(file: ReadOnlyFile, headers_only: bool, secrets: bool) -> Iterator[Piece]:
     position = 0
-    for piece in _read_batches(file, 0, lambda header: not headers_only):
+    for piece in _read_batches(file, 0, lambda header: not headers_only, secrets):
         if isinstance(piece, Fault) and piece.is_cut_off:
             break
         yield piece
@@ -184,13 +187,14 @@ def _read_part(file: ReadOnlyFile, headers_only: bool) -> Iterator[Piece]:
 
 
 def _read_batches(
-    file: ReadOnlyFile, expected_offset: int, is_decoded: Callable[[BatchHeader], bool]
+    file: ReadOnlyFile, expected_offset: int, is_decoded: Callable[[BatchHeader], bool], secrets: bool
 ) -> Iterator[Piece]:
     """Yields all batches, with their records if `is_decoded` returns true for the header."""
     end = epoch = 0
     for window in read_windows(file, only_structure=True):
         for header in window.headers:
-            batch = _inspect(window.data, header, window.position + header.position, is_decoded(header))
+            position = window.position + header.position
+            batch = _inspect(window.data, header, position, is_decoded(header), secrets)
             if header.base_offset != expected_offset:
                 batch.faults.append(f"expected offset {expected_offset}")
             if header.epoch < epoch:
@@ -206,7 +210,7 @@ def _read_batches(
         yield _zeros(file, end)
 
 
-def _inspect(data: bytes, header: BatchHeader, position: int, is_decoded: bool) -> Batch:
+def _inspect(data: bytes, header: BatchHeader, position: int, is_decoded: bool, secrets: bool) -> Batch:
     batch = Batch(header, position, record_batch.crc_is_valid(data, header))
     if not batch.valid:
         batch.faults.append("the CRC does not match: the batch is corrupt")
@@ -216,7 +220,7 @@ def _inspect(data: bytes, header: BatchHeader, position: int, is_decoded: bool) 
     try:
         for record in record_batch.records(data, header):
             try:
-                batch.records.append(_decoded(record, header.is_control))
+                batch.records.append(_decoded(record, header.is_control, secrets))
             except MalformedMessage as error:
                 batch.records.append({"offset": record.offset, "value": (record.value or b"").hex()})
                 batch.faults.append(f"record {record.offset}: {error}")
@@ -225,7 +229,7 @@ def _inspect(data: bytes, header: BatchHeader, position: int, is_decoded: bool) 
     return batch
 
 
-def _decoded(record: Record, is_control: bool) -> JsonObject:
+def _decoded(record: Record, is_control: bool, secrets: bool) -> JsonObject:
     """One record as JSON. An unknown type or version is not a fault: the record's bytes are shown."""
     shown: JsonObject = {"offset": record.offset}
     value = record.value or b""
@@ -234,7 +238,7 @@ def _decoded(record: Record, is_control: bool) -> JsonObject:
             control = decode_control(record.key or b"", value)
             return shown | {"type": control.NAME, "data": plain(control)}
         message, version = decode_frame(value)
-        return shown | {"type": message.NAME, "version": version, "data": plain(message)}
+        return shown | {"type": message.NAME, "version": version, "data": plain(message, secrets)}
     except UnsupportedVersion as error:
         return shown | {"unknown": str(error), "value": value.hex()}
 

@@ -33,13 +33,18 @@ def log() -> None:
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--headers-only", is_flag=True, help="Show batch headers without their records.")
 @click.option(
+    "--secrets",
+    is_flag=True,
+    help="Show the salt and the keys of SCRAM credentials, which are hidden otherwise.",
+)
+@click.option(
     "--output",
     type=click.Choice(["text", "json", "jsonl", "csv"]),
     default="text",
     show_default=True,
     help="Print text, one JSON array of batches with their records (json), or one row per record (jsonl, csv).",
 )
-def dump(paths: tuple[Path, ...], headers_only: bool, output: str) -> None:
+def dump(paths: tuple[Path, ...], headers_only: bool, secrets: bool, output: str) -> None:
     """Show every batch and record of segments (.log) and snapshots (.checkpoint), and every index entry.
 
     FILE may be a folder: all its .log, .checkpoint, .index and .timeindex files are shown in order. The CRC of
@@ -62,12 +67,13 @@ def dump(paths: tuple[Path, ...], headers_only: bool, output: str) -> None:
 
     files = [file for path in paths for file in files_of(path)]
     if output in ("jsonl", "csv"):
-        if headers_only:
-            raise click.UsageError(f"--headers-only cannot be combined with --output {output}")
+        for option, is_given in (("--headers-only", headers_only), ("--secrets", secrets)):
+            if is_given:
+                raise click.UsageError(f"{option} cannot be combined with --output {output}")
         _exit_with(_flat_rows(files, output))
         return
     with _json_array() if output == "json" else nullcontext(_show_text) as show:
-        faults = [fault for file in files for fault in _dump_file(file, headers_only, show)]
+        faults = [fault for file in files for fault in _dump_file(file, headers_only, secrets, show)]
     _exit_with(faults)
 
 
@@ -85,13 +91,13 @@ def _exit_with(faults: list[str]) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _dump_file(file: Path, headers_only: bool, show: Show) -> Iterable[str]:
+def _dump_file(file: Path, headers_only: bool, secrets: bool, show: Show) -> Iterable[str]:
     """Show one file and yield its faults, each with its position."""
     from quorumd.cli.log.files import KINDS, Batch, Fault, file_kind, read_file
 
     kind = KINDS[file_kind(file) or ""]
     show({"kind": "file", "file": str(file), "type": kind, "size": file.stat().st_size})
-    for piece in read_file(file, headers_only):
+    for piece in read_file(file, headers_only, secrets):
         show(_row(piece))
         if isinstance(piece, Fault):
             yield f"{file}, position {piece.position}: {piece.text}"

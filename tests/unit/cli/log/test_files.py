@@ -24,10 +24,12 @@ from quorumd.errors import ConfigError
 from quorumd.ids import KafkaUuid, OffsetAndEpoch
 from quorumd.log.atomic_file import read_whole
 from quorumd.protocol.control_record import encode_control
+from quorumd.protocol.json_values import HIDDEN
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.kraft_version_record import KRaftVersionRecord
 from quorumd.protocol.messages.leader_change_message import LeaderChangeMessage, Voter
 from quorumd.protocol.messages.topic_record import TopicRecord
+from quorumd.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
 from quorumd.protocol.messages.voters_record import TargetVoter
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch, encode_control_batch
@@ -301,3 +303,12 @@ def test_json_is_one_array_even_for_damaged_file(tmp_path: Path, capsys: pytest.
     rows = json.loads(capsys.readouterr().out)
     assert [row["kind"] for row in rows] == ["file", "batch", "fault"]
     assert rows[1]["records"][0]["data"]["leaderId"] == 2
+
+
+def test_secrets_are_shown_only_on_request(tmp_path: Path) -> None:
+    record = UserScramCredentialRecord("alice", 1, b"salt", b"stored", b"server", 4096)
+    path = segment(tmp_path, encode_batch(0, 1, 0, [encode_record(record, 0)]))
+    shown = [piece.records[0]["data"] for piece in read_file(path) if isinstance(piece, Batch)]
+    assert [data["storedKey"] for data in shown] == [HIDDEN]
+    shown = [piece.records[0]["data"] for piece in read_file(path, secrets=True) if isinstance(piece, Batch)]
+    assert [data["storedKey"] for data in shown] == [b"stored".hex()]
