@@ -146,6 +146,9 @@ class Transport(Protocol):
     def close(self) -> None:
         """Close after the queued bytes are sent; `Connection.closed` follows."""
 
+    def abort(self) -> None:
+        """Close without sending the queued bytes; `Connection.closed` follows."""
+
     def pause_reading(self) -> None: ...
 
     def resume_reading(self) -> None: ...

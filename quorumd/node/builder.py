@@ -42,6 +42,7 @@ from quorumd.node.peers.discovery import Discovery
 from quorumd.node.recovered_data import RecoveredData, recover_data
 from quorumd.node.sessions.authentication import Authenticator
 from quorumd.node.sessions.connections import IncomingConnections
+from quorumd.node.sessions.fair_shares import FairShares
 from quorumd.node.sessions.router import RequestRouter
 from quorumd.node.settings import NodeSettings
 from quorumd.node.snapshots.manager import SnapshotManager
@@ -132,7 +133,8 @@ class _Builder:
             *(clock, engine, log, self.runner, self.proposals, self.checkpointer, self.role, self.lifecycle)
         )
         self.router = RequestRouter(settings.private_apis)
-        sessions = (clock, statistics, self.tick, self._authenticator())
+        shares = FairShares(clock.call_soon, clock.now_ms)
+        sessions = (clock, statistics, self.tick, self._authenticator(), shares)
         self.incoming = IncomingConnections(self.router, settings, *sessions)
         self.clients = None
         if settings.broker is not None:

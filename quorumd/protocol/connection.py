@@ -243,6 +243,8 @@ class ServerConnection:
         self._max_whole_bytes = max_whole_bytes
         self._supported = supported
         self._pending: deque[Request[Message]] = deque()
+        self.pending_bytes = 0
+        """Size of the requests that `pending` counts."""
         self._output = bytearray()
         self.fault: MalformedMessage | None = None
         """Why no request can be read after those already returned."""
@@ -267,8 +269,18 @@ class ServerConnection:
     def __repr__(self) -> str:
         return f"<server connection: {len(self._pending)} pending, {len(self._output)} bytes to send>"
 
-    def receive(self, data: bytes) -> list[Request[Message]]:
-        """Return the requests that `data` completes.
+    @property
+    def has_more(self) -> bool:
+        """Whether received bytes may hold more requests than `receive` has returned."""
+        return self._frames.has_more
+
+    @property
+    def gathered_bytes(self) -> int:
+        """Bytes of incomplete requests, and of those without a response."""
+        return self._frames.buffered_bytes + self.pending_bytes
+
+    def receive(self, data: bytes, max_requests: int = ALL) -> list[Request[Message]]:
+        """Return the requests that `data` completes, at most `max_requests`; see `has_more`.
 
         Raises MalformedMessage, after which the connection must be closed, for bytes that are not a request, and
         for an unsupported API or version: Kafka closes the connection as well. Requests before it in `data` are
@@ -280,7 +292,7 @@ class ServerConnection:
             raise self.fault
         requests: list[Request[Message]] = []
         try:
-            for frame in self._frames.feed(data):
+            for frame in self._frames.feed(data, max_requests):
                 request = self._read(frame)
                 if request is not None:
                     requests.append(request)
@@ -307,6 +319,7 @@ class ServerConnection:
             return None
         request.connection = self
         self._pending.append(request)
+        self.pending_bytes += len(request.frame)
         return request
 
     def continue_decoding(self, request: Request[Message], steps: int) -> int:
@@ -379,13 +392,13 @@ class ServerConnection:
     def _advance(self) -> None:
         """Drop the first request, which has its response, and release the responses that waited for it."""
         pending = self._pending
-        pending.popleft()
+        self.pending_bytes -= len(pending.popleft().frame)
         while pending:
             response_frame = pending[0].response_frame
             if response_frame is None:
                 break
             self._output += response_frame
-            pending.popleft()
+            self.pending_bytes -= len(pending.popleft().frame)
 
     def _refuse(self, frame: bytes, too_large: MessageTooLarge) -> None:
         api_key, version, correlation_id, _ = _REQUEST_HEAD.unpack_from(frame)
@@ -393,6 +406,7 @@ class ServerConnection:
         request = Request(api_key, version, correlation_id, None, request_class(api_key)(), frame, len(frame))
         request.connection = self
         self._pending.append(request)
+        self.pending_bytes += len(request.frame)
         self.respond(request, response)
 
     def _respond_unknown_api_versions(self, frame: bytes, unsupported: UnsupportedVersion) -> None:
@@ -402,6 +416,7 @@ class ServerConnection:
         request = Request(api_key, 0, correlation_id, None, ApiVersionsRequest(), frame, len(frame))
         request.connection = self
         self._pending.append(request)
+        self.pending_bytes += len(request.frame)
         supported = ApiVersion(api_key, *self._supported[api_key])
         self.respond(request, ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, [supported]))
 

@@ -25,13 +25,15 @@ class FrameReader:
     `limit_name` is the setting that `max_bytes` comes from: the error for a larger frame names it.
     """
 
-    __slots__ = ("_buffer", "_limit_name", "_needed", "fault", "max_bytes")
+    __slots__ = ("_buffer", "_limit_name", "_needed", "fault", "has_more", "max_bytes")
 
     def __init__(self, max_bytes: int, limit_name: str = REQUEST_LIMIT) -> None:
         self.max_bytes = max_bytes
         self._limit_name = limit_name
         self._buffer = bytearray()
         self._needed = SIZE.size
+        self.has_more = False
+        """Whether the buffer may hold more frames than `feed` has returned."""
         self.fault: MalformedMessage | None = None
         """Why reading cannot continue."""
 
@@ -40,8 +42,8 @@ class FrameReader:
         """Buffered bytes of an incomplete frame."""
         return len(self._buffer)
 
-    def feed(self, data: bytes) -> list[bytes]:
-        """Return the frames that `data` completes, in order.
+    def feed(self, data: bytes, max_frames: int = 1 << 31) -> list[bytes]:
+        """Return the frames that `data` completes, in order, at most `max_frames`; the next call returns the others.
 
         Raises MalformedMessage for a size that is negative or above the limit. Frames before it in `data` are
         returned first; then `fault` is set, and the next call raises it.
@@ -57,7 +59,11 @@ class FrameReader:
         frames: list[bytes] = []
         position = 0
         end = len(data)
+        self.has_more = False
         while True:
+            if len(frames) >= max_frames and position < end:
+                self._needed, self.has_more = 0, True
+                break
             start = position + 4
             if start > end:
                 self._needed = 4

@@ -29,6 +29,8 @@ class Session(Protocol):
     """The number of the connection; newer connections have larger numbers."""
     is_controller_client: bool
     """Whether the client finds controllers itself (DescribeCluster, endpoint type 2)."""
+    is_peer: bool
+    """Whether the connection has proven to be from a voter."""
     comes_from_broker: bool
     """Whether a broker forwarded the request, after the checks that only brokers can make."""
 

@@ -45,6 +45,7 @@ from quorumd.raft.events import (
 )
 from quorumd.raft.log_view import LogView
 from quorumd.raft.messages import (
+    NO_TOKEN,
     BeginEpochRequest,
     EndEpochRequest,
     FetchRequest,
@@ -226,6 +227,12 @@ class RaftEngine:
     @property
     def is_leader(self) -> bool:
         return self._replica.state.role is Role.LEADER
+
+    @property
+    def epoch_token(self) -> int:
+        """The token that voters' fetches return to this leader; NO_TOKEN if it does not lead."""
+        state = self._replica.state
+        return state.token if isinstance(state, Leader) else NO_TOKEN
 
     @property
     def is_voter(self) -> bool:

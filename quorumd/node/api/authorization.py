@@ -135,6 +135,7 @@ class ExtendedSession:
         self.listener = outer.listener
         self.host = outer.host
         self.number = outer.number
+        self.is_peer = outer.is_peer
         self.comes_from_broker = outer.comes_from_broker
         self.is_internal = outer.is_internal
 

@@ -28,6 +28,7 @@ class EnvelopeSession:
     """Sends the response to a request inside an Envelope, wrapped into an EnvelopeResponse."""
 
     is_controller_client = True
+    is_peer = False
     is_internal = False
 
     def __init__(

@@ -179,6 +179,7 @@ class _PartSession:
         self.token_authenticated = outer.token_authenticated
         self.listener = outer.listener
         self.host = outer.host
+        self.is_peer = outer.is_peer
         self.is_internal = outer.is_internal
         self.number = outer.number
         self.comes_from_broker = outer.comes_from_broker

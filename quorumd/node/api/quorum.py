@@ -137,6 +137,8 @@ class QuorumApis:
             self._refuse_cluster(session, request, response)
             return
         engine_request = fetch_messages.fetch_from_wire(message)
+        if message.epoch_token and message.epoch_token == self._engine.epoch_token:
+            session.is_peer = True
         self._step(self._event(session, request, engine_request, self._fetch_records_response))
 
     def fetch(self, session: Session, request: Request[FetchRequest]) -> None:

@@ -27,6 +27,7 @@ from quorumd.node.api.voters import VoterApis
 from quorumd.node.listeners import BoundListeners
 from quorumd.node.sessions.authentication import Authenticator
 from quorumd.node.sessions.connections import IncomingConnections
+from quorumd.node.sessions.fair_shares import FairShares
 from quorumd.node.sessions.router import RequestRouter
 from quorumd.node.settings import NodeSettings
 from quorumd.node.statistics import NodeStatistics
@@ -114,6 +115,7 @@ class ClientSide:
         statistics: NodeStatistics,
         tick: Tick,
         authenticator: Authenticator,
+        shares: FairShares,
     ) -> None:
         assert settings.broker is not None
         self.is_open = False
@@ -124,7 +126,7 @@ class ClientSide:
         if self._listen:
             self.router = RequestRouter()
             self._connections = IncomingConnections(
-                self.router, settings, clock, statistics, tick, authenticator
+                self.router, settings, clock, statistics, tick, authenticator, shares
             )
 
     def accept(self, listener: str) -> Connection:

@@ -29,6 +29,7 @@ class LocalSession:
     """
 
     is_controller_client = True
+    is_peer = False
     comes_from_broker = False
     is_internal = True
 

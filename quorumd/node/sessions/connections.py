@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from quorumd.node.sessions.authentication import Authenticator
+from quorumd.node.sessions.fair_shares import FairShares
 from quorumd.node.sessions.router import RequestRouter
 from quorumd.node.sessions.server_session import ServerSession
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
@@ -23,6 +24,7 @@ class IncomingConnections:
         statistics: NodeStatistics,
         tick: Tick,
         authenticator: Authenticator,
+        shares: FairShares,
     ) -> None:
         self.next_number = 0
         self._router = router
@@ -32,6 +34,7 @@ class IncomingConnections:
         self._statistics = statistics
         self._tick = tick
         self._authenticator = authenticator
+        self._shares = shares
         self._scheduler = SliceScheduler(clock.call_soon, settings.slice_partitions)
         self._sessions: dict[ServerSession, None] = {}
 
@@ -55,6 +58,7 @@ class IncomingConnections:
             self._large_request_bytes,
             listener,
             self._authenticator.for_connection(listener),
+            self._shares,
         )
         self._sessions[session] = None
         return session

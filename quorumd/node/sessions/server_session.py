@@ -9,6 +9,7 @@ from collections.abc import Callable
 from quorumd.errors import MalformedMessage, UnsupportedVersion
 from quorumd.node.sessions.authentication import SessionAuthentication, versions_before_authentication
 from quorumd.node.sessions.decoding_task import DecodingTask
+from quorumd.node.sessions.fair_shares import FairShares
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.node.statistics import Histogram, NodeStatistics
 from quorumd.node.tick import Tick
@@ -23,8 +24,12 @@ logger = logging.getLogger("quorumd.connections")
 
 MAX_PENDING_REQUESTS = 1000
 """Requests of one connection that may wait for a response before reading from it pauses."""
+MAX_PENDING_BYTES = 1024 * 1024
+"""Their size: a connection may exceed it by one request."""
 MAX_UNSENT_BYTES = 16 * 1024 * 1024
 """Responses that a client has not read, in addition to its largest response."""
+DRAINED_BYTES = 1024 * 1024
+"""A client has read its large response once less is unsent."""
 DRAIN_POLL_MS = 20.0
 """Interval of checks whether a client has read its large response."""
 
@@ -34,6 +39,9 @@ class ServerSession:
 
     comes_from_broker = False
     is_internal = False
+
+    is_peer = False
+    """Whether it has proven to be from a voter."""
 
     def __init__(
         self,
@@ -49,6 +57,7 @@ class ServerSession:
         large_request_bytes: int = LARGE_REQUEST,
         listener: str = "",
         authentication: SessionAuthentication | None = None,
+        shares: FairShares | None = None,
     ) -> None:
         self.number = number
         self.peer = "?"
@@ -70,6 +79,9 @@ class ServerSession:
         self._tick = tick
         self._scheduler = scheduler
         self._on_closed = on_closed
+        self._shares = shares if shares is not None else FairShares(clock.call_soon, clock.now_ms)
+        self._is_waiting = False
+        """Whether it waits for its turn to read more requests."""
         self._transport: Transport | None = None
         self._received_at: dict[int, float] = {}
         self._is_flush_scheduled = False
@@ -89,11 +101,33 @@ class ServerSession:
         self.host = host_of_peer(transport.peer)
         self._statistics.connections_open += 1
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that the node keeps for this connection: requests and unsent responses."""
+        transport = self._transport
+        return self._connection.gathered_bytes + (transport.unsent_bytes if transport is not None else 0)
+
+    def continue_reading(self) -> None:
+        """Read requests that were received in an earlier iteration."""
+        self._is_waiting = False
+        if self._blocking_request is None:
+            self.received(b"")
+        transport = self._transport
+        if transport is not None:
+            self._resume_reading(transport)
+
+    def abort(self) -> None:
+        """Close without sending what is queued."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.abort()
+
     def received(self, data: bytes) -> None:
         if self._transport is None or self._is_closing:
             return
+        shares = self._shares
         try:
-            requests = self._connection.receive(data)
+            requests = self._connection.receive(data, shares.grant(self))
         except MalformedMessage as fault:
             self._report_malformed(fault)
             self.close()
@@ -101,6 +135,7 @@ class ServerSession:
         if self._connection.has_output:
             # The connection itself refused a request; its response waits for no handler.
             self.flush()
+        shares.take(len(requests))
         self._tick.begin()
         now = self._clock.now_ms()
         for request in requests:
@@ -109,20 +144,31 @@ class ServerSession:
         self._close_on_fault()
         self._route_queued()
         self._tick.end()
+        connection = self._connection
+        if connection.has_more and self._blocking_request is None:
+            self._await_turn()
         must_pause = (
             self._is_closing
+            or connection.has_more
             or self._blocking_request is not None
-            or self._connection.pending > MAX_PENDING_REQUESTS
+            or connection.pending > MAX_PENDING_REQUESTS
+            or connection.pending_bytes > MAX_PENDING_BYTES
         )
+        shares.hold(self)
         if must_pause and not self._is_paused and self._transport is not None:
             self._is_paused = True
             self._transport.pause_reading()
+
+    def _await_turn(self) -> None:
+        if not self._is_waiting:
+            self._is_waiting = True
+            self._shares.wait(self)
 
     def _report_malformed(self, fault: MalformedMessage) -> None:
         self._statistics.malformed_frames += 1
         is_stranger = self._authentication is not None and self._authentication.proof is None
         hint = f"; listener {self.listener} requires SASL" if is_stranger else ""
-        logger.warning("closing the connection from %s: %s%s", self.peer, fault, hint)
+        self._shares.warn("malformed", f"closing the connection from {self.peer}: {fault}{hint}")
 
     def _route_queued(self) -> None:
         """Route queued requests up to the next one that blocks."""
@@ -197,7 +243,7 @@ class ServerSession:
         transport = self._transport
         if transport is None:
             return
-        if transport.unsent_bytes > MAX_UNSENT_BYTES:
+        if transport.unsent_bytes > DRAINED_BYTES:
             self._clock.call_at(self._clock.now_ms() + DRAIN_POLL_MS, self._unblock)
             return
         self._blocking_request = None
@@ -212,6 +258,7 @@ class ServerSession:
         self._transport = None
         self._received_at.clear()
         self._queued.clear()
+        self._shares.release(self)
         self._call_on_unblocked()
         self._statistics.connections_open -= 1
         self._on_closed(self)
@@ -290,18 +337,30 @@ class ServerSession:
         if out:
             transport.write(out)
             self._largest_write = max(self._largest_write, len(out))
+            self._shares.hold(self)
+            if self._transport is None:
+                return
         if self._is_closing and not self._connection.pending:
             transport.close()
             self._transport = None
             return
         self._resume_reading(transport)
         if transport.unsent_bytes > MAX_UNSENT_BYTES + self._largest_write:
-            logger.warning("closing the connection from %s: the client reads no responses", self.peer)
-            transport.close()
-            self._transport = None
+            self._shares.warn(
+                "unread", f"aborting the connection from {self.peer}: the client reads no responses"
+            )
+            self.abort()
 
     def _resume_reading(self, transport: Transport) -> None:
-        may_resume = self._blocking_request is None and self._connection.pending < MAX_PENDING_REQUESTS // 2
+        connection = self._connection
+        if connection.has_more and self._blocking_request is None and not self._is_closing:
+            self._await_turn()
+        may_resume = (
+            self._blocking_request is None
+            and not connection.has_more
+            and connection.pending < MAX_PENDING_REQUESTS // 2
+            and connection.pending_bytes <= MAX_PENDING_BYTES // 2
+        )
         if self._is_paused and may_resume and not self._is_closing:
             self._is_paused = False
             transport.resume_reading()

@@ -82,6 +82,10 @@ class Side:
             self.closing = True
             self.stream.finish()
 
+    def abort(self) -> None:
+        """Simulated memory is not bounded: the queued bytes are sent."""
+        self.close()
+
     def pause_reading(self) -> None:
         self.paused = True
 

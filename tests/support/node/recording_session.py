@@ -23,6 +23,7 @@ class RecordingSession:
         self.listener = "PLAINTEXT"
         self.host = "192.0.2.7"
         self.is_internal = False
+        self.is_peer = False
         self.number = number
         self.is_closed = False
         self.comes_from_broker = False

@@ -85,3 +85,16 @@ def test_large_frame_is_not_copied_per_chunk() -> None:
         assert reader.feed(piece) == []
     found = reader.feed(bytes(size % 4096))
     assert [len(frame) for frame in found] == [size]
+
+
+def test_frames_beyond_the_limit_come_with_the_next_call() -> None:
+    reader = FrameReader(100)
+    data = b"".join(bytes((0, 0, 0, 1, number)) for number in range(5))
+    assert reader.feed(data + b"\0\0", 2) == [b"\0", b"\1"]
+    assert reader.has_more
+    assert reader.feed(b"", 0) == []
+    assert reader.has_more
+    assert reader.feed(b"", 3) == [b"\2", b"\3", b"\4"]
+    assert reader.feed(b"\0\1", 3) == []
+    assert not reader.has_more
+    assert reader.feed(b"\5") == [b"\5"]

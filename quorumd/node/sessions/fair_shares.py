@@ -1,0 +1,145 @@
+"""The shares of all connections in the node's time and memory.
+
+requests   Per iteration of the event loop a limited number is decoded and routed. Connections with more to read take
+           turns; proven peers do not wait, so that no client delays the followers of a leader.
+bytes      Received and not yet handled, or written and not yet read by the client. Above the limit, the connection
+           that holds the most is aborted.
+warnings   Those that any client can cause are logged once per interval and kind, with their number.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from math import inf
+from typing import Final, Protocol
+
+from quorumd.protocol.connection import ALL
+
+logger = logging.getLogger("quorumd.connections")
+
+REQUESTS_PER_TURN: Final = 128
+"""Some milliseconds of work."""
+MAX_HELD_BYTES: Final = 64 * 1024 * 1024
+MIN_COUNTED_BYTES: Final = 4096
+"""A connection that holds less is not counted: 10,000 of them hold 40 MB."""
+WARNING_INTERVAL_MS: Final = 10_000.0
+
+
+class Member(Protocol):
+    """A connection that shares."""
+
+    peer: str
+    is_peer: bool
+    """Whether it has proven to be from a voter."""
+
+    @property
+    def held_bytes(self) -> int: ...
+
+    def continue_reading(self) -> None:
+        """Read requests that were received in an earlier iteration."""
+
+    def abort(self) -> None:
+        """Close without sending what is queued."""
+
+
+class FairShares:
+    """Shared by the connections of a node. `call_soon` calls back in a later iteration of the event loop."""
+
+    def __init__(
+        self,
+        call_soon: Callable[[Callable[[], None]], None],
+        now_ms: Callable[[], float],
+        requests_per_turn: int = REQUESTS_PER_TURN,
+        max_held_bytes: int = MAX_HELD_BYTES,
+    ) -> None:
+        self._call_soon = call_soon
+        self._now_ms = now_ms
+        self._per_turn = self._left = requests_per_turn
+        self._max_held_bytes = max_held_bytes
+        self._waiting: deque[Member] = deque()
+        self._is_scheduled = False
+        self._holders: dict[Member, int] = {}
+        self._held_bytes = 0
+        self._warned: dict[str, tuple[float, int]] = {}
+        """Per kind of warning, when it was logged and how many have been suppressed since."""
+
+    # Requests
+
+    def grant(self, member: Member) -> int:
+        """The number of requests that a connection may read in this iteration."""
+        if member.is_peer:
+            return ALL
+        share = max(1, self._per_turn // (1 + len(self._waiting)))
+        return min(share, self._left)
+
+    def take(self, requests: int) -> None:
+        """Record requests that were read in this iteration."""
+        self._left -= requests
+        self._schedule()
+
+    def wait(self, member: Member) -> None:
+        """Let a connection continue when it is its turn."""
+        self._waiting.append(member)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        self._is_scheduled = False
+        self._left = self._per_turn
+        for _ in range(len(self._waiting)):
+            if self._left <= 0:
+                break
+            self._waiting.popleft().continue_reading()
+        if self._waiting:
+            self._schedule()
+
+    # Bytes
+
+    def hold(self, member: Member) -> None:
+        """Record what a connection holds now, and abort the largest holder if all hold too much."""
+        self._count(member)
+        if self._held_bytes <= self._max_held_bytes:
+            return
+        for each in list(self._holders):
+            self._count(each)
+        while self._held_bytes > self._max_held_bytes:
+            largest = max(self._holders, key=self._cost)
+            self.warn(
+                "memory",
+                f"aborting the connection from {largest.peer}: it holds {self._holders[largest]} bytes",
+            )
+            self.release(largest)
+            largest.abort()
+
+    def release(self, member: Member) -> None:
+        """Forget a connection."""
+        self._held_bytes -= self._holders.pop(member, 0)
+
+    def _count(self, member: Member) -> None:
+        self.release(member)
+        held = member.held_bytes
+        if held >= MIN_COUNTED_BYTES:
+            self._holders[member] = held
+            self._held_bytes += held
+
+    def _cost(self, member: Member) -> tuple[bool, int]:
+        return not member.is_peer, self._holders[member]
+
+    # Warnings
+
+    def warn(self, kind: str, text: str) -> None:
+        """Log a warning that a client has caused, unless one of its kind was logged within the interval."""
+        now = self._now_ms()
+        logged_at, suppressed = self._warned.get(kind, (-inf, 0))
+        if now - logged_at < WARNING_INTERVAL_MS:
+            self._warned[kind] = (logged_at, suppressed + 1)
+            return
+        self._warned[kind] = (now, 0)
+        more = f" ({suppressed} more warnings of this kind were suppressed)" if suppressed else ""
+        logger.warning("%s%s", text, more)
