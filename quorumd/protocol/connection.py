@@ -266,9 +266,6 @@ class ServerConnection:
         """Requests that wait for their response, or for that of an earlier request: for back-pressure."""
         return len(self._pending)
 
-    def __repr__(self) -> str:
-        return f"<server connection: {len(self._pending)} pending, {len(self._output)} bytes to send>"
-
     @property
     def has_more(self) -> bool:
         """Whether received bytes may hold more requests than `receive` has returned."""
@@ -284,9 +281,8 @@ class ServerConnection:
 
         Raises MalformedMessage, after which the connection must be closed, for bytes that are not a request, and
         for an unsupported API or version: Kafka closes the connection as well. Requests before it in `data` are
-        returned first; then `fault` is set, and the next call raises it. Two kinds of requests get their response
-        here: a message that is too large, if its API has one error for the whole request, and an ApiVersions
-        request of an unknown version: in version 0, with the versions of ApiVersions alone (KIP-511).
+        returned first; then `fault` is set, and the next call raises it. A message that is too large gets its response
+        here, and so does an ApiVersions request of an unknown version: in version 0, with those versions (KIP-511).
         """
         if self.fault is not None:
             raise self.fault
@@ -317,10 +313,13 @@ class ServerConnection:
         except MessageTooLarge as too_large:
             self._refuse(frame, too_large)
             return None
+        self._admit(request)
+        return request
+
+    def _admit(self, request: Request[Message]) -> None:
         request.connection = self
         self._pending.append(request)
         self.pending_bytes += len(request.frame)
-        return request
 
     def continue_decoding(self, request: Request[Message], steps: int) -> int:
         """Continue as `Request.continue_decoding`.
@@ -404,9 +403,7 @@ class ServerConnection:
         api_key, version, correlation_id, _ = _REQUEST_HEAD.unpack_from(frame)
         response = _error_response(api_key, too_large)
         request = Request(api_key, version, correlation_id, None, request_class(api_key)(), frame, len(frame))
-        request.connection = self
-        self._pending.append(request)
-        self.pending_bytes += len(request.frame)
+        self._admit(request)
         self.respond(request, response)
 
     def _respond_unknown_api_versions(self, frame: bytes, unsupported: UnsupportedVersion) -> None:
@@ -414,9 +411,7 @@ class ServerConnection:
         if api_key != ApiKey.API_VERSIONS or api_key not in self._supported:
             raise MalformedMessage(str(unsupported)) from None
         request = Request(api_key, 0, correlation_id, None, ApiVersionsRequest(), frame, len(frame))
-        request.connection = self
-        self._pending.append(request)
-        self.pending_bytes += len(request.frame)
+        self._admit(request)
         supported = ApiVersion(api_key, *self._supported[api_key])
         self.respond(request, ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, [supported]))
 
