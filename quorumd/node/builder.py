@@ -133,8 +133,7 @@ class _Builder:
             *(clock, engine, log, self.runner, self.proposals, self.checkpointer, self.role, self.lifecycle)
         )
         self.router = RequestRouter(settings.private_apis)
-        shares = FairShares(clock.call_soon, clock.now_ms)
-        sessions = (clock, statistics, self.tick, self._authenticator(), shares)
+        sessions = (clock, statistics, self.tick, self._authenticator(), FairShares.of(clock))
         self.incoming = IncomingConnections(self.router, settings, *sessions)
         self.clients = None
         if settings.broker is not None:

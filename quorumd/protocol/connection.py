@@ -281,8 +281,8 @@ class ServerConnection:
 
         Raises MalformedMessage, after which the connection must be closed, for bytes that are not a request, and
         for an unsupported API or version: Kafka closes the connection as well. Requests before it in `data` are
-        returned first; then `fault` is set, and the next call raises it. A message that is too large gets its response
-        here, and so does an ApiVersions request of an unknown version: in version 0, with those versions (KIP-511).
+        returned first; then `fault` is set, and the next call raises it. A message that is too large gets its
+        response here, and so does ApiVersions of an unknown version: in version 0, with those versions (KIP-511).
         """
         if self.fault is not None:
             raise self.fault

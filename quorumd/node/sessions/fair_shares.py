@@ -15,6 +15,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Final, Protocol
 
+from quorumd.ports import Clock
 from quorumd.protocol.connection import ALL
 
 logger = logging.getLogger("quorumd.connections")
@@ -64,6 +65,11 @@ class FairShares:
         self._held_bytes = 0
         self._warned: dict[str, tuple[float, int]] = {}
         """Per kind of warning, when it was logged and how many have been suppressed since."""
+
+    @classmethod
+    def of(cls, clock: Clock) -> FairShares:
+        """The shares of a node with this clock."""
+        return cls(clock.call_soon, clock.now_ms)
 
     # Requests
 

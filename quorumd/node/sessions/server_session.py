@@ -79,7 +79,7 @@ class ServerSession:
         self._tick = tick
         self._scheduler = scheduler
         self._on_closed = on_closed
-        self._shares = shares if shares is not None else FairShares(clock.call_soon, clock.now_ms)
+        self._shares = shares if shares is not None else FairShares.of(clock)
         self._is_waiting = False
         """Whether it waits for its turn to read more requests."""
         self._transport: Transport | None = None
