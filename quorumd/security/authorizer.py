@@ -84,9 +84,10 @@ class Authorizer:
         settings: AuthorizerSettings,
         acls: Callable[[], AclIndex],
         is_loaded: Callable[[], bool],
+        counters: AuthorizerCounters | None = None,
     ) -> None:
         self.settings = settings
-        self.counters = AuthorizerCounters()
+        self.counters = counters or AuthorizerCounters()
         self._acls = acls
         self.is_loaded = is_loaded
 

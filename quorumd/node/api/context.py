@@ -131,7 +131,10 @@ def _authorization(
     if settings.authorizer is not None:
         loading = AclLoading(engine, state_machine)
         authorizer = Authorizer(
-            settings.authorizer, lambda: state_machine.image.security.acls, loading.is_complete
+            settings.authorizer,
+            lambda: state_machine.image.security.acls,
+            loading.is_complete,
+            statistics.authorization,
         )
     return RequestAuthorization(authorizer, lambda: state_machine.image, role, statistics)
 

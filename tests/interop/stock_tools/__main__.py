@@ -1,6 +1,7 @@
 """`make stock-tools`: Kafka's own command-line tools, brokers and controllers with quorumd, and their speed.
 
     --only verbs        every verb of the tools on 4.0 to 4.4 in both voter styles; writes docs/stock-kafka.md
+    --only authorizer   100,000 decisions of Kafka's StandardAuthorizer, compared with quorumd's
     --only brokers      plans, killed brokers, and the resulting log, read by both sides
     --only controllers  a stock controller among the voters while leaders are killed
     --only mixed        brokers of Kafka and of quorumd that follow each other
@@ -23,6 +24,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from tests.interop.stock_tools.authorizer import StockAuthorizer
 from tests.interop.stock_tools.brokers import ORDERS, Brokers
 from tests.interop.stock_tools.claims import BROKEN, HOLDS, Verdict, judge, show
 from tests.interop.stock_tools.configs import RELEASE, Configs
@@ -48,7 +50,7 @@ BROKERS = (101, 102, 103, 104)
 RACKS = ("a", "b", "c", "c")
 DAEMONS = "metadata.log.segment.bytes=64KiB\nbroker.session.timeout.ms=15000\n"
 """Small segments, so that there are several, and a short session timeout for killed brokers."""
-PARTS = ("brokers", "configs", "controllers", "kills", "mixed", "speed", "verbs")
+PARTS = ("authorizer", "brokers", "configs", "controllers", "kills", "mixed", "speed", "verbs")
 VERSIONS = {"4.0.2": "4.0.2", "4.1.2": "4.1.2", "4.3.1": "4.3.1", "4.4.0": "4.3.1"}
 """Versions of the brokers in the table of verbs, with those of the tools: Maven Central has no kafka-tools 4.4.0."""
 DEFAULT = "4.3.1"
@@ -74,6 +76,7 @@ def report(text: str) -> None:
 )
 @click.option("--seconds", default=60.0, show_default=True, help="So long leaders are killed.")
 @click.option("--records", default=6_000_000, show_default=True, help="Of the log that is decoded.")
+@click.option("--requests", default=200_000, show_default=True, help="Compared with StandardAuthorizer.")
 @click.option("--rounds", default=3, show_default=True, help="In which both are measured, in turns.")
 def main(
     kafka: str | None,
@@ -83,6 +86,7 @@ def main(
     seconds: float,
     records: int,
     rounds: int,
+    requests: int,
 ) -> None:
     """Try quorumd's claims about Kafka's own tools."""
     tools = fetched(kafka or DEFAULT, version)
@@ -91,6 +95,7 @@ def main(
     folder = Path(tempfile.mkdtemp(prefix="quorumd-stock-tools-"))
     speed = Speed(tools, folder, records, rounds, report)
     parts: dict[str, Callable[[], list[Verdict]]] = {
+        "authorizer": lambda: judge([("authorizer", StockAuthorizer(tools, requests).steps())], report),
         "brokers": lambda: on_brokers(tools, folder),
         "configs": lambda: judge([("configs", Configs(fetched(RELEASE, None), folder).steps())], report),
         "controllers": lambda: with_a_controller(tools, folder, seconds),

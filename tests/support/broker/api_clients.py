@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from quorumd.protocol.apis import api, response_class
@@ -12,7 +13,7 @@ from quorumd.protocol.messages.produce_request import (
     ProduceRequest,
     TopicProduceData,
 )
-from quorumd.protocol.routes import Handler
+from quorumd.protocol.routes import Handler, Route
 from quorumd.protocol.wire import Message
 from tests.support.broker.simulated_brokers import SimulatedBrokers
 from tests.support.log.data_batches import produced
@@ -26,9 +27,12 @@ class Client:
         self.cluster = cluster
         self.client_id = client_id
         self.session = _WireSession()
-        self._handlers: dict[int, Handler[Message]] = {
-            route.api_key: route.handler for route in cluster.routes(broker_id)
-        }
+        self._handlers: dict[int, Handler[Message]] = {}
+        self.use(cluster.routes(broker_id))
+
+    def use(self, routes: Iterable[Route]) -> None:
+        """Send further requests to these handlers."""
+        self._handlers = {route.api_key: route.handler for route in routes}
 
     @property
     def responses(self) -> list[Any]:

@@ -63,7 +63,7 @@ def random_question(random: Random, cluster: Cluster) -> Question:
     if near is not None and random.random() < 0.6:
         name = near.name + random.choice(("", "", "x"))
     return Question(
-        random.choice(PRINCIPALS),
+        random.choice(PRINCIPALS[1:]),
         random.choice(HOSTS[1:]),
         near.operation
         if near is not None and near.operation != ALL_OPERATIONS and random.random() < 0.5

@@ -19,9 +19,13 @@ from quorumd.protocol.messages.fetch_request import (
     ForgottenTopic,
     ReplicaState,
 )
+from quorumd.security.acls import Acl, Operation, ResourceKind
+from quorumd.security.authorizer import Access
+from quorumd.security.authorizer import Client as AccessClient
 from tests.support.broker.api_clients import Client
 from tests.support.broker.simulated_brokers import SimulatedBrokers
 from tests.support.log.data_batches import produced
+from tests.support.security.rights import allow, authorizer_of, on_cluster
 
 NO_WAIT: dict[str, Any] = {"max_wait_ms": 0}
 
@@ -395,3 +399,52 @@ def test_parked_fetch_of_a_follower_counts_as_progress_once() -> None:
     cluster.run_for(10.0)
     assert end_offset_of(only(replicated.client.responses[0]).records) == 1
     assert follower.fetched_ms == fetched_ms
+
+
+# Rights
+
+
+class Rights:
+    """The access of the client alice, whose ACLs change."""
+
+    def __init__(self, cluster: SimulatedBrokers) -> None:
+        self.acls: list[Acl] = []
+        self.client = Client(cluster)
+        self.client.use(cluster.brokers[1].broker.routes(lambda session, key: self.access()))
+
+    def access(self) -> Access:
+        return Access(authorizer_of(self.acls), AccessClient("User:alice", "10.0.0.1", "Fetch"))
+
+
+@pytest.mark.parametrize("version", [12, 13])
+def test_consumer_needs_read_with_every_fetch_of_its_session(cluster: SimulatedBrokers, version: int) -> None:
+    rights = Rights(cluster)
+    read = allow(Operation.READ, ResourceKind.TOPIC, "events")
+    topic_id = cluster.controller.image.topic_ids["events"] if version >= 13 else None
+    rights.acls = [read]
+    first = fetch(rights.client, at(0), version=version, topic_id=topic_id, session_epoch=0, **NO_WAIT)
+    assert only(first).error_code == 0
+    rights.acls = []
+    others = {"session_id": first.session_id, "session_epoch": 1}
+    refused = fetch(rights.client, version=version, topic_id=topic_id, **others)
+    assert only(refused).error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert not only(refused).records
+
+
+def test_unknown_topic_ids_need_no_right(cluster: SimulatedBrokers) -> None:
+    response = fetch(Rights(cluster).client, at(0), version=13, topic_id=KafkaUuid(b"?" * 16), **NO_WAIT)
+    assert only(response).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_follower_needs_cluster_action(cluster: SimulatedBrokers) -> None:
+    rights = Rights(cluster)
+    state = {
+        "replica_state": ReplicaState(2, 1),
+        "topic_id": cluster.controller.image.topic_ids["events"],
+        **NO_WAIT,
+    }
+    refused = fetch(rights.client, at(0), version=15, **state)
+    assert only(refused).error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    rights.acls = [on_cluster(Operation.CLUSTER_ACTION)]
+    allowed = fetch(rights.client, at(0), version=15, **state)
+    assert only(allowed).error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED
