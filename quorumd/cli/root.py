@@ -10,6 +10,7 @@ import click
 
 from quorumd import __version__
 from quorumd.build import description
+from quorumd.cli.acls import acls
 from quorumd.cli.bench import bench
 from quorumd.cli.brokers import brokers
 from quorumd.cli.cluster import cluster
@@ -24,11 +25,14 @@ from quorumd.cli.log.group import log
 from quorumd.cli.partitions.group import partitions
 from quorumd.cli.pipeline.group import pipeline
 from quorumd.cli.quorum.group import quorum
+from quorumd.cli.quotas import quotas
 from quorumd.cli.simulate import simulate
 from quorumd.cli.snapshot import snapshot
 from quorumd.cli.start import start
 from quorumd.cli.status import status
+from quorumd.cli.tokens import tokens
 from quorumd.cli.topics import topics
+from quorumd.cli.users import users
 from quorumd.errors import (
     ConfigError,
     ExitCode,
@@ -79,6 +83,7 @@ def quorumd() -> None:
 _COMMANDS = (
     *(dev, format_command, start, cluster, status, quorum),
     *(topics, partitions, brokers, controllers, configs, features),
+    *(acls, users, quotas, tokens),
     *(log, snapshot, pipeline, simulate, bench, config),
 )
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
+from quorumd.security.authorizer import AuthorizerCounters
+
 LATENCY_BOUNDS_MS = (0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 BUILD_BOUNDS_MS = (100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000, 250_000)
 
@@ -39,6 +41,7 @@ class NodeStatistics:
     """By API key, from the complete frame to the queued response; the counts are the requests."""
     error_responses: dict[tuple[int, int], int] = field(default_factory=dict)
     """By (API key, error code), in responses to peers and clients."""
+    authorization: AuthorizerCounters = field(default_factory=AuthorizerCounters)
     commit_latency_ms: Histogram = field(default_factory=Histogram)
     """Leader: per record, from append until the high watermark passes it."""
     election_latency_ms: Histogram = field(default_factory=Histogram)

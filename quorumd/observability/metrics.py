@@ -77,6 +77,11 @@ def _errors(node: Node, sampled: SampledState) -> Iterator[Sample]:
         yield (api_name(key), error_name(code)), count
 
 
+def _denied(node: Node, sampled: SampledState) -> Iterator[Sample]:
+    for api, count in sorted(node.statistics.authorization.denied.items()):
+        yield (api,), count
+
+
 def _build(node: Node, sampled: SampledState) -> Iterator[Sample]:
     python = ".".join(map(str, sys.version_info[:3]))
     yield (__version__, python, str(node.settings.node_id), node.cluster_id or ""), 1
@@ -306,6 +311,19 @@ METRICS: tuple[NodeMetric, ...] = (
         _errors,
         ("api", "error"),
         ("ErrorResponsePerSec",),
+    ),
+    NodeMetric(
+        "quorumd_authorization_allowed",
+        "counter",
+        "Operations that the authorizer allowed.",
+        single(lambda node: node.statistics.authorization.allowed_total),
+    ),
+    NodeMetric(
+        "quorumd_authorization_denied",
+        "counter",
+        "Operations that the authorizer denied to clients that requested them.",
+        _denied,
+        ("api",),
     ),
     NodeMetric(
         "quorumd_connections",

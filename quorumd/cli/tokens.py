@@ -1,0 +1,170 @@
+"""`quorumd tokens`: list, create, renew and expire delegation tokens."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from binascii import Error
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from quorumd.cli import options
+from quorumd.cli.admin_runner import run_admin
+from quorumd.cli.output import columns, fields, print_json
+
+if TYPE_CHECKING:
+    from quorumd.cli.options import Addresses
+
+_MS_PER_HOUR = 3_600_000
+
+
+def _time(unix_ms: int) -> str:
+    return datetime.fromtimestamp(unix_ms / 1000, UTC).isoformat(timespec="seconds")
+
+
+def _principal(text: str) -> str:
+    """A parameter type of click."""
+    kind, colon, name = text.partition(":")
+    if not kind or not colon or not name:
+        raise click.BadParameter(f"{text!r} is not a principal such as User:alice")
+    return text
+
+
+def _hmac(text: str) -> bytes:
+    """A parameter type of click."""
+    try:
+        return b64decode(text, validate=True)
+    except (Error, ValueError):
+        raise click.BadParameter("the HMAC is not base64") from None
+
+
+_token = click.argument("hmac", type=_hmac)
+
+
+@click.group()
+def tokens() -> None:
+    """List, create, renew and expire delegation tokens.
+
+    \b
+    Examples:
+      quorumd tokens create --renewer User:bob --bootstrap-server 127.0.0.1:9192 \\
+        --command-config admin.properties
+      quorumd tokens list --bootstrap-server 127.0.0.1:9192 --command-config admin.properties
+    """
+
+
+@tokens.command("list")
+@options.bootstrap_server
+@options.output
+def list_command(servers: Addresses, output: str) -> None:
+    """List the tokens that you own, may renew, or have the right to see.
+
+    \b
+    Example:
+      quorumd tokens list --bootstrap-server 127.0.0.1:9192 --command-config admin.properties
+    """
+    from quorumd.client.access import list_tokens
+
+    found = [
+        (
+            token.token_id,
+            f"{token.principal_type}:{token.principal_name}",
+            [f"{each.principal_type}:{each.principal_name}" for each in token.renewers],
+            _time(token.expiry_timestamp),
+            _time(token.max_timestamp),
+        )
+        for token in run_admin(servers, list_tokens)
+    ]
+    if output == "json":
+        names = ("tokenId", "owner", "renewers", "expires", "renewableUntil")
+        print_json([dict(zip(names, row, strict=True)) for row in found])
+    else:
+        rows = [(id, owner, ",".join(renewers), expires, end) for id, owner, renewers, expires, end in found]
+        click.echo(columns(("token", "owner", "renewers", "expires", "end"), rows))
+
+
+@tokens.command()
+@click.option("--owner", type=_principal, help="The owner, if that is another principal than you.")
+@click.option(
+    "--renewer", "renewers", type=_principal, multiple=True, help="A principal that may renew the token."
+)
+@click.option("--max-life-hours", type=click.FloatRange(min=0), help="Time after which it cannot be renewed.")
+@options.bootstrap_server
+@options.output
+def create(
+    owner: str | None,
+    renewers: tuple[str, ...],
+    max_life_hours: float | None,
+    servers: Addresses,
+    output: str,
+) -> None:
+    """Create a token and print its id and HMAC, with which clients authenticate by SCRAM.
+
+    \b
+    Example:
+      quorumd tokens create --renewer User:bob --bootstrap-server 127.0.0.1:9192 \\
+        --command-config admin.properties
+    """
+    from quorumd.client.access import create_delegation_token
+
+    lifetime_ms = -1 if max_life_hours is None else int(max_life_hours * _MS_PER_HOUR)
+    token = run_admin(servers, lambda admin: create_delegation_token(admin, owner, renewers, lifetime_ms))
+    shown = {
+        "tokenId": token.token_id,
+        "hmac": b64encode(token.hmac).decode(),
+        "owner": f"{token.principal_type}:{token.principal_name}",
+        "expires": _time(token.expiry_timestamp_ms),
+        "renewableUntil": _time(token.max_timestamp_ms),
+    }
+    if output == "json":
+        print_json(shown)
+    else:
+        click.echo(fields(shown.items()))
+
+
+@tokens.command()
+@_token
+@click.option(
+    "--hours", type=click.FloatRange(min=0), help="Time from now on; by default that of the cluster."
+)
+@options.bootstrap_server
+@options.output
+def renew(hmac: bytes, hours: float | None, servers: Addresses, output: str) -> None:
+    """Renew the token with this HMAC, in base64.
+
+    \b
+    Example:
+      quorumd tokens renew HMAC --hours 12 --bootstrap-server 127.0.0.1:9192 --command-config admin.properties
+    """
+    from quorumd.client.access import renew_token
+
+    period_ms = -1 if hours is None else int(hours * _MS_PER_HOUR)
+    _show_expiry(run_admin(servers, lambda admin: renew_token(admin, hmac, period_ms)), output)
+
+
+@tokens.command()
+@_token
+@click.option(
+    "--hours", type=click.FloatRange(min=0), help="Time from now on; by default it is removed at once."
+)
+@options.bootstrap_server
+@options.output
+def expire(hmac: bytes, hours: float | None, servers: Addresses, output: str) -> None:
+    """Let the token with this HMAC expire.
+
+    \b
+    Example:
+      quorumd tokens expire HMAC --bootstrap-server 127.0.0.1:9192 --command-config admin.properties
+    """
+    from quorumd.client.access import expire_token
+
+    period_ms = -1 if hours is None else int(hours * _MS_PER_HOUR)
+    _show_expiry(run_admin(servers, lambda admin: expire_token(admin, hmac, period_ms)), output)
+
+
+def _show_expiry(unix_ms: int, output: str) -> None:
+    if output == "json":
+        print_json({"expires": _time(unix_ms)})
+    else:
+        click.echo(f"expires: {_time(unix_ms)}")
