@@ -8,6 +8,7 @@ import numpy as np
 
 from quorumd.pipeline.plan.arrays import NONE, Ints, Rows
 from quorumd.pipeline.plan.choices import balanced_choice
+from quorumd.pipeline.plan.leader_paths import evened
 from quorumd.pipeline.plan.targets import even_shares, settled
 
 
@@ -52,6 +53,10 @@ def balanced_leaders(rows: Rows, alive: Ints) -> Rows:
     if (_counts(rows, first, brokers) < shares.low).any():
         first = balanced_choice(rows, first, shares.low)
         first = balanced_choice(rows, first, shares.high)
+    may_lead = np.zeros(brokers, bool)
+    may_lead[alive] = True
+    # Shares are even over all brokers, which the replicas of some of them may not allow.
+    first = evened(rows, first, may_lead)
     changed = np.flatnonzero(first)
     found = rows.copy()
     # Swap the old and the new leader; the order of the others is unchanged.
