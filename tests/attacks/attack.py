@@ -58,8 +58,10 @@ def execute(attack: Attack, field: Field, scale: float = 1.0) -> Row:
     """Attack a field, which is healed first if an earlier attack harmed it."""
     cluster = field.cluster
     cluster.heal()
-    attack.before(field)
+    # Before nodes are stopped: afterwards there may be no leader that describes the quorum.
     target = field.target(attack.seconds * scale)
+    attack.before(field)
+    target.down = [daemon.node_id for daemon in cluster if not daemon.runs]
     logged = {daemon.node_id: daemon.output.stat().st_size for daemon in cluster}
     field.mark()
     harm = _strike(attack, target)
@@ -68,6 +70,7 @@ def execute(attack: Attack, field: Field, scale: float = 1.0) -> Row:
     exited = [daemon.node_id for daemon in cluster if not daemon.runs and daemon.node_id not in target.down]
     harm += [f"node {node_id} exited" for node_id in exited]
     harm += attack.verify(field)
+    cluster.heal()
     kept = _leader_kept(cluster, target)
     stall = max(0.0, measured.stall_ms - measured.machine_ms)
     if not attack.deposes and not kept:

@@ -56,7 +56,6 @@ class Field:
             voters,
             end,
             seconds,
-            [daemon.node_id for daemon in self.cluster if not daemon.runs],
         )
 
     def mark(self) -> None:
