@@ -4,7 +4,7 @@
 # A configuration of your own: -v /path/to/file:/etc/quorumd/quorumd.properties:ro
 
 FROM python:3.11-slim AS build
-# The compiler turns the hot packages into machine code; it stays in this stage.
+# This stage has the compiler for the hot packages.
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./

@@ -1,84 +1,84 @@
-# Every target sets up what it needs. The two to know: `make run` and `make test`.
+# Every target installs what it needs. Start with `make run` and `make test`.
 
 PYTHON_BIN := .venv/bin
 READY := .venv/.ready
-# Processes of the tests that run side by side; the clusters in them are real processes too.
+# Parallel test processes. Clusters in tests are further processes.
 TEST_PROCESSES ?= 2
 TESTS ?= tests
-# Seeds that `make test` simulates: always the same, so that a commit passes everywhere or nowhere.
+# Seeds that `make test` simulates, always the same, so that the result depends on the commit only.
 SEEDS ?= 200
 FIRST_SEED ?= 1
-# How many of them it simulates interpreted as well; their events are the same.
+# The number of them that it also simulates interpreted, with the same events.
 INTERPRETED_SEEDS ?= 50
 
-# Fresh seeds of `make soak`; a broken one prints the line that reproduces it.
+# Fresh seeds of `make soak`; a violation is printed with the command that reproduces it.
 SOAK_SEEDS ?= 2000
 
-# How long `make chaos` starts rounds, and how long it does so at the end of `make test`.
+# Duration of `make chaos`, and of its short form at the end of `make test`.
 CHAOS_SECONDS ?= 1200
 TEST_CHAOS_SECONDS ?= 120
-# How often `make chaos-reassign` changes the voters; five of them are among the tests.
+# Voter changes of `make chaos-reassign`; the tests have five.
 REASSIGNMENTS ?= 100
 
-# More for `make attack`: --only "forged leader" is a part of it, --scale 3 takes three times as long.
+# Options of `make attack`: --only "forged leader" runs one part, --scale 3 takes three times as long.
 ATTACK ?=
 
-# Of so many seeds the histories are audited: none may be called damaged, and no planted damage missed.
+# Seeds of `make audit-histories`: the audit must report no damage in their logs, and all damage that is planted.
 HISTORIES ?= 1000
 
-# How often `make stream-kills` kills streams into Parquet; ten of them are among the tests.
+# Kills of `make stream-kills`; the tests have ten.
 KILLS ?= 100
 
-# More for `make stock-tools`: --only brokers is a part of it, --kafka VERSION another one of the tools.
+# Options of `make stock-tools`: --only brokers runs one part, --kafka VERSION selects the version of the tools.
 STOCK ?=
 
-# Within so many seeds the simulator must catch each planted bug.
+# Seeds within which the simulator must catch each planted bug.
 MUTANT_SEEDS ?= 2000
 # More for the hunt: --missing hunts those without a recorded hunt, --profiles each in its own profile.
 MUTANTS ?=
 
-# More for the mutation run: --package raft is a part of it, --again judges survivors once more.
+# Options of `make mutation`: --package raft runs one part, --again judges survivors again.
 MUTATION ?= --sample 1000 --seed 1
 # Seeds whose branches `make reached` counts.
 REACHED_SEEDS ?= 192
 
-# Inputs of the fuzzer, a few minutes of them; the same seed gives the same inputs.
+# Inputs of `make fuzz` (some minutes); a seed repeats its inputs.
 FUZZ_INPUTS ?= 1000000
 FUZZ_SEED ?= 1
 
-# The package as `pip install` makes it, with its hot parts compiled; COMPILED before a command makes it take that.
+# The package as `pip install` builds it, with its hot modules compiled. A command after COMPILED imports that build.
 COMPILED_READY := build/compiled/.ready
 COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/compiled:$(CURDIR)
 WHY_NO_SPARK := $(PYTHON_BIN)/python -c 'import os; from quorumd.pipeline.spark.java import *; print(why_no_spark(os.environ) or "")'
 WHY_INTERPRETED := $(PYTHON_BIN)/python -c 'from scripts.build_backend import *; print(why_interpreted() or "")'
 
-# More for the benchmark: --interpreted measures the sources, --seconds 3 --rounds 1 is a quick look.
+# Options of `make bench`: --interpreted measures the sources, --short the short form.
 BENCH ?=
 
 .PHONY: attack audit-histories bench chaos chaos-reassign check clean compile fuzz help messages mutants mutation quick reached run setup soak standalone stock-tools stream-kills test test-compiled
 
 help:
-	@echo "make run       set up, start a three-node cluster on this machine, show it at work; Ctrl-C stops it"
+	@echo "make run       set up, start a three-node cluster on this machine, run the demo; Ctrl-C stops it"
 	@echo "make quick     lint, types, unit and property tests of raft, log, controller and protocol; about a minute"
 	@echo "make test      set up, check, and run all tests"
 	@echo "make setup     create .venv and install everything into it"
-	@echo "make check     ruff, mypy, import contracts, house rules, generated code is fresh"
-	@echo "make compile   the package as pip installs it, hot parts compiled, to build/compiled; make bench measures that"
+	@echo "make check     ruff, mypy, import contracts, house rules, generated code is up to date"
+	@echo "make compile   build the package as pip installs it, hot modules compiled, into build/compiled"
 	@echo "make messages  generate quorumd/protocol/messages from schemas/"
-	@echo "make soak      fresh seeds of the simulator, SOAK_SEEDS of them (2000), and fresh examples for the property tests"
-	@echo "make fuzz      hostile input for every parser, FUZZ_INPUTS of them (1000000); findings in build/fuzz/"
-	@echo "make attack    attack a cluster of real processes in every known way under load; exit code 1 if a bound is broken"
-	@echo "make bench     measure, write the figures to build/bench/"
-	@echo "make chaos     hurt a cluster of real processes for 20 minutes, report to build/chaos/"
-	@echo "make chaos-reassign  change the voters of five nodes 100 times while they are killed, report to build/chaos-reassign/"
-	@echo "make audit-histories  audit what simulated nodes stored, HISTORIES seeds of it (1000), and plant faults"
-	@echo "make standalone  a Spark master and two workers on loopback: the pipeline's source and commands give there what they give here"
-	@echo "make stock-tools  Kafka's own tools and brokers (from Maven) on quorumd's plans, logs and nodes; the speed of its log dump"
-	@echo "make stream-kills  kill -9 streams into Parquet KILLS times (100), count that every record is there once"
-	@echo "make mutants   plant bugs into the code, each must be caught by the simulator; table in tests/README.md"
-	@echo "make mutation  change code by machine, 1000 places; each change must fail a test or a simulated seed"
-	@echo "make reached   measure the branches that 192 simulated seeds reach, and list what they do not"
-	@echo "make clean     remove what was built (not .venv)"
+	@echo "make soak      simulate SOAK_SEEDS (2000) fresh seeds, and run property tests with fresh examples"
+	@echo "make fuzz      feed FUZZ_INPUTS (1000000) malformed inputs to every parser; findings in build/fuzz/"
+	@echo "make attack    attack a cluster of real processes in every known way under load; exit code 1 if a bound is violated"
+	@echo "make bench     measure the compiled package; results in build/bench/"
+	@echo "make chaos     inject faults into a cluster of real processes for 20 minutes; report in build/chaos/"
+	@echo "make chaos-reassign  change the voters of five nodes 100 times while they are killed, report in build/chaos-reassign/"
+	@echo "make audit-histories  audit the logs of HISTORIES (1000) simulated seeds, and plant damage in them"
+	@echo "make standalone  compare the pipeline on a Spark master with two workers with a local run"
+	@echo "make stock-tools  run Kafka's own tools and brokers (from Maven) on quorumd's plans, logs and nodes"
+	@echo "make stream-kills  kill -9 streams into Parquet KILLS (100) times, and check that each record is written once"
+	@echo "make mutants   plant known bugs, each of which the simulator must catch; table in tests/README.md"
+	@echo "make mutation  mutate 1000 places of the code; each mutation must fail a test or a simulated seed"
+	@echo "make reached   measure the branches that 192 simulated seeds reach, and list the others"
+	@echo "make clean     remove build results, but not .venv"
 
 setup: $(READY)
 
@@ -100,7 +100,7 @@ test: check
 	else $(MAKE) test-compiled; fi
 	$(MAKE) chaos CHAOS_SECONDS=$(TEST_CHAOS_SECONDS)
 
-# What is pure, for the loop of editing: no processes, no simulator, no Spark.
+# Tests of the pure packages, for the edit loop: without processes, simulator or Spark.
 QUICK_TESTS := $(addprefix tests/unit/,raft log controller protocol) $(addprefix tests/property/, \
 	test_raft_majority.py test_record_batch_properties.py test_cluster_image.py)
 
@@ -110,7 +110,7 @@ quick: $(READY)
 	$(PYTHON_BIN)/mypy
 	$(PYTHON_BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile $(QUICK_TESTS)
 
-# What needs no stand-ins inside: a compiled class takes no other class for its own, a compiled module no other constant.
+# Tests without stand-ins inside modules: compiled modules do not notice those.
 COMPILED_TESTS := $(addprefix tests/,property scenarios paper shell unit/raft unit/log unit/protocol unit/controller)
 
 test-compiled: $(COMPILED_READY)

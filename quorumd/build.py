@@ -13,5 +13,5 @@ def is_compiled() -> bool:
 
 
 def description() -> str:
-    """`compiled` or `interpreted`, as versions and start lines tell it."""
+    """`compiled` or `interpreted`, as shown in versions and start lines."""
     return "compiled" if is_compiled() else "interpreted"

@@ -50,6 +50,7 @@ PURE = tuple(
         "controller/",
         "protocol/",
         "log/",
+        "security/",
         "broker/",
         "node/",
     )
@@ -138,10 +139,17 @@ def check_tree(root: Path) -> list[Finding]:
     return found + check_pages(root)
 
 
+PAGES = (
+    *("*.md", "docs/*.md", "tests/README.md", "Makefile", "Dockerfile", "pyproject.toml", "config/**/*"),
+    *("scripts/**/*.sh", "scripts/**/*.toml", "tests/**/*.toml"),
+)
+"""Files besides Python's whose wording is checked."""
+
+
 def check_pages(root: Path) -> list[Finding]:
-    """Check the wording of the pages at the top and in docs/."""
+    """Check the wording of documentation, configuration and build files."""
     found = []
-    for page in sorted((*root.glob("*.md"), *root.glob("docs/*.md"))):
+    for page in sorted({file for pattern in PAGES for file in root.glob(pattern) if file.is_file()}):
         path = page.relative_to(root).as_posix()
         for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
             found += [Finding(path, *finding) for finding in wording(number, line)]
@@ -155,7 +163,7 @@ def _findings(path: str, source: str, tree: ast.Module) -> _Findings:
     yield from _lengths(source, tree)
     yield from _leftovers(source, tree)
     yield from _unexplained(source)
-    yield from language_findings(source, tree)
+    yield from language_findings(source, tree, path.startswith("quorumd/"))
     if path.startswith("quorumd/"):
         yield from _docstrings(tree)
         if not path.startswith("quorumd/cli/"):
@@ -247,7 +255,11 @@ def _impurities(tree: ast.Module) -> _Findings:
             names = [node.module or ""]
         for name in names:
             if name.split(".")[0] in IMPURE_MODULES:
-                yield node.lineno, "pure", f"import of {name}: a pure package reaches the world through ports"
+                yield (
+                    node.lineno,
+                    "pure",
+                    f"import of {name}: a pure package reaches the outside through ports",
+                )
     for name, line in _called_names(tree):
         if name in UNREPEATABLE_CALLS:
             yield line, "pure", f"{name}() differs from run to run: not in a pure package"

@@ -310,7 +310,7 @@ class _Cluster:
 
 
 class _Template:
-    """The batches of an epoch, stamped anew for each."""
+    """The batches of an epoch, stamped again for each."""
 
     def __init__(self, chunk: Chunk) -> None:
         self._chunk = chunk

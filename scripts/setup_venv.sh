@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes .venv beside the Makefile and installs quorumd with everything its tests need into it.
-# Says in words what a bare machine is missing; the noise of the tools goes to build/setup.log.
+# Creates .venv next to the Makefile and installs quorumd with everything its tests need into it.
+# Prints what the machine lacks; the output of the tools goes to build/setup.log.
 set -eu
 cd "$(dirname "$0")/.."
 mkdir -p build
@@ -11,8 +11,8 @@ fail() {
     exit 1
 }
 
-# Builds of the same Python differ by half in speed (profile-guided or not, shared library or not), and a daemon
-# is felt at every commit: of several, the fastest is taken. PYTHON=... takes that one.
+# Builds of the same Python differ by half in speed (profile-guided or not, shared library or not): of several, the
+# fastest is used. PYTHON=... selects one.
 milliseconds() {
     "$1" -c '
 import sys, time
@@ -30,7 +30,7 @@ print(round(best * 100000))' 2>/dev/null
 python= fastest=
 for candidate in ${PYTHON:-python3 /usr/bin/python3 python3.14 python3.13 python3.12 python3.11}; do
     taken=$(milliseconds "$candidate") || continue
-    # The first one found is what the user expects: another must be clearly faster.
+    # The first one found is the user's default: another must be clearly faster.
     if [ -z "$fastest" ] || [ "$taken" -lt $((fastest * 85 / 100)) ]; then
         python=$candidate fastest=$taken
     fi

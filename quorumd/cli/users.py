@@ -72,7 +72,7 @@ def list_command(servers: Addresses, output: str) -> None:
     hide_input=True,
     confirmation_prompt=True,
     envvar="QUORUMD_PASSWORD",
-    help="The password; asked for if it is not given here or in QUORUMD_PASSWORD.",
+    help="The password; prompted for if it is not given here or in QUORUMD_PASSWORD.",
 )
 @click.option(
     "--iterations",

@@ -1,6 +1,6 @@
 """Records that the image stores as written: access control, credentials, quotas, tokens, controllers.
 
-What they say is in `registered_controllers` and `security_records`.
+Their content is in `registered_controllers` and `security_records`.
 
 Each sets or removes the value of one key, as in Kafka's images. The value is the frame as written: a snapshot holds
 it byte for byte, including tagged fields of later versions.

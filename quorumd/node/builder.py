@@ -61,7 +61,7 @@ APPLY_DELAY_MS = 10.0
 
 
 class NodePorts(NamedTuple):
-    """The outside world of one node."""
+    """The ports of one node."""
 
     clock: Clock
     entropy: Entropy

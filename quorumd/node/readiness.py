@@ -48,8 +48,8 @@ class NodeStatus:
     epoch: int
     leader_id: int
     contact_ms: float
-    """Leader: time since a majority of the voters fetched. Others: time since they sent the last fetch that was
-    answered. inf if there was none."""
+    """Leader: time since a majority of the voters fetched. Others: time since they sent the last fetch that got a
+    response. inf if there was none."""
     contact_limit_ms: float
     high_watermark: int
     """The leader's high watermark as far as this node knows."""

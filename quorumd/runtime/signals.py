@@ -67,7 +67,7 @@ def install(log_format: str) -> None:
 
 
 def attach(loop: AbstractEventLoop, state: Callable[[], str], reload: Callable[[], None]) -> None:
-    """Handle signals between the callbacks of a loop; `state` is the line that is logged when asked for, `reload` has
+    """Handle signals between the callbacks of a loop; `state` is the line that is logged on request, `reload` has
     key material read again."""
     loop.add_signal_handler(signal.SIGUSR2, _log_ignored_signal, signal.SIGUSR2)
     loop.add_signal_handler(signal.SIGHUP, _reload, reload)

@@ -102,7 +102,7 @@ class Authorizer:
     ) -> bool:
         """Whether the client may do this. Raises AuthorizerNotReady.
 
-        `logs_allowed`, `logs_denied`: whether the result means access, and whether the client asked for this
+        `logs_allowed`, `logs_denied`: whether the result means access, and whether the client named this
         resource, rather than for those that it may see.
         """
         if client.principal in self.settings.super_users:

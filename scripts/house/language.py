@@ -29,7 +29,8 @@ NAMES = {
 
 OPENINGS = re.compile(r"(Of|What) ")
 WORDING = re.compile(
-    r"\b(whoever|nobody|somebody|everybody|so many|shall|be it|all right|as it is|farewells?)\b",
+    r"(?<!-)\b(whoever|whom|nobody|somebody|everybody|so many|shall|be it|all right|as it is|farewells?|goodbye|anew"
+    r"|ask(?:s|ed|ing)?|answer(?:s|ed|ing)?|told|said|heard|promise[sd]?)\b",
     re.IGNORECASE,
 )
 
@@ -37,15 +38,29 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _Findings = Iterator[tuple[int, str, str]]
 
 
-def language_findings(source: str, tree: ast.Module) -> _Findings:
-    """Yield (line, rule, text) for one Python file."""
+def language_findings(source: str, tree: ast.Module, is_shipped: bool) -> _Findings:
+    """Yield (line, rule, text) for one Python file. `is_shipped`: its strings are read by users."""
     yield from _names(tree)
     yield from _openings(tree)
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        is_docstring = token.type == tokenize.STRING and token.string.lstrip("rR").startswith('"""')
-        if token.type == tokenize.COMMENT or is_docstring:
-            for number, line in enumerate(token.string.splitlines(), token.start[0]):
-                yield from wording(number, line)
+        if token.type == tokenize.COMMENT:
+            yield from wording(token.start[0], token.string)
+    for line, text in _strings(tree) if is_shipped else _docstrings(tree):
+        for number, part in enumerate(text.splitlines(), line):
+            yield from wording(number, part)
+
+
+def _strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.lineno, node.value
+
+
+def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Strings that are statements: docstrings, also those of attributes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            yield node.lineno, str(node.value.value)
 
 
 def wording(number: int, line: str) -> _Findings:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 PAGE = "docs/decisions.md"
 WALKS = "docs/architecture.md"
-FOLDERS = ("quorumd", "tests", "docs")
+FOLDERS = ("quorumd", "tests", "docs", "scripts", "config")
 SUFFIXES = (".py", ".toml", ".txt", ".md")
 GENERATED = "quorumd/protocol/messages/"
 
@@ -87,7 +87,7 @@ def _unresolved_walks(root: Path) -> References:
     functions = {
         name for file in modules for name in _FUNCTION_DEFINED.findall(file.read_text(encoding="utf-8"))
     }
-    folders = ("quorumd", "quorumd/node", "quorumd/simulator", "quorumd/protocol")
+    folders = ("quorumd", "quorumd/node", "quorumd/broker", "quorumd/simulator", "quorumd/protocol")
     for line, content in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
         for path in _MODULE.findall(content):
             if not any((root / folder / path).exists() for folder in ("quorumd", ".")):

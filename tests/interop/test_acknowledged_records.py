@@ -1,4 +1,4 @@
-"""Every acknowledged record is where the broker said while three nodes are killed, reassigned and restarted.
+"""Every acknowledged record is at its offset while three nodes are killed, reassigned and restarted.
 
 `python -m tests.interop.clients` does this for minutes, with kcat too.
 """

@@ -20,7 +20,7 @@ UNKNOWN_TOPIC, INVALID_REQUEST, INCONSISTENT_CLUSTER_ID = 3, 42, 104
 
 
 LONG_MS = 30_000
-"""A max wait so long that a test fails if a response comes only then."""
+"""A max wait after which a test would have failed."""
 LONG_S = LONG_MS / 1000
 
 

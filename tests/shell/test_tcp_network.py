@@ -297,7 +297,7 @@ def test_exception_of_a_connection_reaches_the_exception_handler_of_the_loop(
 ) -> None:
     class InvariantViolation(Recorder):
         def received(self, data: bytes) -> None:
-            raise AssertionError("a broken promise")
+            raise AssertionError("a violated invariant")
 
         def closed(self, reason: str, refused: bool) -> None: ...
 
@@ -314,7 +314,7 @@ def test_exception_of_a_connection_reaches_the_exception_handler_of_the_loop(
             client.transport.write(b"x")
             await client.until(lambda: bool(client.ends))
             listener.close()
-        assert [str(error) for error in errors] == ["a broken promise"]
+        assert [str(error) for error in errors] == ["a violated invariant"]
 
     run(scenario, loop_factory)
 

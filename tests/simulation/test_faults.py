@@ -186,7 +186,7 @@ def test_cluster_without_faults_elects_once_and_serves_everything() -> None:
     elected = [entry.text for entry in window(timeline.entries, 0.0, SAFETY_MS) if "leader in" in entry.text]
     assert len(elected) == 1
     unanswered = report.counters["operations"] - (
-        report.counters["acknowledged writes"] + report.counters["answered reads"]
+        report.counters["acknowledged writes"] + report.counters["completed reads"]
     )
     # Those that began before there was a leader, and one a client that was under way at the end.
     assert unanswered <= 6

@@ -88,12 +88,37 @@ def test_a_stray_file_at_the_top_or_in_tests_is_found(tmp_path: Path) -> None:
     assert [finding.path for finding in found] == ["notes.txt", "tests/misc"]
 
 
-def test_wording_of_pages_is_checked(tmp_path: Path) -> None:
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "a.md").write_text("A leader.\nSo" + "mebody leads.\n")
+@pytest.mark.parametrize(
+    "page", ["docs/a.md", "tests/README.md", "Makefile", "config/a/b.properties", "tests/mutants/a.toml"]
+)
+def test_wording_of_pages_is_checked(tmp_path: Path, page: str) -> None:
+    (tmp_path / page).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / page).write_text("# A leader.\n# So" + "mebody leads.\n")
     assert [(each.path, each.line, each.rule) for each in house_rules.check_pages(tmp_path)] == [
-        ("docs/a.md", 2, "wording")
+        (page, 2, "wording")
     ]
+
+
+PACKAGES = sorted(
+    folder.parent.relative_to(ROOT).as_posix()
+    for folder in (ROOT / "quorumd").rglob("__init__.py")
+    if "messages" not in folder.parts
+)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_language_of_every_package_is_checked(package: str) -> None:
+    source = '"""What it as' + 'ks."""\ndef te' + 'll(x):\n    raise ValueError("no" + "no' + 'body")\n'
+    found = [each.rule for each in house_rules.check_source(f"{package}/a.py", source)]
+    assert sorted(found) == ["name", "opening", "wording", "wording"]
+
+
+@pytest.mark.parametrize(
+    "package", ["raft", "controller", "protocol", "log", "broker/api", "node/broker", "security"]
+)
+def test_pure_packages_are_checked(package: str) -> None:
+    found = house_rules.check_source(f"quorumd/{package}/a.py", f"{DOC}import socket\n")
+    assert [each.rule for each in found] == ["pure"]
 
 
 def test_the_command_prints_path_and_line_and_fails(

@@ -100,7 +100,7 @@ def _array_length(topics: int, version: int) -> bytes:
 
 
 def _trailer_bytes(version: int) -> int:
-    """Bytes of the answer behind its topics: authorized operations (8 to 10), an error (13), and no tagged fields."""
+    """Bytes of the response after its topics: authorized operations (8 to 10), an error (13), no tagged fields."""
     return (4 if 8 <= version <= 10 else 0) + (2 if version >= 13 else 0) + (version >= _FLEXIBLE_SINCE)
 
 

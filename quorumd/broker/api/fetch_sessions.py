@@ -15,9 +15,9 @@ from quorumd.errors import ErrorCode
 NO_SESSION: Final = 0
 """The session id of a fetch without a session."""
 FIRST_EPOCH: Final = 0
-"""The epoch of a request that asks for a new session."""
+"""The epoch of a request for a new session."""
 FINAL_EPOCH: Final = -1
-"""The epoch of a request that wants no session, and ends the one it names."""
+"""The epoch of a request without a session, which ends the session that it names."""
 MAX_EPOCH: Final = 2**31 - 1
 MAX_SESSION_ID: Final = 2**31 - 1
 EVICTION_MS: Final = 120_000.0

@@ -194,7 +194,7 @@ def metadata(check: Check) -> Ruling:
 
 
 def _split_creatable(check: Check, topics: list[Any]) -> tuple[list[Any], list[Any]]:
-    """Split off the missing topics that the client may not create, if the request asks to create them."""
+    """Split off the missing topics that the client may not create, if the request would create them."""
     if not check.message.allow_auto_topic_creation:
         return topics, []
     missing = {topic.name for topic in topics if topic.name and topic.name not in check.image.topic_ids}

@@ -1,8 +1,8 @@
 """The life of one broker incarnation, as the active controller sees it: registration, heartbeats, unfencing and
 controlled shutdown (KIP-631).
 
-    STARTING        not registered, or behind its own registration in the metadata log: heartbeats ask to be fenced
-    RECOVERY        caught up; the logs are recovered, then heartbeats ask to be unfenced
+    STARTING        not registered, or behind its own registration in the metadata log: heartbeats request fencing
+    RECOVERY        caught up; the logs are recovered, then heartbeats request unfencing
     RUNNING         unfenced: it serves clients
     PENDING_CONTROLLED_SHUTDOWN  it waits until the controller has moved its leaderships away
     SHUTTING_DOWN   the controller has let it go, or the wait ended
@@ -124,7 +124,7 @@ class BrokerLifecycle:
         self._register()
 
     def recovered(self) -> None:
-        """The logs are recovered and match the metadata: the next heartbeats ask to be unfenced."""
+        """The logs are recovered and match the metadata: the next heartbeats request unfencing."""
         self._is_recovered = True
         self._heartbeat_now()
 

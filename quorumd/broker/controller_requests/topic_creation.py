@@ -25,7 +25,7 @@ TIMEOUT_MS: Final = 30_000
 MAX_WAITING: Final = 1_000
 """Topics that wait for the request in flight; clients repeat their requests for others."""
 REPEAT_MS: Final = 1_000.0
-"""A topic that could not be created is not requested again for so long."""
+"""Time until a topic that could not be created is requested again."""
 
 
 @dataclass(frozen=True, slots=True)

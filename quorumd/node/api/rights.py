@@ -83,7 +83,7 @@ def _add_missing(items: list[Any], added: list[Any]) -> None:
 
 
 def delete_topics(check: Check) -> Ruling:
-    """DELETE on the cluster or on the topics; without DESCRIBE a topic is not even said to exist."""
+    """DELETE on the cluster or on the topics; without DESCRIBE the response does not reveal that a topic exists."""
     message, access, wire = check.message, check.access, delete_topics_response
     if access.allows_cluster(Operation.DELETE, logs_denied=False):
         return None

@@ -1,7 +1,7 @@
-"""Metadata's topics and DescribeTopicPartitions: what any node tells of topics, as far as it has applied the log.
+"""Metadata's topics and DescribeTopicPartitions: the topics of any node's image.
 
-A node that does not lead tells what is committed, a moment behind. The image of the leader is ahead of that: its
-answers wait until what they tell is committed, or taken back.
+The image of a node that does not lead is committed, and slightly old. That of the leader has uncommitted records: its
+responses wait until their content is committed or rolled back.
 """
 
 from __future__ import annotations

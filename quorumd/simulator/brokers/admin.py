@@ -117,7 +117,7 @@ class Administrator:
             self._link.abandon()
         name = type(request).__name__.removesuffix("Request")
         if message is None:
-            self.counters[f"{name}: no answer"] += 1
+            self.counters[f"{name}: no response"] += 1
         else:
             for code in [code for code, _ in errors_in(message)] or [ErrorCode.NONE]:
                 self.counters[f"{name}: {ErrorCode(code).name}"] += 1

@@ -63,7 +63,7 @@ class Administrators:
     def counters(self) -> dict[str, int]:
         """Return what was requested, with the results."""
         return {
-            "metadata answers": self._reader.responses,
+            "metadata responses": self._reader.responses,
             **dict(sorted(self._administrator.counters.items())),
             **{name: count for each in self._operators for name, count in sorted(each.counters.items())},
         }

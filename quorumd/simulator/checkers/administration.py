@@ -84,7 +84,7 @@ class Requested(NamedTuple):
 class AdministratorsAreObeyed:
     """Reads return what administrators set, and nothing that they deleted or that was refused.
 
-    DescribeConfigs, and errors that say that a topic exists or not, are linearizable; Metadata is committed, but
+    DescribeConfigs, and errors about the existence of a topic, are linearizable; Metadata is committed, but
     may be stale ("Staleness of reads" in docs/decisions.md).
     """
 
@@ -288,7 +288,7 @@ class AdministratorsAreObeyed:
     # Comparisons
 
     def _existence(self, requested: Requested, codes: Mapping[Resource, int], now_ms: float) -> None:
-        """Check what the errors of a response tell about the existence of topics."""
+        """Check what the errors of a response imply about the existence of topics."""
         creates = isinstance(requested.request, CreateTopicsRequest)
         for (kind, name), code in codes.items():
             if kind != TOPIC or name not in self._topics:

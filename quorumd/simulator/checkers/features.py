@@ -131,7 +131,7 @@ class FeaturesAreFinalized(Checker):
         if not before:
             return  # Initial levels of a cluster.
         if not self._was_wanted(changed):
-            raise self.violation(f"{where} sets {changed}, which no request asked for")
+            raise self.violation(f"{where} sets {changed}, without a request for it")
         if any(after < lossy <= before for lossy in LOSSY):
             raise self.violation(f"{where} takes metadata.version from {before} down to {after}")
         if changed.get(ELR_VERSION, self._level(ELR_VERSION)) and after < NEEDS["PartitionRecord", 2]:

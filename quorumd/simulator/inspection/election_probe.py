@@ -61,7 +61,7 @@ class ElectionProbe:
             self._check(machine, before)
 
     def _check(self, candidate: Machine, before: Allegiance) -> None:
-        """The candidate asked for pre-votes since `before.since_ms`."""
+        """The candidate has requested pre-votes since `before.since_ms`."""
         assert candidate.node is not None
         voters = candidate.node.engine.voters.current
         loyal = [
@@ -73,7 +73,7 @@ class ElectionProbe:
             raise InvariantViolation(
                 self.invariant,
                 f"node {candidate.node_id} campaigns in epoch {before.epoch + 1}, but of the voters {voters.ids} "
-                f"{loyal} lead epoch {before.epoch} or have followed its live leader for as long as it asked for "
+                f"{loyal} lead epoch {before.epoch} or have followed its live leader for as long as it requested "
                 "pre-votes",
             )
 

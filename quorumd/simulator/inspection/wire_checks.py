@@ -88,7 +88,7 @@ class WireChecks:
                     self._pending.setdefault(side, {})[frame[4:8]] = requested
 
     def _responded(self, side: Side, data: bytes) -> None:
-        """Check the responses in data from a node that was asked for its vote."""
+        """Check the responses in data of a node to requests for its vote."""
         pending, position = self._pending[side.far], 0
         while position + 8 <= len(data):
             end = position + 4 + int.from_bytes(data[position : position + 4])

@@ -99,7 +99,7 @@ class ConfigAdministrator:
             self._link.abandon()
         name = type(requested.request).__name__.removesuffix("Request")
         if message is None:
-            self.counters[f"{name}: no answer"] += 1
+            self.counters[f"{name}: no response"] += 1
         else:
             is_error = any(code for code, _ in errors_in(message))
             self.counters[f"{name}: {'error' if is_error else 'success'}"] += 1

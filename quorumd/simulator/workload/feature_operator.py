@@ -80,7 +80,7 @@ class FeatureOperator:
         if self._link is not None:
             self._link.abandon()
         code = ErrorCode(message.error_code) if isinstance(message, UpdateFeaturesResponse) else None
-        self.counters[f"UpdateFeatures: {code.name if code is not None else 'no answer'}"] += 1
+        self.counters[f"UpdateFeatures: {code.name if code is not None else 'no response'}"] += 1
         if code is not None:
             self._checker.responded(number, code)
         self.start()

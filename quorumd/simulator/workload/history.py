@@ -65,6 +65,6 @@ class History:
             "acknowledged writes": self.acknowledged_writes,
             "acknowledged appends": self.acknowledged_appends,
             "repeated appends": self.repeated_appends,
-            "answered reads": self.completed_reads,
+            "completed reads": self.completed_reads,
             "operations": len(self.operations),
         }

@@ -45,7 +45,7 @@ def pipeline_metadata(target: Target) -> None:
 
 
 def metadata_for_many(target: Target) -> None:
-    """A hundred clients that ask for a huge response once each, at the same moment."""
+    """A hundred clients that request a huge response once each, at the same moment."""
     peers = [Peer(target.leader_address) for _ in range(CLIENTS)]
     for peer in peers:
         peer.send(peer.frame(huge_metadata(), METADATA_VERSION))
@@ -55,7 +55,7 @@ def metadata_for_many(target: Target) -> None:
 
 
 def metadata_for_the_gone(target: Target) -> None:
-    """Clients that ask for huge responses and close the connection at once."""
+    """Clients that request huge responses and close the connection at once."""
     for _ in target.deadline():
         with suppress(OSError):
             peer = Peer(target.leader_address)
@@ -101,7 +101,7 @@ def _leave_unfinished(target: Target, addresses: list[Address]) -> None:
 
 
 def read_nothing(target: Target) -> None:
-    """Clients that ask for huge responses and never read one."""
+    """Clients that request huge responses and never read one."""
     peers = [Peer(target.leader_address, DEAF_BUFFER) for _ in range(DEAF_CLIENTS)]
     for peer in peers:
         with suppress(OSError):
@@ -124,7 +124,7 @@ def exhaust_http(target: Target) -> None:
 
 
 def _open_everywhere(addresses: list[Address], count: int, target: Target) -> None:
-    """Keep `count` connections to every address, and open those anew that a node closes."""
+    """Keep `count` connections to every address, and reopen those that a node closes."""
     links: list[socket.socket] = []
     for address in addresses:
         for _ in range(count):

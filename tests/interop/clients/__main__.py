@@ -1,9 +1,9 @@
-"""Every client on three nodes that are killed, restarted and reassigned, for as long as one likes.
+"""Every client on three nodes that are killed, restarted and reassigned, for any time.
 
     python -m tests.interop.clients --seconds 600
 
-Needs kcat (Debian: apt install kcat). Prints how much was acknowledged, and each record that is not where the broker
-said.
+Needs kcat (Debian: apt install kcat). Prints how much was acknowledged, and each record that is not at its
+acknowledged offset.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class Trial:
     def run(
         self, actions: Iterable[Callable[[Disturbances], str]], report: Callable[[str], None]
     ) -> list[str]:
-        """Disturb the cluster by the actions while clients work, then return what was not as promised."""
+        """Disturb the cluster by the actions while clients work, then return the violations."""
         with self.cluster as cluster:
             admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
             topic = NewTopic(TOPIC, PARTITIONS, REPLICAS, config={"min.insync.replicas": "2"})

@@ -74,7 +74,7 @@ def report(text: str) -> None:
     type=click.Choice([each.value for each in Style]),
     help="Of voters, for verbs.  [default: both]",
 )
-@click.option("--seconds", default=60.0, show_default=True, help="So long leaders are killed.")
+@click.option("--seconds", default=60.0, show_default=True, help="How long leaders are killed.")
 @click.option("--records", default=6_000_000, show_default=True, help="Of the log that is decoded.")
 @click.option("--requests", default=200_000, show_default=True, help="Compared with StandardAuthorizer.")
 @click.option("--rounds", default=3, show_default=True, help="In which both are measured, in turns.")

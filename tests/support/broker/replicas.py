@@ -52,7 +52,7 @@ class Context:
 
 
 class Leader:
-    """Broker 1, leader of epoch 1 in partition epoch 5, with min.insync.replicas 2 unless said otherwise."""
+    """Broker 1, leader of epoch 1 in partition epoch 5, with min.insync.replicas 2 unless given."""
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ GRACE_S = 0.02
 def be_patient(loop: asyncio.AbstractEventLoop) -> None:
     """From now on time passes for `loop`, one of asyncio's own, with its turns and while it has nothing to do.
 
-    Whatever answers within the same loop is in time then, and whatever stays silent is too late at once.
+    A response from within the same loop is in time then, and a missing one times out immediately.
     """
     selector: Any = loop._selector  # type: ignore[attr-defined]  # there is no other way to its waiting
     really_select = selector.select

@@ -1,4 +1,4 @@
-"""Whole nodes on the simulator's ports, without faults unless asked for: real bytes, real files, virtual time."""
+"""Whole nodes on the simulator's ports, without faults unless requested: real bytes, real files, virtual time."""
 
 from __future__ import annotations
 

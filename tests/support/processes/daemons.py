@@ -28,7 +28,7 @@ TIMING = {
     "quorum.request.timeout.ms": 30_000,
     "broker.session.timeout.ms": 120_000,
 }
-"""Timeouts so long that a machine that stalls for seconds costs no node its leadership or session.
+"""Timeouts with which a machine that stalls for seconds costs no node its leadership or session.
 
 A killed or stopped leader is still replaced at once, because it refuses connections or hands over. Tests in which a
 node stops responding use `QUICK` timing.

@@ -278,7 +278,7 @@ class ScenarioQuorum(Quorum):
                 deliver_event(PeerRequestFailed(target, request, refused=True))
 
         def absence() -> str:
-            return "" if self.nodes[target].up else " (nobody there)"
+            return "" if self.nodes[target].up else " (not running)"
 
         self.at(REQUEST_TIMEOUT_MS, lambda: deliver_event(PeerRequestFailed(target, request)))
         self.post(InFlightMessage((source.id, target), describe_request(request), absence, arrive))

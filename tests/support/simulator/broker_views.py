@@ -68,7 +68,7 @@ def host(
     view: ClusterView, broker_id: int, *values: int, known: Partition | None = None, leads: bool = False
 ) -> Replica:
     """A replica with these values in its log."""
-    replica = Replica(WHERE, broker_id, Around(), DataLog(Record(0, value) for value in values))  # type: ignore[arg-type]  # answers whatever it is asked
+    replica = Replica(WHERE, broker_id, Around(), DataLog(Record(0, value) for value in values))  # type: ignore[arg-type]  # has any attribute
     replica.known = known if known is not None else view.row(WHERE)
     if leads:
         replica.leadership = Leadership(replica.leader_epoch, 0)

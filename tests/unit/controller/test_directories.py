@@ -37,7 +37,7 @@ def assign(
     broker_id: int = 1,
     epoch: int | None = None,
 ) -> Any:
-    """Each as (directory, topic id, partitions). The answer; what is planned is applied."""
+    """Assign (directory, topic id, partitions) triples, apply the plan, and return the response."""
     request = [
         DirectoryData(directory, [TopicData(topic_id, [PartitionData(number) for number in numbers])])
         for directory, topic_id, numbers in directories

@@ -1,4 +1,4 @@
-"""The HTTP port, asked as Prometheus and probes ask it."""
+"""The HTTP port, with the requests of Prometheus and of probes."""
 
 import socket
 from collections.abc import Iterator

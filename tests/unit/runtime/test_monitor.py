@@ -22,7 +22,7 @@ STANDING = NodeStatus(1, "follower", 4, 2, 0.0, 2500.0, 42, 42, 10, True, True)
 
 
 class Loop:
-    """Notes what is asked of it; what comes from another thread is done at once, unless it stands still."""
+    """Records calls; those from another thread run immediately, unless the loop stands still."""
 
     stands_still = False
 

@@ -31,10 +31,16 @@ ROOT = Path(__file__).resolve().parents[3]
         ('"""Returns it to ' + 'whoever fetches."""\n', ["wording"]),
         ("x = 1  # no" + "body waits\n", ["wording"]),
         ("x = 'no" + "body'\n", []),
+        ('x = 1\n"""What the leader to' + 'ld."""\n', ["wording"]),
     ],
 )
 def test_language_of_a_file(source: str, rules: list[str]) -> None:
-    assert [rule for _, rule, _ in language_findings(source, ast.parse(source))] == rules
+    assert [rule for _, rule, _ in language_findings(source, ast.parse(source), False)] == rules
+
+
+def test_strings_of_the_package_are_read_by_users() -> None:
+    source = "raise ValueError(f'{node} was\\n as" + "ked')\n"
+    assert [rule for _, rule, _ in language_findings(source, ast.parse(source), True)] == ["wording"]
 
 
 @pytest.mark.parametrize(

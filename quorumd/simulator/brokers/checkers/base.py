@@ -125,8 +125,8 @@ class BrokerChecker:
 
 
 class SentRequests(Generic[T]):
-    """Requests that have no response yet, each with what a checker knew when it was sent. Told apart by identity:
-    equal requests may be sent."""
+    """Requests that have no response yet, each with what a checker knew when it was sent. Identity distinguishes
+    them: equal requests may be sent."""
 
     def __init__(self) -> None:
         self._sent: list[tuple[Message, T]] = []

@@ -10,7 +10,7 @@ from quorumd.protocol.record_batch import headers
 
 
 class Harness:
-    """An appender with a scripted engine and runner; `appended` has what the state machine was told."""
+    """An appender with a scripted engine and runner; `appended`: end offsets that the state machine has received."""
 
     def __init__(self) -> None:
         self.has_room = True

@@ -1,4 +1,4 @@
-"""The promises about who votes and about snapshots: each checker fires, and is quiet on the nearest sound history."""
+"""Invariants of voters and snapshots: each checker reports a violation, and nothing for the nearest valid history."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def test_no_change_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
                 "opaque_records": seen.opaque_records,
             }
 
-        checker.observed = observed  # type: ignore[method-assign] # instead of the promise
+        checker.observed = observed  # type: ignore[method-assign] # instead of the invariant
     look = inspector.look
 
     def look_twice(machine, now_ms: float) -> None:  # type: ignore[no-untyped-def] # as Inspector.look

@@ -55,7 +55,7 @@ def test_clients_append_to_lists_and_retry_without_a_response() -> None:
     counters = run_with(list_share=1.0).counters
     assert counters["acknowledged appends"] == counters["acknowledged writes"] > 50
     assert counters["repeated appends"] > 0
-    assert counters["answered reads"] > 20
+    assert counters["completed reads"] > 20
     assert run_with(list_share=1.0, append_attempts=1).counters["repeated appends"] == 0
 
 
