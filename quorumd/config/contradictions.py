@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from quorumd.config.setting import Problem
@@ -11,6 +12,14 @@ from quorumd.errors import ConfigError
 
 if TYPE_CHECKING:
     from quorumd.config.settings import Settings
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only processes on the same machine reach a listener with this host."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def problems(settings: Settings) -> Iterator[Problem]:
@@ -184,3 +193,18 @@ def suspicions(settings: Settings) -> Iterator[str]:
         yield "controller.quorum.append.linger.ms has no effect: writes are batched only while a flush is in progress"
     if settings.clock_offset_ms or settings.fail_flush_after:
         yield "faults are injected into this node: remove the properties that begin with internal."
+
+
+def exposure(settings: Settings) -> str | None:
+    """The warning about listeners without security that other machines reach, None if there are none."""
+    exposed = [
+        f"{each.name}://{each.host}:{each.port}"
+        for each in settings.listeners
+        if settings.protocol_of(each.name) == PLAINTEXT and not is_loopback(each.host)
+    ]
+    if not exposed:
+        return None
+    return (
+        f"{', '.join(exposed)} has no TLS: every client that reaches it reads the traffic, and without an authorizer "
+        "changes everything; use SSL or SASL_SSL, or a network that only nodes and administrators reach"
+    )

@@ -155,7 +155,7 @@ def _usable(controller: Controller, hmac: bytes, requester: Requester) -> Token 
     token = next((each for each in tokens if token_hmac(key, each.id) == hmac), None)
     if token is None:
         return ErrorCode.DELEGATION_TOKEN_NOT_FOUND
-    if requester.principal not in (token.owner, *token.renewers):
+    if requester.principal != token.owner and requester.principal not in token.renewers:
         return ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
     return token
 

@@ -163,16 +163,17 @@ class _Builder:
 
     def _start(self, listeners: BoundListeners, opened: Sequence[File | BoundListeners]) -> Node:
         settings, clock = self.settings, self.ports.clock
-        endpoint = listeners.reachable(settings.advertised)
+        endpoints = tuple(map(listeners.reachable, settings.quorum_listeners))
+        endpoint = endpoints[0]
         connections = self._connections(settings.controller_listener_name, settings.private_apis)
         discovery = self._discovery(connections)
         voter_log = self._voter_log(discovery)
-        peers = self._peers(connections, discovery, voter_log, endpoint)
+        peers = self._peers(connections, discovery, voter_log, endpoints)
         monitor = self._monitor(peers)
         context = self._context(connections, discovery, peers, monitor)
         add_routes(context)
         broker = self._broker(context, discovery, listeners)
-        membership = create_membership_manager(context, self.own, self.ports.entropy, endpoint)
+        membership = create_membership_manager(context, self.own, self.ports.entropy, endpoints)
         boot_timestamp = next_boot_timestamp(self.ports.disk, settings.data_directory, clock.wall_ms())
         node = self._node(boot_timestamp, discovery, connections, membership, monitor, listeners, broker)
         if broker is not None:
@@ -199,7 +200,7 @@ class _Builder:
         self.founding.start(endpoint)
         own_address = Address(endpoint.host, endpoint.port, boot_timestamp, self.own.directory_id)
         seeds = [seed for seed in settings.voter_addresses if seed[0] != settings.node_id]
-        discovery.start(own_address, seeds + self.founding.seeds())
+        discovery.start(own_address, seeds + self.founding.seeds(), endpoints)
         voter_log.update_addresses()
         monitor.start()
         membership.start()
@@ -311,7 +312,11 @@ class _Builder:
         )
 
     def _peers(
-        self, connections: PeerConnections, discovery: Discovery, voter_log: VoterLog, endpoint: Endpoint
+        self,
+        connections: PeerConnections,
+        discovery: Discovery,
+        voter_log: VoterLog,
+        endpoints: tuple[Endpoint, ...],
     ) -> PeerClient:
         return PeerClient(
             connections,
@@ -322,7 +327,7 @@ class _Builder:
             self.statistics,
             self.runner.step,
             voter_log.fetched,
-            endpoint,
+            endpoints,
             self.settings.request_timeout_ms,
         )
 

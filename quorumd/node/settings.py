@@ -89,6 +89,13 @@ class NodeSettings:
         return replace(self.raft, epoch_tokens=self.private_apis)
 
     @property
+    def quorum_listeners(self) -> tuple[Endpoint, ...]:
+        """The advertised endpoints at which other nodes reach this one, the one in `advertised` first."""
+        is_shared = self.broker is not None and not self.broker.listen
+        others = () if is_shared else tuple(each.advertised for each in self.other_listeners)
+        return (self.advertised, *others)
+
+    @property
     def controller_listener_name(self) -> str:
         return self.controllers_name or self.advertised.name
 

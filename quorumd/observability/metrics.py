@@ -344,6 +344,19 @@ METRICS: tuple[NodeMetric, ...] = (
         single(lambda node: node.statistics.malformed_frames),
     ),
     NodeMetric(
+        "quorumd_failed_authentications",
+        "counter",
+        "Clients that failed to authenticate by SASL; each lost its connection.",
+        single(lambda node: node.statistics.failed_authentications),
+    ),
+    NodeMetric(
+        "quorumd_certificate_expiry_timestamp_seconds",
+        "gauge",
+        "Unix time at which the certificate of a listener with TLS expires.",
+        lambda node, sampled: [((name,), at) for name, at in node.statistics.certificate_expiry_s.items()],
+        ("listener",),
+    ),
+    NodeMetric(
         "quorumd_build_info",
         "gauge",
         "Always 1; the labels describe this node's build.",

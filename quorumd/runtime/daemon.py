@@ -16,6 +16,7 @@ import uvloop
 
 from quorumd import __version__, build
 from quorumd.config import Settings
+from quorumd.config.contradictions import exposure
 from quorumd.errors import ConfigError, ExitCode, FlushFailed, StorageError
 from quorumd.ids import Endpoint
 from quorumd.node.builder import NodePorts, start_node
@@ -225,6 +226,9 @@ class Daemon:
             node.settings.data_directory,
             node.recovery_report,
         )
+        warning = exposure(settings)
+        if warning is not None:
+            logger.warning("%s", warning)
         if self._http is not None and self._settings.metrics_listener is not None:
             host = self._settings.metrics_listener[0]
             logger.info("http://%s:%d/metrics, /healthz, /readyz", host, self._http.port)

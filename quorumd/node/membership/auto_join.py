@@ -54,10 +54,10 @@ class AutoJoin:
         self._request_timeout_ms = request_timeout_ms
         self._requested_ms = -inf
 
-    def update(self, endpoint: Endpoint) -> None:
+    def update(self, endpoints: tuple[Endpoint, ...]) -> None:
         """Request the next change towards a vote if this replica has none and has caught up.
 
-        Called periodically with this node's own endpoint.
+        Called periodically with this node's own endpoints.
         """
         now = self._clock.now_ms()
         is_early = now - self._requested_ms < self._period_ms
@@ -65,7 +65,7 @@ class AutoJoin:
             return
         recorded = self._engine.voters.current.by_id(self._own.id)
         if recorded is None:
-            self._send(ApiKey.ADD_RAFT_VOTER, self._addition(endpoint), now)
+            self._send(ApiKey.ADD_RAFT_VOTER, self._addition(endpoints), now)
         elif not recorded.key.matches(self._own):
             logger.warning(
                 "the voter with id %d has directory id %s: requesting its removal, then a vote for %s",
@@ -87,14 +87,14 @@ class AutoJoin:
             and engine.contact_ms(now) <= engine.contact_limit_ms
         )
 
-    def _addition(self, endpoint: Endpoint) -> Callable[[int], Any]:
+    def _addition(self, endpoints: tuple[Endpoint, ...]) -> Callable[[int], Any]:
         """Build AddRaftVoter without waiting for the commit, which may depend on this node's own vote."""
         wire = add_raft_voter_request
         return lambda version: wire.AddRaftVoterRequest(
             self._identity.cluster_id,
             self._request_timeout_ms,
             *self._own,
-            [wire.Listener(endpoint.name, endpoint.host, endpoint.port)],
+            [wire.Listener(*each) for each in endpoints],
             version == 0,
         )
 

@@ -8,7 +8,7 @@ changes the image; the node then registers again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any
 
@@ -50,6 +50,7 @@ class ControllerRegistration:
         controller: Controller,
         writer: MetadataWriter,
         role: LeaderRole,
+        security_protocols: Mapping[str, int],
         call_leader: Callable[[Call], bool],
         request_timeout_ms: float,
     ) -> None:
@@ -60,15 +61,16 @@ class ControllerRegistration:
         self._controller = controller
         self._writer = writer
         self._role = role
+        self._security_protocols = security_protocols
         self._to_leader = LeaderRequest(clock, call_leader, request_timeout_ms)
         self._is_writing = False
         self._requested_ms = -inf
         self._wait_ms = FIRST_WAIT_MS
 
-    def update(self, endpoint: Endpoint) -> None:
+    def update(self, endpoints: tuple[Endpoint, ...]) -> None:
         """Request a registration if the image lacks it and the last request was long enough ago.
 
-        Called periodically with this node's own endpoint.
+        Called periodically with this node's own endpoints.
         """
         since_ms = self._clock.now_ms() - self._requested_ms
         image = self._state_machine.image
@@ -80,14 +82,14 @@ class ControllerRegistration:
         # Without a metadata version the bootstrap records of the cluster are not written yet.
         is_pending = self._is_writing or self._to_leader.is_pending
         if not is_pending and since_ms >= self._wait_ms and image.metadata_version:
-            self._request(endpoint)
+            self._request(endpoints)
 
-    def _request(self, endpoint: Endpoint) -> None:
+    def _request(self, endpoints: tuple[Endpoint, ...]) -> None:
         message = wire.ControllerRegistrationRequest(
             self._node_id,
             self.incarnation_id,
             False,
-            [wire.Listener(endpoint.name, endpoint.host, endpoint.port, PLAINTEXT)],
+            [wire.Listener(*each, self._security_protocols.get(each.name, PLAINTEXT)) for each in endpoints],
             [wire.Feature(name, lowest, highest) for name, lowest, highest in SUPPORTED_FEATURES],
         )
         if self._role.is_active_controller:

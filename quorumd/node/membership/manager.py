@@ -18,14 +18,14 @@ class MembershipManager:
     def __init__(
         self,
         clock: Clock,
-        own_endpoint: Endpoint,
+        own_endpoints: tuple[Endpoint, ...],
         voter: VoterEndpointUpdate,
         registration: ControllerRegistration | None,
         auto_join: AutoJoin | None,
     ) -> None:
         self.registration = registration
         self._clock = clock
-        self._own_endpoint = own_endpoint
+        self._own_endpoints = own_endpoints
         self._voter = voter
         self._periodic = [each.update for each in (registration, auto_join) if each is not None]
         self._timer: Timer | None = None
@@ -42,19 +42,19 @@ class MembershipManager:
 
     def update_voter(self) -> None:
         """Update the voter record if its endpoint is not this node's."""
-        self._voter.update(self._own_endpoint)
+        self._voter.update(self._own_endpoints)
 
     def _schedule(self) -> None:
         self._timer = self._clock.call_at(self._clock.now_ms() + INTERVAL_MS, self._tick)
 
     def _tick(self) -> None:
         for update in self._periodic:
-            update(self._own_endpoint)
+            update(self._own_endpoints)
         self._schedule()
 
 
 def create_membership_manager(
-    context: ApiContext, own: ReplicaKey, entropy: Entropy, own_endpoint: Endpoint
+    context: ApiContext, own: ReplicaKey, entropy: Entropy, own_endpoints: tuple[Endpoint, ...]
 ) -> MembershipManager:
     """The manager for the parts of a node, with the tasks that its settings enable."""
     clock, settings = context.clock, context.settings
@@ -70,6 +70,7 @@ def create_membership_manager(
             context.controller,
             context.writer,
             context.role,
+            settings.security_protocols,
             *leader,
         )
     if settings.auto_join:
@@ -82,4 +83,4 @@ def create_membership_manager(
             settings.raft.fetch_timeout_ms,
             settings.request_timeout_ms,
         )
-    return MembershipManager(clock, own_endpoint, voter, registration, auto_join)
+    return MembershipManager(clock, own_endpoints, voter, registration, auto_join)

@@ -45,13 +45,17 @@ class VoterEndpointUpdate:
         self._own = own
         self._request = LeaderRequest(clock, call_leader, request_timeout_ms)
 
-    def update(self, endpoint: Endpoint) -> None:
-        """Send UpdateRaftVoter if the newest voter record has another address for this listener."""
+    def update(self, endpoints: tuple[Endpoint, ...]) -> None:
+        """Send UpdateRaftVoter if the newest voter record has other listeners, or other addresses of them.
+
+        A record without any listener of this name stays: its voters know each other by other listeners.
+        """
         recorded = self._engine.voters.current.by_id(self._own.id)
         if self._request.is_pending or recorded is None or recorded.key != self._own:
             return
-        endpoints = tuple(endpoint if e.name == endpoint.name else e for e in recorded.endpoints)
-        if endpoints == recorded.endpoints:
+        names = {each.name for each in recorded.endpoints}
+        is_known = any(each.name in names for each in endpoints)
+        if not is_known or set(endpoints) == set(recorded.endpoints):
             return
         request = wire.UpdateRaftVoterRequest(
             self._identity.cluster_id,

@@ -72,7 +72,7 @@ class PeerClient:
         statistics: NodeStatistics,
         step: Callable[[Event], None],
         on_voter_records: Callable[[list[VoterRecord]], None],
-        own_endpoint: Endpoint,
+        own_endpoints: tuple[Endpoint, ...],
         request_timeout_ms: float,
     ) -> None:
         self.contacts = PeerContacts()
@@ -84,7 +84,7 @@ class PeerClient:
         self._statistics = statistics
         self._step = step
         self._on_voter_records = on_voter_records
-        self._own_endpoint = own_endpoint
+        self._own_endpoints = own_endpoints
         self._request_timeout_ms = request_timeout_ms
         self._reported_refusals: dict[int, ErrorCode] = {}
         """The newest logged error of each peer, so that it is logged only once."""
@@ -212,7 +212,7 @@ class PeerClient:
                 quorum_messages.vote_response_from_wire,
             )
         if isinstance(request, BeginEpochRequest):
-            request.endpoints = (self._own_endpoint,)
+            request.endpoints = self._own_endpoints
             request.boot_timestamp = self._discovery.own_boot_timestamp
             return (
                 ApiKey.BEGIN_QUORUM_EPOCH,
@@ -222,7 +222,7 @@ class PeerClient:
         assert isinstance(request, EndEpochRequest)
         return (
             ApiKey.END_QUORUM_EPOCH,
-            lambda version: quorum_messages.end_to_wire(request, cluster_id, version, (self._own_endpoint,)),
+            lambda version: quorum_messages.end_to_wire(request, cluster_id, version, self._own_endpoints),
             quorum_messages.leader_response_from_wire,
         )
 

@@ -21,7 +21,7 @@ from quorumd.node.peers.connection import Call, Failure
 from quorumd.ports import Clock, Entropy, Timer
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request
-from quorumd.protocol.messages.discover_brokers_request import DiscoverBrokersRequest
+from quorumd.protocol.messages.discover_brokers_request import DiscoverBrokersRequest, Listener
 from quorumd.protocol.messages.discover_brokers_response import Broker, DiscoverBrokersResponse
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from quorumd.protocol.routes import Route, Session
@@ -72,6 +72,7 @@ class Discovery:
         self._request_timeout_ms = request_timeout_ms
         self._book = AddressBook()
         self._own_address = Address("", 0)
+        self._own_endpoints: Sequence[Endpoint] = ()
         self._voter_ids = voter_ids
         self._founding = founding
         self._seeds: list[tuple[str, int]] = []
@@ -82,13 +83,19 @@ class Discovery:
         """The leader until it has responded; after that it knows this node's address."""
         self._timer: Timer | None = None
 
-    def start(self, own_address: Address, seeds: Sequence[tuple[int, str, int]]) -> None:
+    def start(
+        self,
+        own_address: Address,
+        seeds: Sequence[tuple[int, str, int]],
+        own_endpoints: Sequence[Endpoint] = (),
+    ) -> None:
         """Start querying. `seeds`: the other nodes of `quorum.voters`.
 
         Seeds are always queried, even if the log has other addresses, but enter the address book only while they are
         voters.
         """
         self._own_address = own_address
+        self._own_endpoints = own_endpoints
         self._seeds = [(host, port) for _, host, port in seeds]
         self.learn(self._own.id, own_address)
         for node_id, host, port in seeds:
@@ -142,12 +149,12 @@ class Discovery:
         node announced another one: it may have moved since.
         """
         self._recorded_addresses = [
-            (e.host, e.port) for v in voters if v.key.id != self._own.id for e in v.endpoints
+            (e.host, e.port) for v in voters if v.key.id != self._own.id for e in self._usable(v.endpoints)
         ]
         if voters:
             self._book.retain([self._own.id, *(voter.key.id for voter in voters)])
         for voter in voters:
-            for endpoint in voter.endpoints:
+            for endpoint in self._usable(voter.endpoints):
                 address = Address(endpoint.host, endpoint.port, 0, voter.key.directory_id, offset)
                 self.learn(voter.key.id, address)
 
@@ -161,10 +168,14 @@ class Discovery:
         known = self._book.get(leader_id)
         directory_id = known.directory_id if known is not None else ZERO_UUID
         recorded_at = -1 if boot_timestamp else end_offset
-        for endpoint in announced.endpoints[:1]:
+        for endpoint in self._usable(announced.endpoints)[:1]:
             self.learn(
                 leader_id, Address(endpoint.host, endpoint.port, boot_timestamp, directory_id, recorded_at)
             )
+
+    def _usable(self, endpoints: Sequence[Endpoint]) -> Sequence[Endpoint]:
+        """The endpoints of the listener by which this node connects to others; all if none has its name."""
+        return [each for each in endpoints if each.name == self._listener_name] or endpoints
 
     def log_truncated(self, end_offset: int) -> None:
         """Handle the truncation of the log to `end_offset`."""
@@ -194,20 +205,28 @@ class Discovery:
     def discover_brokers(self, session: Session, request: Request[DiscoverBrokersRequest]) -> None:
         """Handle DiscoverBrokers. Requests announce the sender's address, except from admin clients (ids below 0)."""
         message = request.message
+        sender = self._sender(message)
         self.learn(
             message.replica_id,
-            Address(message.host, message.port, message.boot_timestamp, message.replica_directory_id),
+            Address(sender.host, sender.port, message.boot_timestamp, message.replica_directory_id),
         )
         brokers = [
             Broker(node_id, address.boot_timestamp, address.host, address.port, address.directory_id)
             for node_id, address in self.addresses()
         ]
         response = DiscoverBrokersResponse(0, self._identity.cluster_id or "", brokers)
+        response.listener_name = self._listener_name
         self._founding.fill_report(response)
         session.respond(request, response)
-        host_port = (message.host, message.port)
+        host_port = (sender.host, sender.port)
         if self._founding.needs_report_from(host_port, message.replica_id, self._clock.now_ms()):
             self._send_discovery(*host_port)
+
+    def _sender(self, message: DiscoverBrokersRequest) -> Endpoint:
+        """Where this node reaches the sender of a request."""
+        listeners = [Endpoint(each.name, each.host, each.port) for each in message.listeners]
+        usual = Endpoint(self._listener_name, message.host, message.port)
+        return next((each for each in listeners if each.name == self._listener_name), usual)
 
     def _poll(self) -> None:
         """Query nodes if it is time. Checks more often than that, since a leader can be lost at any moment."""
@@ -249,6 +268,8 @@ class Discovery:
         message = DiscoverBrokersRequest(
             self._own.id, own.boot_timestamp, own.host, own.port, self._own.directory_id
         )
+        if len(self._own_endpoints) > 1:
+            message.listeners = [Listener(*each) for each in self._own_endpoints]
         deadline = self._clock.now_ms() + self._request_timeout_ms
 
         def on_response(response: Any) -> None:
@@ -289,7 +310,12 @@ class Discovery:
                 self._book.mark_reachable(node_id, reachable)
 
     def _learn_addresses(self, response: Any) -> None:
-        if response.error_code == ErrorCode.NONE and self._identity.accepts(response.cluster_id):
+        is_usable = response.listener_name in ("", self._listener_name)
+        if (
+            is_usable
+            and response.error_code == ErrorCode.NONE
+            and self._identity.accepts(response.cluster_id)
+        ):
             for broker in response.brokers:
                 self.learn(
                     broker.voter_id,

@@ -9,14 +9,19 @@ from struct import Struct
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
+    ALWAYS_ALLOWED_MEMORY,
+    check_memory,
+    read_compact_count,
     read_compact_string,
     read_tag,
     read_uvarint,
+    skip_tagged_fields,
     write_compact_string,
     write_tag,
+    write_uvarint,
     wrong_tag_size,
 )
-from quorumd.protocol.wire import Message
+from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
 PACK_16s = Struct(">16s").pack
 UNPACK_16s = Struct(">16s").unpack_from
@@ -24,6 +29,29 @@ PACK_i = Struct(">i").pack
 UNPACK_i = Struct(">i").unpack_from
 PACK_iq = Struct(">iq").pack
 UNPACK_iq = Struct(">iq").unpack_from
+
+
+class Listener(MessageStruct):
+    """The sender's listeners by name if it has several; the receiver takes the one that it connects to."""
+
+    __slots__ = (
+        # string 0+.
+        "name",
+        # string 0+.
+        "host",
+        # int32 0+.
+        "port",
+    )
+
+    def __init__(
+        self,
+        name: str = "",
+        host: str = "",
+        port: int = 0,
+    ) -> None:
+        self.name = name
+        self.host = host
+        self.port = port
 
 
 class DiscoverBrokersRequest(Message):
@@ -42,6 +70,9 @@ class DiscoverBrokersRequest(Message):
         "port",
         # uuid 0+, tag 10000 in 0+. The sender's directory id.
         "replica_directory_id",
+        # []Listener 0+, tag 10001 in 0+. The sender's listeners by name if it has several; the receiver takes
+        # the one that it connects to.
+        "listeners",
     )
     NAME = "DiscoverBrokersRequest"
     API_KEY = 1002
@@ -56,12 +87,14 @@ class DiscoverBrokersRequest(Message):
         host: str = "",
         port: int = 0,
         replica_directory_id: KafkaUuid = ZERO_UUID,
+        listeners: list[Listener] = NOT_GIVEN,
     ) -> None:
         self.replica_id = replica_id
         self.boot_timestamp = boot_timestamp
         self.host = host
         self.port = port
         self.replica_directory_id = replica_directory_id
+        self.listeners: list[Listener] = [] if listeners is NOT_GIVEN else listeners
 
 
 def encode_v0(message: DiscoverBrokersRequest, out: bytearray) -> None:
@@ -71,15 +104,30 @@ def encode_v0(message: DiscoverBrokersRequest, out: bytearray) -> None:
     )
     write_compact_string(out, message.host)
     out += PACK_i(message.port)
+    tags = 0
     if message.replica_directory_id != ZERO_UUID:
-        out.append(1)
-        write_tag(out, 10000, PACK_16s(message.replica_directory_id))
-    else:
-        out.append(0)
+        tags += 1
+    if message.listeners:
+        tags += 1
+    out.append(tags)
+    if tags:
+        if message.replica_directory_id != ZERO_UUID:
+            write_tag(out, 10000, PACK_16s(message.replica_directory_id))
+        if message.listeners:
+            listeners_payload = bytearray()
+            write_uvarint(listeners_payload, len(message.listeners) + 1)
+            for listener in message.listeners:
+                write_compact_string(listeners_payload, listener.name)
+                write_compact_string(listeners_payload, listener.host)
+                listeners_payload += PACK_i(listener.port)
+                listeners_payload.append(0)
+            write_tag(out, 10001, listeners_payload)
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[DiscoverBrokersRequest, int]:
+    memory = 0
     replica_directory_id: KafkaUuid = ZERO_UUID
+    listeners: list[Listener] = []
     replica_id, boot_timestamp = UNPACK_iq(buf, pos)
     pos += 12
     host, pos = read_compact_string(buf, pos)
@@ -94,6 +142,22 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DiscoverBrokersRequest, int]:
             if tag == 10000:
                 replica_directory_id = KafkaUuid(UNPACK_16s(buf, pos)[0])
                 pos += 16
+            elif tag == 10001:
+                count, pos = read_compact_count(buf, pos, 7)
+                memory += 209 * count
+                if memory > ALWAYS_ALLOWED_MEMORY:
+                    check_memory(buf, memory)
+                listeners = []
+                for _ in range(count):
+                    listener_name, pos = read_compact_string(buf, pos)
+                    listener_host, pos = read_compact_string(buf, pos)
+                    (listener_port,) = UNPACK_i(buf, pos)
+                    pos += 4
+                    if buf[pos] == 0:
+                        pos += 1
+                    else:
+                        pos = skip_tagged_fields(buf, pos)
+                    listeners.append(Listener(listener_name, listener_host, listener_port))
             else:
                 pos = end
             if pos != end:
@@ -104,6 +168,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DiscoverBrokersRequest, int]:
         host,
         port,
         replica_directory_id,
+        listeners,
     ), pos
 
 

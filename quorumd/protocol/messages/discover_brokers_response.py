@@ -103,6 +103,9 @@ class DiscoverBrokersResponse(Message):
         "cluster_id",
         # []Broker 0+.
         "brokers",
+        # string 0+, tag 10004 in 0+. The listener of the nodes that the addresses belong to; empty if
+        # unknown.
+        "listener_name",
         # int32 0+, tag 10000 in 0+. The responding node; -1 if not set.
         "replica_id",
         # uuid 0+, tag 10001 in 0+. The replica's directory id.
@@ -124,6 +127,7 @@ class DiscoverBrokersResponse(Message):
         error_code: int = 0,
         cluster_id: str = "",
         brokers: list[Broker] = NOT_GIVEN,
+        listener_name: str = "",
         replica_id: int = -1,
         replica_directory_id: KafkaUuid = ZERO_UUID,
         standing: int = 0,
@@ -132,6 +136,7 @@ class DiscoverBrokersResponse(Message):
         self.error_code = error_code
         self.cluster_id = cluster_id
         self.brokers: list[Broker] = [] if brokers is NOT_GIVEN else brokers
+        self.listener_name = listener_name
         self.replica_id = replica_id
         self.replica_directory_id = replica_directory_id
         self.standing = standing
@@ -163,6 +168,8 @@ def encode_v0(message: DiscoverBrokersResponse, out: bytearray) -> None:
         tags += 1
     if message.founders:
         tags += 1
+    if message.listener_name:
+        tags += 1
     out.append(tags)
     if tags:
         if message.replica_id != -1:
@@ -183,10 +190,15 @@ def encode_v0(message: DiscoverBrokersResponse, out: bytearray) -> None:
                 founders_payload += PACK_i(founder.port)
                 founders_payload.append(0)
             write_tag(out, 10003, founders_payload)
+        if message.listener_name:
+            listener_name_payload = bytearray()
+            write_compact_string(listener_name_payload, message.listener_name)
+            write_tag(out, 10004, listener_name_payload)
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[DiscoverBrokersResponse, int]:
     memory = 0
+    listener_name: str = ""
     replica_id: int = -1
     replica_directory_id: KafkaUuid = ZERO_UUID
     standing: int = 0
@@ -263,6 +275,8 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DiscoverBrokersResponse, int]:
                         founder_host,
                         founder_port,
                     ))
+            elif tag == 10004:
+                listener_name, pos = read_compact_string(buf, pos)
             else:
                 pos = end
             if pos != end:
@@ -271,6 +285,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DiscoverBrokersResponse, int]:
         error_code,
         cluster_id,
         brokers,
+        listener_name,
         replica_id,
         replica_directory_id,
         standing,

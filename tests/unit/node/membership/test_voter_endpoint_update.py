@@ -50,9 +50,10 @@ class EndpointHarness(NodeParts):
         return self.has_leader
 
 
-def test_moved_voter_sends_all_its_listeners_to_the_leader() -> None:
-    harness = EndpointHarness(Engine(OWN, OTHER, OLD))
-    harness.own_voter.update(NEW)
+def test_voter_sends_all_its_listeners_to_the_leader() -> None:
+    """One has moved, one is new, and one of the record is gone."""
+    harness = EndpointHarness(Engine(OWN, OLD, OTHER._replace(name="GONE")))
+    harness.own_voter.update((OTHER, NEW))
     (call,) = harness.calls
     assert call.api_key == ApiKey.UPDATE_RAFT_VOTER
     message: Any = call.build(0)
@@ -71,26 +72,26 @@ def test_moved_voter_sends_all_its_listeners_to_the_leader() -> None:
 )
 def test_no_update_is_sent_if_the_record_is_right_or_missing(engine: Engine) -> None:
     harness = EndpointHarness(engine)
-    harness.own_voter.update(NEW)
+    harness.own_voter.update((NEW,))
     assert harness.calls == []
 
 
 def test_update_is_sent_one_at_a_time_until_the_record_changes() -> None:
     harness = EndpointHarness(Engine())
-    harness.own_voter.update(NEW)
-    harness.own_voter.update(NEW)
+    harness.own_voter.update((NEW,))
+    harness.own_voter.update((NEW,))
     assert len(harness.calls) == 1
     harness.calls[0].on_response(UpdateRaftVoterResponse(0, int(ErrorCode.REQUEST_TIMED_OUT)))
-    harness.own_voter.update(NEW)
+    harness.own_voter.update((NEW,))
     harness.calls[1].on_failure(Failure("connection lost"))
-    harness.own_voter.update(NEW)
+    harness.own_voter.update((NEW,))
     assert len(harness.calls) == 3
 
 
 def test_update_waits_for_a_leader() -> None:
     harness = EndpointHarness(Engine())
     harness.has_leader = False
-    harness.own_voter.update(NEW)
+    harness.own_voter.update((NEW,))
     harness.has_leader = True
-    harness.own_voter.update(NEW)
+    harness.own_voter.update((NEW,))
     assert len(harness.calls) == 1

@@ -98,7 +98,7 @@ class ClientHarness(NodeParts):
             self.statistics,
             self._step,
             self.voter_records.extend,
-            OWN,
+            (OWN,),
             500.0,
         )
 
