@@ -330,7 +330,8 @@ class Discovery:
             del version
             return message
 
-        is_trusted = (host, port) in (*self._bootstrap_servers, *self._seeds, *self._recorded_addresses)
+        trusted = [*self._bootstrap_servers, *self._seeds, *self._recorded_addresses]
+        is_trusted = (host, port) in trusted
         on_response = partial(self._on_metadata_response, is_trusted)
         self._call(host, port, Call(ApiKey.METADATA, build, on_response, _log_failure, deadline))
 

@@ -139,7 +139,7 @@ class Scripted:
         role: Any = SimpleNamespace(is_active_controller=is_active)
         controller: Any = SimpleNamespace(image=self.image, next_offset=lambda: 5) if is_active else unused
         self.registration = ControllerRegistration(
-            1, DEAD, self.time.clock, machine, controller, writer, role, self._call, 500.0
+            1, DEAD, self.time.clock, machine, controller, writer, role, {}, self._call, 500.0
         )
 
     def _call(self, call: Call) -> bool:
