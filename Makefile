@@ -55,7 +55,7 @@ WHY_INTERPRETED := $(PYTHON_BIN)/python -c 'from scripts.build_backend import *;
 # Options of `make bench`: --interpreted measures the sources, --short the short form.
 BENCH ?=
 
-.PHONY: attack audit-histories bench chaos chaos-reassign check clean compile fuzz help messages mutants mutation quick reached run setup soak standalone stock-tools stream-kills test test-compiled
+.PHONY: attack audit-histories bench chaos chaos-reassign check clean compile fuzz help messages mutants mutation quick reached reassignment-example run setup soak standalone stock-tools stream-kills test test-compiled
 
 help:
 	@echo "make run       set up, start a three-node cluster on this machine, run the demo; Ctrl-C stops it"
@@ -71,6 +71,7 @@ help:
 	@echo "make bench     measure the compiled package; results in build/bench/"
 	@echo "make chaos     inject faults into a cluster of real processes for 20 minutes; report in build/chaos/"
 	@echo "make chaos-reassign  change the voters of five nodes 100 times while they are killed, report in build/chaos-reassign/"
+	@echo "make reassignment-example  the worked examples of the replication description on real brokers under load"
 	@echo "make audit-histories  audit the logs of HISTORIES (1000) simulated seeds, and plant damage in them"
 	@echo "make standalone  compare the pipeline on a Spark master with two workers with a local run"
 	@echo "make stock-tools  run Kafka's own tools and brokers (from Maven) on quorumd's plans, logs and nodes"
@@ -161,6 +162,9 @@ chaos-reassign: $(READY)
 
 standalone: $(READY)
 	$(PYTHON_BIN)/python -m tests.pipeline.standalone
+
+reassignment-example: $(READY)
+	@$(PYTHON_BIN)/python scripts/reassignment_example.py
 
 stock-tools: $(READY)
 	$(PYTHON_BIN)/python -m tests.interop.stock_tools $(STOCK)
