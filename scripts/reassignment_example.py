@@ -125,16 +125,7 @@ class Nodes:
 
     def history(self, topic: str) -> list[State]:
         """Return the states of partition 0 of a topic, oldest first."""
-        states: list[State] = []
-        topic_id = None
-        for record in metadata_records(self._folder / "0" / "__cluster_metadata-0"):
-            if isinstance(record, TopicRecord) and record.name == topic:
-                topic_id = record.topic_id
-            elif isinstance(record, PartitionRecord) and record.topic_id == topic_id:
-                states.append(_first(record))
-            elif isinstance(record, PartitionChangeRecord) and record.topic_id == topic_id:
-                states.append(_next(states[-1], record))
-        return states
+        return partition_states(self._folder / "0" / "__cluster_metadata-0", topic)
 
     def _brokers(self, number: int) -> dict[int, Any]:
         try:
@@ -151,6 +142,20 @@ class Nodes:
             return f"{quorum}process.roles=controller\nlisteners=CONTROLLER://{self.address(0)}\n"
         listener = f"process.roles=broker\nlisteners=PLAINTEXT://{self.address(number)}\n"
         return f"{quorum}{listener}controller.listener.names=CONTROLLER\nbroker.heartbeat.interval.ms=500ms\n"
+
+
+def partition_states(folder: Path, topic: str) -> list[State]:
+    """Return the states of partition 0 of a topic in a metadata log, oldest first."""
+    states: list[State] = []
+    topic_id = None
+    for record in metadata_records(folder):
+        if isinstance(record, TopicRecord) and record.name == topic:
+            topic_id = record.topic_id
+        elif isinstance(record, PartitionRecord) and record.topic_id == topic_id:
+            states.append(_first(record))
+        elif isinstance(record, PartitionChangeRecord) and record.topic_id == topic_id:
+            states.append(_next(states[-1], record))
+    return states
 
 
 def metadata_records(folder: Path) -> Iterator[Message]:
