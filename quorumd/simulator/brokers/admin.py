@@ -8,6 +8,7 @@ from functools import partial
 from random import Random
 from typing import Final
 
+from quorumd.broker.api.produce import INTERNAL_TOPICS
 from quorumd.controller.cluster_image import ALL_BROKERS, MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION, Topic
 from quorumd.controller.partition import PartitionId
 from quorumd.controller.reassignment import original_replicas_of
@@ -98,7 +99,7 @@ class Administrator:
             return
         weights = [weight for weight, _ in self._requests]
         ((_, build),) = self._random.choices(self._requests, weights)
-        wanted = self._revert() or (build() if self._topics() else self._create())
+        wanted = self._revert() or (build() if self._own_topics() else self._create())
         if wanted is None:
             self._next()
             return
@@ -131,6 +132,10 @@ class Administrator:
         image = self._observation.view.image
         return [image.topics[topic_id] for _, topic_id in sorted(image.topic_ids.items())]
 
+    def _own_topics(self) -> list[Topic]:
+        """The topics that brokers have not created for themselves."""
+        return [topic for topic in self._topics() if topic.name not in INTERNAL_TOPICS]
+
     def _one(self, reassigning: bool | None = None) -> list[tuple[Topic, int]]:
         """Draw partitions of one topic: reassigning ones, others, or any."""
         topic = self._random.choice(self._topics())
@@ -143,7 +148,7 @@ class Administrator:
         return [(topic, number) for number in self._random.sample(numbers, count)]
 
     def _create(self) -> AdminRequest:
-        if len(self._topics()) >= MAX_TOPICS:
+        if len(self._own_topics()) >= MAX_TOPICS:
             return None
         random, wire = self._random, create_topics_request
         replicas = min(len(self._broker_ids), random.choice((1, 2, 3, 3, 3, 4)))
@@ -156,12 +161,12 @@ class Administrator:
         return wire.CreateTopicsRequest([topic], int(TIMEOUT_MS)), 7
 
     def _delete(self) -> AdminRequest:
-        wire, topics = delete_topics_request, self._topics()
+        wire, topics = delete_topics_request, self._own_topics()
         topic = self._random.choice(topics)
         return wire.DeleteTopicsRequest([wire.DeleteTopicState(topic.name)], [], int(TIMEOUT_MS)), 6
 
     def _grow(self) -> AdminRequest:
-        wire, topic = create_partitions_request, self._random.choice(self._topics())
+        wire, topic = create_partitions_request, self._random.choice(self._own_topics())
         count = len(topic.partitions) + 1
         if count > MAX_PARTITIONS + 1:
             return None
@@ -222,7 +227,7 @@ class Administrator:
 
     def _change_min_isr(self) -> AdminRequest:
         """Change that of a topic; at times remove the cluster-wide one, which must be refused."""
-        wire, topic = incremental_alter_configs_request, self._random.choice(self._topics())
+        wire, topic = incremental_alter_configs_request, self._random.choice(self._own_topics())
         if self._random.random() < 0.1:
             config = wire.AlterableConfig(MIN_INSYNC_REPLICAS, DELETE, None)
             return wire.IncrementalAlterConfigsRequest([wire.AlterConfigsResource(*ALL_BROKERS, [config])]), 1

@@ -281,6 +281,10 @@ class Observation:
         """Record a producer id that a producer without transactions got."""
         self._check("producer_id_allocated", producer_id, epoch)
 
+    def offset_reported(self, group: str, where: PartitionId, offset: int, committed: int) -> None:
+        """Record an offset of a group in a response, and the newest one committed before the request."""
+        self._check("offset_reported", group, where, offset, committed)
+
     def target_requested(self, where: PartitionId, target: tuple[int, ...]) -> None:
         """Record that an administrator requested these replicas."""
         self.view.requested_targets.setdefault(where, {})[target] = None

@@ -25,6 +25,10 @@ class BrokerOptions:
     """Producers of nodes with the broker role."""
     consumers: int = 2
     """Consumers of them."""
+    transactional: int = 0
+    """Producers with transactions."""
+    members: int = 0
+    """Members of groups."""
     racks: int = 0
     """Number of racks, 0 for none."""
     session_timeout_ms: float = 2000.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+from quorumd.broker.api.produce import INTERNAL_TOPICS
 from quorumd.simulator.brokers.administrators import Administrators
 from quorumd.simulator.brokers.cluster_view import BrokerView
 from quorumd.simulator.brokers.observation import Observation
@@ -59,7 +60,7 @@ class BrokerPopulation(ABC):
         """Return what happened."""
 
     def can_write(self) -> bool:
-        """Whether there is a partition that a replica may lead."""
-        image = self.observation.view.image
-        rows = [row for topic in image.topics.values() for row in topic.partitions.values()]
-        return any(row.leader >= 0 for row in rows)
+        """Whether there is a partition for producers that a replica may lead."""
+        topics = self.observation.view.image.topics.values()
+        own = [topic for topic in topics if topic.name not in INTERNAL_TOPICS]
+        return any(row.leader >= 0 for topic in own for row in topic.partitions.values())

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from quorumd.broker.api.produce import INTERNAL_TOPICS
 from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.messages.alter_configs_request import AlterConfigsRequest
@@ -22,7 +23,7 @@ from quorumd.protocol.messages.delete_topics_response import DeleteTopicsRespons
 from quorumd.protocol.messages.describe_configs_response import DescribeConfigsResponse, DescribeConfigsResult
 from quorumd.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
 from quorumd.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
-from quorumd.protocol.messages.metadata_response import MetadataResponse
+from quorumd.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic
 from quorumd.protocol.wire import Message
 from quorumd.simulator.checkers.administered_register import ANY, Register, Value, Write
 from quorumd.simulator.checkers.base import InvariantViolation
@@ -207,7 +208,7 @@ class AdministratorsAreObeyed:
     def listed(self, response: MetadataResponse, requested_ms: float, now_ms: float) -> None:
         """Check the metadata of all topics that a node with the whole committed log returned. Raises
         InvariantViolation."""
-        found = {topic.name or "": topic for topic in response.topics}
+        found = {topic.name or "": topic for topic in _requested(response)}
         for name in sorted({*found, *self._topics}):
             topic, register = found.get(name), self._topics.get(name)
             if register is None:
@@ -220,7 +221,7 @@ class AdministratorsAreObeyed:
 
     def seen(self, response: MetadataResponse) -> None:
         """Check the metadata of any node, which may be stale. Raises InvariantViolation."""
-        for topic in response.topics:
+        for topic in _requested(response):
             register = self._topics.get(topic.name or "")
             if register is None or not register.read_committed(str(topic.topic_id)):
                 raise self._violation(f"a node reports topic {topic.name} with id {topic.topic_id}")
@@ -340,3 +341,8 @@ class AdministratorsAreObeyed:
 
 def _named_items(name: str, value: str | None) -> list[str]:
     return [f"{name}={item}" for item in (value or "").split(",") if item]
+
+
+def _requested(response: MetadataResponse) -> list[MetadataResponseTopic]:
+    """Return the topics but those that brokers create for themselves."""
+    return [topic for topic in response.topics if topic.name not in INTERNAL_TOPICS]

@@ -76,6 +76,7 @@ _CHECKERS: Final[tuple[type[BrokerChecker], ...]] = (
     histories.ProducersAreNotRepeated,
     histories.TransactionsAreIsolated,
     histories.AllocatedProducerIdsAreUnique,
+    histories.GroupOffsetsNeverGoBack,
     responses.ResponsesAreCommitted,
     responses.RunningBrokersKeepTheirEpoch,
     responses.ShutdownBrokersLeadNothing,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from quorumd.broker.api.produce import INTERNAL_TOPICS
 from quorumd.controller.partition import NO_LEADER, Partition, PartitionId
 from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC, ZERO_UUID, KafkaUuid
@@ -89,7 +90,9 @@ class RequestedTopicsAreCreated(BrokerChecker):
     def batch_committed(self, view: ClusterView, changed: Sequence[PartitionId]) -> None:
         for name, creation in self._new.values():
             self._created.setdefault(name, []).append(creation)
-            if not any(creation.matches(wanted) for wanted in self._wanted.get(name, ())):
+            if name not in INTERNAL_TOPICS and not any(
+                creation.matches(wanted) for wanted in self._wanted.get(name, ())
+            ):
                 raise self.violation(f"topic {name!r} was not requested as {creation}")
         self._new.clear()
 

@@ -88,6 +88,12 @@ class BrokerChecker:
     def read_committed(self, view: ClusterView, where: PartitionId, values: Sequence[int]) -> None:
         """Check values that a consumer with isolation level read_committed saw."""
 
+    def offset_reported(
+        self, view: ClusterView, group: str, where: PartitionId, offset: int, committed: int
+    ) -> None:
+        """Check an offset of a group that a response confirms or returns; `committed` is the newest one that was
+        committed before the request, -1 for none."""
+
     def producer_id_allocated(self, view: ClusterView, producer_id: int, epoch: int) -> None:
         """Check the id of a producer without transactions."""
 

@@ -5,13 +5,17 @@ Those of committed records hold unless a fault exceeds what the protocol tolerat
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
+from typing import Final
 
 from quorumd.controller.partition import PartitionId
 from quorumd.simulator.brokers.checkers.base import BrokerChecker, named
 from quorumd.simulator.brokers.cluster_view import BrokerView, ClusterView, ObservedReplica
 from quorumd.simulator.brokers.data_log import Record
 from quorumd.simulator.brokers.produced import TransactionState
+from quorumd.simulator.checkers.base import InvariantViolation
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 
 class ConsumersReadCommittedRecords(BrokerChecker):
@@ -131,3 +135,49 @@ class AllocatedProducerIdsAreUnique(BrokerChecker):
         if (producer_id, epoch) in self._allocated:
             raise self.violation(f"producer id {producer_id} with epoch {epoch} was allocated twice")
         self._allocated[producer_id, epoch] = None
+
+
+class GroupOffsetsNeverGoBack(BrokerChecker):
+    """The members of a group commit growing offsets, each from the one that the group had when it took over the
+    partition. So no offset is lost, and no former owner commits."""
+
+    invariant = "the offsets of a group never go back"
+
+    def offset_reported(
+        self, view: ClusterView, group: str, where: PartitionId, offset: int, committed: int
+    ) -> None:
+        if where.topic_id not in view.image.topics or not _holds(view, OFFSETS_TOPIC):
+            return
+        if offset < committed:
+            raise self.violation(f"{group} has offset {offset} of {named(view, where)}, it had {committed}")
+
+
+def _holds(view: ClusterView, topic: str) -> bool:
+    """Whether no record of an internal topic may be lost."""
+    found = view.image.topic_by_name(topic)
+    return found is not None and all(
+        view.history(PartitionId(found.id, number)).holds for number in found.partitions
+    )
+
+
+def require_atomic(view: ClusterView, visible: Container[int]) -> None:
+    """Require that a reader of everything that is committed saw all or nothing of each transaction, as its producer
+    expects. Raises InvariantViolation."""
+    stable = {
+        value
+        for where, history in view.histories.items()
+        if history.holds and where.topic_id in view.image.topics
+        for value in history.acknowledged
+    }
+    transactions = {produced.transaction: None for produced in view.produced.values() if produced.transaction}
+    for transaction in transactions:
+        state = transaction.state
+        values = [value for value in transaction.acknowledged if value in stable]
+        seen = [value for value in values if value in visible]
+        may_be_whole = state is not TransactionState.ABORTED and state is not TransactionState.OPEN
+        may_be_absent = state is not TransactionState.COMMITTED
+        if not ((len(seen) == len(values) and may_be_whole) or (not seen and may_be_absent)):
+            raise InvariantViolation(
+                "transactions are atomic",
+                f"{transaction.name} is {state.value}: of {values}, {seen} can be read",
+            )

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from quorumd.simulator.brokers.checkers.histories import require_atomic
 from quorumd.simulator.brokers.checkers.liveness import missing
 from quorumd.simulator.brokers.nodes.clients import BrokerClient
-from quorumd.simulator.brokers.nodes.consumers import Consumer
+from quorumd.simulator.brokers.nodes.consumers import READ_COMMITTED, Consumer
+from quorumd.simulator.brokers.nodes.groups import ClassicMember, ConsumerProtocolMember, GroupMember
 from quorumd.simulator.brokers.nodes.probe import BrokerProbe
 from quorumd.simulator.brokers.nodes.producers import ALL, Producer
 from quorumd.simulator.brokers.nodes.record import Recorder
+from quorumd.simulator.brokers.nodes.transactional_producer import TransactionalProducer
 from quorumd.simulator.brokers.options import BrokerOptions
 from quorumd.simulator.brokers.population import BrokerPopulation
 from quorumd.simulator.brokers.replica import Outcome
@@ -42,9 +45,12 @@ class BrokerNodes(BrokerPopulation):
         self._recorder = Recorder(self.observation, lambda: int(WALL_START_MS + cluster.heap.now_ms))
         self._streams = cluster.streams
         self._clients = 0
+        self._last_consumer: Consumer | None = None
         self._workload: list[Workload] = [
             *(self._producer(number == 0) for number in range(options.producers)),
             *(self._consumer(number % 2) for number in range(options.consumers)),
+            *(self._transactional_producer() for _ in range(options.transactional)),
+            *(self._member(number % 2) for number in range(options.members)),
         ]
 
     def _client(self, name: str) -> BrokerClient:
@@ -57,6 +63,16 @@ class BrokerNodes(BrokerPopulation):
         is_idempotent = client.random.random() < 0.5
         acks = ALL if is_idempotent or waits_for_all else client.random.choice(ACKS)
         return Producer(client, self.options, self._recorder, acks, is_idempotent)
+
+    def _transactional_producer(self) -> TransactionalProducer:
+        client = self._client(f"transactions-{self._clients + 1}")
+        return TransactionalProducer(client, self.options, self._recorder, client.random.random() < 0.5)
+
+    def _member(self, kind: int) -> GroupMember:
+        client = self._client(f"member-{self._clients + 1}")
+        # Members of one kind share a group.
+        create = (ClassicMember, ConsumerProtocolMember)[kind]
+        return create(client, self.options, self._recorder, f"group-{kind}")
 
     def _consumer(self, isolation_level: int) -> Consumer:
         client = self._client(f"consumer-{self._clients + 1}")
@@ -99,6 +115,27 @@ class BrokerNodes(BrokerPopulation):
         return missing(self.observation.view) or self._unread()
 
     def _unread(self) -> str:
+        """Describe what the last consumer has not read yet, and check transactions once it has read everything."""
+        if not self.options.transactional or any(each.running for each in self._workload):
+            return ""
+        if self._last_consumer is None:
+            client = self._client("last consumer")
+            self._recorder.visible = {}
+            cache = self._probe.cache
+            self._last_consumer = Consumer(client, self.options, self._recorder, cache, READ_COMMITTED, "")
+            self._last_consumer.start()
+        view = self.observation.view
+        for where, history in view.histories.items():
+            topic = view.image.topics.get(where.topic_id)
+            row = view.row(where)
+            if topic is None or row is None or row.leader < 0 or topic.name.startswith("__"):
+                continue
+            position = self._last_consumer.positions.get(where, 0)
+            if history.holds and position < history.high_watermark:
+                end = history.high_watermark
+                return f"only {position} of {end} records of {topic.name}-{where.number} are stable"
+        self._last_consumer.running = False
+        require_atomic(view, self._recorder.visible or {})
         return ""
 
     def counters(self) -> dict[str, int]:

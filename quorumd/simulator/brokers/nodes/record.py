@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from quorumd.controller.partition import PartitionId
 from quorumd.simulator.brokers.data_log import Record
@@ -20,7 +20,10 @@ class Recorder:
         self.observation = observation
         self.wall_ms = wall_ms
         self.counts: Counter[str] = Counter()
+        self.visible: dict[int, None] | None = None
+        """The values that the last consumer saw, None before it begins."""
         self._values = 0
+        self._offsets: dict[tuple[str, PartitionId], int] = {}
 
     def produce(
         self, where: PartitionId, session: str, order: int, transaction: Transaction | None = None
@@ -56,7 +59,27 @@ class Recorder:
     def read_committed(self, where: PartitionId, values: Sequence[int]) -> None:
         """Record what a consumer with isolation level read_committed may see."""
         self.counts["records read committed"] += len(values)
+        if self.visible is not None:
+            self.visible |= dict.fromkeys(values)
         self.observation.read_committed(where, values)
+
+    def offsets_requested(self, group: str, owned: Sequence[PartitionId]) -> Mapping[PartitionId, int]:
+        """Return the newest offsets that the group has committed, with a response."""
+        return {where: self._offsets[group, where] for where in owned if (group, where) in self._offsets}
+
+    def offset_fetched(
+        self, group: str, where: PartitionId, offset: int, committed: Mapping[PartitionId, int]
+    ) -> None:
+        """Record a response; `committed`: the offsets that were committed when it was requested."""
+        self.counts["offsets fetched"] += 1
+        self.observation.offset_reported(group, where, offset, committed.get(where, -1))
+
+    def offset_committed(self, group: str, topic: str, where: PartitionId, offset: int) -> None:
+        """Record a successful commit. A topic of the same name may have taken the place of the known one."""
+        self.counts["offsets committed"] += 1
+        if self.observation.view.image.topic_ids.get(topic) == where.topic_id:
+            self.observation.offset_reported(group, where, offset, self._offsets.get((group, where), -1))
+            self._offsets[group, where] = offset
 
     def consumed(self, where: PartitionId, offset: int, records: Sequence[Record]) -> None:
         """Record what a consumer received."""

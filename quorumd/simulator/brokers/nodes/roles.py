@@ -19,6 +19,8 @@ LISTENER: Final = "PLAINTEXT"
 CLIENT_PORT: Final = 9093
 """Of the listener for clients on a node with both roles."""
 INTERNAL_PARTITIONS: Final = 2
+LEAST_SEGMENT_BYTES: Final = 1 << 20
+"""The least that the controller accepts for a topic."""
 LONGEST_MS: Final = (1 << 63) - 1
 
 
@@ -86,16 +88,18 @@ def _coordinators(options: BrokerOptions) -> tuple[GroupSettings, TransactionSet
         commit_timeout_ms=timeout_ms,
         topic_partitions=INTERNAL_PARTITIONS,
         topic_replication_factor=replicas,
-        topic_segment_bytes=options.segment_bytes,
+        topic_segment_bytes=LEAST_SEGMENT_BYTES,
+        offsets_retention_ms=LONGEST_MS,
         consumer_session_timeout_ms=int(options.session_timeout_ms),
         consumer_heartbeat_interval_ms=int(options.heartbeat_ms),
     )
     transactions = TransactionSettings(
         abort_timed_out_interval_ms=200,
+        id_expiration_ms=LONGEST_MS,
         topic_partitions=INTERNAL_PARTITIONS,
         topic_replication_factor=replicas,
         topic_min_isr=min(2, replicas),
-        topic_segment_bytes=options.segment_bytes,
+        topic_segment_bytes=LEAST_SEGMENT_BYTES,
         write_timeout_ms=timeout_ms,
     )
     return groups, transactions

@@ -1,0 +1,298 @@
+"""Members of consumer groups, of the classic and of the consumer protocol (KIP-848), which commit offsets."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from quorumd.controller.partition import PartitionId
+from quorumd.errors import ErrorCode
+from quorumd.protocol.messages.consumer_group_heartbeat_request import (
+    ConsumerGroupHeartbeatRequest,
+    TopicPartitions,
+)
+from quorumd.protocol.messages.heartbeat_request import HeartbeatRequest
+from quorumd.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from quorumd.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from quorumd.protocol.messages.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from quorumd.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from quorumd.protocol.wire import Message
+from quorumd.simulator.brokers.nodes.clients import BACKOFF_MS, GROUP, BrokerClient, topics_of
+from quorumd.simulator.brokers.nodes.record import Recorder
+from quorumd.simulator.brokers.options import BrokerOptions
+
+JOIN_VERSION: Final = 9
+SYNC_VERSION: Final = 5
+HEARTBEAT_VERSION: Final = 4
+COMMIT_VERSION: Final = 9
+FETCH_VERSION: Final = 9
+CONSUMER_VERSION: Final = 1
+SUBSCRIBED: Final = ("a", "b", "c", "d", "e")
+MAX_STEP: Final = 5
+LEAVES: Final = 0.02
+"""Share of heartbeats instead of which a member pauses for longer than its session."""
+
+
+class GroupMember(ABC):
+    """Joins, commits growing offsets of what it is assigned, and pauses at times, until `running` is False."""
+
+    def __init__(self, client: BrokerClient, options: BrokerOptions, recorder: Recorder, group: str) -> None:
+        self.client = client
+        self.running = True
+        self.group = group
+        self.options = options
+        self.random = client.random
+        self.coordinator = -1
+        self.member_id = ""
+        self.epoch = -1
+        """The generation, or the member epoch."""
+        self.positions: dict[PartitionId, int] = {}
+        """Of the partitions that it owns."""
+        self._recorder = recorder
+
+    def start(self) -> None:
+        """Join after a random pause."""
+        if self.running:
+            self.client.later(self.random.random() * 2 * self.options.heartbeat_ms, self._find)
+
+    def _find(self) -> None:
+        def found(coordinator: int) -> None:
+            self.coordinator = coordinator
+            if coordinator < 0:
+                self.start()
+            else:
+                self.client.refresh(self.join)
+
+        self.client.find_coordinator(self.group, GROUP, found)
+
+    @abstractmethod
+    def join(self) -> None:
+        """Join the group."""
+
+    def call(
+        self, request: Message, version: int, done: Callable[[Any], None], wait_ms: float = 1000.0
+    ) -> None:
+        """Send a request to the coordinator; without a response look for it again."""
+
+        def responded(response: Any) -> None:
+            if response is None:
+                self.start()
+            else:
+                done(response)
+
+        self.client.call(self.coordinator, request, version, responded, wait_ms, "group")
+
+    def lose(self, error: ErrorCode) -> None:
+        """Handle an error: give up what it owns."""
+        self.positions.clear()
+        if error not in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.MEMBER_ID_REQUIRED):
+            self.member_id, self.epoch = "", -1
+        self.start()
+
+    # Offsets
+
+    def fetch_offsets(self, owned: list[PartitionId], done: Callable[[], None]) -> None:
+        """Begin at the committed offsets."""
+        names = {each.topic: each.id.topic_id for each in self.client.partitions.values()}
+        by_id = {topic_id: name for name, topic_id in names.items()}
+        topics = [
+            OffsetFetchRequestTopics(by_id[topic_id], partition_indexes=[each.number for each in ids])
+            for topic_id, ids in topics_of(dict.fromkeys(owned)).items()
+            if topic_id in by_id
+        ]
+        expected = self._recorder.offsets_requested(self.group, owned)
+        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(self.group, None, -1, topics)])
+
+        def fetched(response: Any) -> None:
+            group = response.groups[0]
+            if group.error_code:
+                self.lose(ErrorCode(group.error_code))
+                return
+            self.positions = {}
+            for topic in group.topics:
+                for each in topic.partitions:
+                    where = PartitionId(names[topic.name], each.partition_index)
+                    if not each.error_code:
+                        self.positions[where] = max(0, each.committed_offset)
+                        self._recorder.offset_fetched(self.group, where, each.committed_offset, expected)
+            done()
+
+        self.call(request, FETCH_VERSION, fetched)
+
+    def commit(self, done: Callable[[], None]) -> None:
+        """Commit a later offset of every owned partition, if the group still has it as its owner."""
+        by_id = {each.id: each.topic for each in self.client.partitions.values()}
+        offered = {
+            where: position + 1 + self.random.randrange(MAX_STEP)
+            for where, position in self.positions.items()
+            if where in by_id
+        }
+        topics = [
+            OffsetCommitRequestTopic(
+                by_id[ids[0]],
+                partitions=[OffsetCommitRequestPartition(each.number, offered[each]) for each in ids],
+            )
+            for ids in topics_of(offered).values()
+        ]
+        if not topics:
+            done()
+            return
+        request = OffsetCommitRequest(self.group, self.epoch, self.member_id, topics=topics)
+
+        def committed(response: Any) -> None:
+            errors = {
+                (topic.name, each.partition_index): ErrorCode(each.error_code)
+                for topic in response.topics
+                for each in topic.partitions
+            }
+            for where, offset in offered.items():
+                if errors.get((by_id[where], where.number)) is ErrorCode.NONE:
+                    self.positions[where] = offset
+                    self._recorder.offset_committed(self.group, by_id[where], where, offset)
+            failed = next((error for error in errors.values() if error is not ErrorCode.NONE), None)
+            if failed is None or failed is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                done()
+            else:
+                self.lose(failed)
+
+        self.call(request, COMMIT_VERSION, committed, self.options.write_timeout_ms + 300.0)
+
+    def live(self) -> None:
+        """Send the next heartbeat later, after a commit perhaps."""
+        if not self.running:
+            return
+        wait_ms = self.options.heartbeat_ms
+        if self.random.random() < LEAVES:
+            wait_ms = 1.5 * self.options.session_timeout_ms
+        what = partial(self.commit, self.heartbeat) if self.random.random() < 0.7 else self.heartbeat
+        self.client.later(self.random.random() * 2 * wait_ms, what)
+
+    @abstractmethod
+    def heartbeat(self) -> None:
+        """Send a heartbeat, and react to changes of the group."""
+
+
+class ClassicMember(GroupMember):
+    """The classic protocol; the leader assigns partitions in turn."""
+
+    def join(self) -> None:
+        request = JoinGroupRequest(
+            self.group,
+            int(self.options.session_timeout_ms),
+            int(2 * self.options.session_timeout_ms),
+            self.member_id,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol("turns", b"")],
+        )
+        self.call(request, JOIN_VERSION, self._joined, 3 * self.options.session_timeout_ms + 1000.0)
+
+    def _joined(self, response: Any) -> None:
+        self.member_id = response.member_id or self.member_id
+        if response.error_code:
+            self.lose(ErrorCode(response.error_code))
+            return
+        self.epoch = response.generation_id
+        assignments = []
+        if response.leader == self.member_id:
+            members = sorted(each.member_id for each in response.members)
+            all_partitions = sorted(self.client.partitions, key=lambda each: (each.topic_id, each.number))
+            for index, member in enumerate(members):
+                owned = all_partitions[index :: len(members)]
+                text = json.dumps([(bytes(each.topic_id).hex(), each.number) for each in owned])
+                assignments.append(SyncGroupRequestAssignment(member, text.encode()))
+        request = SyncGroupRequest(
+            self.group, self.epoch, self.member_id, None, "consumer", response.protocol_name, assignments
+        )
+        self.call(request, SYNC_VERSION, self._synced, 3 * self.options.session_timeout_ms + 1000.0)
+
+    def _synced(self, response: Any) -> None:
+        if response.error_code:
+            self.lose(ErrorCode(response.error_code))
+            return
+        ids = {bytes(each.topic_id).hex(): each.topic_id for each in self.client.partitions}
+        owned = [
+            PartitionId(ids[topic_id], number)
+            for topic_id, number in json.loads(response.assignment or b"[]")
+            if topic_id in ids
+        ]
+        self._recorder.counts["generations joined"] += 1
+        self.fetch_offsets(owned, self.live)
+
+    def heartbeat(self) -> None:
+        def responded(response: Any) -> None:
+            if response.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
+                self.positions.clear()
+                self.client.refresh(self.join)
+            elif response.error_code:
+                self.lose(ErrorCode(response.error_code))
+            else:
+                self.live()
+
+        self.call(HeartbeatRequest(self.group, self.epoch, self.member_id), HEARTBEAT_VERSION, responded)
+
+
+class ConsumerProtocolMember(GroupMember):
+    """The consumer protocol (KIP-848): the coordinator assigns partitions."""
+
+    def join(self) -> None:
+        if not self.member_id:
+            self.member_id = f"{self.client.name}-{self.random.getrandbits(40):x}"
+        self.epoch = 0
+        self.positions.clear()
+        self._beat(is_full=True)
+
+    def heartbeat(self) -> None:
+        self._beat(is_full=False)
+
+    def _beat(self, *, is_full: bool) -> None:
+        owned = [
+            TopicPartitions(topic_id, [each.number for each in ids])
+            for topic_id, ids in topics_of(self.positions).items()
+        ]
+        request = ConsumerGroupHeartbeatRequest(
+            self.group,
+            self.member_id,
+            self.epoch,
+            rebalance_timeout_ms=int(2 * self.options.session_timeout_ms) if is_full else -1,
+            subscribed_topic_names=list(SUBSCRIBED) if is_full else None,
+            topic_partitions=owned,
+        )
+        self.call(request, CONSUMER_VERSION, self._responded)
+
+    def _responded(self, response: Any) -> None:
+        if response.error_code:
+            self.lose(ErrorCode(response.error_code))
+            return
+        self.epoch = response.member_epoch
+        if response.assignment is None:
+            self.live()
+            return
+        assigned = [
+            PartitionId(topic.topic_id, number)
+            for topic in response.assignment.topic_partitions
+            for number in topic.partitions
+        ]
+        kept = {where: position for where, position in self.positions.items() if where in assigned}
+        self.positions = kept
+        self._recorder.counts["assignments received"] += 1
+        new = [where for where in assigned if where not in kept]
+
+        def merged() -> None:
+            self.positions = kept | self.positions
+            self.client.later(BACKOFF_MS, self.heartbeat)
+
+        if new:
+            self.client.refresh(lambda: self.fetch_offsets(new, merged))
+        else:
+            self.client.later(BACKOFF_MS, self.heartbeat)
