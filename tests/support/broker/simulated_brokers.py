@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ from quorumd.protocol.record_batch import values
 from quorumd.protocol.routes import Route
 from quorumd.protocol.wire import Message
 from quorumd.simulator.environment.clock import SimulatedClock
+from quorumd.simulator.environment.directory import Directory
 from quorumd.simulator.environment.disk import SimulatedDisk
 from quorumd.simulator.environment.entropy import SimulatedEntropy
 from quorumd.simulator.environment.event_heap import EventHeap, Process
@@ -69,11 +71,18 @@ class SimulatedBroker:
         self.failures: list[str] = []
         self.is_isolated = False
         self.broker: Broker
+        self.disks = 0
+        self.replace_disk()
+
+    def replace_disk(self) -> None:
+        """Format a new disk. Not while the broker runs."""
+        self.disks += 1
+        self.disk.exchange(Directory())
         self.disk.mount(self.process)
-        for number, path in enumerate(settings.log_directories):
+        for number, path in enumerate(self.settings.log_directories):
             self.disk.make_directory(path)
-            directory_id = KafkaUuid(bytes([broker_id, number + 1]) * 8)
-            save_meta_properties(self.disk, path, MetaProperties(broker_id, directory_id, CLUSTER_ID))
+            directory_id = KafkaUuid(bytes([self.id, self.disks, number + 1, 1]) * 4)
+            save_meta_properties(self.disk, path, MetaProperties(self.id, directory_id, CLUSTER_ID))
             self.disk.sync_directory(path)
         self.disk.sync_directory("/")
 
@@ -219,13 +228,20 @@ class _Channel:
                 return
             response = cluster.controller.handle(request, version)
             decoded = decode(response_class(api_key), version, encode(response, version))
-            cluster.later(owner.process, lambda: complete(on_response, decoded))
+            deliver = partial(cluster.later, owner.process, lambda: complete(on_response, decoded))
+            if cluster.holds_response(request):
+                cluster.held.append(deliver)
+            else:
+                deliver()
 
         def complete(callback: Callable[[Any], None], outcome: Any) -> None:
             self._is_open = False
             callback(outcome)
 
-        cluster.later(None, handle)
+        if cluster.holds_request(request):
+            cluster.held.append(handle)
+        else:
+            cluster.later(None, handle)
 
 
 class SimulatedBrokers:
@@ -238,6 +254,10 @@ class SimulatedBrokers:
         self.controller = StandInController(self.heap)
         self.controller.on_commit = self._on_commit
         self.brokers: dict[int, SimulatedBroker] = {}
+        self.held: list[Callable[[], None]] = []
+        """Deliveries of requests to the controller and of its responses that a test holds back."""
+        self.holds_request: Callable[[Message], bool] = lambda request: False
+        self.holds_response: Callable[[Message], bool] = lambda request: False
         self._routes: dict[Broker, list[Route]] = {}
         for broker_id in broker_ids:
             endpoint = BrokerEndpoint("PLAINTEXT", f"broker-{broker_id}", 9092, 0)
