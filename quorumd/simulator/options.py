@@ -72,6 +72,9 @@ BROKER_FAULT_NAMES = (
 )
 """Faults of clusters with brokers."""
 
+BROKER_NODE_FAULT_NAMES = ("lost ISR response",)
+"""Faults that only nodes with the broker role have."""
+
 BROKER_NODE_FAULTS = (
     "power loss",
     "kill",
@@ -88,6 +91,7 @@ BROKER_NODE_FAULTS = (
     "disk full",
     "failed sync",
     "clock jump",
+    *BROKER_NODE_FAULT_NAMES,
 )
 """Faults of clusters whose nodes have the broker role."""
 

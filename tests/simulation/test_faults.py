@@ -12,6 +12,7 @@ from quorumd.simulator.explain.timeline import Timeline, window
 from quorumd.simulator.faults import ALL_FAULTS
 from quorumd.simulator.options import (
     BROKER_FAULT_NAMES,
+    BROKER_NODE_FAULT_NAMES,
     FAULT_NAMES,
     RARE_BROKER_FAULT_NAMES,
     RARE_FAULT_NAMES,
@@ -36,8 +37,8 @@ def run_with(fault: str, seed: int = 1, **more: object) -> Report:
 
 
 def test_every_fault_has_its_place() -> None:
-    names = FAULT_NAMES + BROKER_FAULT_NAMES + RARE_FAULT_NAMES + RARE_BROKER_FAULT_NAMES
-    assert tuple(fault.name for fault in ALL_FAULTS) == names
+    rare = RARE_FAULT_NAMES + RARE_BROKER_FAULT_NAMES + BROKER_NODE_FAULT_NAMES
+    assert tuple(fault.name for fault in ALL_FAULTS) == FAULT_NAMES + BROKER_FAULT_NAMES + rare
 
 
 @pytest.mark.parametrize("name", FAULT_NAMES + RARE_FAULT_NAMES)

@@ -20,6 +20,7 @@ drawn at any time. `Cluster.repair` ends them all early.
     addresses      nodes that move to other addresses
     hostile        forged requests
     registrations  controllers unregistered by operators
+    broker_nodes   nodes with the broker role: lost responses to proposals
     brokers        brokers that crash, lose disks, pause, and are isolated
 """
 
@@ -28,6 +29,7 @@ from __future__ import annotations
 from quorumd.simulator.faults.addresses import MovedNode
 from quorumd.simulator.faults.base import Fault
 from quorumd.simulator.faults.bootstrap import MovedQuorum, WipedDisks
+from quorumd.simulator.faults.broker_nodes import LostIsrResponse
 from quorumd.simulator.faults.brokers import (
     BrokerCrash,
     BrokerDiskLoss,
@@ -115,8 +117,9 @@ ALL_FAULTS: tuple[Fault, ...] = (
     HostilePeer(),
     FailedDirectorySync(),
     FailedRead(),
-    LostDirectory(),
     DamagedFile(),
     DisturbedTransfer(),
     RefusedRequest(),
+    LostDirectory(),
+    LostIsrResponse(),
 )

@@ -325,7 +325,15 @@ NODE_PROFILES: tuple[Profile, ...] = (
     Profile(
         "broker restarts",
         "Three nodes with the broker role crash, lose power and are isolated all the time.",
-        faults=("power loss", "kill", "shutdown", "partition", "one-way partition", "paused process"),
+        faults=(
+            "power loss",
+            "kill",
+            "shutdown",
+            "partition",
+            "one-way partition",
+            "paused process",
+            "lost ISR response",
+        ),
         fault_share=(0.4, 1.0),
         fault_interval_ms=(150.0, 600.0),
         voters=(1,),
