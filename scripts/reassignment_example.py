@@ -211,7 +211,7 @@ def wait_for(condition_name: str, condition: Callable[[], object]) -> None:
 
 @contextmanager
 def load(bootstrap: str, topic: str) -> Iterator[None]:
-    """Produce with acks=all while the block runs; then every acknowledged record must be where the broker said."""
+    """Produce with acks=all while the block runs; then every acknowledged record must be at its offset."""
     places: dict[int, bytes] = {}
     over = threading.Event()
 

@@ -4,25 +4,46 @@ from __future__ import annotations
 
 import pytest
 
-from quorumd.simulator.profiles.draw import draw_options
+from quorumd.simulator.brokers.options import BrokerOptions
+from quorumd.simulator.options import BROKER_NODE_FAULT_NAMES, SimulationOptions
 from quorumd.simulator.report import Report
 from quorumd.simulator.simulation import Simulation
 
-PROFILE = "broker nodes"
+WORK = (
+    "records acknowledged",
+    "records read",
+    "records read committed",
+    "transactions committed",
+    "offsets committed",
+)
 
 
-def run(seed: int) -> Report:
-    return Simulation(seed, draw_options(seed, PROFILE)).run()
+def run(seed: int, fault: str, **more: int) -> Report:
+    brokers: dict[str, int] = {"nodes": 3, "transactional": 1, "members": 2} | more
+    options = SimulationOptions(
+        voters=1,
+        safety_ms=5000.0,
+        faults={fault: 1.0},
+        fault_interval_ms=700.0,
+        election_timeout_ms=200,
+        brokers=BrokerOptions(**brokers, session_timeout_ms=600.0, heartbeat_ms=150.0),  # type: ignore[arg-type]  # integers
+    )
+    return Simulation(seed, options).run()
 
 
-@pytest.mark.parametrize("seed", [3, 10])
-def test_broker_nodes_serve_producers_and_consumers(seed: int) -> None:
-    report = run(seed)
+@pytest.mark.parametrize("fault", ["kill", "power loss", *BROKER_NODE_FAULT_NAMES])
+def test_broker_nodes_serve_their_clients_in_spite_of(fault: str) -> None:
+    report = run(1, fault)
     assert report.ok, str(report)
-    assert report.counters["records acknowledged"] > 0
-    assert report.counters["records read"] > 0
-    assert sum(count for name, count in report.counters.items() if name.startswith("fault: ")) > 0
+    assert {name for name in WORK if not report.counters[name]} == set()
+    assert report.counters[f"fault: {fault}"] > 0
+
+
+def test_voters_with_the_broker_role_do_too() -> None:
+    report = run(2, "shutdown", nodes=2, combined=1)
+    assert report.ok, str(report)
+    assert {name for name in WORK if not report.counters[name]} == set()
 
 
 def test_runs_of_broker_nodes_repeat() -> None:
-    assert run(8).trace_hash == run(8).trace_hash
+    assert run(3, "kill").trace_hash == run(3, "kill").trace_hash

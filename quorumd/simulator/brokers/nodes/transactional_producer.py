@@ -41,7 +41,7 @@ END_VERSIONS: Final = (4, 5)
 """By whether the leaders add partitions to the transaction (KIP-890)."""
 ABORTS: Final = 0.25
 CRASHES: Final = 0.1
-"""Shares of transactions that the producer aborts, and in which it starts anew without ending it."""
+"""Shares of transactions that the producer aborts, and in which it restarts without ending it."""
 
 
 class TransactionalProducer:
