@@ -1,8 +1,8 @@
 """Both ends of one connection, pure: received bytes become requests or responses, and those become bytes to send.
 
 A frame is a header and a message. Request header: API key, API version, correlation id, client id, and tagged
-fields if that API version is flexible. Response header: correlation id, and tagged fields if flexible; never
-for ApiVersions, so that a client can read that response before it knows the server's versions.
+fields if that API version is flexible. Response header: correlation id, and tagged fields if flexible; never for
+ApiVersions, whose response a client reads before it knows the server's versions.
 
     server = ServerConnection(max_request_bytes, supported)
     for request in server.receive(data):            MalformedMessage: log it and close the connection; the same
@@ -118,6 +118,12 @@ class Request(Generic[M_co]):
         self.connection: ServerConnection | None = None
         self.response_frame: bytes | bytearray | None = None
         self.decoding: Generator[None, None, tuple[Any, int]] | None = None
+
+    def release_frame(self) -> None:
+        """Give up the received bytes before the response; they no longer count as pending."""
+        if self.connection is not None:
+            self.connection.pending_bytes -= len(self.frame)
+        self.frame = b""
 
     @property
     def is_whole(self) -> bool:
@@ -324,8 +330,7 @@ class ServerConnection:
     def continue_decoding(self, request: Request[Message], steps: int) -> int:
         """Continue as `Request.continue_decoding`.
 
-        A malformed request sets `fault`: it and the requests after it get no response. A request that takes too much
-        memory gets its response here (`awaits_response`).
+        A malformed request sets `fault`: it and later ones get no response. One that is too large gets it here.
         """
         try:
             try:
@@ -442,12 +447,8 @@ class ClientConnection:
     def in_flight(self) -> int:
         return len(self._in_flight)
 
-    def __repr__(self) -> str:
-        return f"<client connection: {len(self._in_flight)} in flight>"
-
     def request(self, message: Message, api_version: int) -> tuple[int, bytes]:
-        """Encode a request; return its correlation id and bytes. Raises the errors of `codec.encode`, with nothing in
-        flight."""
+        """Encode a request; return its correlation id and bytes. Raises the errors of `codec.encode`."""
         assert message.API_KEY is not None, f"{message.NAME} is not a request"
         return self.request_encoded(message.API_KEY, api_version, encode(message, api_version))
 

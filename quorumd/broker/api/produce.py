@@ -64,7 +64,7 @@ class ProduceApis:
         by_id = request.api_version >= TOPIC_IDS_SINCE
         # The batches are in the log now; a request that waits for replicas need not keep them.
         request.message = ProduceRequest(message.transactional_id, message.acks, message.timeout_ms)
-        request.frame = b""
+        request.release_frame()
         for topic in message.topic_data:
             key: KafkaUuid | str = topic.topic_id if by_id else topic.name
             response = TopicProduceResponse(topic.name, topic.topic_id)
