@@ -154,7 +154,7 @@ class Scripted:
         """Update after a time, and let a request fail; returns the number of requests so far."""
         self.time.pass_ms(after_ms)
         before = len(self.calls)
-        self.registration.update(Endpoint("CONTROLLER", "me", 9092))
+        self.registration.update((Endpoint("CONTROLLER", "me", 9092),))
         if len(self.calls) > before:
             self.calls[-1].on_failure(Failure("no response in time"))
         return len(self.calls)
