@@ -20,9 +20,10 @@ import kafka.protocol.consumer
 import kafka.protocol.metadata
 import kafka.protocol.producer
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 from kio.serial import entity_reader, entity_writer
+from kio.serial.errors import OutOfBoundValue
 
 from quorumd.ids import ZERO_UUID
 from quorumd.protocol.codec import encode
@@ -124,7 +125,11 @@ def test_kio_reads_and_writes_the_same(name: str, version: int, data: st.DataObj
     message = data.draw(message_values(name, version, private_tags=False))
     encoded = encode(message, version)
     their_class = kio_class(name, version)
-    theirs, size = entity_reader(their_class)(encoded, 0)
+    try:
+        theirs, size = entity_reader(their_class)(encoded, 0)
+    except OutOfBoundValue:
+        # kio has no negative timestamps, except where the schema calls them null.
+        reject()
     assert size == len(encoded)
     assert_same(message, theirs, name, version)
     written = io.BytesIO()
@@ -174,4 +179,4 @@ def test_oracles_cover_the_expected_messages() -> None:
     }
     spoken = {(name, version) for name in names for version in versions_of(name)}
     assert spoken - set(KNOWN_TO_KIO) == before_kafka_4 | since_kafka_4_4
-    assert len({name for name, _ in KNOWN_TO_KAFKA_PYTHON}) == 84
+    assert len({name for name, _ in KNOWN_TO_KAFKA_PYTHON}) == 98

@@ -8,6 +8,7 @@ from quorumd.controller.cluster_image import ELR_VERSION
 from quorumd.simulator.brokers.options import OPERATOR_NAMES
 from quorumd.simulator.options import (
     BROKER_FAULT_NAMES,
+    BROKER_NODE_FAULT_NAMES,
     FAULT_NAMES,
     RARE_BROKER_FAULT_NAMES,
     RARE_FAULT_NAMES,
@@ -29,6 +30,7 @@ def test_the_default_draws_every_size_every_fault_and_every_workload() -> None:
         *RARE_FAULT_NAMES,
         *BROKER_FAULT_NAMES,
         *RARE_BROKER_FAULT_NAMES,
+        *BROKER_NODE_FAULT_NAMES,
     }
     assert {options.brokers.count for options in drawn} == {0, 3, 4, 5, 6}
     shares = [options.workload.list_share for options in drawn]
@@ -86,7 +88,7 @@ def test_a_seed_draws_the_same_every_time_and_another_in_every_profile() -> None
 @pytest.mark.parametrize("name", [name for name in PROFILES if name != DEFAULT])
 def test_a_profile_draws_only_its_faults(name: str) -> None:
     profile = PROFILES[name]
-    assert set(profile.faults) <= {*FAULT_NAMES, *RARE_FAULT_NAMES}
+    assert set(profile.faults) <= {*FAULT_NAMES, *RARE_FAULT_NAMES, *BROKER_NODE_FAULT_NAMES}
     drawn = {fault for seed in SEEDS for fault in draw_options(seed, name).faults}
     of_brokers = {*profile.broker_faults, *profile.rare_broker_faults} if any(profile.brokers) else set()
     assert drawn == set(profile.faults) | of_brokers
