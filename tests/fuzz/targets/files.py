@@ -186,7 +186,7 @@ def _make_dump(suffix: str) -> Parse:
         show: Show = _show_text if form == 0 else _show_json
         with redirect_stdout(io.StringIO()):
             for file in files_of(path):
-                list(_dump_file(file, form == 2, show))
+                list(_dump_file(file, form == 2, form == 1, show))
 
     return dump
 
