@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quorumd.pipeline.audit.audit import audit_here, judge
+from quorumd.pipeline.audit.audit import FOLD_RECORDS, audit_here, judge
 from quorumd.pipeline.copies.log_files import read_folders
 from scripts.log_generator import LogShape, generate
 from tests.support.log import damaged_logs
@@ -26,7 +26,7 @@ def test_audit_finds_all_kinds_of_damage(spark: SparkSession, tmp_path: Path) ->
     source = spark.read.format("quorumd").option("level", "audit").option("splitBytes", 70_000)
     path = ",".join(f"{node}={folder}" for node, folder in folders.items())
     rows = source.option("path", path).option("onCorrupt", "report").load().toArrow()
-    report = judge({folder.node: folder for folder in read_folders(folders)}, rows, 0)
+    report = judge({folder.node: folder for folder in read_folders(folders)}, rows, FOLD_RECORDS)
 
     assert report.document() == plain.document()
     reported = [(f.code, f.node, f.offset_lo, f.offset_hi) for f in report.findings if f.severity > 0]

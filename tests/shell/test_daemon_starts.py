@@ -124,7 +124,7 @@ def test_node_serves_metrics_and_shuts_down_gracefully(folder: Folder) -> None:
     for metric in METRICS:
         assert f"# TYPE {metric.exposed_name} {metric.kind}\n" in text
     assert 'quorumd_raft_current_state{state="leader"} 1.0\n' in text
-    process.send_signal(signal.SIGHUP)  # has no effect
+    process.send_signal(signal.SIGHUP)  # does not stop it
     process.send_signal(signal.SIGTERM)
     exit_code, text = end_of(process)
     assert exit_code == 0

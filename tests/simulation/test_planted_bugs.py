@@ -20,7 +20,7 @@ CAUGHT_AT_ONCE = {
     "high-watermark-at-epoch-start": "a leader commits its own epoch first",
     "flush-without-sync": "committed data is durable on a majority",
     "acknowledged-at-append": "acknowledged writes are committed",
-    "roll-back-missing": "equal logs give equal images",
+    "roll-back-missing": "records kept for others survive",
     "lost-wakeup-of-the-gate": "a healthy majority makes progress",
 }
 
