@@ -33,6 +33,12 @@ _HEADER = ("Severity", "Code", "Node", "Peer", "Offsets", "Epochs", "Committed",
     help="Write a JSON report: findings, nodes, pairs of nodes, what is committed and why.",
 )
 @click.option(
+    "--textfile",
+    metavar="FILE.prom",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write metrics for the textfile collector of Prometheus' node_exporter; the file is replaced atomically.",
+)
+@click.option(
     "--fold-records",
     type=click.IntRange(min=0),
     default=FOLD_RECORDS,
@@ -42,7 +48,12 @@ _HEADER = ("Severity", "Code", "Node", "Peer", "Offsets", "Epochs", "Committed",
 @pipeline_options.spark
 @pipeline_options.output
 def audit(
-    folders: tuple[str, ...], report_path: Path | None, fold_records: int, spark: SparkOptions, output: str
+    folders: tuple[str, ...],
+    report_path: Path | None,
+    textfile: Path | None,
+    fold_records: int,
+    spark: SparkOptions,
+    output: str,
 ) -> None:
     """Check each copy of a log, and compare all copies with each other.
 
@@ -52,19 +63,20 @@ def audit(
     It reports the first offset of a difference, and whether that offset is provably committed. Uncommitted
     differences that Raft allows, and nodes that lag, are INFO.
 
-    Exit code 1 for findings above INFO, 8 for incomplete input.
+    Exit code 1 for findings above INFO, 8 for incomplete input. The metrics of --textfile are those of the last
+    audit that ended with code 0 or 1; config/quorumd-audit.timer runs it daily.
 
     \b
     Examples:
       quorumd pipeline audit 1=/srv/n1 2=/srv/n2 3=/srv/n3
       quorumd pipeline audit 1=n1 2=n2 3=n3 --report audit.json --output jsonl
+      quorumd pipeline audit 1=n1 2=n2 3=n3 --textfile /var/lib/prometheus/node-exporter/quorumd_audit.prom
       quorumd pipeline audit --master spark://10.0.0.5:7077 1=/mnt/n1 2=/mnt/n2 3=/mnt/n3
     """
     from quorumd.pipeline.copies.log_files import parse_folders, read_folders
     from quorumd.pipeline.spark.progress import doing
 
-    if report_path is not None and not report_path.parent.is_dir():
-        raise ConfigError(f"--report {report_path}: the folder does not exist: {report_path.parent}")
+    _check_files(report_path, textfile)
     by_node = parse_folders(",".join(folders))
     # A mistake in the folders is reported before Spark starts.
     read_folders(by_node)
@@ -80,11 +92,30 @@ def audit(
         show(report, seconds)
     else:
         print_rows([finding.row() for finding in report.findings], output, report.columns)
+    _write_files(report, seconds, report_path, textfile)
+    if not report.is_clean:
+        raise click.exceptions.Exit(1)
+
+
+def _check_files(report_path: Path | None, textfile: Path | None) -> None:
+    """Raise ConfigError for files that could not be written after the audit, or would not be read."""
+    for option, path in (("--report", report_path), ("--textfile", textfile)):
+        if path is not None and not path.parent.is_dir():
+            raise ConfigError(f"{option} {path}: the folder does not exist: {path.parent}")
+    if textfile is not None and textfile.suffix != ".prom":
+        raise ConfigError(f"--textfile {textfile}: node_exporter reads only files whose name ends in .prom")
+
+
+def _write_files(
+    report: AuditReport, seconds: float, report_path: Path | None, textfile: Path | None
+) -> None:
     if report_path is not None:
         document = json.dumps(report.document() | {"seconds": round(seconds, 3)}, indent=2)
         report_path.write_text(document + "\n", encoding="utf-8")
-    if not report.is_clean:
-        raise click.exceptions.Exit(1)
+    if textfile is not None:
+        from quorumd.pipeline.audit.textfile import write_textfile
+
+        write_textfile(textfile, report, seconds, time.time())
 
 
 def show(report: AuditReport, seconds: float) -> None:

@@ -13,6 +13,7 @@
     snapshots        whether snapshots are valid and equal
     snapshot_fold    whether snapshots match the log
     findings         the codes of findings and their severity
+    textfile         the result as metrics for Prometheus
 
 Records are not decoded, except to compare snapshots with the log: batches are compared by their computed CRCs. A
 stored CRC may be the same on all replicas although the data of one is damaged.

@@ -116,17 +116,24 @@ def test_service_is_sandboxed(directive: str) -> None:
     assert f"\n{directive}=" in (CONFIG / "quorumd.service").read_text()
 
 
-def test_systemd_accepts_service(tmp_path: Path) -> None:
-    lines = (CONFIG / "quorumd.service").read_text().splitlines()
-    assert all(re.fullmatch(r"|#.*|\[[A-Z]\w+\]|[A-Z]\w+=.*", line) for line in lines)
+@pytest.mark.parametrize("name", ["quorumd.service", "quorumd-audit.service"])
+def test_systemd_accepts_service(name: str, tmp_path: Path) -> None:
+    text = (CONFIG / name).read_text()
+    assert all(re.fullmatch(r"|#.*|\[[A-Z]\w+\]|[A-Z]\w+=.*", line) for line in text.splitlines())
     analyze = shutil.which("systemd-analyze")
     if analyze is None:
         return  # the rest requires systemd
     daemon = tmp_path / "quorumd"
     daemon.write_text("#!/bin/sh\n")
     daemon.chmod(0o755)
-    unit = tmp_path / "quorumd.service"
-    unit.write_text((CONFIG / "quorumd.service").read_text().replace("/opt/quorumd/bin/quorumd", str(daemon)))
-    verdict = subprocess.run([analyze, "verify", str(unit)], capture_output=True, text=True, timeout=300)
+    unit = tmp_path / name
+    unit.write_text(text.replace("/opt/quorumd/bin/quorumd", str(daemon)))
+    verified = [unit]
+    timer = (CONFIG / name).with_suffix(".timer")
+    if timer.exists():
+        verified.append(Path(shutil.copy(timer, tmp_path)))
+    verdict = subprocess.run(
+        [analyze, "verify", *map(str, verified)], capture_output=True, text=True, timeout=300
+    )
     assert "quorumd" not in verdict.stderr
     assert verdict.returncode == 0

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import errno
 import json
+import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from quorumd.cli.pipeline.options import SparkOptions
 from quorumd.cli.root import run
@@ -125,3 +128,65 @@ def test_findings_are_printed_if_report_cannot_be_written(
     reported = capsys.readouterr()
     assert reported.out.splitlines()[-1] == "clean"
     assert shows(reported.err, "error: audit.json", "No space left")
+
+
+def samples(textfile: Path) -> dict[tuple[str, ...], float]:
+    """Return the values in a textfile by name and labels."""
+    families = text_string_to_metric_families(textfile.read_text())
+    return {(each.name, *each.labels.values()): each.value for f in families for each in f.samples}
+
+
+def test_textfile_has_metrics_of_last_audit(nodes: dict[int, Path], tmp_path: Path) -> None:
+    textfile = tmp_path / "metrics" / "quorumd_audit.prom"
+    textfile.parent.mkdir()
+    began, end = time.time(), damaged_logs.end_offset(nodes[1])
+    assert run([*arguments(nodes), "--textfile", str(textfile)]) == CLEAN
+    first = samples(textfile)
+    assert began <= first.pop(("quorumd_audit_last_run_timestamp_seconds",)) <= time.time()
+    assert 0 < first.pop(("quorumd_audit_duration_seconds",)) < time.time() - began
+    logs = {str(node): next(folder.rglob("*.log")) for node, folder in nodes.items()}
+    sizes = {("quorumd_audit_read_bytes", node): log.stat().st_size for node, log in logs.items()}
+    assert first == sizes | {
+        ("quorumd_audit_clean",): 1,
+        ("quorumd_audit_committed_offset",): end,
+        **{("quorumd_audit_log_start_offset", node): 0 for node in "123"},
+        **{("quorumd_audit_log_end_offset", node): end for node in "123"},
+        **{("quorumd_audit_read_records", node): end for node in "123"},
+    }
+
+    damaged_logs.flip_bit(nodes[2], 3000)
+    damaged_logs.cut(nodes[3], 4000)
+    assert run([*arguments(nodes), "--textfile", str(textfile)]) == FINDINGS
+    second = samples(textfile)
+    assert second["quorumd_audit_clean",] == 0
+    found = {key[1:]: value for key, value in second.items() if key[0] == "quorumd_audit_findings"}
+    assert found == {("BAD_CRC", "CRITICAL"): 1, ("BEHIND", "INFO"): 1}
+    assert list(textfile.parent.iterdir()) == [textfile]
+
+
+def test_textfile_is_kept_if_audit_or_write_fails(
+    nodes: dict[int, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    textfile = tmp_path / "metrics" / "quorumd_audit.prom"
+    textfile.parent.mkdir()
+    textfile.write_text("quorumd_audit_clean 1.0\n")
+    chosen = ["--textfile", str(textfile)]
+    assert run(["pipeline", "audit", f"1={tmp_path / 'nowhere'}", *chosen]) == INCOMPLETE
+
+    def full(source: str, target: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", target)
+
+    monkeypatch.setattr(os, "rename", full)
+    assert run([*arguments(nodes), *chosen]) == JOB_FAILED
+    assert textfile.read_text() == "quorumd_audit_clean 1.0\n"
+    assert list(textfile.parent.iterdir()) == [textfile]
+
+
+@pytest.mark.parametrize("name", ["audit.txt", "nowhere/audit.prom"])
+def test_unusable_textfile_is_rejected_before_audit(
+    name: str, nodes: dict[int, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*arguments(nodes), "--textfile", str(tmp_path / name)]) == USAGE
+    reported = capsys.readouterr()
+    assert shows(reported.err, "error: --textfile", tmp_path / name)
+    assert reported.out == ""
