@@ -16,6 +16,7 @@ tests/unit/test_house_rules.py.
     wording
     reference         a number of a hole, property or race is explained in docs/decisions.md, and its tests exist
     commit            subjects of commits are imperative and at most 72 characters long
+    any               a package has no more lines with `Any` than house/untyped.py allows
 
 Usage: house_rules.py [ROOT]. Prints `path:line: rule: problem`, one per line; exit code 1 if any.
 """
@@ -34,6 +35,7 @@ from pathlib import Path
 from house.commits import badly_named_commits
 from house.language import language_findings, wording
 from house.references import unresolved_references
+from house.untyped import packages_over_their_ceiling
 
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 50
@@ -136,6 +138,9 @@ def check_tree(root: Path) -> list[Finding]:
                 found += check_source(path.as_posix(), file.read_text(encoding="utf-8"))
     found += [Finding(path, line, "reference", text) for path, line, text in unresolved_references(root)]
     found += [Finding("git", 1, "commit", f"{commit} {text}") for commit, text in badly_named_commits(root)]
+    found += [
+        Finding(f"quorumd/{package}", 1, "any", text) for package, text in packages_over_their_ceiling(root)
+    ]
     return found + check_pages(root)
 
 

@@ -12,7 +12,7 @@ start if the file is missing next to a log (`quorumd.node.identity.identity_file
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from quorumd.errors import CorruptLog
 from quorumd.ids import NO_NODE, ZERO_UUID, KafkaUuid
@@ -144,7 +144,7 @@ def _parse(data: bytes) -> SavedState:
 
 
 def _integer(
-    fields: dict[str, Any], name: str, minimum: int, maximum: int, default: int | None = None
+    fields: dict[str, object], name: str, minimum: int, maximum: int, default: int | None = None
 ) -> int:
     value = fields.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= maximum:
@@ -152,14 +152,14 @@ def _integer(
     return value
 
 
-def _flag(fields: dict[str, Any], name: str) -> bool:
+def _flag(fields: dict[str, object], name: str) -> bool:
     value = fields.get(name, False)
     if not isinstance(value, bool):
         raise ValueError(f"{name} is {value!r}, expected true or false")
     return value
 
 
-def _directory_id(fields: dict[str, Any], name: str) -> KafkaUuid:
+def _directory_id(fields: dict[str, object], name: str) -> KafkaUuid:
     value = fields.get(name)
     if value is None:
         return ZERO_UUID
@@ -171,7 +171,7 @@ def _directory_id(fields: dict[str, Any], name: str) -> KafkaUuid:
         raise ValueError(f"{name}: {fault}") from None
 
 
-def _founders(value: Any) -> tuple[Founder, ...] | None:
+def _founders(value: object) -> tuple[Founder, ...] | None:
     if value is None:
         return None
     if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
@@ -187,7 +187,7 @@ def _founders(value: Any) -> tuple[Founder, ...] | None:
     )
 
 
-def _cluster_id(value: Any) -> str:
+def _cluster_id(value: object) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
@@ -204,7 +204,7 @@ def _is_text(value: str) -> bool:
     return not any(0xD800 <= ord(character) <= 0xDFFF for character in value)
 
 
-def _voters(fields: dict[str, Any], name: str) -> tuple[int, ...] | None:
+def _voters(fields: dict[str, object], name: str) -> tuple[int, ...] | None:
     value = fields.get(name)
     if value is None:
         return None

@@ -1,10 +1,12 @@
-"""The error codes in a response, at every level."""
+"""The error codes in a response, at every level; responses with nothing but an error."""
 
 from __future__ import annotations
 
 from typing import Final, get_args, get_origin, get_type_hints
 
-from quorumd.protocol.wire import MessageStruct
+from quorumd.errors import ErrorCode
+from quorumd.protocol.apis import response_class
+from quorumd.protocol.wire import Message, MessageStruct
 
 Error = tuple[int, str | None]
 """An error code other than 0 and the message beside it."""
@@ -15,6 +17,18 @@ def errors_in(response: MessageStruct) -> list[Error]:
     errors: list[Error] = []
     _collect(response, errors)
     return errors
+
+
+def top_level_error(api_key: int, error: ErrorCode, text: str | None = None) -> Message:
+    """An otherwise empty response with the error, and with the text if there is a field for it.
+
+    The responses of some APIs have errors only in their items; those stay without one.
+    """
+    response = response_class(api_key)()
+    for name, value in (("error_code", int(error)), ("error_message", text)):
+        if value is not None and hasattr(response, name):
+            setattr(response, name, value)
+    return response
 
 
 def _collect(struct: MessageStruct, errors: list[Error]) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import OffsetAndEpoch
-from quorumd.raft.messages import Request, Response
+from quorumd.raft.messages import Reply, Request, Response
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.voters import VoterAssignment
 
@@ -24,7 +24,7 @@ class Send:
 class Respond:
     """The response to a RequestReceived."""
 
-    reply: Any
+    reply: Reply
     response: Response
 
 
@@ -68,11 +68,15 @@ class RequestRefused:
     reason: str
 
 
+ReadToken = Callable[[bool], None]
+"""Identifies a read. Opaque to the engine; the node calls it with whether the read may be served."""
+
+
 @dataclass(slots=True)
 class ReadReady:
     """A read that may be served from a state that has applied everything below `offset`."""
 
-    token: Any
+    token: ReadToken
     offset: int
 
 
@@ -80,9 +84,13 @@ class ReadReady:
 class VoterChangeResult:
     """The result of a VoterChangeRequested. `message` explains an error and is "" without one."""
 
-    token: Any
+    token: VoterChangeToken
     error: ErrorCode
     message: str = ""
+
+
+VoterChangeToken = Callable[[VoterChangeResult], None]
+"""Identifies a voter change. Opaque to the engine; the node calls it with the result."""
 
 
 @dataclass(slots=True)
@@ -113,7 +121,7 @@ class Effects:
     record_needed: bool = False
     """Reads can only be confirmed by offset (see `read_index`): propose any record unless one is about to be."""
     reads_ready: list[ReadReady] = field(default_factory=list)
-    reads_failed: list[Any] = field(default_factory=list)
+    reads_failed: list[ReadToken] = field(default_factory=list)
     voter_change_results: list[VoterChangeResult] = field(default_factory=list)
     snapshot_chunk: SnapshotChunk | None = None
     reset_to_snapshot: OffsetAndEpoch | None = None

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from quorumd.ids import Endpoint, OffsetAndEpoch, ReplicaKey
-from quorumd.raft.messages import Request, Response
+from quorumd.raft.effects import ReadToken, VoterChangeToken
+from quorumd.raft.messages import Reply, Request, Response
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 
 
 @dataclass(slots=True)
 class RequestReceived:
-    """A peer sent a request. `reply` is opaque to the engine, which returns it in `Respond`; the node calls it.
+    """A peer sent a request. `reply`: see `messages`.
 
     `names_cluster`: whether the request has the id of this cluster, or that id is not known yet. `peer`: the address
     that it came from, for logs.
     """
 
-    reply: Any
+    reply: Reply
     request: Request
     names_cluster: bool = True
     peer: str = "?"
@@ -89,7 +89,7 @@ class ReadRequested:
     """A linearizable read. `Effects.reads_ready` returns the token with the offset that must be applied first,
     `Effects.reads_failed` returns it if this node does not lead or stops leading."""
 
-    token: Any
+    token: ReadToken
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class VoterChangeRequested:
     """A request to change the voters. `Effects.voter_change_results` returns the token once the first voter record is
     committed or the request is rejected; it does not wait for the end of a reassignment."""
 
-    token: Any
+    token: VoterChangeToken
     change: VoterChange
 
 

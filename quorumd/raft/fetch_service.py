@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, ZERO_UUID, OffsetAndEpoch
 from quorumd.raft.events import RequestReceived
 from quorumd.raft.log_view import LogView
-from quorumd.raft.messages import NO_READ_ROUND, FetchRequest, FetchResponse, SnapshotRequest
+from quorumd.raft.messages import NO_READ_ROUND, FetchRequest, FetchResponse, Reply, SnapshotRequest
 from quorumd.raft.replica import Replica
 from quorumd.raft.roles import DelayedFetch, Leader, Progress, RoleState
 from quorumd.raft.snapshot_service import read_limit, required_snapshot, respond, snapshot_error
@@ -30,7 +29,7 @@ def reject_fetch(replica: Replica, state: RoleState, event: RequestReceived) -> 
     respond_error(replica, event.reply, replica.fetch_error(request.epoch))
 
 
-def respond_error(replica: Replica, reply: Any, error: ErrorCode) -> None:
+def respond_error(replica: Replica, reply: Reply, error: ErrorCode) -> None:
     replica.respond(reply, FetchResponse(error, replica.leader_id, replica.epoch))
 
 

@@ -6,6 +6,7 @@ checks the cluster id before the engine sees a request.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from quorumd.errors import ErrorCode
@@ -177,3 +178,6 @@ class SnapshotResponse:
 
 Request = VoteRequest | BeginEpochRequest | EndEpochRequest | FetchRequest | SnapshotRequest
 Response = VoteResponse | LeaderResponse | FetchResponse | SnapshotResponse
+
+Reply = Callable[[Response], None]
+"""Sends the response to one request. Opaque to the engine, which returns it in `Respond`; the node calls it."""

@@ -17,14 +17,13 @@ all of them. A follower of a Kafka leader confirms no reads: it forwards them or
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
-from quorumd.raft.effects import ReadReady
+from quorumd.raft.effects import ReadReady, ReadToken
 
 
 @dataclass(slots=True)
 class WaitingRead:
-    token: Any
+    token: ReadToken
     round: int
     log_end: int
     """Log end offset when the read arrived: a fetch above it was sent later."""
@@ -41,7 +40,7 @@ class ReadRounds:
     """Whether a response has carried the current round, so that the next read needs a new one."""
     waiting: list[WaitingRead] = field(default_factory=list)
 
-    def add(self, token: Any, high_watermark: int, log_end: int) -> None:
+    def add(self, token: ReadToken, high_watermark: int, log_end: int) -> None:
         """Add a read to the current round if no response has carried it and the log end is unchanged, else to a new
         round."""
         if self._stamped or (self.waiting and self.waiting[-1].log_end != log_end):
@@ -81,7 +80,7 @@ class ReadRounds:
         del self.waiting[: len(ready)]
         return ready
 
-    def drain(self) -> list[Any]:
+    def drain(self) -> list[ReadToken]:
         """Remove all reads and return their tokens, when this node stops leading."""
         tokens = [read.token for read in self.waiting]
         self.waiting.clear()

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
-from typing import Any
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, ZERO_UUID, Endpoint, OffsetAndEpoch, ReplicaKey
 from quorumd.raft.effects import ControlBatch, Effects, KRaftVersion, LeaderChange, Respond, Send
 from quorumd.raft.log_view import LogView
 from quorumd.raft.membership import count_changed_voters
-from quorumd.raft.messages import FetchRequest, Request, Response
+from quorumd.raft.messages import FetchRequest, Reply, Request, Response
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.roles import HIGHER_EPOCH_TRANSITIONS, SAME_EPOCH_TRANSITIONS, Role, RoleState, Unattached
 from quorumd.raft.settings import RaftSettings
@@ -206,10 +205,10 @@ class Replica:
     def send_after_flush(self, peer: int, request: Request) -> None:
         self.effects.send_after_flush.append(Send(peer, request))
 
-    def respond(self, reply: Any, response: Response) -> None:
+    def respond(self, reply: Reply, response: Response) -> None:
         self.effects.send.append(Respond(reply, response))
 
-    def respond_after_flush(self, reply: Any, response: Response) -> None:
+    def respond_after_flush(self, reply: Reply, response: Response) -> None:
         self.effects.send_after_flush.append(Respond(reply, response))
 
     def transition_to(self, state: RoleState, saved: QuorumState) -> None:

@@ -21,10 +21,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 from math import inf
-from typing import Any
 
 from quorumd.ids import ZERO_UUID, KafkaUuid, OffsetAndEpoch, ReplicaKey
-from quorumd.raft.messages import BeginEpochRequest, FetchRequest, SnapshotRequest, VoteRequest
+from quorumd.raft.effects import VoterChangeToken
+from quorumd.raft.messages import BeginEpochRequest, FetchRequest, Reply, SnapshotRequest, VoteRequest
 from quorumd.raft.read_index import ReadRounds
 
 
@@ -227,7 +227,7 @@ class Progress:
 class DelayedFetch:
     """A fetch that waits for records (long poll)."""
 
-    reply: Any
+    reply: Reply
     request: FetchRequest
     deadline: float
 
@@ -236,7 +236,7 @@ class DelayedFetch:
 class PendingVoterChange:
     """A voter change whose record is in the log but not yet committed."""
 
-    token: Any
+    token: VoterChangeToken
     offset: int
     ack_on_commit: bool
     """False: respond as soon as the record is flushed locally."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID, Endpoint, ReplicaKey
-from quorumd.raft.effects import VoterChangeResult
+from quorumd.raft.effects import VoterChangeResult, VoterChangeToken
 from quorumd.raft.events import AddVoter, RemoveVoter, SetTargetVoters, UpdateVoter, VoterChangeRequested
 from quorumd.raft.fetch_service import complete_delayed_fetches
 from quorumd.raft.membership import assignment_toward, next_assignment, stale_voters
@@ -39,7 +39,7 @@ def reject_voter_change(replica: Replica, state: RoleState, event: VoterChangeRe
     replica.effects.voter_change_results.append(not_leader(event.token))
 
 
-def not_leader(token: object) -> VoterChangeResult:
+def not_leader(token: VoterChangeToken) -> VoterChangeResult:
     return VoterChangeResult(
         token,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,

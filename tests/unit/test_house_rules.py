@@ -121,6 +121,18 @@ def test_pure_packages_are_checked(package: str) -> None:
     assert [each.rule for each in found] == ["pure"]
 
 
+def test_a_package_with_more_untyped_lines_than_allowed_is_found(tmp_path: Path) -> None:
+    (tmp_path / "quorumd" / "log" / "files").mkdir(parents=True)
+    (tmp_path / "quorumd" / "log" / "a.py").write_text(f"{DOC}from typing import Any\nx: Any = 1\n")
+    (tmp_path / "quorumd" / "log" / "files" / "b.py").write_text(
+        f'{DOC}# Any other: "Any"\ny: list[Any] = []\n'
+    )
+    over = house_rules.packages_over_their_ceiling
+    assert list(over(tmp_path, {"log": 3})) == []
+    assert [package for package, _ in over(tmp_path, {"log": 2})] == ["log"]
+    assert [package for package, _ in over(tmp_path, {"raft": 3})] == ["log"]
+
+
 def test_the_command_prints_path_and_line_and_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from quorumd.broker.api.rights import DENIED_TOPIC, Check, Extend, Rule, Ruling
 from quorumd.errors import ErrorCode
@@ -21,6 +21,39 @@ from quorumd.protocol.messages import (
     txn_offset_commit_response,
     write_txn_markers_response,
 )
+from quorumd.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from quorumd.protocol.messages.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from quorumd.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from quorumd.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from quorumd.protocol.messages.delete_groups_request import DeleteGroupsRequest
+from quorumd.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from quorumd.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
+from quorumd.protocol.messages.end_txn_request import EndTxnRequest
+from quorumd.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from quorumd.protocol.messages.heartbeat_request import HeartbeatRequest
+from quorumd.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from quorumd.protocol.messages.join_group_request import JoinGroupRequest
+from quorumd.protocol.messages.leave_group_request import LeaveGroupRequest
+from quorumd.protocol.messages.list_groups_response import ListGroupsResponse
+from quorumd.protocol.messages.list_transactions_response import ListTransactionsResponse
+from quorumd.protocol.messages.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestTopic
+from quorumd.protocol.messages.offset_delete_request import OffsetDeleteRequest, OffsetDeleteRequestTopic
+from quorumd.protocol.messages.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from quorumd.protocol.messages.sync_group_request import SyncGroupRequest
+from quorumd.protocol.messages.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+)
+from quorumd.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
+from quorumd.protocol.wire import Message
 from quorumd.security.acls import Operation, ResourceKind
 
 DENIED_GROUP: Final = int(ErrorCode.GROUP_AUTHORIZATION_FAILED)
@@ -31,23 +64,33 @@ BROKERS_ADD_SINCE: Final = 4
 GROUPS_SINCE: Final = 8
 """The first version of OffsetFetch with several groups."""
 
+GroupMemberRequest = (
+    JoinGroupRequest
+    | SyncGroupRequest
+    | HeartbeatRequest
+    | LeaveGroupRequest
+    | ConsumerGroupHeartbeatRequest
+    | AddOffsetsToTxnRequest
+)
+"""Requests that name one group and have one error."""
 
-def _may(check: Check, operation: int, group: str) -> bool:
+
+def _may(check: Check[Message], operation: int, group: str) -> bool:
     return check.access.allows(operation, ResourceKind.GROUP, group)
 
 
-def _may_transact(check: Check, operation: int, transactional_id: str) -> bool:
+def _may_transact(check: Check[Message], operation: int, transactional_id: str) -> bool:
     return check.access.allows(operation, ResourceKind.TRANSACTIONAL_ID, transactional_id)
 
 
-def member_of_group(check: Check) -> Ruling:
+def member_of_group(check: Check[GroupMemberRequest]) -> Ruling:
     """READ on the group."""
     if _may(check, Operation.READ, check.message.group_id):
         return None
     return check.top_level(ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
 
-def consumer_group_heartbeat(check: Check) -> Ruling:
+def consumer_group_heartbeat(check: Check[ConsumerGroupHeartbeatRequest]) -> Ruling:
     """READ on the group, DESCRIBE on the topics that it subscribes to."""
     refused = member_of_group(check)
     if refused is not None:
@@ -58,11 +101,13 @@ def consumer_group_heartbeat(check: Check) -> Ruling:
     return None
 
 
-def offset_commit(check: Check) -> Ruling:
+def offset_commit(check: Check[OffsetCommitRequest]) -> Ruling:
     """READ on the group and on the topics."""
     message, wire = check.message, offset_commit_response
 
-    def refuse(topic: Any, error: int = DENIED_TOPIC) -> Any:
+    def refuse(
+        topic: OffsetCommitRequestTopic, error: int = DENIED_TOPIC
+    ) -> offset_commit_response.OffsetCommitResponseTopic:
         return wire.OffsetCommitResponseTopic(
             topic.name,
             topic.topic_id,
@@ -71,14 +116,16 @@ def offset_commit(check: Check) -> Ruling:
 
     if not _may(check, Operation.READ, message.group_id):
         return wire.OffsetCommitResponse(0, [refuse(topic, DENIED_GROUP) for topic in message.topics])
-    return check.filter(message, "topics", Operation.READ, "topics", refuse)
+    return check.filter(message.topics, Operation.READ, "topics", refuse)
 
 
-def txn_offset_commit(check: Check) -> Ruling:
+def txn_offset_commit(check: Check[TxnOffsetCommitRequest]) -> Ruling:
     """WRITE on the transactional id, READ on the group and on the topics."""
     message, wire = check.message, txn_offset_commit_response
 
-    def refuse(topic: Any, error: int = DENIED_TOPIC) -> Any:
+    def refuse(
+        topic: TxnOffsetCommitRequestTopic, error: int = DENIED_TOPIC
+    ) -> txn_offset_commit_response.TxnOffsetCommitResponseTopic:
         return wire.TxnOffsetCommitResponseTopic(
             topic.name,
             topic.topic_id,
@@ -92,28 +139,28 @@ def txn_offset_commit(check: Check) -> Ruling:
         error = DENIED_GROUP
     if error:
         return wire.TxnOffsetCommitResponse(0, [refuse(topic, error) for topic in message.topics])
-    return check.filter(message, "topics", Operation.READ, "topics", refuse)
+    return check.filter(message.topics, Operation.READ, "topics", refuse)
 
 
-def offset_fetch(check: Check) -> Ruling:
+def offset_fetch(check: Check[OffsetFetchRequest]) -> Ruling:
     """DESCRIBE on the groups and on the topics; of all topics of a group those with that right."""
     message, wire = check.message, offset_fetch_response
     if check.request.api_version < GROUPS_SINCE:
         return _offset_fetch_of_one(check)
-    kept: list[Any] = []
-    refused: list[Any] = []
+    kept: list[OffsetFetchRequestGroup] = []
+    refused: list[OffsetFetchRequestGroup] = []
     for group in message.groups:
         (kept if _may(check, Operation.DESCRIBE, group.group_id) else refused).append(group)
     message.groups = kept
     all_topics = {group.group_id for group in kept if group.topics is None}
-    denied: dict[str, list[Any]] = {}
+    denied: dict[str, list[offset_fetch_response.OffsetFetchResponseTopics]] = {}
     for group in kept:
         if group.topics is not None:
             group.topics, others = check.split(group.topics, Operation.DESCRIBE)
             denied[group.group_id] = [_refused_offsets(topic) for topic in others]
     added = [wire.OffsetFetchResponseGroup(group.group_id, [], DENIED_GROUP) for group in refused]
 
-    def hook(response: Any) -> None:
+    def hook(response: offset_fetch_response.OffsetFetchResponse) -> None:
         for group in response.groups:
             if group.error_code:
                 continue
@@ -125,7 +172,7 @@ def offset_fetch(check: Check) -> Ruling:
     return Extend(hook, not kept)
 
 
-def _refused_offsets(topic: Any) -> Any:
+def _refused_offsets(topic: OffsetFetchRequestTopics) -> offset_fetch_response.OffsetFetchResponseTopics:
     wire = offset_fetch_response
     return wire.OffsetFetchResponseTopics(
         topic.name,
@@ -137,11 +184,13 @@ def _refused_offsets(topic: Any) -> Any:
     )
 
 
-def _offset_fetch_of_one(check: Check) -> Ruling:
+def _offset_fetch_of_one(check: Check[OffsetFetchRequest]) -> Ruling:
     """A version with one group, which has its error at the top from 2 on, before that at each partition."""
     message, wire = check.message, offset_fetch_response
 
-    def refuse(topic: Any, error: int = DENIED_TOPIC) -> Any:
+    def refuse(
+        topic: OffsetFetchRequestTopic, error: int = DENIED_TOPIC
+    ) -> offset_fetch_response.OffsetFetchResponseTopic:
         return wire.OffsetFetchResponseTopic(
             topic.name,
             [
@@ -159,19 +208,19 @@ def _offset_fetch_of_one(check: Check) -> Ruling:
         added = [refuse(topic) for topic in refused]
         return Extend(lambda response: response.topics.extend(added)) if added else None
 
-    def hook(response: Any) -> None:
+    def hook(response: offset_fetch_response.OffsetFetchResponse) -> None:
         response.topics, _ = check.split(response.topics, Operation.DESCRIBE)
 
     return Extend(hook)
 
 
-def offset_delete(check: Check) -> Ruling:
+def offset_delete(check: Check[OffsetDeleteRequest]) -> Ruling:
     """DELETE on the group, READ on the topics."""
     message, wire = check.message, offset_delete_response
     if not _may(check, Operation.DELETE, message.group_id):
         return check.top_level(ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
-    def refuse(topic: Any) -> Any:
+    def refuse(topic: OffsetDeleteRequestTopic) -> offset_delete_response.OffsetDeleteResponseTopic:
         return wire.OffsetDeleteResponseTopic(
             topic.name,
             [
@@ -180,10 +229,10 @@ def offset_delete(check: Check) -> Ruling:
             ],
         )
 
-    return check.filter(message, "topics", Operation.READ, "topics", refuse)
+    return check.filter(message.topics, Operation.READ, "topics", refuse)
 
 
-def find_coordinator(check: Check) -> Ruling:
+def find_coordinator(check: Check[FindCoordinatorRequest]) -> Ruling:
     """DESCRIBE on the groups or the transactional ids."""
     message, wire = check.message, find_coordinator_response
     is_group = message.key_type == GROUP_KEY
@@ -204,7 +253,7 @@ def find_coordinator(check: Check) -> Ruling:
     return Extend(lambda response: response.coordinators.extend(added), not message.coordinator_keys)
 
 
-def describe_groups(check: Check) -> Ruling:
+def describe_groups(check: Check[DescribeGroupsRequest]) -> Ruling:
     """DESCRIBE on the groups."""
     message, wire = check.message, describe_groups_response
     allowed = check.access.allowed(Operation.DESCRIBE, ResourceKind.GROUP, message.groups)
@@ -213,22 +262,27 @@ def describe_groups(check: Check) -> Ruling:
     ]
     message.groups = [group for group in message.groups if group in allowed]
 
-    def hook(response: Any) -> None:
-        _add_group_operations(check, response)
+    def hook(response: describe_groups_response.DescribeGroupsResponse) -> None:
+        _add_group_operations(check, response.groups)
         response.groups.extend(added)
 
     return Extend(hook, not message.groups)
 
 
-def _add_group_operations(check: Check, response: Any) -> None:
+def _add_group_operations(
+    check: Check[DescribeGroupsRequest | ConsumerGroupDescribeRequest],
+    groups: Iterable[
+        describe_groups_response.DescribedGroup | consumer_group_describe_response.DescribedGroup
+    ],
+) -> None:
     """Set the authorized operations of the groups in a response, if they are requested."""
     if check.message.include_authorized_operations:
-        for group in response.groups:
+        for group in groups:
             if not group.error_code:
                 group.authorized_operations = check.access.operations(ResourceKind.GROUP, group.group_id)
 
 
-def consumer_group_describe(check: Check) -> Ruling:
+def consumer_group_describe(check: Check[ConsumerGroupDescribeRequest]) -> Ruling:
     """DESCRIBE on the groups and on the topics that they use."""
     message, wire = check.message, consumer_group_describe_response
     allowed = check.access.allowed(Operation.DESCRIBE, ResourceKind.GROUP, message.group_ids)
@@ -237,7 +291,9 @@ def consumer_group_describe(check: Check) -> Ruling:
     ]
     message.group_ids = [group for group in message.group_ids if group in allowed]
 
-    def describe(group: Any) -> Any:
+    def describe(
+        group: consumer_group_describe_response.DescribedGroup,
+    ) -> consumer_group_describe_response.DescribedGroup:
         names = {
             topic.topic_name
             for member in group.members
@@ -248,14 +304,14 @@ def consumer_group_describe(check: Check) -> Ruling:
             return group
         return wire.DescribedGroup(DENIED_TOPIC, "the group uses topics without DESCRIBE", group.group_id)
 
-    def hook(response: Any) -> None:
-        _add_group_operations(check, response)
+    def hook(response: consumer_group_describe_response.ConsumerGroupDescribeResponse) -> None:
+        _add_group_operations(check, response.groups)
         response.groups = [*map(describe, response.groups), *added]
 
     return Extend(hook, not message.group_ids)
 
 
-def delete_groups(check: Check) -> Ruling:
+def delete_groups(check: Check[DeleteGroupsRequest]) -> Ruling:
     """DELETE on the groups."""
     message, wire = check.message, delete_groups_response
     allowed = check.access.allowed(Operation.DELETE, ResourceKind.GROUP, message.groups_names)
@@ -270,12 +326,12 @@ def delete_groups(check: Check) -> Ruling:
     return Extend(lambda response: response.results.extend(added), not message.groups_names)
 
 
-def list_groups(check: Check) -> Ruling:
+def list_groups(check: Check[Message]) -> Ruling:
     """DESCRIBE on the cluster, or on each group that is listed."""
     if check.access.allows_cluster(Operation.DESCRIBE, logs_denied=False):
         return None
 
-    def hook(response: Any) -> None:
+    def hook(response: ListGroupsResponse) -> None:
         names = [group.group_id for group in response.groups]
         allowed = check.access.allowed(Operation.DESCRIBE, ResourceKind.GROUP, names, logs_denied=False)
         response.groups = [group for group in response.groups if group.group_id in allowed]
@@ -283,7 +339,7 @@ def list_groups(check: Check) -> Ruling:
     return Extend(hook)
 
 
-def init_producer_id(check: Check) -> Ruling:
+def init_producer_id(check: Check[InitProducerIdRequest]) -> Ruling:
     """WRITE on the transactional id; without one IDEMPOTENT_WRITE on the cluster or WRITE on any topic."""
     transactional_id, access = check.message.transactional_id, check.access
     if transactional_id is not None:
@@ -297,7 +353,7 @@ def init_producer_id(check: Check) -> Ruling:
     return check.top_level(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
-def add_partitions_to_txn(check: Check) -> Ruling:
+def add_partitions_to_txn(check: Check[AddPartitionsToTxnRequest]) -> Ruling:
     """CLUSTER_ACTION for requests of brokers, WRITE on the transactional id and the topics for those of clients."""
     message, wire = check.message, add_partitions_to_txn_response
     if check.request.api_version >= BROKERS_ADD_SINCE:
@@ -305,7 +361,9 @@ def add_partitions_to_txn(check: Check) -> Ruling:
             return None
         return check.top_level(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
-    def refuse(topic: Any, error: int) -> Any:
+    def refuse(
+        topic: AddPartitionsToTxnTopic, error: int
+    ) -> add_partitions_to_txn_response.AddPartitionsToTxnTopicResult:
         results = [wire.AddPartitionsToTxnPartitionResult(number, error) for number in topic.partitions]
         return wire.AddPartitionsToTxnTopicResult(topic.name, results)
 
@@ -322,21 +380,21 @@ def add_partitions_to_txn(check: Check) -> Ruling:
     return wire.AddPartitionsToTxnResponse(0, 0, [], results)
 
 
-def add_offsets_to_txn(check: Check) -> Ruling:
+def add_offsets_to_txn(check: Check[AddOffsetsToTxnRequest]) -> Ruling:
     """WRITE on the transactional id, READ on the group."""
     if not _may_transact(check, Operation.WRITE, check.message.transactional_id):
         return check.top_level(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     return member_of_group(check)
 
 
-def end_txn(check: Check) -> Ruling:
+def end_txn(check: Check[EndTxnRequest]) -> Ruling:
     """WRITE on the transactional id."""
     if _may_transact(check, Operation.WRITE, check.message.transactional_id):
         return None
     return check.top_level(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 
-def write_txn_markers(check: Check) -> Ruling:
+def write_txn_markers(check: Check[WriteTxnMarkersRequest]) -> Ruling:
     """ALTER or CLUSTER_ACTION on the cluster."""
     access, wire = check.access, write_txn_markers_response
     if access.allows_cluster(Operation.ALTER, logs_denied=False) or access.allows_cluster(
@@ -364,7 +422,7 @@ def write_txn_markers(check: Check) -> Ruling:
     )
 
 
-def describe_transactions(check: Check) -> Ruling:
+def describe_transactions(check: Check[DescribeTransactionsRequest]) -> Ruling:
     """DESCRIBE on the transactional ids, and on the topics that the response names."""
     message, wire = check.message, describe_transactions_response
     ids = message.transactional_ids
@@ -372,7 +430,7 @@ def describe_transactions(check: Check) -> Ruling:
     added = [wire.TransactionState(DENIED_TRANSACTION, each) for each in ids if each not in allowed]
     message.transactional_ids = [each for each in ids if each in allowed]
 
-    def hook(response: Any) -> None:
+    def hook(response: describe_transactions_response.DescribeTransactionsResponse) -> None:
         for state in response.transaction_states:
             state.topics, _ = check.split(state.topics, Operation.DESCRIBE)
         response.transaction_states.extend(added)
@@ -380,10 +438,10 @@ def describe_transactions(check: Check) -> Ruling:
     return Extend(hook, not message.transactional_ids)
 
 
-def list_transactions(check: Check) -> Ruling:
+def list_transactions(check: Check[Message]) -> Ruling:
     """DESCRIBE on each transactional id that is listed."""
 
-    def hook(response: Any) -> None:
+    def hook(response: ListTransactionsResponse) -> None:
         ids = [state.transactional_id for state in response.transaction_states]
         kind = ResourceKind.TRANSACTIONAL_ID
         allowed = check.access.allowed(Operation.DESCRIBE, kind, ids, logs_denied=False)

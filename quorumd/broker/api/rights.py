@@ -7,12 +7,12 @@ response, or nothing. Errors are those of Kafka's brokers; topics that a client 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID
-from quorumd.protocol.apis import ApiKey, response_class
+from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import (
     alter_replica_log_dirs_response,
@@ -23,10 +23,29 @@ from quorumd.protocol.messages import (
     offset_for_leader_epoch_response,
     produce_response,
 )
-from quorumd.protocol.messages.describe_topic_partitions_request import TopicRequest
-from quorumd.protocol.messages.describe_topic_partitions_response import DescribeTopicPartitionsResponseTopic
-from quorumd.protocol.messages.metadata_request import MetadataRequestTopic
-from quorumd.protocol.wire import Message
+from quorumd.protocol.messages.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
+from quorumd.protocol.messages.delete_records_request import DeleteRecordsRequest, DeleteRecordsTopic
+from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from quorumd.protocol.messages.describe_cluster_response import DescribeClusterResponse
+from quorumd.protocol.messages.describe_producers_request import DescribeProducersRequest
+from quorumd.protocol.messages.describe_producers_request import TopicRequest as ProducersTopic
+from quorumd.protocol.messages.describe_topic_partitions_request import (
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
+from quorumd.protocol.messages.describe_topic_partitions_response import (
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponseTopic,
+)
+from quorumd.protocol.messages.list_offsets_request import ListOffsetsRequest, ListOffsetsTopic
+from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from quorumd.protocol.messages.offset_for_leader_epoch_request import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderTopic,
+)
+from quorumd.protocol.messages.produce_request import ProduceRequest, TopicProduceData
+from quorumd.protocol.response_errors import top_level_error
+from quorumd.protocol.wire import Message, MessageStruct
 from quorumd.security.acls import CLUSTER_NAME, Operation, ResourceKind
 from quorumd.security.authorizer import Access
 
@@ -34,14 +53,18 @@ DENIED_TOPIC: Final = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 CREATE_ON_METADATA: Final = 4
 """The first version of Metadata that says whether missing topics are created."""
 
+T = TypeVar("T")
+M_co = TypeVar("M_co", bound=Message, covariant=True)
+R = TypeVar("R", bound=Message)
 
-class Extend:
+
+class Extend(Generic[R]):
     """The request may be handled, and then `hook` extends the response.
 
     `is_complete`: nothing of the request is left, so the hook extends an empty response.
     """
 
-    def __init__(self, hook: Callable[[Any], None], is_complete: bool = False) -> None:
+    def __init__(self, hook: Callable[[R], None], is_complete: bool = False) -> None:
         self.hook = hook
         self.is_complete = is_complete
 
@@ -50,22 +73,22 @@ class Close:
     """The connection is closed: the client expects no response, as after Produce with acks=0."""
 
 
-Ruling = Message | Extend | Close | None
+Ruling = Message | Extend[Any] | Close | None
 """A complete response, an extension of the response, or None: the whole request is allowed."""
 
 
-class Check:
+class Check(Generic[M_co]):
     """One request that is checked: its content, the rights of its client, and the metadata of this node."""
 
     __slots__ = ("access", "image", "message", "request")
 
-    def __init__(self, access: Access, image: ClusterImage, request: Request[Message]) -> None:
+    def __init__(self, access: Access, image: ClusterImage, request: Request[M_co]) -> None:
         self.access = access
         self.image = image
         self.request = request
-        self.message: Any = request.message
+        self.message: M_co = request.message
 
-    def topic_name(self, item: Any) -> str | None:
+    def topic_name(self, item: object) -> str | None:
         """The name of a topic that a request names or identifies; None for an unknown id, which no right protects."""
         topic_id = getattr(item, "topic_id", ZERO_UUID)
         if topic_id != ZERO_UUID:
@@ -75,12 +98,12 @@ class Check:
         return name or ""
 
     def split(
-        self, items: Iterable[Any], operation: int, *, logs_denied: bool = True
-    ) -> tuple[list[Any], list[Any]]:
+        self, items: Iterable[T], operation: int, *, logs_denied: bool = True
+    ) -> tuple[list[T], list[T]]:
         """Split items that name topics into those that the client has the right to, and the others."""
         known: dict[str, bool] = {}
-        kept: list[Any] = []
-        refused: list[Any] = []
+        kept: list[T] = []
+        refused: list[T] = []
         for item in items:
             name = self.topic_name(item)
             if name is None:
@@ -92,26 +115,26 @@ class Check:
         return kept, refused
 
     def filter(
-        self, owner: Any, field: str, operation: int, response_field: str, refuse: Callable[[Any], Any]
+        self, items: list[T], operation: int, results: str, refuse: Callable[[T], MessageStruct]
     ) -> Ruling:
-        """Leave in a list of the request what is allowed; `refuse` makes the responses of the other items."""
-        kept, refused = self.split(getattr(owner, field), operation)
+        """Leave in a list of the request what is allowed; `refuse` makes the results of the other items.
+
+        `results` is the field of the response with the results.
+        """
+        kept, refused = self.split(items, operation)
         if not refused:
             return None
-        setattr(owner, field, kept)
+        items[:] = kept
         added = [refuse(item) for item in refused]
 
-        def hook(response: Any) -> None:
-            getattr(response, response_field).extend(added)
+        def hook(response: Message) -> None:
+            getattr(response, results).extend(added)
 
         return Extend(hook, not kept)
 
     def top_level(self, error: ErrorCode) -> Message:
         """An empty response with one error."""
-        response: Any = response_class(self.request.api_key)()
-        response.error_code = int(error)
-        made: Message = response
-        return made
+        return top_level_error(self.request.api_key, error)
 
     @property
     def is_cluster_member(self) -> bool:
@@ -119,15 +142,18 @@ class Check:
         return self.access.allows_cluster(Operation.CLUSTER_ACTION, logs_denied=False)
 
 
-Rule = Callable[[Check], Ruling]
+Rule = Callable[[Check[Any]], Ruling]
+"""Checks the requests of one API; see `TOPIC_RULES`."""
 
 
-def produce(check: Check) -> Ruling:
+def produce(check: Check[ProduceRequest]) -> Ruling:
     """WRITE on the transactional id and on the topics."""
     message, wire = check.message, produce_response
     transactional_id = message.transactional_id
 
-    def refuse(topic: Any, error: ErrorCode = ErrorCode.TOPIC_AUTHORIZATION_FAILED) -> Any:
+    def refuse(
+        topic: TopicProduceData, error: ErrorCode = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    ) -> produce_response.TopicProduceResponse:
         return wire.TopicProduceResponse(
             topic.name,
             topic.topic_id,
@@ -141,47 +167,48 @@ def produce(check: Check) -> Ruling:
         error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         ruling = wire.ProduceResponse([refuse(topic, error) for topic in message.topic_data])
     else:
-        ruling = check.filter(message, "topic_data", Operation.WRITE, "responses", refuse)
+        ruling = check.filter(message.topic_data, Operation.WRITE, "responses", refuse)
     return ruling if ruling is None or message.acks != 0 else Close()
 
 
-def list_offsets(check: Check) -> Ruling:
+def list_offsets(check: Check[ListOffsetsRequest]) -> Ruling:
     """DESCRIBE on the topics."""
     wire = list_offsets_response
 
-    def refuse(topic: Any) -> Any:
+    def refuse(topic: ListOffsetsTopic) -> list_offsets_response.ListOffsetsTopicResponse:
         return wire.ListOffsetsTopicResponse(
             topic.name,
             [wire.ListOffsetsPartitionResponse(p.partition_index, DENIED_TOPIC) for p in topic.partitions],
         )
 
-    return check.filter(check.message, "topics", Operation.DESCRIBE, "topics", refuse)
+    return check.filter(check.message.topics, Operation.DESCRIBE, "topics", refuse)
 
 
-def metadata(check: Check) -> Ruling:
+def metadata(check: Check[MetadataRequest]) -> Ruling:
     """DESCRIBE on the topics, of all topics those with that right, and CREATE on those that would be created."""
     message, image = check.message, check.image
     version = check.request.api_version
-    refused: list[Any] = []
-    lists_all = message.topics is None or (version == 0 and not message.topics)
-    if lists_all:
+    requested = message.topics
+    refused: list[MetadataRequestTopic] = []
+    lists_all = requested is None or (version == 0 and not requested)
+    if requested is None or lists_all:
         names = sorted(image.topic_ids)
         allowed = check.access.allowed(Operation.DESCRIBE, ResourceKind.TOPIC, names, logs_denied=False)
         if len(allowed) < len(names):
             message.topics = [MetadataRequestTopic(name=name) for name in names if name in allowed]
             message.allow_auto_topic_creation = False
     else:
-        message.topics, refused = check.split(message.topics, Operation.DESCRIBE)
-        message.topics, not_created = _split_creatable(check, message.topics)
-        refused = [*refused, *not_created]
-    added = [_refused_metadata(check, item) for item in refused]
+        kept, refused = check.split(requested, Operation.DESCRIBE)
+        message.topics, not_created = _split_creatable(check, kept)
+        refused += not_created
+    added = [_refused_metadata(item) for item in refused]
     hides_all = version == 0 and lists_all and not message.topics
     wants_operations = message.include_topic_authorized_operations
     wants_cluster = message.include_cluster_authorized_operations and 8 <= version <= 10
     if not (added or hides_all or wants_operations or wants_cluster or (refused and not message.topics)):
         return None
 
-    def hook(response: Any) -> None:
+    def hook(response: metadata_response.MetadataResponse) -> None:
         if hides_all or (refused and not message.topics):
             response.topics = []
         if wants_operations:
@@ -193,7 +220,9 @@ def metadata(check: Check) -> Ruling:
     return Extend(hook)
 
 
-def _split_creatable(check: Check, topics: list[Any]) -> tuple[list[Any], list[Any]]:
+def _split_creatable(
+    check: Check[MetadataRequest], topics: list[MetadataRequestTopic]
+) -> tuple[list[MetadataRequestTopic], list[MetadataRequestTopic]]:
     """Split off the missing topics that the client may not create, if the request would create them."""
     if not check.message.allow_auto_topic_creation:
         return topics, []
@@ -208,14 +237,17 @@ def _split_creatable(check: Check, topics: list[Any]) -> tuple[list[Any], list[A
     )
 
 
-def _refused_metadata(check: Check, item: MetadataRequestTopic) -> metadata_response.MetadataResponseTopic:
+def _refused_metadata(item: MetadataRequestTopic) -> metadata_response.MetadataResponseTopic:
     """A topic named in the request; nothing else about it is disclosed."""
     if item.topic_id != ZERO_UUID:
         return metadata_response.MetadataResponseTopic(DENIED_TOPIC, None, item.topic_id)
     return metadata_response.MetadataResponseTopic(DENIED_TOPIC, item.name)
 
 
-def add_topic_operations(access: Access, topics: Iterable[Any]) -> None:
+def add_topic_operations(
+    access: Access,
+    topics: Iterable[metadata_response.MetadataResponseTopic | DescribeTopicPartitionsResponseTopic],
+) -> None:
     """Set the authorized operations of topics in a response."""
     for topic in topics:
         if topic.name:
@@ -229,10 +261,10 @@ def cluster_operations(access: Access) -> int:
     return access.operations(ResourceKind.CLUSTER, CLUSTER_NAME)
 
 
-def describe_topic_partitions(check: Check) -> Ruling:
+def describe_topic_partitions(check: Check[DescribeTopicPartitionsRequest]) -> Ruling:
     """DESCRIBE on the topics, of all topics those with that right."""
     message = check.message
-    refused: list[Any] = []
+    refused: list[TopicRequest] = []
     begin = message.cursor.topic_name if message.cursor is not None else ""
     if not message.topics:
         names = sorted(check.image.topic_ids)
@@ -253,18 +285,18 @@ def describe_topic_partitions(check: Check) -> Ruling:
         if each.name >= begin
     ]
 
-    def hook(response: Any) -> None:
+    def hook(response: DescribeTopicPartitionsResponse) -> None:
         add_topic_operations(check.access, response.topics)
         response.topics.extend(added)
 
     return Extend(hook, bool(refused) and not message.topics)
 
 
-def delete_records(check: Check) -> Ruling:
+def delete_records(check: Check[DeleteRecordsRequest]) -> Ruling:
     """DELETE on the topics."""
     wire = delete_records_response
 
-    def refuse(topic: Any) -> Any:
+    def refuse(topic: DeleteRecordsTopic) -> delete_records_response.DeleteRecordsTopicResult:
         return wire.DeleteRecordsTopicResult(
             topic.name,
             [
@@ -273,36 +305,36 @@ def delete_records(check: Check) -> Ruling:
             ],
         )
 
-    return check.filter(check.message, "topics", Operation.DELETE, "topics", refuse)
+    return check.filter(check.message.topics, Operation.DELETE, "topics", refuse)
 
 
-def offset_for_leader_epoch(check: Check) -> Ruling:
+def offset_for_leader_epoch(check: Check[OffsetForLeaderEpochRequest]) -> Ruling:
     """CLUSTER_ACTION, or DESCRIBE on the topics."""
     if check.is_cluster_member:
         return None
     wire = offset_for_leader_epoch_response
 
-    def refuse(topic: Any) -> Any:
+    def refuse(topic: OffsetForLeaderTopic) -> offset_for_leader_epoch_response.OffsetForLeaderTopicResult:
         return wire.OffsetForLeaderTopicResult(
             topic.topic, [wire.EpochEndOffset(DENIED_TOPIC, each.partition) for each in topic.partitions]
         )
 
-    return check.filter(check.message, "topics", Operation.DESCRIBE, "topics", refuse)
+    return check.filter(check.message.topics, Operation.DESCRIBE, "topics", refuse)
 
 
-def describe_producers(check: Check) -> Ruling:
+def describe_producers(check: Check[DescribeProducersRequest]) -> Ruling:
     """READ on the topics."""
     wire = describe_producers_response
 
-    def refuse(topic: Any) -> Any:
+    def refuse(topic: ProducersTopic) -> describe_producers_response.TopicResponse:
         return wire.TopicResponse(
             topic.name, [wire.PartitionResponse(number, DENIED_TOPIC) for number in topic.partition_indexes]
         )
 
-    return check.filter(check.message, "topics", Operation.READ, "topics", refuse)
+    return check.filter(check.message.topics, Operation.READ, "topics", refuse)
 
 
-def alter_replica_log_dirs(check: Check) -> Ruling:
+def alter_replica_log_dirs(check: Check[AlterReplicaLogDirsRequest]) -> Ruling:
     """ALTER on the cluster."""
     if check.access.allows_cluster(Operation.ALTER):
         return None
@@ -320,12 +352,12 @@ def alter_replica_log_dirs(check: Check) -> Ruling:
     )
 
 
-def describe_cluster(check: Check) -> Ruling:
+def describe_cluster(check: Check[DescribeClusterRequest]) -> Ruling:
     """Nothing for brokers; the authorized operations need DESCRIBE."""
     if not check.message.include_cluster_authorized_operations:
         return None
 
-    def hook(response: Any) -> None:
+    def hook(response: DescribeClusterResponse) -> None:
         response.cluster_authorized_operations = cluster_operations(check.access)
 
     return Extend(hook)
@@ -334,7 +366,7 @@ def describe_cluster(check: Check) -> Ruling:
 def needs_cluster(operation: Operation) -> Rule:
     """The rule of an API whose response has a top-level error: one operation on the cluster."""
 
-    def rule(check: Check) -> Ruling:
+    def rule(check: Check[Message]) -> Ruling:
         if check.access.allows_cluster(operation):
             return None
         return check.top_level(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from quorumd.broker.api.transactions import TransactionApis
 from quorumd.broker.channels.broker_client import BrokerClient
@@ -66,7 +66,7 @@ class TransactionVerifier:
             del version
             return AddPartitionsToTxnRequest([one])
 
-        def on_response(response: Any) -> None:
+        def on_response(response: Message) -> None:
             assert isinstance(response, AddPartitionsToTxnResponse)
             if response.error_code:
                 done(ErrorCode(response.error_code))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from quorumd.broker.channels.controller_channel import NoResponse
 from quorumd.protocol.wire import Message
@@ -20,7 +20,7 @@ class BrokerClient(Protocol):
         broker_id: int,
         api_key: int,
         build: Callable[[int], Message],
-        on_response: Callable[[Any], None],
+        on_response: Callable[[Message], None],
         on_failure: Callable[[NoResponse], None],
         timeout_ms: float,
     ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from quorumd.protocol.wire import Message
 
@@ -26,7 +26,7 @@ class ControllerChannel(Protocol):
         self,
         api_key: int,
         build: Callable[[int], Message],
-        on_response: Callable[[Any], None],
+        on_response: Callable[[Message], None],
         on_failure: Callable[[NoResponse], None],
     ) -> None:
         """Send the message of `build(api_version)`. Exactly one callback is called, later; without a known controller

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from quorumd.broker.channels.controller_channel import ControllerChannel, NoResponse
 from quorumd.broker.replication.isr_proposal import FINAL, CommittedIsr, IsrProposal
@@ -21,6 +21,7 @@ from quorumd.protocol.messages.alter_partition_request import (
 )
 from quorumd.protocol.messages.alter_partition_response import AlterPartitionResponse
 from quorumd.protocol.messages.alter_partition_response import PartitionData as PartitionResult
+from quorumd.protocol.wire import Message
 
 logger = logging.getLogger("quorumd.broker")
 
@@ -84,7 +85,7 @@ class AlterPartitionChannel:
         def build(version: int) -> AlterPartitionRequest:
             return AlterPartitionRequest(self._broker_id, broker_epoch, _topics(sent, version))
 
-        def handle_response(response: Any) -> None:
+        def handle_response(response: Message) -> None:
             assert isinstance(response, AlterPartitionResponse)
             self._is_in_flight = False
             self._handle_response(sent, response)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from quorumd.broker.channels.controller_channel import ControllerChannel, NoResponse
 from quorumd.broker.partitions.hosted_partition import HostedPartition
@@ -21,6 +21,7 @@ from quorumd.protocol.messages.assign_replicas_to_dirs_request import (
     TopicData,
 )
 from quorumd.protocol.messages.assign_replicas_to_dirs_response import AssignReplicasToDirsResponse
+from quorumd.protocol.wire import Message
 
 logger = logging.getLogger("quorumd.broker")
 
@@ -91,7 +92,7 @@ class DirectoryReports:
             [DirectoryData(directory, list(topics.values())) for directory, topics in directories.items()],
         )
 
-        def handle_response(response: Any) -> None:
+        def handle_response(response: Message) -> None:
             assert isinstance(response, AssignReplicasToDirsResponse)
             self._is_in_flight = False
             if response.error_code == ErrorCode.NONE:

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from quorumd.broker.channels.controller_channel import ControllerChannel, NoResponse
 from quorumd.errors import ErrorCode
@@ -25,6 +25,7 @@ from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRe
 from quorumd.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 from quorumd.protocol.messages.broker_registration_request import BrokerRegistrationRequest
 from quorumd.protocol.messages.broker_registration_response import BrokerRegistrationResponse
+from quorumd.protocol.wire import Message
 
 logger = logging.getLogger("quorumd.broker")
 
@@ -162,7 +163,7 @@ class BrokerLifecycle:
 
         self._channel.send(ApiKey.BROKER_REGISTRATION, build, self._on_registration, self._on_no_registration)
 
-    def _on_registration(self, response: Any) -> None:
+    def _on_registration(self, response: Message) -> None:
         assert isinstance(response, BrokerRegistrationResponse)
         if response.error_code != ErrorCode.NONE:
             self._retry_registration(ErrorCode.describe(response.error_code))
@@ -215,7 +216,7 @@ class BrokerLifecycle:
 
         self._channel.send(ApiKey.BROKER_HEARTBEAT, build, self._on_heartbeat, self._on_no_heartbeat)
 
-    def _on_heartbeat(self, response: Any) -> None:
+    def _on_heartbeat(self, response: Message) -> None:
         assert isinstance(response, BrokerHeartbeatResponse)
         if response.error_code != ErrorCode.NONE:
             logger.info("heartbeat refused: %s", ErrorCode.describe(response.error_code))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from quorumd.broker.channels.controller_channel import ControllerChannel, NoResponse
 from quorumd.errors import ErrorCode
@@ -78,7 +78,7 @@ class ProducerIds:
 
         self._channel.send(ApiKey.ALLOCATE_PRODUCER_IDS, build, self._on_response, self._on_failure)
 
-    def _on_response(self, response: Any) -> None:
+    def _on_response(self, response: Message) -> None:
         assert isinstance(response, AllocateProducerIdsResponse)
         if response.error_code != ErrorCode.NONE or response.producer_id_len <= 0:
             self._refused(ErrorCode.describe(response.error_code))

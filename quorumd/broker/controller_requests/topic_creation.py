@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from quorumd.broker.channels.controller_channel import ControllerChannel, NoResponse
 from quorumd.errors import ErrorCode
@@ -88,7 +88,7 @@ class TopicCreation:
 
         self._channel.send(ApiKey.CREATE_TOPICS, build, self._on_response, self._on_failure)
 
-    def _on_response(self, response: Any) -> None:
+    def _on_response(self, response: Message) -> None:
         assert isinstance(response, CreateTopicsResponse)
         refused = []
         for topic in response.topics:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from quorumd.broker.channels.broker_client import BrokerClient
 from quorumd.broker.channels.controller_channel import NoResponse
@@ -107,7 +107,7 @@ class TransactionMarkers:
         key: tuple[str, Transaction],
         close: Callable[[], None],
     ) -> None:
-        def on_response(response: Any) -> None:
+        def on_response(response: Message) -> None:
             assert isinstance(response, WriteTxnMarkersResponse)
             self._handle(response, key)
             close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from quorumd.broker.channels.broker_client import BrokerClient
 from quorumd.broker.channels.controller_channel import NoResponse
@@ -21,6 +21,7 @@ from quorumd.ports import Clock, Timer
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages.fetch_request import FetchRequest
 from quorumd.protocol.messages.fetch_response import FetchResponse, PartitionData
+from quorumd.protocol.wire import Message
 
 logger = logging.getLogger("quorumd.broker")
 
@@ -168,7 +169,7 @@ class LeaderFetcher:
 
     # Responses
 
-    def _handle_response(self, response: Any) -> None:
+    def _handle_response(self, response: Message) -> None:
         assert isinstance(response, FetchResponse)
         self._is_in_flight = False
         if self._is_stopped:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from quorumd.broker.channels.broker_client import BrokerClient
 from quorumd.broker.channels.controller_channel import NoResponse
@@ -16,6 +16,7 @@ from quorumd.protocol.messages.list_offsets_request import (
     ListOffsetsTopic,
 )
 from quorumd.protocol.messages.list_offsets_response import ListOffsetsResponse
+from quorumd.protocol.wire import Message
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -47,7 +48,7 @@ def look_up_offsets(
                 broker_id, topics=[ListOffsetsTopic(hosted.topic, [partition])], timeout_ms=0
             )
 
-        def handle_response(response: Any) -> None:
+        def handle_response(response: Message) -> None:
             assert isinstance(response, ListOffsetsResponse)
             results = [result for topic in response.topics for result in topic.partitions]
             if len(results) != 1:

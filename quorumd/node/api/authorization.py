@@ -8,7 +8,7 @@ of the client.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from quorumd.broker.api.rights import Check, Close, Extend, Rule
 from quorumd.controller.cluster_image import ClusterImage
@@ -21,7 +21,7 @@ from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.statistics import NodeStatistics
 from quorumd.protocol.apis import APIS, ApiKey, request_class, response_class
 from quorumd.protocol.connection import Request
-from quorumd.protocol.response_errors import errors_in
+from quorumd.protocol.response_errors import errors_in, top_level_error
 from quorumd.protocol.routes import Route, Session
 from quorumd.protocol.wire import Message
 from quorumd.security.authorizer import Access, Authorizer, AuthorizerNotReady, Client
@@ -116,17 +116,13 @@ def _not_ready(request: Request[Message]) -> Message:
     error = ErrorCode.UNKNOWN_SERVER_ERROR
     if request.api_key in SUPPORTED:
         return error_response(request, error)
-    response: Any = response_class(request.api_key)()
-    if hasattr(response, "error_code"):
-        response.error_code = int(error)
-    made: Message = response
-    return made
+    return top_level_error(request.api_key, error)
 
 
 class ExtendedSession:
     """Extends the response to one request on its way to the client."""
 
-    def __init__(self, outer: Session, hook: Callable[[Any], None]) -> None:
+    def __init__(self, outer: Session, hook: Callable[[Message], None]) -> None:
         self._outer = outer
         self._hook = hook
         self.peer = outer.peer

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID
 from quorumd.node.api import voter_messages
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.wire.quorum_messages import error_topics
-from quorumd.protocol.apis import APIS, ApiKey, response_class
+from quorumd.protocol.apis import APIS, ApiKey
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import (
     alter_client_quotas_response,
@@ -45,9 +45,11 @@ from quorumd.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from quorumd.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
 from quorumd.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 from quorumd.protocol.messages.update_features_request import UpdateFeaturesRequest
+from quorumd.protocol.response_errors import top_level_error
 from quorumd.protocol.wire import Message
 
 M = TypeVar("M", bound=Message)
+R = TypeVar("R")
 Builder = Callable[[Request[Message], ErrorCode], Message]
 
 MESSAGES = {
@@ -130,12 +132,7 @@ def _remove_raft_voter(request: Request[RemoveRaftVoterRequest], error: ErrorCod
 
 def _top_level_error(request: Request[Message], error: ErrorCode) -> Message:
     """Set the top-level error of the response."""
-    response: Any = response_class(request.api_key)()
-    response.error_code = int(error)
-    if hasattr(response, "error_message"):
-        response.error_message = message_of(error)
-    made: Message = response
-    return made
+    return top_level_error(request.api_key, error, message_of(error))
 
 
 def _create_topics(request: Request[CreateTopicsRequest], error: ErrorCode) -> Message:
@@ -257,8 +254,8 @@ def _alter_scram(request: Request[AlterUserScramCredentialsRequest], error: Erro
 def _resources(
     request: Request[IncrementalAlterConfigsRequest | AlterConfigsRequest],
     error: ErrorCode,
-    response: Callable[..., Any],
-) -> list[Any]:
+    response: Callable[[int, str, int, str], R],
+) -> list[R]:
     message = request.message
     return [
         response(int(error), message_of(error), r.resource_type, r.resource_name) for r in message.resources

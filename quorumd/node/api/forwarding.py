@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from ipaddress import ip_address
-from typing import Any
 
 from quorumd.errors import ErrorCode, MalformedMessage
 from quorumd.node.consensus.leader_role import LeaderRole
@@ -41,7 +40,7 @@ READ_ONLY_APIS = frozenset(
 UNSUPPORTED_ENVELOPE_ERRORS = (ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION)
 """The errors of a leader that does not support an API inside an Envelope."""
 
-ResponseHook = Callable[[Any], None]
+ResponseHook = Callable[[Message], None]
 """May extend the leader's response before it is sent to the client."""
 
 
@@ -97,7 +96,8 @@ class Forwarder:
             else:
                 self._fail(session, request, ErrorCode.REQUEST_TIMED_OUT)
 
-        def on_response(message: EnvelopeResponse) -> None:
+        def on_response(message: Message) -> None:
+            assert isinstance(message, EnvelopeResponse)
             data = message.response_data or b""
             if message.error_code == ErrorCode.NOT_CONTROLLER:
                 retry()
@@ -126,7 +126,7 @@ class Forwarder:
             self._fail(session, request, ErrorCode.UNSUPPORTED_VERSION)
             return
 
-        def on_response(response: Any) -> None:
+        def on_response(response: Message) -> None:
             if hook is not None:
                 hook(response)
             session.respond(request, response)

@@ -7,25 +7,39 @@ also serves APIs of brokers.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from quorumd.broker.api import rights
 from quorumd.broker.api.rights import DENIED_TOPIC, Check, Extend, Rule, Ruling
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.errors import ErrorCode
-from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID, ZERO_UUID
+from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID, ZERO_UUID, KafkaUuid
 from quorumd.node.api.error_responses import SUPPORTED, error_response
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages import (
+    alter_configs_request,
     alter_configs_response,
     create_partitions_response,
     create_topics_response,
     delete_topics_response,
+    describe_configs_request,
     describe_configs_response,
+    incremental_alter_configs_request,
     incremental_alter_configs_response,
 )
+from quorumd.protocol.messages.create_delegation_token_request import CreateDelegationTokenRequest
+from quorumd.protocol.messages.create_partitions_request import CreatePartitionsRequest
+from quorumd.protocol.messages.create_topics_request import CreateTopicsRequest
+from quorumd.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from quorumd.protocol.messages.metadata_request import MetadataRequest
 from quorumd.protocol.resource_type import ResourceType
+from quorumd.protocol.wire import Message
 from quorumd.security.acls import CLUSTER_NAME, Operation, ResourceKind
+
+N = TypeVar(
+    "N", create_topics_response.CreatableTopicResult, create_partitions_response.CreatePartitionsTopicResult
+)
 
 CONTROLLERS: Final = 2
 """DescribeCluster's endpoint type of controllers."""
@@ -36,7 +50,7 @@ DENIED_CLUSTER: Final = int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 def needs(operation: Operation) -> Rule:
     """The rule of an API that needs one operation on the cluster."""
 
-    def rule(check: Check) -> Ruling:
+    def rule(check: Check[Message]) -> Ruling:
         if check.access.allows_cluster(operation):
             return None
         error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -47,10 +61,10 @@ def needs(operation: Operation) -> Rule:
     return rule
 
 
-def create_topics(check: Check) -> Ruling:
+def create_topics(check: Check[CreateTopicsRequest]) -> Ruling:
     """CREATE on the cluster or on the topics; DESCRIBE_CONFIGS shows the configs of new topics."""
     message, access, wire = check.message, check.access, create_topics_response
-    added: list[Any] = []
+    added: list[create_topics_response.CreatableTopicResult] = []
     names = {topic.name for topic in message.topics}
     if not access.allows_cluster(Operation.CREATE, logs_denied=False):
         allowed = access.allowed(Operation.CREATE, ResourceKind.TOPIC, names)
@@ -65,7 +79,7 @@ def create_topics(check: Check) -> Ruling:
     if not added and len(described) == len(names):
         return None
 
-    def hook(response: Any) -> None:
+    def hook(response: create_topics_response.CreateTopicsResponse) -> None:
         for topic in response.topics:
             if not topic.error_code and topic.name not in described:
                 topic.topic_config_error_code = DENIED_TOPIC
@@ -76,20 +90,20 @@ def create_topics(check: Check) -> Ruling:
     return Extend(hook, not message.topics)
 
 
-def _add_missing(items: list[Any], added: list[Any]) -> None:
+def _add_missing(items: list[N], added: list[N]) -> None:
     """Add refused items, unless another node has already refused them."""
     present = {item.name for item in items}
     items.extend(item for item in added if item.name not in present)
 
 
-def delete_topics(check: Check) -> Ruling:
+def delete_topics(check: Check[DeleteTopicsRequest]) -> Ruling:
     """DELETE on the cluster or on the topics; without DESCRIBE the response does not reveal that a topic exists."""
     message, access, wire = check.message, check.access, delete_topics_response
     if access.allows_cluster(Operation.DELETE, logs_denied=False):
         return None
-    added: list[Any] = []
+    added: list[delete_topics_response.DeletableTopicResult] = []
 
-    def is_allowed(name: str | None, topic_id: Any) -> bool:
+    def is_allowed(name: str | None, topic_id: KafkaUuid) -> bool:
         known = _topic_name(check.image, name, topic_id)
         if known is None:
             return True
@@ -107,21 +121,21 @@ def delete_topics(check: Check) -> Ruling:
     if not added:
         return None
 
-    def hook(response: Any) -> None:
+    def hook(response: delete_topics_response.DeleteTopicsResponse) -> None:
         present = {(item.name, item.topic_id) for item in response.responses}
         response.responses.extend(item for item in added if (item.name, item.topic_id) not in present)
 
     return Extend(hook, not message.topics and not message.topic_names)
 
 
-def _topic_name(image: ClusterImage, name: str | None, topic_id: Any) -> str | None:
+def _topic_name(image: ClusterImage, name: str | None, topic_id: KafkaUuid) -> str | None:
     if topic_id == ZERO_UUID:
         return name or ""
     topic = image.topics.get(topic_id)
     return topic.name if topic is not None else None
 
 
-def create_partitions(check: Check) -> Ruling:
+def create_partitions(check: Check[CreatePartitionsRequest]) -> Ruling:
     """ALTER on the topics."""
     message, wire = check.message, create_partitions_response
     kept, refused = check.split(message.topics, Operation.ALTER)
@@ -133,16 +147,26 @@ def create_partitions(check: Check) -> Ruling:
     return Extend(lambda response: _add_missing(response.results, added), not kept)
 
 
+ConfigResource = (
+    alter_configs_request.AlterConfigsResource
+    | incremental_alter_configs_request.AlterConfigsResource
+    | describe_configs_request.DescribeConfigsResource
+)
+ConfigResult = (
+    alter_configs_response.AlterConfigsResourceResponse
+    | incremental_alter_configs_response.AlterConfigsResourceResponse
+    | describe_configs_response.DescribeConfigsResult
+)
 _CONFIG_RESOURCES: Final = {
     ResourceType.TOPIC: (ResourceKind.TOPIC, DENIED_TOPIC),
     ResourceType.GROUP: (ResourceKind.GROUP, DENIED_GROUP),
 }
 
 
-def _split_resources(check: Check, operation: Operation) -> list[tuple[Any, int]]:
+def _split_resources(check: Check[Any], operation: Operation) -> list[tuple[ConfigResource, int]]:
     """Remove the resources without the right to their configs; returns them with their errors."""
-    kept: list[Any] = []
-    refused: list[tuple[Any, int]] = []
+    kept: list[ConfigResource] = []
+    refused: list[tuple[ConfigResource, int]] = []
     for resource in check.message.resources:
         kind, error = _CONFIG_RESOURCES.get(resource.resource_type, (ResourceKind.CLUSTER, DENIED_CLUSTER))
         name = CLUSTER_NAME if kind is ResourceKind.CLUSTER else resource.resource_name
@@ -154,10 +178,12 @@ def _split_resources(check: Check, operation: Operation) -> list[tuple[Any, int]
     return refused
 
 
-def _resource_rule(operation: Operation, field: str, refuse: Callable[[int, str, int, str], Any]) -> Rule:
+def _resource_rule(
+    operation: Operation, field: str, refuse: Callable[[int, str, int, str], ConfigResult]
+) -> Rule:
     """The rule of an API about configs: the operation on each resource, of brokers and clients on the cluster."""
 
-    def rule(check: Check) -> Ruling:
+    def rule(check: Check[Any]) -> Ruling:
         added = [
             refuse(error, "Authorization failed.", resource.resource_type, resource.resource_name)
             for resource, error in _split_resources(check, operation)
@@ -165,7 +191,7 @@ def _resource_rule(operation: Operation, field: str, refuse: Callable[[int, str,
         if not added:
             return None
 
-        def hook(response: Any) -> None:
+        def hook(response: Message) -> None:
             results = getattr(response, field)
             present = {(item.resource_type, item.resource_name) for item in results}
             results.extend(item for item in added if (item.resource_type, item.resource_name) not in present)
@@ -175,7 +201,7 @@ def _resource_rule(operation: Operation, field: str, refuse: Callable[[int, str,
     return rule
 
 
-def describe_cluster(check: Check) -> Ruling:
+def describe_cluster(check: Check[DescribeClusterRequest]) -> Ruling:
     """ALTER on the cluster for controllers, as in Kafka; nothing for brokers."""
     if check.message.endpoint_type == CONTROLLERS:
         refused = _ALTER(check)
@@ -184,7 +210,7 @@ def describe_cluster(check: Check) -> Ruling:
     return rights.describe_cluster(check)
 
 
-def metadata(check: Check) -> Ruling:
+def metadata(check: Check[MetadataRequest]) -> Ruling:
     """As for brokers; nodes of the cluster look for the leader with the metadata log alone."""
     requested = check.message.topics
     if requested and all(
@@ -198,7 +224,7 @@ def metadata(check: Check) -> Ruling:
     return rights.metadata(check)
 
 
-def create_delegation_token(check: Check) -> Ruling:
+def create_delegation_token(check: Check[CreateDelegationTokenRequest]) -> Ruling:
     """CREATE_TOKENS on another principal for which a token is requested."""
     message, access = check.message, check.access
     owner = f"{message.owner_principal_type}:{message.owner_principal_name}"
@@ -209,7 +235,7 @@ def create_delegation_token(check: Check) -> Ruling:
     return check.top_level(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
 
 
-def allowed(check: Check) -> Ruling:
+def allowed(check: Check[Message]) -> Ruling:
     """No right: the handler itself decides what the client may see or change."""
     del check
     return None

@@ -147,7 +147,8 @@ class VoterApis:
         """Refuse a voter that is unreachable or does not support voter changes: it would only cost a majority."""
         where = f"Node {change.voter.key.id} at {reached_at.host}:{reached_at.port}"
 
-        def on_response(response: ApiVersionsResponse) -> None:
+        def on_response(response: Message) -> None:
+            assert isinstance(response, ApiVersionsResponse)
             features = response.supported_features
             if response.error_code != ErrorCode.NONE or not voter_messages.supports_feature(
                 features, KRAFT_VERSION, KRAFT_VERSION_OF_VOTERS

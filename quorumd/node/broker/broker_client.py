@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from quorumd.broker.metadata.broker_metadata import BrokerMetadata
 from quorumd.node.peers.connection import Call, Failure, Purpose
@@ -31,7 +30,7 @@ class NodeBrokerClient:
         broker_id: int,
         api_key: int,
         build: Callable[[int], Message],
-        on_response: Callable[[Any], None],
+        on_response: Callable[[Message], None],
         on_failure: Callable[[Failure], None],
         timeout_ms: float,
     ) -> None:

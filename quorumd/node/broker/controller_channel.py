@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE
@@ -50,7 +50,7 @@ class _Pending:
         self,
         api_key: int,
         build: Callable[[int], Message],
-        on_response: Callable[[Any], None],
+        on_response: Callable[[Message], None],
         on_failure: Callable[[Failure], None],
     ) -> None:
         self.api_key = api_key
@@ -80,7 +80,7 @@ class NodeControllerChannel:
         self,
         api_key: int,
         build: Callable[[int], Message],
-        on_response: Callable[[Any], None],
+        on_response: Callable[[Message], None],
         on_failure: Callable[[Failure], None],
     ) -> None:
         """See `ControllerChannel`."""
@@ -187,7 +187,7 @@ class NodeControllerChannel:
 
     # Outcomes
 
-    def _on_response(self, pending: _Pending, response: Any) -> None:
+    def _on_response(self, pending: _Pending, response: Message) -> None:
         if getattr(response, "error_code", ErrorCode.NONE) == ErrorCode.NOT_CONTROLLER:
             failure = Failure(f"node {self._leader_id} is not the active controller")
             self._complete(pending, lambda: pending.on_failure(failure))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from math import inf
-from typing import Any
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import Endpoint, ReplicaKey
@@ -20,7 +19,10 @@ from quorumd.node.peers.leader_request import LeaderRequest
 from quorumd.ports import Clock
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages import add_raft_voter_request
+from quorumd.protocol.messages.add_raft_voter_response import AddRaftVoterResponse
 from quorumd.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
+from quorumd.protocol.messages.remove_raft_voter_response import RemoveRaftVoterResponse
+from quorumd.protocol.wire import Message
 from quorumd.raft.engine import RaftEngine
 
 logger = logging.getLogger("quorumd.node")
@@ -87,7 +89,7 @@ class AutoJoin:
             and engine.contact_ms(now) <= engine.contact_limit_ms
         )
 
-    def _addition(self, endpoints: tuple[Endpoint, ...]) -> Callable[[int], Any]:
+    def _addition(self, endpoints: tuple[Endpoint, ...]) -> Callable[[int], Message]:
         """Build AddRaftVoter without waiting for the commit, which may depend on this node's own vote."""
         wire = add_raft_voter_request
         return lambda version: wire.AddRaftVoterRequest(
@@ -98,11 +100,12 @@ class AutoJoin:
             version == 0,
         )
 
-    def _send(self, api_key: int, build: Callable[[int], Any], now: float) -> None:
+    def _send(self, api_key: int, build: Callable[[int], Message], now: float) -> None:
         if self._request.send(api_key, build, self._on_response, self._on_failure):
             self._requested_ms = now
 
-    def _on_response(self, response: Any) -> None:
+    def _on_response(self, response: Message) -> None:
+        assert isinstance(response, AddRaftVoterResponse | RemoveRaftVoterResponse)
         if response.error_code != ErrorCode.NONE:
             error = ErrorCode.describe(response.error_code)
             logger.info(

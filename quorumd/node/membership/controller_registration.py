@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from math import inf
-from typing import Any
 
 from quorumd.controller.controller import Controller
 from quorumd.controller.controller_registration import plan_controller_registration
@@ -25,6 +24,8 @@ from quorumd.node.state.state_machine import StateMachine
 from quorumd.ports import Clock
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages import controller_registration_request as wire
+from quorumd.protocol.messages.controller_registration_response import ControllerRegistrationResponse
+from quorumd.protocol.wire import Message
 
 logger = logging.getLogger("quorumd.node")
 
@@ -114,7 +115,8 @@ class ControllerRegistration:
         if committed:
             self._report_registered()
 
-    def _on_response(self, response: Any) -> None:
+    def _on_response(self, response: Message) -> None:
+        assert isinstance(response, ControllerRegistrationResponse)
         if response.error_code == ErrorCode.NONE:
             self._report_registered()
             return

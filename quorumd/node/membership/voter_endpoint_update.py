@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import Endpoint, ReplicaKey
@@ -18,6 +17,8 @@ from quorumd.node.peers.leader_request import LeaderRequest
 from quorumd.ports import Clock
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages import update_raft_voter_request as wire
+from quorumd.protocol.messages.update_raft_voter_response import UpdateRaftVoterResponse
+from quorumd.protocol.wire import Message
 from quorumd.raft.engine import RaftEngine
 
 logger = logging.getLogger("quorumd.node")
@@ -68,7 +69,8 @@ class VoterEndpointUpdate:
             ApiKey.UPDATE_RAFT_VOTER, lambda version: request, self._on_response, self._on_failure
         )
 
-    def _on_response(self, response: Any) -> None:
+    def _on_response(self, response: Message) -> None:
+        assert isinstance(response, UpdateRaftVoterResponse)
         if response.error_code != ErrorCode.NONE:
             error = ErrorCode.describe(response.error_code)
             logger.warning(

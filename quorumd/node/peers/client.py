@@ -31,6 +31,7 @@ from quorumd.protocol.messages import (
 )
 from quorumd.protocol.messages.describe_node_request import DescribeNodeRequest
 from quorumd.protocol.record_batch import validate
+from quorumd.protocol.wire import Message
 from quorumd.raft.effects import Send
 from quorumd.raft.events import Event, PeerRequestFailed, ResponseReceived
 from quorumd.raft.messages import (
@@ -55,7 +56,7 @@ QuorumResponse = (
     | fetch_quorum_records_response.FetchQuorumRecordsResponse
     | fetch_snapshot_response.FetchSnapshotResponse
 )
-RequestPlan = tuple[int, Callable[[int], Any], Callable[[Any], Response | ErrorCode]]
+RequestPlan = tuple[int, Callable[[int], Message], Callable[[Any], Response | ErrorCode]]
 """API key, builder of the request for a version, and parser of the response."""
 
 
@@ -150,7 +151,8 @@ class PeerClient:
     ) -> Call:
         api_key, build, from_wire = plan
 
-        def on_response(message: QuorumResponse) -> None:
+        def on_response(message: Message) -> None:
+            assert isinstance(message, QuorumResponse)
             self._record_contact(peer, None)
             response = from_wire(message)
             if message.node_endpoints and not isinstance(response, ErrorCode):

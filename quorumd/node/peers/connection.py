@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 from math import inf
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from quorumd.errors import AuthenticationFailed, MalformedMessage, UnsupportedVersion
 from quorumd.node.deadline_timer import DeadlineTimer
@@ -19,6 +19,7 @@ from quorumd.protocol.apis import api
 from quorumd.protocol.codec import encode
 from quorumd.protocol.connection import ClientConnection
 from quorumd.protocol.handshake import Handshake, SaslClient, choose_version
+from quorumd.protocol.wire import Message
 
 REAUTHENTICATION_SHARE = 0.85
 """The part of its lifetime after which an authentication is renewed, as in Kafka's clients (KIP-368)."""
@@ -63,8 +64,8 @@ class Call:
     def __init__(
         self,
         api_key: int,
-        build: Callable[[int], Any],
-        on_response: Callable[[Any], None],
+        build: Callable[[int], Message],
+        on_response: Callable[[Message], None],
         on_failure: Callable[[Failure], None],
         deadline_ms: float,
         fallback: Call | None = None,
@@ -285,7 +286,7 @@ class _ConnectionAttempt:
         if self._transport is not None:
             self._transport.close()
 
-    def _on_handshake_response(self, response: Any) -> None:
+    def _on_handshake_response(self, response: Message) -> None:
         try:
             next_request = self._handshake.handle_response(response)
         except (AuthenticationFailed, MalformedMessage, UnsupportedVersion) as error:

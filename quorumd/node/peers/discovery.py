@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from math import inf
-from typing import Any
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC, NO_NODE, ZERO_UUID, Endpoint, ReplicaKey
@@ -24,7 +23,9 @@ from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.discover_brokers_request import DiscoverBrokersRequest, Listener
 from quorumd.protocol.messages.discover_brokers_response import Broker, DiscoverBrokersResponse
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from quorumd.protocol.messages.metadata_response import MetadataResponse
 from quorumd.protocol.routes import Route, Session
+from quorumd.protocol.wire import Message
 from quorumd.raft.events import Event, FoundingPermitted, LeaderReported, PeerDiscovered
 from quorumd.raft.messages import BeginEpochRequest
 from quorumd.raft.voters import Voter
@@ -272,7 +273,8 @@ class Discovery:
             message.listeners = [Listener(*each) for each in self._own_endpoints]
         deadline = self._clock.now_ms() + self._request_timeout_ms
 
-        def on_response(response: Any) -> None:
+        def on_response(response: Message) -> None:
+            assert isinstance(response, DiscoverBrokersResponse)
             leader = self._book.get(self._unannounced_leader)
             if leader is not None and (leader.host, leader.port) == (host, port):
                 self._unannounced_leader = NO_NODE
@@ -309,7 +311,7 @@ class Discovery:
             if node_id not in self._voter_ids():
                 self._book.mark_reachable(node_id, reachable)
 
-    def _learn_addresses(self, response: Any) -> None:
+    def _learn_addresses(self, response: DiscoverBrokersResponse) -> None:
         is_usable = response.listener_name in ("", self._listener_name)
         if (
             is_usable
@@ -335,7 +337,8 @@ class Discovery:
         on_response = partial(self._on_metadata_response, is_trusted)
         self._call(host, port, Call(ApiKey.METADATA, build, on_response, _log_failure, deadline))
 
-    def _on_metadata_response(self, is_trusted: bool, response: Any) -> None:
+    def _on_metadata_response(self, is_trusted: bool, response: Message) -> None:
+        assert isinstance(response, MetadataResponse)
         if not self._identity.accepts(response.cluster_id):
             return
         for topic in response.topics:

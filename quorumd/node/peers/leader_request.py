@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from quorumd.node.peers.client import PeerClient
 from quorumd.node.peers.connection import Call, Failure, Purpose
 from quorumd.ports import Clock
+from quorumd.protocol.wire import Message
 from quorumd.raft.engine import RaftEngine
 
 
@@ -39,8 +39,8 @@ class LeaderRequest:
     def send(
         self,
         api_key: int,
-        build: Callable[[int], Any],
-        on_response: Callable[[Any], None],
+        build: Callable[[int], Message],
+        on_response: Callable[[Message], None],
         on_failure: Callable[[Failure], None],
     ) -> bool:
         """Send the message of `build(api_version)` and return whether it was sent.
@@ -48,7 +48,7 @@ class LeaderRequest:
         If so, exactly one callback is called later, when `is_pending` is False again.
         """
 
-        def handle_response(response: Any) -> None:
+        def handle_response(response: Message) -> None:
             self.is_pending = False
             on_response(response)
 

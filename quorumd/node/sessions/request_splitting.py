@@ -29,7 +29,7 @@ from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.elect_leaders_request import TopicPartitions
 from quorumd.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsTopics
-from quorumd.protocol.wire import Message
+from quorumd.protocol.wire import Message, MessageStruct
 
 MAX_PARTITIONS_PER_PART = 250
 """The number of partitions of one request that are changed at once: some milliseconds of work."""
@@ -39,7 +39,7 @@ _DESCRIPTION = 8
 """Partitions that can be changed in the time it takes to describe the configs of one resource."""
 
 Numbers = dict[str, list[int]]
-_Run = tuple[tuple[Any, ...], list[Any]]
+_Run = tuple[tuple[object, ...], list[object]]
 """The items that contain a list, and the list."""
 
 
@@ -110,7 +110,7 @@ def parts_of(
     return _listed(controller, message, division, name, list(zip(items, costs, strict=True)), max_partitions)
 
 
-def _size(items: Sequence[Any], path: Sequence[str], enough: int) -> int:
+def _size(items: Sequence[object], path: Sequence[str], enough: int) -> int:
     """Count the items at the end of the path; an empty one counts as 1."""
     if not path:
         return max(1, len(items))
@@ -127,17 +127,17 @@ def _listed(
     message: Message,
     division: Division,
     field: str,
-    items: Sequence[tuple[Any, int]],
+    items: Sequence[tuple[object, int]],
     max_partitions: int,
 ) -> Iterator[RequestPart]:
     """Parts of a list whose items are not split themselves."""
     total = division.total
     options = {} if total is None else {"total": total(controller, message)}
-    together: dict[Hashable, list[tuple[Any, int]]] = {}
+    together: dict[Hashable, list[tuple[object, int]]] = {}
     for position, (item, cost) in enumerate(items):
         name = division.name(controller, item) if division.name is not None else position
         together.setdefault(name, []).append((item, cost))
-    group: list[Any] = []
+    group: list[object] = []
     budget = max_partitions
     for named in together.values():
         cost = sum(each for _, each in named)
@@ -154,11 +154,11 @@ def _listed(
 
 
 def _nested(
-    message: Message, path: Sequence[str], items: Sequence[Any], max_partitions: int
+    message: Message, path: Sequence[str], items: Sequence[object], max_partitions: int
 ) -> Iterator[RequestPart]:
     """Parts of nested lists."""
     group: list[_Run] = []
-    before: tuple[Any, ...] = ()
+    before: tuple[object, ...] = ()
     budget = max_partitions
     for above, inner in _runs(items, path[1:]):
         begin = 0
@@ -175,7 +175,7 @@ def _nested(
     yield RequestPart(_with(message, path[0], _rebuilt(group, path[1:])), _shared(before, group[0][0]))
 
 
-def _runs(items: Iterable[Any], path: Sequence[str], above: tuple[Any, ...] = ()) -> Iterator[_Run]:
+def _runs(items: Iterable[object], path: Sequence[str], above: tuple[object, ...] = ()) -> Iterator[_Run]:
     """The lists at the end of the path, and each item on the path whose list is empty as a list of its own."""
     for item in items:
         inner = getattr(item, path[0])
@@ -187,7 +187,7 @@ def _runs(items: Iterable[Any], path: Sequence[str], above: tuple[Any, ...] = ()
             yield from _runs(inner, path[1:], (*above, item))
 
 
-def _shared(before: tuple[Any, ...], above: tuple[Any, ...]) -> int:
+def _shared(before: tuple[object, ...], above: tuple[object, ...]) -> int:
     """The number of leading items that both have in common."""
     count = 0
     for one, other in zip(before, above, strict=False):
@@ -197,10 +197,10 @@ def _shared(before: tuple[Any, ...], above: tuple[Any, ...]) -> int:
     return count
 
 
-def _rebuilt(runs: Iterable[_Run], path: Sequence[str]) -> list[Any]:
+def _rebuilt(runs: Iterable[_Run], path: Sequence[str]) -> list[object]:
     """Rebuild the items with only these lists in them."""
-    whole: list[Any] = []
-    before: tuple[Any, ...] = ()
+    whole: list[object] = []
+    before: tuple[object, ...] = ()
     for above, taken in runs:
         shared = _shared(before, above)
         inner = whole
@@ -234,7 +234,7 @@ def _of_everything(
         yield RequestPart(_with(message, division.request_path[0], []), 0, options)
 
 
-def _with(message: Message, field: str, items: list[Any]) -> Message:
+def _with(message: Message, field: str, items: list[object]) -> Message:
     part = copy(message)
     setattr(part, field, items)
     return part
@@ -247,14 +247,14 @@ def merge(division: Division, parts: Sequence[RequestPart], responses: Sequence[
             return response
     whole = copy(responses[0])
     path = division.response_path
-    items: list[Any] = []
+    items: list[object] = []
     for part, response in zip(parts, responses, strict=True):
         _join(items, getattr(response, path[0]), path[1:], part.continued)
     setattr(whole, path[0], items)
     return whole
 
 
-def _join(items: list[Any], following: Sequence[Any], path: Sequence[str], continued: int) -> None:
+def _join(items: list[object], following: Sequence[object], path: Sequence[str], continued: int) -> None:
     """Append the following items; the first of them may continue the last item."""
     if continued and path and items and following and _are_one(items[-1], following[0], path[0]):
         _join(getattr(items[-1], path[0]), getattr(following[0], path[0]), path[1:], continued - 1)
@@ -262,8 +262,9 @@ def _join(items: list[Any], following: Sequence[Any], path: Sequence[str], conti
     items += following
 
 
-def _are_one(item: Any, other: Any, but: str) -> bool:
+def _are_one(item: object, other: object, but: str) -> bool:
     """Whether both items are equal apart from the field `but`: a response need not contain all items."""
+    assert isinstance(item, MessageStruct)
     return all(name == but or getattr(item, name) == getattr(other, name) for name in item.__slots__)
 
 
