@@ -100,6 +100,7 @@ class ExitCode(IntEnum):
     JOB_FAILED = 7
     INPUT_INCOMPLETE = 8
     INTERRUPTED = 130
+    TERMINATED = 143
 
     @property
     def meaning(self) -> str:
@@ -118,6 +119,7 @@ _EXIT_MEANINGS = {
     ExitCode.JOB_FAILED: "a pipeline job failed, or Spark cannot run because Java or a package is missing",
     ExitCode.INPUT_INCOMPLETE: "incomplete pipeline input: missing, damaged or unreachable",
     ExitCode.INTERRUPTED: "interrupted",
+    ExitCode.TERMINATED: "a pipeline command was terminated by SIGTERM",
 }
 
 

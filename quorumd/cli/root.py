@@ -24,6 +24,7 @@ from quorumd.cli.local_cluster import AddressInUse
 from quorumd.cli.log.group import log
 from quorumd.cli.partitions.group import partitions
 from quorumd.cli.pipeline.group import pipeline
+from quorumd.cli.pipeline.termination import Terminated
 from quorumd.cli.quorum.group import quorum
 from quorumd.cli.quotas import quotas
 from quorumd.cli.simulate import simulate
@@ -54,6 +55,7 @@ _CODE_OF_ERROR: dict[type[QuorumdError], ExitCode] = {
     AddressInUse: ExitCode.ADDRESS_TAKEN,
     JobFailed: ExitCode.JOB_FAILED,
     InputIncomplete: ExitCode.INPUT_INCOMPLETE,
+    Terminated: ExitCode.TERMINATED,
 }
 
 

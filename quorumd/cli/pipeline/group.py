@@ -8,6 +8,7 @@ from quorumd.cli.pipeline.audit import audit
 from quorumd.cli.pipeline.history import history
 from quorumd.cli.pipeline.plan import plan
 from quorumd.cli.pipeline.report import report
+from quorumd.cli.pipeline.termination import ends_on_sigterm
 from quorumd.cli.pipeline.warm import warm
 from quorumd.errors import InputIncomplete, JobFailed, MalformedMessage, RequestFailed, UnsupportedVersion
 
@@ -16,6 +17,10 @@ class _JobsAndInput(click.Group):
     """Maps errors that would exit with code 1, which means findings here, to a failed job or incomplete input."""
 
     def invoke(self, ctx: click.Context) -> object:
+        with ends_on_sigterm():
+            return self._invoke(ctx)
+
+    def _invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except (RequestFailed, MalformedMessage, UnsupportedVersion) as error:

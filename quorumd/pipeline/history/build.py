@@ -14,8 +14,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from quorumd.errors import ConfigError, RequestFailed
@@ -67,7 +69,7 @@ def build(
 ) -> Summary:
     """Add new records of the log to the history in `folder`.
 
-    With `follow`, continue until SIGINT or SIGTERM, or until `stop` is set. If records were deleted before they were
+    With `follow`, continue until SIGINT, or until `stop` is set. If records were deleted before they were
     read, the history continues with the next snapshot; the gap is recorded in the table gaps and passed to `report`.
     A damaged copy is reported too, and an intact one read instead; so is a cluster without a leader, for which a
     build waits up to the timeout of the source. `source` has `path` or `bootstrap`, and other options of the source.
@@ -190,11 +192,17 @@ def _stream(
 def _ends_by_itself(query: StreamingQuery, adding: threading.Lock, reported: threading.Event) -> bool:
     """Wait until the stream ends, or until a signal requests the end; the current micro-batch is completed.
 
-    Signals only set a flag, since they must not interrupt a call to Java.
+    The signal only sets a flag, since it must not interrupt a call to Java. Raises KeyboardInterrupt if it ended Java.
     """
+    signals: list[int] = []
+
+    def end(number: int, frame: FrameType | None) -> None:
+        del frame
+        signals.append(number)
+        reported.set()
+
     is_main = threading.current_thread() is threading.main_thread()
-    signals = (signal.SIGINT, signal.SIGTERM) if is_main else ()
-    before = {number: signal.signal(number, lambda number, frame: reported.set()) for number in signals}
+    before = signal.signal(signal.SIGINT, end) if is_main else None
     try:
         while query.isActive and not reported.wait(_LOOK_S):
             pass
@@ -203,6 +211,10 @@ def _ends_by_itself(query: StreamingQuery, adding: threading.Lock, reported: thr
         # Raises the exception that failed the stream.
         query.awaitTermination()
         return not reported.is_set()
+    except (PySparkException, Py4JError, ConnectionError):
+        if signals:
+            raise KeyboardInterrupt from None
+        raise
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        if is_main:
+            signal.signal(signal.SIGINT, before)

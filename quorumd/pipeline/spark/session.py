@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Literal
 
 from quorumd.errors import JobFailed
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession as SparkSession
 
+Handler = Callable[[int, FrameType | None], object] | int | None
+"""A handler of signals, as the module `signal` returns and takes it."""
 Profile = Literal["small", "thin", "big"]
 STOP_TIMEOUT_S = 180.0
 """The limit for the Java process to end before it is killed: it takes a second, or 30 s to write an archive."""
@@ -95,15 +98,25 @@ def _run(conf: Mapping[str, str], sink: int, file: Path) -> Iterator[SparkSessio
     try:
         with _interrupts_wait(), _importing(WANTED_LATER):
             gateway = _start_java(conf, sink)
-        yield _start_session(gateway, conf)
+        session = _start_session(gateway, conf)
+        # PySpark's handler calls Java, which may be ending as well.
+        _handle_interrupts(interrupt)
+        yield session
     except (PySparkException, Py4JError, ConnectionError) as error:
+        if isinstance(error.__context__, KeyboardInterrupt):
+            # PySpark's clean-up called Java, which the same signal may have ended.
+            raise error.__context__ from None
         raise failure_of(error, file, gateway is not None and _has_ended(gateway.proc)) from error
     finally:
         if gateway is not None:
             _stop(gateway)
         logging.getLogger().removeFilter(_not_of_py4j)
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, interrupt)
+        _handle_interrupts(interrupt)
+
+
+def _handle_interrupts(handler: Handler) -> None:
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, handler)
 
 
 def _not_of_py4j(record: logging.LogRecord) -> bool:
