@@ -192,7 +192,8 @@ def _stream(
 def _ends_by_itself(query: StreamingQuery, adding: threading.Lock, reported: threading.Event) -> bool:
     """Wait until the stream ends, or until a signal requests the end; the current micro-batch is completed.
 
-    The signal only sets a flag, since it must not interrupt a call to Java. Raises KeyboardInterrupt if it ended Java.
+    The signal only sets a flag, since it must not interrupt a call to Java. Raises KeyboardInterrupt if it ended
+    Java.
     """
     signals: list[int] = []
 
