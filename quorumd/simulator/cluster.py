@@ -21,6 +21,7 @@ from quorumd.log.quorum_state_file import Founder
 from quorumd.node.builder import NodePorts, start_node
 from quorumd.node.node import Node
 from quorumd.node.settings import NodeSettings
+from quorumd.protocol.messages import voters_record
 from quorumd.raft.settings import RaftSettings
 from quorumd.raft.voters import VoterSet
 from quorumd.simulator import data_folders
@@ -380,9 +381,25 @@ class Cluster:
         voters = [self.machines[voter] for voter in self.voters]
         founders = [Founder(m.node_id, m.directory_id, m.host, m.port) for m in voters]
         bootstrap = self.options.features.bootstrap()
+        if self.options.formatted_by_kafka and self.options.initial_controllers:
+            self._format_all_like_kafka(voters)
+            return
         for machine in self.machines.values():
             named = founders if machine in voters and self.options.initial_controllers else None
             data_folders.format_durably(machine, None, named, bootstrap)
+
+    def _format_all_like_kafka(self, voters: Sequence[Machine]) -> None:
+        cluster_id = str(SimulatedEntropy(self.streams.stream("cluster id")).uuid())
+        frames, wire = self.options.features.frames(), voters_record
+        version = wire.KRaftVersionFeature(0, 1)
+        named = [
+            wire.Voter(m.node_id, m.directory_id, [wire.Endpoint(LISTENER_NAME, m.host, m.port)], version)
+            for m in voters
+        ]
+        for machine in self.machines.values():
+            record = wire.VotersRecord(0, named) if machine in voters else None
+            by_kafka = data_folders.KafkaFormat(record, frames)
+            data_folders.format_durably(machine, cluster_id, by_kafka=by_kafka)
 
     def _make_machine(self, node_id: int) -> Machine:
         disk = SimulatedDisk(self.heap, self.streams.stream("disk", node_id), self.options.disk)

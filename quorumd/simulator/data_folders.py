@@ -13,9 +13,11 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 from quorumd.errors import StorageError
-from quorumd.ids import KafkaUuid
-from quorumd.log.meta_properties import format_folder
+from quorumd.ids import KafkaUuid, OffsetAndEpoch
+from quorumd.log.meta_properties import format_folder, partition_folder
 from quorumd.log.quorum_state_file import Founder
+from quorumd.log.snapshot_file import SnapshotWriter
+from quorumd.protocol.messages.voters_record import VotersRecord
 from quorumd.raft.voters import majority
 from quorumd.simulator.checkers import InvariantViolation
 from quorumd.simulator.environment.directory import Directory
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 DATA_FOLDER = "/data"
 MAX_REPAIR_DELAY_MS = 3000.0
+WALL_MS = 1_600_000_000_000
 
 
 class SetAside(NamedTuple):
@@ -41,13 +44,22 @@ class SetAside(NamedTuple):
     """The batches that the node must find once it has this folder again."""
 
 
+class KafkaFormat(NamedTuple):
+    """The initial voters, None for an observer, and the frames of the initial records: Kafka's `kafka-storage format`
+    writes both into a snapshot of offset 0."""
+
+    voters: VotersRecord | None
+    frames: Sequence[bytes]
+
+
 def format_durably(
     machine: Machine,
     cluster_id: str | None,
     founders: Sequence[Founder] | None = None,
     bootstrap: bytes | None = None,
+    by_kafka: KafkaFormat | None = None,
 ) -> None:
-    """Run `quorumd format`; its result must survive an immediate power loss."""
+    """Run `quorumd format`, or `kafka-storage format`; its result must survive an immediate power loss."""
     format_folder(
         machine.disk,
         DATA_FOLDER,
@@ -66,6 +78,13 @@ def format_durably(
             cluster_id=cluster_id,
             has_metadata=False,
         )
+    if by_kafka is not None:
+        folder = partition_folder(DATA_FOLDER)
+        snapshot = SnapshotWriter(
+            machine.disk, folder, OffsetAndEpoch(0, 0), WALL_MS, by_kafka.voters, "format"
+        )
+        snapshot.write(by_kafka.frames)
+        snapshot.finish()
     machine.disk.lose_power()
 
 

@@ -56,6 +56,7 @@ RARE_FAULT_NAMES = (
     "failed read",
     "damaged file",
     "disturbed transfer",
+    "repeated format",
     "refused request",
 )
 """Severe faults, used by the profiles made for them and by few seeds of plain swarm."""
@@ -131,6 +132,9 @@ class SimulationOptions:
     """Whether observers request to become voters by themselves (controller.quorum.auto.join.enable)."""
     initial_controllers: bool = True
     """Whether the voters are formatted with initial controllers; otherwise only `quorum.voters` names them."""
+    formatted_by_kafka: bool = False
+    """Whether initial controllers and records are in a snapshot of offset 0, as Kafka's `kafka-storage format` writes
+    it."""
     safety_ms: float = 12_000.0
     """Duration of the safety phase, in which faults are injected."""
     liveness_ms: float = 30_000.0

@@ -55,6 +55,8 @@ class KeptRecordsSurvive(Checker):
         self._read = 0
         """The number of committed batches in the states."""
         self._state: dict[Named, bytes] = {}
+        self._transaction: list[bytes] | None = None
+        """The frames of the open transaction, None without one."""
         self._begins: list[int] = []
         """The base offset of each batch that changes the state."""
         self._ends: list[int] = [0]
@@ -100,17 +102,30 @@ class KeptRecordsSurvive(Checker):
                 self._states.append(frozenset(self._state.values()))
 
     def _apply(self, data: bytes) -> bool:
-        """Apply a batch; return whether it changed the state."""
+        """Apply a batch; return whether it changed the state. The records of a transaction count at its end."""
         changed = False
         for header in headers(data):
             for frame in values(data, header):
-                about = named(decode_record(frame))
-                if about is None:
-                    continue
-                changed = True
-                name, is_removed = about
-                if is_removed:
-                    self._state.pop(name, None)
+                kind = decode_record(frame).NAME
+                if kind == "BeginTransactionRecord":
+                    self._transaction = []
+                elif kind in ("EndTransactionRecord", "AbortTransactionRecord"):
+                    ended, self._transaction = self._transaction or [], None
+                    for each in ended if kind == "EndTransactionRecord" else ():
+                        changed |= self._apply_record(each)
+                elif self._transaction is not None:
+                    self._transaction.append(frame)
                 else:
-                    self._state[name] = frame
+                    changed |= self._apply_record(frame)
         return changed
+
+    def _apply_record(self, frame: bytes) -> bool:
+        about = named(decode_record(frame))
+        if about is None:
+            return False
+        name, is_removed = about
+        if is_removed:
+            self._state.pop(name, None)
+        else:
+            self._state[name] = frame
+        return True

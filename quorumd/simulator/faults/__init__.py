@@ -11,6 +11,7 @@ drawn at any time. `Cluster.repair` ends them all early.
     clocks         wall clocks that jump
     data_folders   corrupted segments, replaced disks, and mistakes of operators
     damaged_files  damaged small files and lost segments
+    formats        folders that are formatted again
     refused_requests  requests that must be refused
     transfers      faults in the middle of the transfer of a snapshot
     snapshots      snapshots copied by operators
@@ -52,6 +53,7 @@ from quorumd.simulator.faults.data_folders import (
     WrongClusterId,
 )
 from quorumd.simulator.faults.disks import DiskFull, DiskStall, FailedDirectorySync, FailedRead, FailedSync
+from quorumd.simulator.faults.formats import RepeatedFormat
 from quorumd.simulator.faults.hostile import HostilePeer
 from quorumd.simulator.faults.links import (
     BrokenLink,
@@ -119,6 +121,7 @@ ALL_FAULTS: tuple[Fault, ...] = (
     FailedRead(),
     DamagedFile(),
     DisturbedTransfer(),
+    RepeatedFormat(),
     RefusedRequest(),
     LostDirectory(),
     LostIsrResponse(),

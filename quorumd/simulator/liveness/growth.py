@@ -74,7 +74,10 @@ def _excesses(cluster: Cluster, committed: CommittedDataIsImmutable) -> dict[int
 
 def _excess(cluster: Cluster, machine: Machine, committed: CommittedDataIsImmutable) -> Excess | None:
     options, files = cluster.options, _files(machine)
-    snapshots = sorted((int(name[:20]), size) for name, size in files if _is_numbered(name, SNAPSHOT))
+    # That of offset 0, which Kafka's tools write, stays.
+    snapshots = sorted(
+        (int(name[:20]), size) for name, size in files if _is_numbered(name, SNAPSHOT) and int(name[:20])
+    )
     starts = sorted(int(name[:20]) for name, _ in files if _is_numbered(name, SEGMENT))
     unfinished = [name for name, _ in files if name.endswith((BUILDING, PART))]
     if len(unfinished) > 1:

@@ -68,6 +68,7 @@ def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
         reads_ms=_Sampler(streams.stream("cluster reads")).interval_ms(drawn.reads, drawn.reads_ms),
         consumer_ms=_Sampler(streams.stream("consumer")).interval_ms(drawn.consumers, drawn.consumer_ms),
         record_ms=_Sampler(streams.stream("processor")).record_ms(drawn),
+        formatted_by_kafka=streams.stream("format").random() < 0.15,
         initial_controllers=alone or streams.stream("founding").random() < 0.5,
     )
 

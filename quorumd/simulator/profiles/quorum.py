@@ -9,7 +9,7 @@ _DISK_FAULTS = ("power loss", "power loss in a disk call", "disk stall", "disk f
 _PARTITIONS = ("partition", "one-way partition", "ring partition", "isolated leader")
 _MISTAKES = ("wrong cluster id", "swapped folders", "copied folder")
 _ENDS = ("power loss", "kill", "shutdown")
-_REFUSALS = ("damaged file", "refused request")
+_REFUSALS = ("damaged file", "refused request", "repeated format")
 _CONNECTIONS = ("clogged link", "broken link", "delayed connection", "replayed connection")
 
 

@@ -21,6 +21,7 @@ ALL = Profile(
         "refused request",
         "damaged file",
         "disturbed transfer",
+        "repeated format",
         "failed read",
         "failed directory sync",
         "stalled event loop",

@@ -36,11 +36,13 @@ class FeatureOptions:
 
     def bootstrap(self) -> bytes | None:
         """Return the `bootstrap.checkpoint` that `format` writes."""
-        if not self.levels and not self.credentials:
-            return None
+        return encode_bootstrap(self.frames(), WALL_MS) if self.levels or self.credentials else None
+
+    def frames(self) -> list[bytes]:
+        """Return the frames of the initial records."""
         levels = self.levels or initial_feature_levels(None, {})
         records = [*feature_records(levels), *self.credential_records()]
-        return encode_bootstrap([encode_record(record, 0) for record in records], WALL_MS)
+        return [encode_record(record, 0) for record in records]
 
     def credential_records(self) -> list[UserScramCredentialRecord]:
         """Return the records of the credentials."""

@@ -10,8 +10,11 @@ from quorumd.controller.opaque_records import OPAQUE_KEYS
 from quorumd.ids import OffsetAndEpoch
 from quorumd.protocol.apis import record_class
 from quorumd.protocol.messages import RECORDS
+from quorumd.protocol.messages.abort_transaction_record import AbortTransactionRecord
+from quorumd.protocol.messages.begin_transaction_record import BeginTransactionRecord
 from quorumd.protocol.messages.client_quota_record import ClientQuotaRecord, EntityData
 from quorumd.protocol.messages.delegation_token_record import DelegationTokenRecord
+from quorumd.protocol.messages.end_transaction_record import EndTransactionRecord
 from quorumd.protocol.messages.no_op_record import NoOpRecord
 from quorumd.protocol.messages.remove_delegation_token_record import RemoveDelegationTokenRecord
 from quorumd.protocol.metadata_record import decode_record, encode_record
@@ -122,3 +125,15 @@ def test_a_leader_writes_many_at_once() -> None:
         for most in (1, 40)
     )
     assert many > few + 200
+
+
+def test_records_of_a_transaction_count_at_its_end() -> None:
+    token, other = DelegationTokenRecord(token_id="t"), DelegationTokenRecord(token_id="u")
+    ended = checker_of(BeginTransactionRecord(), token, EndTransactionRecord(), other)
+    for offset, frames in enumerate([(), (), (), (TOKEN,), (TOKEN, OTHER)]):
+        ended.observed(image_at(offset, *frames))
+    aborted = checker_of(BeginTransactionRecord(), token, AbortTransactionRecord(), other)
+    for offset, frames in enumerate([(), (), (), (), (OTHER,)]):
+        aborted.observed(image_at(offset, *frames))
+    with pytest.raises(InvariantViolation):
+        aborted.observed(image_at(4, TOKEN, OTHER))

@@ -9,6 +9,7 @@ import pytest
 from quorumd.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 from quorumd.simulator.checkers import InvariantViolation
 from quorumd.simulator.faults.damaged_files import DamagedFile
+from quorumd.simulator.faults.formats import RepeatedFormat
 from quorumd.simulator.faults.refused_requests import _KINDS, Refused, RefusedRequest
 from tests.support.simulator.simulated_cluster import elect, make_cluster, run
 
@@ -22,6 +23,18 @@ def test_every_damage_is_refused_and_the_node_continues_with_its_files() -> None
         assert fault.available(cluster)
         fault.inject(cluster, Random(seed))
     assert cluster.counters["wrong folders refused"] == 40
+    run(cluster, 10_000.0)
+    assert len(cluster.running()) == 3
+
+
+def test_formatted_folders_are_left_alone() -> None:
+    cluster, fault = make_cluster(3), RepeatedFormat()
+    elect(cluster)
+    for seed in range(30):
+        run(cluster, 10_000.0, lambda: len(cluster.running()) == 3)
+        run(cluster, 1000.0)
+        fault.inject(cluster, Random(seed))
+    assert cluster.counters["repeated formats"] == 30
     run(cluster, 10_000.0)
     assert len(cluster.running()) == 3
 
