@@ -13,7 +13,7 @@ import json
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,8 @@ def main(seeds: int, first: int, profile: str, functions: int) -> None:
     click.echo("| package | branches | reached | lines | reached |\n|---|---:|---:|---:|---:|")
     for each in reached:
         click.echo(each.row)
+    click.echo(f"\nShare of the reached lines that the first seeds reach: {growth(lines, seeds)}")
+    click.echo(f"Seeds that together reach all of them: {cover(lines)}")
     click.echo("\n| not reached by any seed | lines and branches |\n|---|---|")
     for name, missing in largest(reached, functions):
         click.echo(f"| {name} | {len(missing)}: {', '.join(missing)} |")
@@ -131,6 +133,34 @@ def simulated_files() -> list[Path]:
 def digest(path: Path) -> str:
     """Identify the content of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def growth(lines: Mapping[str, Mapping[int, Sequence[int]]], seeds: int) -> str:
+    """The share of the reached lines that the first eighth, quarter and half of the seeds reach."""
+    reaching = [by for each in lines.values() for by in each.values() if by]
+    first_seed = min(seed for by in reaching for seed in by)
+    shares = []
+    for count in (seeds // 8, seeds // 4, seeds // 2):
+        reached = sum(by[0] < first_seed + count for by in reaching)
+        shares.append(f"{count} {reached / len(reaching):.1%}")
+    return ", ".join(shares)
+
+
+def cover(lines: Mapping[str, Mapping[int, Sequence[int]]]) -> list[int]:
+    """Few seeds that reach all lines that any seed reaches: again and again the one that adds the most."""
+    left: defaultdict[int, set[tuple[str, int]]] = defaultdict(set)
+    for path, each in lines.items():
+        for line, by in each.items():
+            for seed in by:
+                left[seed].add((path, line))
+    chosen: list[int] = []
+    while any(left.values()):
+        best = max(left, key=lambda seed: (len(left[seed]), -seed))
+        chosen.append(best)
+        added = left.pop(best)
+        for reached in left.values():
+            reached -= added
+    return chosen
 
 
 def report_of(coverage: Coverage, package: str) -> dict[Path, dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.simulation.reached_branches import ROOT, largest, package_reached
+from tests.simulation.reached_branches import ROOT, cover, growth, largest, package_reached
 
 
 def entry(missing_lines: list[int], missing_branches: list[list[int]], **summary: float) -> dict[str, Any]:
@@ -27,3 +27,13 @@ def test_package_sums_up_its_files_and_names_functions() -> None:
     }
     assert largest([reached], 1) == [("quorumd.raft.election", ["1", "2"])]
     assert [name for name, _ in largest([reached], 9)] == ["quorumd.raft.election", "quorumd.raft.voters"]
+
+
+def test_growth_counts_the_lines_that_early_seeds_reach() -> None:
+    lines = {"a.py": {1: [1, 2, 8], 2: [2], 3: [4], 4: [8]}, "b.py": {1: []}}
+    assert growth(lines, 8) == "1 25.0%, 2 50.0%, 4 75.0%"
+
+
+def test_cover_takes_the_seed_that_adds_the_most() -> None:
+    lines = {"a.py": {1: [1, 3], 2: [1, 3], 3: [3], 4: [2]}, "b.py": {1: [2, 4]}}
+    assert cover(lines) == [3, 2]
