@@ -10,6 +10,7 @@ import click
 
 from quorumd.cli import options
 from quorumd.cli.admin_runner import run_admin
+from quorumd.cli.command_group import CommandGroup
 from quorumd.cli.output import JsonObject, columns, print_json
 from quorumd.errors import RequestFailed
 from quorumd.security.acls import (
@@ -123,7 +124,7 @@ def _show(acls: list[Acl], output: str) -> None:
         click.echo(columns(COLUMNS, [list(row.values()) for row in rows]))
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def acls() -> None:
     """List, add and remove ACLs.
 

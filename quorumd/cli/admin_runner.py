@@ -72,5 +72,8 @@ def _diagnose(servers: Addresses, timeout_ms: float) -> str:
         f"  {view.summary}" for view in views if view.description is not None or view.discovered_from is None
     ]
     if all(view.description is None for view in views):
-        lines.append("  no node responds; check the addresses and that the nodes are running")
+        lines.append(
+            "  no node responds; check the addresses, that the nodes are running, and that their listener has the "
+            "security.protocol of --command-config"
+        )
     return "\n".join(lines)

@@ -8,6 +8,7 @@ import click
 
 from quorumd.cli import options
 from quorumd.cli.admin_runner import run_admin
+from quorumd.cli.command_group import CommandGroup
 from quorumd.cli.output import JsonObject, columns, fields, print_json
 from quorumd.errors import QuorumdError
 
@@ -25,7 +26,7 @@ class BrokerError(QuorumdError):
     """The operation is not possible in the broker's current state."""
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def brokers() -> None:
     """List, describe and unregister brokers.
 

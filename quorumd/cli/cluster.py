@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from quorumd.cli import metrics_view, options
+from quorumd.cli.command_group import CommandGroup
 from quorumd.cli.format.initial_features import bootstrap_content, feature_options
 from quorumd.cli.local_cluster import HOST, LocalCluster, LocalNode
 from quorumd.cli.metrics_view import MetricsView
@@ -33,7 +34,7 @@ _folder = click.option(
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def cluster() -> None:
     """Start, inspect and stop a cluster on this machine.
 

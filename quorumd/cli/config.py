@@ -7,11 +7,12 @@ from pathlib import Path
 import click
 
 from quorumd.cli import options
+from quorumd.cli.command_group import CommandGroup
 from quorumd.cli.output import print_json
 from quorumd.errors import ConfigError, ExitCode
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def config() -> None:
     """Check a properties file or list all properties.
 

@@ -9,6 +9,7 @@ import click
 
 from quorumd.cli import options
 from quorumd.cli.admin_runner import run_admin
+from quorumd.cli.command_group import CommandGroup
 from quorumd.cli.output import print_json
 from quorumd.errors import RequestFailed
 
@@ -53,7 +54,7 @@ def _resource(command: F) -> F:
     return options.bootstrap_server(typed(named(command)))
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def configs() -> None:
     """Read and change dynamic configs.
 

@@ -8,6 +8,7 @@ import click
 
 from quorumd.cli import options
 from quorumd.cli.admin_runner import run_admin
+from quorumd.cli.command_group import CommandGroup
 from quorumd.cli.output import JsonObject, columns, print_json
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ COLUMNS = ("Id", "State", "Address")
 _controller_id = click.argument("controller_id", metavar="ID", type=click.IntRange(0, 2**31 - 1))
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def controllers() -> None:
     """List and unregister controllers.
 

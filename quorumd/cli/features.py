@@ -9,6 +9,7 @@ import click
 
 from quorumd.cli import options
 from quorumd.cli.admin_runner import run_admin
+from quorumd.cli.command_group import CommandGroup
 from quorumd.cli.format.initial_features import feature_level, levels_by_name
 from quorumd.cli.options import F
 from quorumd.cli.output import JsonObject, columns, print_json
@@ -30,7 +31,7 @@ class FeatureChange(NamedTuple):
     after: int
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def features() -> None:
     """Show, upgrade and downgrade the cluster's feature levels.
 

@@ -9,6 +9,7 @@ import click
 
 from quorumd.cli import options
 from quorumd.cli.admin_runner import run_admin
+from quorumd.cli.command_group import CommandGroup
 from quorumd.cli.output import columns, print_json
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def _selected(user: str | None, client_id: str | None, ip: str | None) -> dict[s
     return found
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def quotas() -> None:
     """List, set and remove client quotas.
 

@@ -14,6 +14,7 @@ from quorumd.cli.acls import acls
 from quorumd.cli.bench import bench
 from quorumd.cli.brokers import brokers
 from quorumd.cli.cluster import cluster
+from quorumd.cli.command_group import CommandGroup
 from quorumd.cli.config import config
 from quorumd.cli.configs import configs
 from quorumd.cli.controllers import controllers
@@ -59,16 +60,7 @@ _CODE_OF_ERROR: dict[type[QuorumdError], ExitCode] = {
 }
 
 
-class _InDeclaredOrder(click.Group):
-    """A group that lists its commands in the order in which they were added."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
-
-
-@click.group(
-    cls=_InDeclaredOrder, epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]}
-)
+@click.group(cls=CommandGroup, epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(f"{__version__} ({description()})", message="%(prog)s %(version)s")
 def quorumd() -> None:
     """Run and operate Kafka's metadata quorum, and brokers, as one small daemon.

@@ -11,6 +11,7 @@ import click
 
 from quorumd.cli import options
 from quorumd.cli.admin_runner import run_admin
+from quorumd.cli.command_group import CommandGroup
 from quorumd.cli.output import columns, fields, print_json
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def _hmac(text: str) -> bytes:
 _token = click.argument("hmac", type=_hmac)
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def tokens() -> None:
     """List, create, renew and expire delegation tokens.
 
@@ -81,7 +82,7 @@ def list_command(servers: Addresses, output: str) -> None:
         print_json([dict(zip(names, row, strict=True)) for row in found])
     else:
         rows = [(id, owner, ",".join(renewers), expires, end) for id, owner, renewers, expires, end in found]
-        click.echo(columns(("token", "owner", "renewers", "expires", "end"), rows))
+        click.echo(columns(("tokenId", "owner", "renewers", "expires", "renewableUntil"), rows))
 
 
 @tokens.command()

@@ -9,6 +9,7 @@ import click
 
 from quorumd.cli import options
 from quorumd.cli.admin_runner import run_admin
+from quorumd.cli.command_group import CommandGroup
 from quorumd.cli.configs import TYPES, parse_assignments
 from quorumd.cli.output import JsonObject, columns, listed_ids, print_json
 from quorumd.errors import ErrorCode, RequestFailed
@@ -29,7 +30,7 @@ OWN_CONFIG = 1
 """The DescribeConfigs source of a config set on the topic itself."""
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def topics() -> None:
     """Create, list, describe, extend and delete topics.
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from quorumd.cli import options
 from quorumd.cli.admin_runner import run_admin
+from quorumd.cli.command_group import CommandGroup
 from quorumd.cli.output import columns, print_json
 from quorumd.security.sasl.scram import BY_NAME, MAX_ITERATIONS, MECHANISMS, MIN_ITERATIONS
 
@@ -24,7 +26,7 @@ _mechanism = click.option(
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def users() -> None:
     """List, add and remove users that authenticate with SCRAM.
 
@@ -33,6 +35,15 @@ def users() -> None:
       quorumd users add alice --bootstrap-server 127.0.0.1:9192
       quorumd users list --bootstrap-server 127.0.0.1:9192
     """
+
+
+def _read_password() -> str:
+    if sys.stdin.isatty():
+        return str(click.prompt("Password", hide_input=True, confirmation_prompt=True))
+    password = sys.stdin.readline().rstrip("\n")
+    if not password:
+        raise click.UsageError("no password; give --password, set QUORUMD_PASSWORD, or write it to stdin")
+    return password
 
 
 @users.command("list")
@@ -68,11 +79,9 @@ def list_command(servers: Addresses, output: str) -> None:
 @_mechanism
 @click.option(
     "--password",
-    prompt=True,
-    hide_input=True,
-    confirmation_prompt=True,
     envvar="QUORUMD_PASSWORD",
-    help="The password; prompted for if it is not given here or in QUORUMD_PASSWORD.",
+    help="The password. If it is not given here or in QUORUMD_PASSWORD, it is read from the terminal or from the "
+    "first line of stdin.",
 )
 @click.option(
     "--iterations",
@@ -83,7 +92,9 @@ def list_command(servers: Addresses, output: str) -> None:
 )
 @options.bootstrap_server
 @options.output
-def add(user: str, mechanism: str, password: str, iterations: int, servers: Addresses, output: str) -> None:
+def add(
+    user: str, mechanism: str, password: str | None, iterations: int, servers: Addresses, output: str
+) -> None:
     """Add a user, or change the password of one. The password is salted and hashed before it is sent.
 
     \b
@@ -93,7 +104,8 @@ def add(user: str, mechanism: str, password: str, iterations: int, servers: Addr
     """
     from quorumd.client.access import set_password
 
-    run_admin(servers, lambda admin: set_password(admin, user, mechanism, password, iterations))
+    secret = _read_password() if password is None else password
+    run_admin(servers, lambda admin: set_password(admin, user, mechanism, secret, iterations))
     if output == "json":
         print_json({"user": user, "mechanism": mechanism, "iterations": iterations})
     else:

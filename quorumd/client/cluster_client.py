@@ -177,7 +177,8 @@ class ClusterClient:
                     attempt += 1
         except TimeoutError:
             raise RequestFailed(
-                f"{what} failed for {self._timeout_ms:.0f} ms; last error: {failure}", failure.error_code
+                f"{what} did not succeed within {self._timeout_ms:.0f} ms; last error: {failure}",
+                failure.error_code,
             ) from None
 
     async def _exchange(self, connection: NodeConnection, message: Message) -> Message:
@@ -259,6 +260,13 @@ class ClusterClient:
         self._leader = leader if leader != NO_NODE and leader in nodes else None
 
 
+_REMEDIES: dict[int, str] = {
+    ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED: "set delegation.token.secret.key on every node and broker",
+    ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: "authenticate with SASL or a TLS certificate, not with a token",
+}
+"""The remedies of errors whose responses have no message."""
+
+
 def _serves(ranges: VersionRanges, message: Message) -> bool:
     """Whether a node with these APIs supports the request. Stock controllers, the only nodes without Metadata, reject
     DescribeCluster for brokers with MISMATCHED_ENDPOINT_TYPE."""
@@ -268,6 +276,7 @@ def _serves(ranges: VersionRanges, message: Message) -> bool:
 
 
 def describe_error(code: int, text: str | None) -> str:
+    text = text or _REMEDIES.get(code)
     return f"{ErrorCode.describe(code)}: {text}" if text else ErrorCode.describe(code)
 
 

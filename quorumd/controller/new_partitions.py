@@ -55,8 +55,8 @@ def placement_of(controller: Controller, topic_id: KafkaUuid, replication_factor
         reason = f" All log directories of brokers {cordoned} are cordoned." if cordoned else ""
         raise RequestError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"Replication factor {replication_factor} exceeds the usable brokers, or none is active: "
-            f"{placement.usable} are usable, {placement.leader_candidates} of them active.{reason}",
+            f"A replication factor of {replication_factor} needs as many brokers that can hold new replicas, one of "
+            f"them active; there are {placement.usable}, of which {placement.leader_candidates} are active.{reason}",
         )
     return placement
 

@@ -108,10 +108,9 @@ def format_folder(
         if ignore_formatted:
             return meta
         raise StorageError(
-            f"{data_folder} is formatted for node {meta.node_id} of cluster "
-            f"{meta.cluster_id or '(unknown)'}, not for node {node_id} of cluster "
-            f"{cluster_id or '(any)'}; choose another folder, remove this one if its data and the vote "
-            "of its directory id are not needed, or tell format to ignore formatted folders"
+            f"{data_folder} belongs to {_owner(meta.node_id, meta.cluster_id)}, not to "
+            f"{_owner(node_id, cluster_id)}; choose another folder, keep this one with --ignore-formatted, or "
+            "remove it if its data and the vote of its directory id are not needed"
         )
     elif meta.cluster_id is None and cluster_id is not None:
         meta = meta._replace(cluster_id=cluster_id)
@@ -181,6 +180,10 @@ def _is_for(meta: MetaProperties, node_id: int, cluster_id: str | None) -> bool:
     return meta.node_id == node_id and (
         meta.cluster_id is None or cluster_id is None or meta.cluster_id == cluster_id
     )
+
+
+def _owner(node_id: int, cluster_id: str | None) -> str:
+    return f"node {node_id}" if cluster_id is None else f"node {node_id} of cluster {cluster_id}"
 
 
 def _make_directory_durable(disk: Disk, folder: str) -> None:

@@ -155,6 +155,7 @@ class Daemon:
         gc.set_threshold(*GC_THRESHOLDS)
         exit_code = self._start()
         if exit_code is not None:
+            self._loop.run_until_complete(self._network.close(0))
             return exit_code
         on_ready = self._on_ready
         report_ready = None if on_ready is None else lambda: on_ready(self.node)

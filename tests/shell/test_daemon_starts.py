@@ -184,6 +184,16 @@ def test_folder_and_address_in_use_are_errors(folder: Folder, tmp_path: Path) ->
     exit_code, text = end_of(other.start("--format-if-needed"))
     assert exit_code == 5
     assert shows(text, "cannot start", f"listeners={listener}", "Address already in use", "stop the process")
+    assert len(text.splitlines()) == 1
+
+    other.write(
+        f"{listener},CONTROLLER://127.0.0.1:0",
+        "process.roles=broker,controller",
+        "controller.listener.names=CONTROLLER",
+    )
+    exit_code, text = end_of(other.start())
+    assert exit_code == 5
+    assert len(text.splitlines()) == 1
 
     other.write("PLAINTEXT://127.0.0.1:0", f"metrics.listener={listener.removeprefix('PLAINTEXT://')}")
     exit_code, text = end_of(other.start())

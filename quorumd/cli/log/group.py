@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
+from quorumd.cli.command_group import CommandGroup
 from quorumd.cli.output import JsonObject, json_array
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 Show: TypeAlias = Callable[[JsonObject], None]
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def log() -> None:
     """Inspect the files of a metadata log.
 

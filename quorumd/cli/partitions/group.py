@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
+from quorumd.cli.command_group import CommandGroup
 from quorumd.cli.partitions.elect import elect
 from quorumd.cli.partitions.reassign import reassign
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def partitions() -> None:
     """Move partitions to other brokers and elect their leaders.
 

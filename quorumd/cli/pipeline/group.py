@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from quorumd.cli.command_group import CommandGroup
 from quorumd.cli.pipeline.audit import audit
 from quorumd.cli.pipeline.history import history
 from quorumd.cli.pipeline.plan import plan
@@ -13,7 +14,7 @@ from quorumd.cli.pipeline.warm import warm
 from quorumd.errors import InputIncomplete, JobFailed, MalformedMessage, RequestFailed, UnsupportedVersion
 
 
-class _JobsAndInput(click.Group):
+class _JobsAndInput(CommandGroup):
     """Maps errors that would exit with code 1, which means findings here, to a failed job or incomplete input."""
 
     def invoke(self, ctx: click.Context) -> object:

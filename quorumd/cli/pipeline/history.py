@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import click
 
+from quorumd.cli.command_group import CommandGroup
 from quorumd.cli.pipeline.history_build import build
 from quorumd.cli.pipeline.history_show import show
 from quorumd.cli.pipeline.history_sql import sql
 from quorumd.cli.pipeline.history_top import top
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def history() -> None:
     """Build and query the history of a cluster: leaders, ISRs, epochs, brokers, lag.
 

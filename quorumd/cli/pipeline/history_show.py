@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from quorumd.cli.command_group import CommandGroup
 from quorumd.cli.pipeline import options as pipeline_options
 from quorumd.cli.pipeline.history_options import history_option, moment, opened
 from quorumd.cli.pipeline.output import print_rows
@@ -20,7 +21,7 @@ SMALL_TABLES = {
 }
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def show() -> None:
     """Show the history of partitions, brokers, topics, epochs, voters and lag.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from quorumd.cli.command_group import CommandGroup
 from quorumd.cli.pipeline.plan_apply import apply
 from quorumd.cli.pipeline.plan_make import make
 from quorumd.cli.pipeline.plan_rollback import rollback
@@ -11,7 +12,7 @@ from quorumd.cli.pipeline.plan_show import show
 from quorumd.cli.pipeline.plan_verify import verify
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def plan() -> None:
     """Balance a cluster with the fewest moves, in waves that can be rolled back.
 

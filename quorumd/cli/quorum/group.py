@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
+from quorumd.cli.command_group import CommandGroup
 from quorumd.cli.quorum.alter import alter
 from quorumd.cli.quorum.describe import describe
 from quorumd.cli.quorum.voters import add_voter, remove_voter
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def quorum() -> None:
     """Describe the quorum and change its voters.
 

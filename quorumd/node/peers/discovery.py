@@ -296,7 +296,7 @@ class Discovery:
         now = self._clock.now_ms()
         founders = self._founding.permitted_founders(now)
         if founders is not None:
-            logger.info("found no existing quorum: nodes %s may found one", founders.ids)
+            logger.info("found no existing quorum: voters %s may found one", ",".join(map(str, founders.ids)))
             for voter in founders.voters:
                 for endpoint in voter.endpoints:
                     self.learn(voter.key.id, Address(endpoint.host, endpoint.port, 0, voter.key.directory_id))

@@ -162,6 +162,13 @@ def test_users_are_added_listed_and_removed(admin: Admin) -> None:
         run(users.users, "remove", "alice")
 
 
+def test_password_is_required_without_a_terminal(admin: Admin) -> None:
+    result = CliRunner().invoke(users.users, ["add", "alice", *SERVER])
+    assert result.exit_code == 2
+    assert "QUORUMD_PASSWORD" in result.output
+    assert admin.cluster.image.security.scram == {}
+
+
 def test_quotas_are_set_listed_and_removed(admin: Admin) -> None:
     run(quotas.quotas, "set", "producer_byte_rate=1048576", "request_percentage=12.5", "--user", "alice")
     run(quotas.quotas, "set", "connection_creation_rate=10", "--ip", "<default>")

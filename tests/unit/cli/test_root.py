@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from quorumd import __version__
 from quorumd.cli import root
@@ -51,6 +52,12 @@ def commands(
 
 
 ALL = dict(commands(root.quorumd))
+
+
+@pytest.mark.parametrize("path", [(), *(path for path in ALL if isinstance(ALL[path], click.Group))])
+def test_help_of_groups_has_whole_sentences(path: tuple[str, ...]) -> None:
+    shown = CliRunner().invoke(root.quorumd, [*path, "--help"]).output
+    assert "..." not in shown.split("Commands:")[1]
 
 
 def test_required_commands_exist() -> None:
