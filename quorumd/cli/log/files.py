@@ -3,13 +3,15 @@
     for piece in read_file(path): ...       Batch | IndexEntry | Preallocated | Incomplete | Fault
 
 Nothing is trusted and nothing is repaired: a batch with a wrong CRC is shown with a fault and reading continues
-after it; bytes that are not a batch end the file with a fault. Only a window of a file is in memory at a time.
+after it; bytes that are not a batch end the file with a fault. If they change within a moment, the log is being
+written, and reading ends without a fault. Only a window of a file is in memory at a time.
 The files of stock Kafka controllers have the same format.
 """
 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -45,6 +47,11 @@ TIME_ENTRY = Struct(">qi")
 """Largest timestamp so far, its offset relative to the segment's base offset."""
 
 _BLOCK = 1 << 20
+_CHECKS = 5
+_CHECK_SECONDS = 0.02
+"""How often, and how far apart, the end of a file is read again before it counts as damaged."""
+
+Pause: TypeAlias = Callable[[float], object]
 
 
 @dataclass(slots=True)
@@ -77,7 +84,7 @@ class Preallocated:
 
 @dataclass(frozen=True, slots=True)
 class Incomplete:
-    """The end of a snapshot that is still being written or fetched, which is not a fault."""
+    """The end of a file that is still being written or fetched, which is not a fault."""
 
     position: int
     bytes: int
@@ -123,7 +130,9 @@ def files_of(path: Path) -> list[Path]:
     return [path]
 
 
-def read_file(path: Path, headers_only: bool = False, secrets: bool = False) -> Iterator[Piece]:
+def read_file(
+    path: Path, headers_only: bool = False, secrets: bool = False, pause: Pause = time.sleep
+) -> Iterator[Piece]:
     """Yields the pieces of one file in order. Raises OSError if it cannot be read.
 
     `secrets`: show the secrets in records, which are hidden otherwise.
@@ -131,7 +140,13 @@ def read_file(path: Path, headers_only: bool = False, secrets: bool = False) -> 
     kind = file_kind(path)
     with closing(ReadOnlyFile(str(path))) as file:
         if kind == ".log":
-            yield from _read_batches(file, _number(path), lambda header: not headers_only, secrets)
+
+            def is_written(position: int, seen: bytes, is_cut_off: bool) -> bool:
+                return changes(file, position, seen, is_cut_off, pause)
+
+            yield from _read_batches(
+                file, _number(path), lambda header: not headers_only, secrets, is_written
+            )
         elif kind == SUFFIX:
             yield from _read_snapshot(file, path.name, headers_only, secrets)
         elif kind == SUFFIX + PART:
@@ -144,6 +159,21 @@ def _number(path: Path) -> int:
     """The offset at the start of a file's name; 0 if there is none, as in bootstrap.checkpoint."""
     digits = re.match(r"\d+", path.name)
     return int(digits.group()) if digits else 0
+
+
+def changes(
+    file: ReadOnlyFile, position: int, seen: bytes, is_cut_off: bool, pause: Pause = time.sleep
+) -> bool:
+    """Whether the bytes at `position` are no longer those that were `seen`, or change within a moment: the file is
+    being written, and what was read there is part of a write.
+
+    `is_cut_off`: the file ended with them, and may have grown.
+    """
+    for _ in range(_CHECKS):
+        if file.read_at(position, len(seen) + is_cut_off) != seen:
+            return True
+        pause(_CHECK_SECONDS)
+    return False
 
 
 def _read_snapshot(file: ReadOnlyFile, name: str, headers_only: bool, secrets: bool) -> Iterator[Piece]:
@@ -187,14 +217,26 @@ def _read_part(file: ReadOnlyFile, headers_only: bool, secrets: bool) -> Iterato
 
 
 def _read_batches(
-    file: ReadOnlyFile, expected_offset: int, is_decoded: Callable[[BatchHeader], bool], secrets: bool
+    file: ReadOnlyFile,
+    expected_offset: int,
+    is_decoded: Callable[[BatchHeader], bool],
+    secrets: bool,
+    is_written: Callable[[int, bytes, bool], bool] = lambda position, seen, is_cut_off: False,
 ) -> Iterator[Piece]:
-    """Yields all batches, with their records if `is_decoded` returns true for the header."""
+    """Yields all batches, with their records if `is_decoded` returns true for the header.
+
+    `is_written(position, seen, is_cut_off)`: whether what is there is part of a write, see `changes`.
+    """
     end = epoch = 0
     for window in read_windows(file, only_structure=True):
         for header in window.headers:
             position = window.position + header.position
             batch = _inspect(window.data, header, position, is_decoded(header), secrets)
+            if not batch.valid and header is window.headers[-1]:
+                seen = window.data[header.position : header.position + header.size]
+                if is_written(position, seen, False):
+                    yield Incomplete(position, len(seen))
+                    return
             if header.base_offset != expected_offset:
                 batch.faults.append(f"expected offset {expected_offset}")
             if header.epoch < epoch:
@@ -204,7 +246,11 @@ def _read_batches(
             expected_offset = header.end_offset
         end = window.end
         if window.fault:
-            yield Fault(end, window.fault, window.is_cut_off)
+            rest = window.data[end - window.position :]
+            if is_written(end, rest, window.is_cut_off):
+                yield Incomplete(end, len(rest))
+            else:
+                yield Fault(end, window.fault, window.is_cut_off)
             return
     if end < file.size():
         yield _zeros(file, end)

@@ -165,7 +165,7 @@ def _show_text(row: JsonObject) -> None:
         click.echo(f"{row['bytes']} bytes preallocated from position {row['position']}")
     elif kind == "incomplete":
         click.echo(
-            f"incomplete, still being fetched: {row['bytes']} bytes of the next batch from position {row['position']}"
+            f"incomplete, still being written: {row['bytes']} bytes of the next batch from position {row['position']}"
         )
     else:
         click.echo(f"! position {row['position']}: {row['text']}")

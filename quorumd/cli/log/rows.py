@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from quorumd.cli.log.files import changes
 from quorumd.errors import ConfigError
 from quorumd.log.snapshot_file import PART, SUFFIX
+from quorumd.pipeline.copies.read_only_disk import ReadOnlyFile
 
 if TYPE_CHECKING:
     from quorumd.pipeline.scan.batches import Fault, Scanned
@@ -70,7 +73,23 @@ def _scanned(file: Path) -> Iterator[tuple[bytes, int, Scanned]]:
         place = scanned.next
         if len(scanned.batches):
             is_finished = is_footer(data, int(scanned.batches.position[-1]))
-        yield data, position, scanned
+        yield data, position, _without_write(file, data, position, scanned) if digits else scanned
     missing = lacking_footer(place, is_finished) if file.suffix == SUFFIX else None
     if missing is not None:
         yield b"", place.position, scan(b"")._replace(faults=[missing])
+
+
+def _without_write(file: Path, data: bytes, position: int, scanned: Scanned) -> Scanned:
+    """Omit what is behind the last whole batch of a segment that is being written."""
+    fault = scanned.faults[-1] if scanned.faults else None
+    if fault is None or fault.code not in ("TORN_TAIL", "BAD_CRC") or fault.position < position:
+        return scanned
+    start = fault.position - position
+    if any(scanned.batches.position > start):
+        return scanned
+    with closing(ReadOnlyFile(str(file))) as opened:
+        seen = data[start : start + fault.size]
+        if not changes(opened, fault.position, seen, fault.code == "TORN_TAIL"):
+            return scanned
+    whole = scanned.batches.select(scanned.batches.position < start)
+    return scanned._replace(batches=whole, faults=scanned.faults[:-1])

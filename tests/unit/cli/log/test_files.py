@@ -113,6 +113,27 @@ def test_torn_batch_is_fault_at_its_start(tmp_path: Path, kept: int) -> None:
     assert isinstance(pieces[0], Batch)
 
 
+def unfinished_writes(batch: bytes) -> dict[str, bytes]:
+    """Return parts of a batch that is being written at the end of a file, preallocated or not."""
+    return {
+        "length": batch[:12],
+        "header": batch[:61],
+        "records": batch[:-1],
+        "preallocated": batch[:70] + bytes(500),
+        "header of a preallocated segment": batch[:30] + bytes(500),
+    }
+
+
+@pytest.mark.parametrize("seen", unfinished_writes(CONFIG).values(), ids=unfinished_writes(CONFIG))
+def test_log_that_is_being_written_ends_with_its_last_whole_batch(tmp_path: Path, seen: bytes) -> None:
+    path = segment(tmp_path, LEADER + seen)
+    whole, end = read_file(path, pause=lambda seconds: segment(tmp_path, LEADER + CONFIG))
+    assert isinstance(whole, Batch)
+    assert whole.valid
+    assert isinstance(end, Incomplete)
+    assert end.position == len(LEADER)
+
+
 def test_wrong_crc_is_reported_and_later_batches_are_shown(tmp_path: Path) -> None:
     damaged = bytearray(WHOLE)
     damaged[len(LEADER) + len(CONFIG) - 2] ^= 1

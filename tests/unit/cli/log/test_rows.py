@@ -19,6 +19,7 @@ from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch
 from scripts.log_generator import LogShape, generate
 from tests.support.text import shows
+from tests.unit.cli.log.test_files import CONFIG, LEADER, segment, unfinished_writes
 
 FIELDS = {
     "partition": "partitionId",
@@ -141,6 +142,16 @@ def test_damage_is_row_and_repeated_at_end(log: Path, capsys: pytest.CaptureFixt
     assert [line.partition(", position ")[0] for line in captured.err.splitlines()] == [
         f"error: {segments[0]}"
     ] * 2
+
+
+@pytest.mark.parametrize("seen", unfinished_writes(CONFIG).values(), ids=unfinished_writes(CONFIG))
+def test_rows_of_a_log_that_is_being_written_end_with_its_last_whole_batch(
+    tmp_path: Path, seen: bytes, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = segment(tmp_path, LEADER + seen)
+    monkeypatch.setattr("quorumd.cli.log.rows.changes", lambda *details: True)
+    rows = dumped(capsys, "jsonl", path).splitlines()
+    assert [json.loads(row)["type_name"] for row in rows] == ["LeaderChangeMessage", "KRaftVersionRecord"]
 
 
 @pytest.mark.parametrize("size", [0, 1])
