@@ -6,7 +6,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from quorumd.broker.replication.follower_state import NO_BROKER_EPOCH, FollowerState
+from quorumd.broker.replication.follower_state import NO_BROKER_EPOCH, UNKNOWN_OFFSET, FollowerState
 from quorumd.broker.replication.isr_proposal import (
     AWAITS_METADATA,
     FINAL,
@@ -249,9 +249,13 @@ class Replica(Generic[L]):
             self._propose((*self.isr, replica_id))
 
     def _may_join(self, replica_id: int, follower: FollowerState) -> bool:
-        """Whether the incarnation that fetched is the registered one and eligible (KIP-903)."""
+        """Whether the follower has fetched, by the incarnation that is registered and eligible (KIP-903)."""
         epoch = self._context.broker_epoch(replica_id)
-        return self._context.is_eligible(replica_id) and follower.broker_epoch in (epoch, NO_BROKER_EPOCH)
+        return (
+            follower.end_offset != UNKNOWN_OFFSET
+            and follower.broker_epoch in (epoch, NO_BROKER_EPOCH)
+            and self._context.is_eligible(replica_id)
+        )
 
     def shrink_isr(self, now_ms: float) -> None:
         """Propose to remove the followers that have not caught up for `max_lag_ms`; call it every half of that."""

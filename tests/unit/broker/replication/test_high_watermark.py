@@ -118,6 +118,15 @@ def test_ineligible_replica_does_not_hold_the_high_watermark(cause: str) -> None
     assert leader.replica.high_watermark == 1
 
 
+def test_member_that_is_removed_before_it_fetched_does_not_hold_the_high_watermark() -> None:
+    leader = Leader(isr=(1, 2, 3))
+    leader.append()
+    leader.fetch(2, 1)
+    assert leader.replica.high_watermark == 0
+    leader.apply((1, 2), 6)
+    assert leader.replica.high_watermark == 1, "it has the time of a new leader, and is eligible again"
+
+
 def test_replica_that_lags_is_released_by_the_periodic_check() -> None:
     leader = Leader()
     leader.context.is_open = False
