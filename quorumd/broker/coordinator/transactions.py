@@ -238,7 +238,7 @@ class TransactionCoordinator:
         if known is None or producer_id not in (known.producer_id, known.previous_id if bumps else -1):
             respond(Producer(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
             return
-        is_repeated = bumps and known.state in (*ENDING, *ENDED) and _was_before(known, producer_id, epoch)
+        is_repeated = bumps and known.state in ENDING + ENDED and _was_before(known, producer_id, epoch)
         if not is_repeated and (known.epoch != epoch or known.producer_id != producer_id):
             respond(Producer(ErrorCode.PRODUCER_FENCED))
             return
