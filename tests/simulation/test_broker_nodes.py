@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from quorumd.simulator.brokers.options import BrokerOptions
 from quorumd.simulator.options import BROKER_NODE_FAULT_NAMES, SimulationOptions
+from quorumd.simulator.profiles.draw import draw_options
 from quorumd.simulator.report import Report
 from quorumd.simulator.simulation import Simulation
 
@@ -47,3 +50,10 @@ def test_voters_with_the_broker_role_do_too() -> None:
 
 def test_runs_of_broker_nodes_repeat() -> None:
     assert run(3, "kill").trace_hash == run(3, "kill").trace_hash
+
+
+def test_long_logs_are_read_to_their_end_in_time() -> None:
+    # A partition with hundreds of records, and a long mean time between two fetches of a consumer.
+    report = Simulation(145, replace(draw_options(145), faults=())).run()
+    assert report.ok, str(report)
+    assert report.counters["records acknowledged"] > 500

@@ -18,7 +18,10 @@ from quorumd.simulator.brokers.options import BrokerOptions
 
 VERSIONS: Final = (13, 16, 17, 18)
 MAX_BYTES: Final = 4000
-PARTITION_BYTES: Final = 1000
+UNBOUNDED: Final = 2**31 - 1
+"""The `max_bytes` of a consumer that reads to the end, however much there is."""
+PARTITIONS_AT_ONCE: Final = 4
+"""As many partitions as this fill a response."""
 READ_COMMITTED: Final = 1
 NO_SESSION: Final = -1
 
@@ -34,6 +37,7 @@ class Consumer:
         cache: BatchCache,
         isolation_level: int,
         rack: str,
+        max_bytes: int = MAX_BYTES,
     ) -> None:
         self.client = client
         self.running = True
@@ -43,6 +47,7 @@ class Consumer:
         self._cache = cache
         self._isolation_level = isolation_level
         self._rack = rack
+        self._max_bytes = max_bytes
         self._preferred: dict[PartitionId, int] = {}
         """Replicas that leaders have named."""
 
@@ -70,7 +75,7 @@ class Consumer:
                     id.number,
                     self.client.partitions[id].leader_epoch,
                     self.positions.get(id, 0),
-                    partition_max_bytes=PARTITION_BYTES,
+                    partition_max_bytes=self._max_bytes // PARTITIONS_AT_ONCE,
                 )
                 for id in ids
             ]
@@ -79,7 +84,7 @@ class Consumer:
         request = FetchRequest(
             max_wait_ms=wait_ms,
             min_bytes=1,
-            max_bytes=MAX_BYTES,
+            max_bytes=self._max_bytes,
             isolation_level=self._isolation_level,
             session_id=0,
             session_epoch=NO_SESSION,

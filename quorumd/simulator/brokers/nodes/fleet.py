@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from quorumd.simulator.brokers.checkers.histories import require_atomic
 from quorumd.simulator.brokers.checkers.liveness import missing
 from quorumd.simulator.brokers.nodes.clients import BrokerClient
-from quorumd.simulator.brokers.nodes.consumers import READ_COMMITTED, Consumer
+from quorumd.simulator.brokers.nodes.consumers import READ_COMMITTED, UNBOUNDED, Consumer
 from quorumd.simulator.brokers.nodes.groups import ClassicMember, ConsumerProtocolMember, GroupMember
 from quorumd.simulator.brokers.nodes.probe import BrokerProbe
 from quorumd.simulator.brokers.nodes.producers import ALL, Producer
@@ -122,7 +122,9 @@ class BrokerNodes(BrokerPopulation):
             client = self._client("last consumer")
             self._recorder.visible = {}
             cache = self._probe.cache
-            self._last_consumer = Consumer(client, self.options, self._recorder, cache, READ_COMMITTED, "")
+            self._last_consumer = Consumer(
+                client, self.options, self._recorder, cache, READ_COMMITTED, "", UNBOUNDED
+            )
             self._last_consumer.start()
         view = self.observation.view
         for where, history in view.histories.items():
@@ -133,7 +135,7 @@ class BrokerNodes(BrokerPopulation):
             position = self._last_consumer.positions.get(where, 0)
             if history.holds and position < history.high_watermark:
                 end = history.high_watermark
-                return f"only {position} of {end} records of {topic.name}-{where.number} are stable"
+                return f"only {position} of {end} records of {topic.name}-{where.number} can be read"
         self._last_consumer.running = False
         require_atomic(view, self._recorder.visible or {})
         return ""
