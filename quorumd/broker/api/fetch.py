@@ -155,6 +155,10 @@ class _Fetch:
         self._max_bytes = max(0, min(message.max_bytes, apis.context.settings.api.fetch_max_bytes))
         self._min_bytes = min(message.min_bytes, self._max_bytes)
         self._results: dict[PartitionKey, ReadPartition] = {}
+        self._keys: dict[PartitionId, PartitionKey] = {}
+        self._unread: dict[PartitionKey, None] = {}
+        """Partitions to read before the response of a parked fetch: the others have not changed since they were read,
+        and its session does not name them."""
         self._size = 0
         self._must_be_sent = False
         self._log_sizes: list[tuple[PartitionId, int]] = []
@@ -164,25 +168,29 @@ class _Fetch:
     def begin(self) -> None:
         """Respond, or park the fetch."""
         message = self._request.message
-        self._read(is_delayed=False)
+        self._read(self._fetch.partitions, is_delayed=False)
         if message.max_wait_ms <= 0 or not self._fetch.partitions or self._is_complete:
             self._respond()
             return
         context = self._apis.context
-        found = [context.partition_id(_topic(key), key[1]) for key in self._fetch.partitions]
-        partitions = [each for each in found if each is not None]
+        for key in self._fetch.partitions:
+            id = context.partition_id(_topic(key), key[1])
+            if id is not None:
+                self._keys[id] = key
         if self._min_bytes > 1:
-            hosted = [context.partitions.hosted(each) for each in partitions]
+            hosted = [context.partitions.hosted(each) for each in self._keys]
             self._log_sizes = [(each.id, each.log.size_bytes) for each in hosted if each is not None]
+        self._unread = dict.fromkeys(self._fetch.news(self._results))
         self._results = {}
         # Later requests of the connection wait, as with Kafka's brokers, so that a client has one parked fetch.
         self._session.block(self._request, self._release)
-        self._apis.purgatory.park(self, partitions, message.max_wait_ms)
+        self._apis.purgatory.park(self, self._keys, message.max_wait_ms)
 
-    def _read(self, *, is_delayed: bool) -> None:
+    def _read(self, keys: Iterable[PartitionKey], *, is_delayed: bool) -> None:
         left = min(self._max_bytes, self._apis.memory.left)
         self._size, self._must_be_sent = 0, False
-        for key, requested in self._fetch.partitions.items():
+        for key in keys:
+            requested = self._fetch.partitions[key]
             if key in self._denied:
                 self._results[key] = failed_partition(requested, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 self._must_be_sent = True
@@ -207,6 +215,10 @@ class _Fetch:
     def _is_complete(self) -> bool:
         return self._must_be_sent or self._size >= self._min_bytes
 
+    def note_change(self, partition: PartitionId) -> None:
+        """See `ParkedFetch`."""
+        self._unread[self._keys[partition]] = None
+
     def may_be_complete(self) -> bool:
         """See `ParkedFetch`: at most everything that the logs have grown by is readable."""
         grown = self._size
@@ -221,7 +233,7 @@ class _Fetch:
     def complete(self, *, is_forced: bool) -> bool:
         """See `ParkedFetch`."""
         first_size = self._size
-        self._read(is_delayed=True)
+        self._read(self._unread, is_delayed=True)
         if is_forced or self._is_complete:
             self._respond()
             return True

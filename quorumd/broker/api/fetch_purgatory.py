@@ -14,6 +14,9 @@ from quorumd.ports import Clock, Timer
 class ParkedFetch(Protocol):
     """A fetch that holds no records while it waits."""
 
+    def note_change(self, partition: PartitionId) -> None:
+        """Read this partition again before the response."""
+
     def may_be_complete(self) -> bool:
         """Whether there may be enough records now, by an upper bound that is cheap to compute."""
 
@@ -92,6 +95,8 @@ class FetchPurgatory:
         watchers = self._watchers.get(partition)
         if watchers is None:
             return
+        for fetch in watchers:
+            fetch.note_change(partition)
         self._woken.update(watchers)
         if not self._is_scheduled:
             self._is_scheduled = True

@@ -106,10 +106,21 @@ class SessionFetch(Generic[Q]):
         self._is_follower = is_follower
         self._uses_topic_ids = uses_topic_ids
 
+    def news(self, results: Mapping[PartitionKey, PartitionResult]) -> list[PartitionKey]:
+        """Return the partitions that the response would name; without a session, all of them."""
+        session = self._session
+        if session is None:
+            return list(results)
+        known = session.partitions
+        return [key for key, result in results.items() if key in known and known[key].has_news(result)]
+
     def respond(
         self, results: Mapping[PartitionKey, R], now_ms: float
     ) -> tuple[ErrorCode, int, Mapping[PartitionKey, R]]:
-        """Return top-level error, session id and the results to send. Called once, when the fetch is complete."""
+        """Return top-level error, session id and the results to send. Called once, when the fetch is complete.
+
+        `results`: of all partitions, or of those that may have `news`.
+        """
         session = self._session
         if session is None:
             if not self._wants_session:
@@ -124,13 +135,9 @@ class SessionFetch(Generic[Q]):
         if session.epoch != self._epoch:
             # The fetcher did not wait for this response.
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.id, {}
-        news = {}
-        for key, result in results.items():
-            known = session.partitions.get(key)
-            if known is None or not known.has_news(result):
-                continue
-            news[key] = result
-            known.sent(result)
+        news = {key: results[key] for key in self.news(results)}
+        for key, result in news.items():
+            session.partitions[key].sent(result)
             if result.records:
                 session.partitions[key] = session.partitions.pop(key)
         return ErrorCode.NONE, session.id, news

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from quorumd.broker.api.fetch import LARGE_RESPONSE_BYTES
-from quorumd.broker.api.fetch_reader import end_offset_of
+from quorumd.broker.api.fetch_reader import PartitionReader, ReadPartition, end_offset_of
 from quorumd.broker.log.transaction_marker import TransactionMarker
 from quorumd.broker.settings.api_settings import ApiSettings
 from quorumd.errors import ErrorCode
@@ -207,6 +207,33 @@ def test_session_names_only_partitions_with_news(client: Client) -> None:
     forgotten = [ForgottenTopic("events", partitions=[1])]
     fourth = fetch(client, session_epoch=3, forgotten_topics_data=forgotten, **NO_WAIT, **session)
     assert (fourth.error_code, fourth.responses) == (0, [])
+
+
+def test_parked_fetch_of_a_session_reads_only_partitions_that_changed(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = fetch(client, at(0), at(0, 1), session_epoch=0, **NO_WAIT)
+    session: dict[str, Any] = {"session_id": first.session_id}
+    fetch(client, session_epoch=1, **NO_WAIT, **session)
+    reads: list[int] = []
+    read = PartitionReader.read
+
+    def counted(self: PartitionReader, *arguments: Any, **more: Any) -> ReadPartition:
+        reads.append(arguments[2].partition)
+        return read(self, *arguments, **more)
+
+    monkeypatch.setattr(PartitionReader, "read", counted)
+    client.send(fetch_request(session_epoch=2, **session), 12)
+    client.cluster.run_for(100.0)
+    assert reads == [0, 1]
+    client.produce(number=1)
+    client.cluster.run_for(100.0)
+    changed = only(client.responses[-1])
+    assert (changed.partition_index, end_offset_of(changed.records)) == (1, 1)
+    assert reads == [0, 1, 1]
+    reads.clear()
+    assert fetch(client, at(1, 1), session_epoch=3, **session).responses == []
+    assert reads == [0, 1], "nothing is read at the end of the wait"
 
 
 def test_parked_fetch_ends_when_the_leader_changes() -> None:
