@@ -149,9 +149,13 @@ class Transport(Protocol):
     def abort(self) -> None:
         """Close without sending the queued bytes; `Connection.closed` follows."""
 
-    def pause_reading(self) -> None: ...
+    def pause_reading(self) -> None:
+        """Receive nothing more for now; `Connection.closed` follows nevertheless once the other side is gone."""
 
     def resume_reading(self) -> None: ...
+
+    def reserve_for_host(self) -> None:
+        """Admit connections from the other side's host beyond the limits on others: it is a node of the quorum."""
 
     @property
     def peer(self) -> str:

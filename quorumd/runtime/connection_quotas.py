@@ -1,4 +1,4 @@
-"""Limits on accepted connections, in total and per host."""
+"""Limits on accepted connections: in total, per host, and by the open files of the process."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from quorumd.runtime.descriptors import NO_LIMIT, DescriptorLimit
+
 logger = logging.getLogger(__name__)
 
 REJECTION_LOG_INTERVAL_S = 10.0
 """Refused connections are logged at most once per interval, with their number."""
+MAX_RESERVED_FOR_PEERS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,12 @@ class NetworkLimits:
     max_connections_per_host: int = 10_000
     max_idle_ms: int = 600_000
     connect_timeout_ms: int = 2000
+    descriptors: DescriptorLimit = NO_LIMIT
+
+    @property
+    def reserved_for_peers(self) -> int:
+        """Connections that only hosts of other nodes of the quorum get."""
+        return min(MAX_RESERVED_FOR_PEERS, self.max_connections // 10)
 
 
 class ConnectionQuotas:
@@ -35,23 +44,31 @@ class ConnectionQuotas:
         self._limits = limits
         self._on_rejected = on_rejected
         self._now_s = now_s
+        self._peer_hosts: set[str] = set()
         self._open = 0
         self._open_by_host: dict[str, int] = {}
         self._rejected_since_log = 0
         self._next_log_s = float("-inf")
 
-    def admit(self, host: str) -> bool:
+    def reserve_for(self, host: str) -> None:
+        """Let a host use what is reserved for other nodes of the quorum."""
+        self._peer_hosts.add(host)
+
+    def admit(self, host: str, descriptor: int = 0) -> bool:
         """Count one connection from `host`; returns False if a limit is reached."""
-        from_host = self._open_by_host.get(host, 0)
-        if self._open >= self._limits.max_connections:
-            self._reject(host, f"max.connections={self._limits.max_connections}")
-            return False
-        if from_host >= self._limits.max_connections_per_host:
-            self._reject(host, f"max.connections.per.ip={self._limits.max_connections_per_host}")
-            return False
-        self._open += 1
-        self._open_by_host[host] = from_host + 1
-        return True
+        limits, from_host = self._limits, self._open_by_host.get(host, 0)
+        is_peer = host in self._peer_hosts
+        if self._open >= limits.max_connections - (0 if is_peer else limits.reserved_for_peers):
+            self._reject(host, f"max.connections={limits.max_connections}")
+        elif from_host >= limits.max_connections_per_host:
+            self._reject(host, f"max.connections.per.ip={limits.max_connections_per_host}")
+        elif not limits.descriptors.admits(descriptor, is_peer):
+            self._reject(host, f"the limit of {limits.descriptors.limit} open files")
+        else:
+            self._open += 1
+            self._open_by_host[host] = from_host + 1
+            return True
+        return False
 
     def release(self, host: str) -> None:
         """Uncount a closed connection from `host`."""

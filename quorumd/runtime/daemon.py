@@ -26,6 +26,7 @@ from quorumd.observability.metrics import build_registry
 from quorumd.runtime import signals
 from quorumd.runtime.clock import LoopClock
 from quorumd.runtime.connection_quotas import NetworkLimits
+from quorumd.runtime.descriptors import raise_limit
 from quorumd.runtime.disk import OsDisk
 from quorumd.runtime.entropy import SystemEntropy
 from quorumd.runtime.fault_injection import FlushFailingDisk, SkewedClock
@@ -129,11 +130,13 @@ class Daemon:
         self._loop = loop
         self._exit_future: asyncio.Future[int] = loop.create_future()
         node_settings = settings.node_settings()
+        self._descriptors = raise_limit(node_settings.max_connections)
         limits = NetworkLimits(
             node_settings.max_connections,
             node_settings.max_connections_per_host,
             node_settings.connections_max_idle_ms,
             node_settings.request_timeout_ms,
+            self._descriptors,
         )
         self._security = NodeSecurity(settings.security(), loop, self._on_certificate_expiry)
         self._network = TcpNetwork(loop, limits, self._on_connection_rejected, self._security.tls)
@@ -184,7 +187,7 @@ class Daemon:
         settings = self._settings
         try:
             if settings.metrics_listener is not None:
-                self._http = HttpEndpoint(settings.metrics_listener)
+                self._http = HttpEndpoint(settings.metrics_listener, self._descriptors)
         except OSError as error:
             return self._start_failed(
                 error, "metrics.listener={}:{}".format(*settings.metrics_listener or ())

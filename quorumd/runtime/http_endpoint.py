@@ -1,6 +1,7 @@
 """The HTTP endpoint: /metrics for Prometheus, /healthz and /readyz for orchestrators and monitoring.
 
-It runs in threads of its own, so that a scrape does not block the event thread.
+It runs in threads of its own, so that a scrape does not block the event thread. Their number is limited: a further
+client replaces the one that has been connected for the longest time.
 """
 
 from __future__ import annotations
@@ -8,16 +9,22 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingTCPServer
-from threading import Thread
-from typing import NamedTuple
+from threading import Lock, Thread
+from typing import Final, NamedTuple
 
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import CollectorRegistry
 
+from quorumd.runtime.descriptors import NO_LIMIT, DescriptorLimit
+
 logger = logging.getLogger(__name__)
 
+MAX_CLIENTS: Final = 16
+MAX_THREADS: Final = 64
+"""A thread may outlive its client for as long as the response takes."""
 CLIENT_TIMEOUT_S = 5.0
 POLL_INTERVAL_S = 0.1
 """Upper bound of the time that closing takes."""
@@ -33,8 +40,9 @@ class ProbeResult(NamedTuple):
 class HttpEndpoint:
     """Binds when created, raising OSError if the address is in use; serves from `start` to `close`."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
+    def __init__(self, address: tuple[str, int], descriptors: DescriptorLimit = NO_LIMIT) -> None:
         self._server = _Server(address, BaseHTTPRequestHandler)
+        self._server.descriptors = descriptors
 
     @property
     def port(self) -> int:
@@ -89,10 +97,48 @@ class _Server(ThreadingTCPServer):
     # Instead of http.server's own class, which looks up the host name and may block.
     allow_reuse_address = True
     daemon_threads = True
+    request_queue_size = 128
+    descriptors = NO_LIMIT
 
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self._clients: dict[socket.socket, None] = {}
+        """Those being served, in the order of their arrival."""
+        self._running = 0
+        self._lock = Lock()
         super().__init__(address, handler)
+
+    def process_request(self, request: object, client_address: object) -> None:
+        """Serve a client in a thread, in place of the oldest if there are too many."""
+        assert isinstance(request, socket.socket)
+        if not self.descriptors.admits(request.fileno()) or self._running >= MAX_THREADS:
+            self.shutdown_request(request)
+            return
+        with self._lock:
+            self._running += 1
+            if len(self._clients) >= MAX_CLIENTS:
+                oldest = next(iter(self._clients))
+                del self._clients[oldest]
+                with suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)  # its thread ends, and closes it
+            self._clients[request] = None
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: object, client_address: object) -> None:
+        """Serve a client in this thread."""
+        assert isinstance(request, socket.socket)
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            with self._lock:
+                self._running -= 1
+
+    def shutdown_request(self, request: object) -> None:
+        """Close the connection of a client."""
+        assert isinstance(request, socket.socket)
+        with self._lock:
+            self._clients.pop(request, None)
+        super().shutdown_request(request)
 
     def handle_error(self, request: object, client_address: object) -> None:
         logger.debug("an HTTP client went away or failed", exc_info=True)

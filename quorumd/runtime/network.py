@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import select
 import socket
 import ssl
 import time
@@ -14,12 +15,17 @@ from typing import Any, cast
 
 from quorumd.ports import ANONYMOUS, Connection
 from quorumd.runtime.connection_quotas import ConnectionQuotas, NetworkLimits
+from quorumd.runtime.listener import TcpListener
 from quorumd.runtime.tls import TlsStream, reason_of
 from quorumd.runtime.tls_listeners import TlsListeners
 
 logger = logging.getLogger(__name__)
 
 BACKLOG = 1024
+GONE_INTERVAL_S = 0.1
+"""Interval of checks whether the clients of paused connections are gone."""
+GONE = getattr(select, "POLLRDHUP", select.POLLHUP)
+"""Linux reports the end of a stream even if unread data is before it."""
 
 
 class TcpNetwork:
@@ -39,7 +45,9 @@ class TcpNetwork:
         self.tls = tls or TlsListeners({}, loop)
         self._links: set[_Link] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._paused: set[_Link] = set()
         self._sweep_timer: asyncio.TimerHandle | None = None
+        self._gone_timer: asyncio.TimerHandle | None = None
 
     def listen(
         self, host: str, port: int, accept: Callable[[], Connection], listener: str = ""
@@ -57,11 +65,25 @@ class TcpNetwork:
         except OSError:
             sock.close()
             raise
-        bound = TcpListener(sock)
-        self._start(bound.serve(self._loop, lambda: _AcceptedLink(self, accept, self.tls.accepted(listener))))
+
+        def admit(accepted: socket.socket, host: str) -> None:
+            if self.connection_quotas.admit(host, accepted.fileno()):
+                link = _AcceptedLink(self, host, accept, self.tls.accepted(listener))
+                self._start(self._adopt(accepted, link))
+            else:
+                accepted.close()
+
+        bound = TcpListener(sock, self._loop, admit)
         if self._sweep_timer is None:
             self._sweep()
         return bound
+
+    async def _adopt(self, accepted: socket.socket, link: _AcceptedLink) -> None:
+        try:
+            await self._loop.connect_accepted_socket(lambda: link, accepted)
+        except OSError:
+            accepted.close()
+            link.release()
 
     def connect(self, host: str, port: int, connection: Connection, listener: str = "") -> None:
         """See `ports.Network`."""
@@ -74,8 +96,9 @@ class TcpNetwork:
 
     async def close(self, timeout_s: float) -> None:
         """Send queued bytes and close all connections; abort those that take longer than `timeout_s`."""
-        if self._sweep_timer is not None:
-            self._sweep_timer.cancel()
+        for timer in (self._sweep_timer, self._gone_timer):
+            if timer is not None:
+                timer.cancel()
         self.tls.close()
         for task in self._tasks:
             task.cancel()
@@ -134,6 +157,30 @@ class TcpNetwork:
     def on_link_closed(self, link: _Link) -> None:
         """A link is gone."""
         self._links.discard(link)
+        self._paused.discard(link)
+
+    def on_reading_paused(self, link: _Link) -> None:
+        """The loop no longer reads from a link, so it does not report that the other side is gone."""
+        self._paused.add(link)
+        if self._gone_timer is None:
+            self._gone_timer = self._loop.call_later(GONE_INTERVAL_S, self._abort_gone)
+
+    def on_reading_resumed(self, link: _Link) -> None:
+        """The loop reads from a link again."""
+        self._paused.discard(link)
+
+    def _abort_gone(self) -> None:
+        """Abort the paused links whose other side has closed the connection."""
+        self._gone_timer = None
+        poll = select.poll()
+        links = {link.descriptor: link for link in self._paused}
+        for descriptor in links:
+            poll.register(descriptor, GONE)
+        for descriptor, _ in poll.poll(0):
+            links[descriptor].abort()
+            self._paused.discard(links[descriptor])
+        if self._paused:
+            self._gone_timer = self._loop.call_later(GONE_INTERVAL_S, self._abort_gone)
 
     def _sweep(self) -> None:
         timeout_s = self._limits.max_idle_ms / 1000
@@ -142,34 +189,6 @@ class TcpNetwork:
             if now - link.last_active >= timeout_s:
                 link.on_idle_timeout()
         self._sweep_timer = self._loop.call_later(max(timeout_s / 4, 0.01), self._sweep)
-
-
-class TcpListener:
-    """The Listener port. Bound when created; accepts connections once the loop runs."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self._socket = sock
-        self._port = int(sock.getsockname()[1])
-        self._server: asyncio.AbstractServer | None = None
-        self._closed = False
-
-    @property
-    def port(self) -> int:
-        """See `ports.Listener`."""
-        return self._port
-
-    async def serve(self, loop: AbstractEventLoop, accept: Callable[[], asyncio.Protocol]) -> None:
-        """Accept connections until closed."""
-        if not self._closed:
-            self._server = await loop.create_server(accept, sock=self._socket, backlog=BACKLOG)
-
-    def close(self) -> None:
-        """See `ports.Listener`."""
-        self._closed = True
-        if self._server is not None:
-            self._server.close()
-        else:
-            self._socket.close()
 
 
 class _Link(asyncio.Protocol):
@@ -276,10 +295,21 @@ class _Link(asyncio.Protocol):
     def pause_reading(self) -> None:
         """See `ports.Transport`."""
         self._transport.pause_reading()
+        self._network.on_reading_paused(self)
 
     def resume_reading(self) -> None:
         """See `ports.Transport`."""
+        self._network.on_reading_resumed(self)
         self._transport.resume_reading()
+
+    def reserve_for_host(self) -> None:
+        """See `ports.Transport`."""
+        self._network.connection_quotas.reserve_for(self.host)
+
+    @property
+    def descriptor(self) -> int:
+        """The descriptor of the socket."""
+        return int(self._transport.get_extra_info("socket").fileno())
 
     @property
     def unsent_bytes(self) -> int:
@@ -299,28 +329,23 @@ class _Link(asyncio.Protocol):
 class _AcceptedLink(_Link):
     """An accepted connection: counted against the limits, closed when idle."""
 
-    def __init__(self, network: TcpNetwork, accept: Callable[[], Connection], tls: TlsStream | None) -> None:
+    def __init__(
+        self, network: TcpNetwork, host: str, accept: Callable[[], Connection], tls: TlsStream | None
+    ) -> None:
         super().__init__(network, _NullConnection(), tls)
         self._accept = accept
-        self._admitted = False
+        self._counted_host = host
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport = cast(asyncio.Transport, transport)
-        self._adopt(transport)
-        self._admitted = self._network.connection_quotas.admit(self.host)
-        if self._admitted:
-            self._begin()
-        else:
-            self._closing = True
-            transport.abort()
+    def release(self) -> None:
+        """Uncount the connection."""
+        self._network.connection_quotas.release(self._counted_host)
 
     def _establish(self) -> None:
         self._connection = self._accept()
         super()._establish()
 
     def connection_lost(self, error: Exception | None) -> None:
-        if self._admitted:
-            self._network.connection_quotas.release(self.host)
+        self.release()
         super().connection_lost(error)
 
     def on_idle_timeout(self) -> None:
@@ -332,7 +357,7 @@ class _AcceptedLink(_Link):
 
 
 class _NullConnection:
-    """The Connection of a refused link."""
+    """The Connection of a link before its handshake is complete."""
 
     def connected(self, transport: object) -> None: ...
 

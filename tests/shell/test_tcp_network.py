@@ -1,6 +1,9 @@
 """The real network: callbacks of connections, coalescing, limits; on uvloop and on asyncio's own loop."""
 
 import asyncio
+import contextlib
+import os
+import resource
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -14,6 +17,7 @@ from quorumd.node.peers.connection import Call, Failure, PeerConnection
 from quorumd.ports import Transport
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages.metadata_request import MetadataRequest
+from quorumd.runtime import listener as listener_module
 from quorumd.runtime import network as real_network
 from quorumd.runtime.clock import LoopClock
 from quorumd.runtime.connection_quotas import NetworkLimits
@@ -151,6 +155,57 @@ def test_paused_reader_makes_the_unsent_bytes_of_its_peer_grow(loop_factory: Loo
             listener.close()
 
     run(scenario, loop_factory)
+
+
+def test_paused_reader_learns_that_its_client_is_gone(loop_factory: LoopFactory) -> None:
+    """Also if the client has sent more than was read."""
+
+    async def scenario() -> None:
+        async with network() as net:
+            server = Recorder()
+            listener = net.listen("127.0.0.1", 0, lambda: server)
+            with socket.create_connection(("127.0.0.1", listener.port)) as client:
+                await server.until(lambda: "connected" in server.calls)
+                server.transport.pause_reading()
+                client.sendall(b"not read")
+            await server.until(lambda: bool(server.ends))
+            assert server.data == b""
+            listener.close()
+
+    run(scenario, loop_factory)
+
+
+def test_no_free_descriptor_stops_neither_the_listener_nor_its_connections(
+    loop_factory: LoopFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener_module, "RETRY_S", 0.0)
+
+    async def scenario() -> None:
+        async with network() as net:
+            listener = net.listen("127.0.0.1", 0, Echo)
+            early, late = Recorder(), Recorder()
+            net.connect("127.0.0.1", listener.port, early)
+            await early.until(lambda: "connected" in early.calls)
+            with socket.socket() as client, contextlib.ExitStack() as files:
+                client.setblocking(False)
+                with contextlib.suppress(OSError):
+                    while True:
+                        files.enter_context(open(os.devnull))
+                client.connect_ex(("127.0.0.1", listener.port))
+                early.transport.write(b"still here")
+                await early.until(lambda: early.data == b"still here")
+            net.connect("127.0.0.1", listener.port, late)
+            await late.until(lambda: "connected" in late.calls)
+            late.transport.write(b"back")
+            await late.until(lambda: late.data == b"back")
+            listener.close()
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
+    try:
+        run(scenario, loop_factory)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_refused_is_true_only_without_a_listener(loop_factory: LoopFactory) -> None:

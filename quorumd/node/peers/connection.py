@@ -93,7 +93,8 @@ PLAIN_ACCESS = Access()
 class PeerConnection:
     """One connection: connects at the first call, negotiates versions, sends calls in order.
 
-    When it is lost or times out, it fails all calls in progress and reconnects at the next call.
+    When it is lost or times out, it fails all calls in progress and reconnects at the next call. `is_quorum`: the
+    other side is a voter or leader, and its host is to get the connections that are reserved for those.
     """
 
     def __init__(
@@ -105,9 +106,11 @@ class PeerConnection:
         client_id: str,
         private_apis: bool = True,
         access: Access = PLAIN_ACCESS,
+        is_quorum: bool = False,
     ) -> None:
         self._private_apis = private_apis
         self._access = access
+        self._is_quorum = is_quorum
         self._network = network
         self._clock = clock
         self._host = host
@@ -154,8 +157,10 @@ class PeerConnection:
         failure = Failure(f"{self._host}:{self._port}: {reason}", unsupported=True, unsent=True)
         self._clock.call_soon(lambda: call.on_failure(failure))
 
-    def on_ready(self) -> None:
+    def on_ready(self, transport: Transport) -> None:
         """Send the pending calls after the handshake."""
+        if self._is_quorum:
+            transport.reserve_for_host()
         while self._pending and self._attempt is not None and self._attempt.is_ready:
             self._attempt.send(self._pending.popleft())
 
@@ -304,7 +309,8 @@ class _ConnectionAttempt:
             self._clock.now_ms() + lifetime_ms * REAUTHENTICATION_SHARE if lifetime_ms else inf
         )
         self.is_ready = True
-        self._owner.on_ready()
+        assert self._transport is not None
+        self._owner.on_ready(self._transport)
 
     def renew_authentication(self) -> None:
         """Authenticate again if it is time; until that is done the connection is not ready."""

@@ -37,6 +37,7 @@ class PeerConnections:
             connection = PeerConnection(
                 *(self._network, self._clock, host, port),
                 *(self._client_id, self._private_apis, self._access),
+                is_quorum=purpose in (Purpose.QUORUM, Purpose.FETCH),
             )
             self._connections[key] = connection
         connection.call(call)

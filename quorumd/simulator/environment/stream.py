@@ -94,6 +94,9 @@ class Side:
             self.paused = False
             self._network.heap.call_later(0.0, self.deliver_incoming, b"resume", self.process)
 
+    def reserve_for_host(self) -> None:
+        """See `ports.Transport`. Simulated hosts have no limits."""
+
     @property
     def unsent_bytes(self) -> int:
         return self.stream.unsent_bytes

@@ -24,7 +24,8 @@ UNFINISHED_FRAMES = 12
 UNFINISHED_BYTES = 80 * 1024 * 1024
 DEAF_CLIENTS = 40
 DEAF_BUFFER = 4096
-CONNECTIONS = 2500
+CONNECTIONS = 4200
+"""More than the hard limit of open files that the nodes have."""
 HTTP_CONNECTIONS = 600
 
 

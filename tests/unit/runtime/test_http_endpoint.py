@@ -7,7 +7,8 @@ from http.client import HTTPConnection
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from quorumd.runtime.http_endpoint import HttpEndpoint, ProbeResult
+from quorumd.runtime.descriptors import DescriptorLimit
+from quorumd.runtime.http_endpoint import MAX_CLIENTS, HttpEndpoint, ProbeResult
 
 PATIENCE_S = 300.0
 
@@ -71,3 +72,24 @@ def test_silent_client_does_not_block_others(endpoint: HttpEndpoint) -> None:
 def test_taken_address_is_an_error(endpoint: HttpEndpoint) -> None:
     with pytest.raises(OSError, match="in use"):
         HttpEndpoint(("127.0.0.1", endpoint.port))
+
+
+def test_clients_that_send_nothing_do_not_keep_others_out(endpoint: HttpEndpoint) -> None:
+    """The client that has been connected for the longest time is replaced."""
+    silent = [socket.create_connection(("127.0.0.1", endpoint.port)) for _ in range(MAX_CLIENTS)]
+    try:
+        assert get(endpoint, "/healthz")[::2] == (200, "ok\n")
+        assert silent[0].recv(1) == b""
+    finally:
+        for client in silent:
+            client.close()
+
+
+def test_connections_beyond_the_limit_of_open_files_are_closed() -> None:
+    endpoint = HttpEndpoint(("127.0.0.1", 0), DescriptorLimit(4))
+    endpoint.start(CollectorRegistry(), lambda: Reports.health, lambda: Reports.readiness)
+    try:
+        with socket.create_connection(("127.0.0.1", endpoint.port)) as client:
+            assert client.recv(1) == b""
+    finally:
+        endpoint.close()

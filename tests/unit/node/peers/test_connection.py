@@ -4,12 +4,14 @@ from typing import Any
 
 import pytest
 
-from quorumd.node.peers.connection import Call, Failure, PeerConnection
+from quorumd.node.peers.connection import Call, Failure, PeerConnection, Purpose
+from quorumd.node.peers.connections import PeerConnections
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from quorumd.protocol.messages.describe_cluster_response import DescribeClusterResponse
 from quorumd.protocol.messages.metadata_request import MetadataRequest
 from quorumd.protocol.messages.metadata_response import MetadataResponse
+from quorumd.simulator.environment.stream import Side
 from tests.support.node.parts import NodeParts
 from tests.support.node.scripted_peer import ScriptedPeer
 
@@ -60,6 +62,24 @@ def test_versions_are_negotiated_before_the_first_call(harness: ConnectionHarnes
     peer.respond(MetadataResponse())
     harness.time.pass_ms(10)
     assert [name for name, _ in harness.responses] == ["a"]
+
+
+@pytest.mark.stand_in
+@pytest.mark.parametrize("purpose", list(Purpose))
+def test_only_hosts_of_voters_get_reserved_connections(
+    harness: ConnectionHarness, purpose: Purpose, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any client may have announced the other addresses."""
+    reserved: list[str] = []
+    monkeypatch.setattr(Side, "reserve_for_host", lambda transport: reserved.append(transport.peer))
+    connections = PeerConnections(harness.network.host("me"), harness.time.clock, "quorumd-test")
+    peer = ScriptedPeer(harness.network)
+    deadline_ms = harness.time.clock.now_ms() + TIMEOUT_MS
+    call = Call(ApiKey.METADATA, lambda version: MetadataRequest([]), print, print, deadline_ms)
+    connections.call("peer", 9092, call, purpose)
+    harness.time.pass_ms(10)
+    assert len(peer.pending) == 1
+    assert reserved == (["peer:9092"] if purpose in (Purpose.FETCH, Purpose.QUORUM) else [])
 
 
 def test_calls_share_a_connection_and_get_responses_in_order(harness: ConnectionHarness) -> None:

@@ -51,6 +51,8 @@ class RecordingTransport:
     def resume_reading(self) -> None:
         self.reading.append("resume")
 
+    def reserve_for_host(self) -> None: ...
+
 
 class SessionHarness(NodeParts):
     """A session on a recording transport, with a client that encodes requests and decodes responses."""

@@ -1,0 +1,52 @@
+"""The limit of open files: raised at the start, and never used up by connections."""
+
+from __future__ import annotations
+
+import logging
+import resource
+import sys
+from dataclasses import dataclass
+from typing import Final
+
+logger = logging.getLogger(__name__)
+
+RESERVED_DESCRIPTORS: Final = 256
+"""For segments, indexes, snapshots, outgoing connections and the process itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class DescriptorLimit:
+    """The limit of open files of this process, of which connections leave a reserve."""
+
+    limit: int = sys.maxsize
+
+    @property
+    def reserved(self) -> int:
+        """Descriptors that accepted connections leave free; half of them remain for other nodes of the quorum."""
+        return min(RESERVED_DESCRIPTORS, self.limit // 4)
+
+    def admits(self, descriptor: int, is_peer: bool = False) -> bool:
+        """Whether a connection with this descriptor leaves the reserve free: a new descriptor is the lowest free
+        one, so that all below it are in use."""
+        return descriptor < self.limit - (self.reserved // 2 if is_peer else self.reserved)
+
+
+NO_LIMIT: Final = DescriptorLimit()
+
+
+def raise_limit(max_connections: int) -> DescriptorLimit:
+    """Raise the limit of open files as far as the system permits. Logs a warning if the connections do not fit."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if hard == resource.RLIM_INFINITY:
+        return NO_LIMIT
+    needed = max_connections + RESERVED_DESCRIPTORS
+    if hard < needed:
+        logger.warning(
+            "max.connections=%d cannot be reached: the process may open %d files; raise LimitNOFILE (ulimit -Hn) "
+            "to %d",
+            max_connections,
+            hard,
+            needed,
+        )
+    return DescriptorLimit(hard)
