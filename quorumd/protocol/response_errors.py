@@ -35,26 +35,25 @@ def _collect(struct: MessageStruct, errors: list[Error]) -> None:
     fields = _FIELDS.get(type(struct))
     if fields is None:
         fields = _FIELDS[type(struct)] = _error_fields(type(struct))
-    has_error_code, lists = fields
-    if has_error_code:
-        _add_error(struct, errors)
-    for name, has_lists in lists:
+    code_name, lists = fields
+    if code_name and getattr(struct, code_name):
+        _add_error(struct, code_name, errors)
+    for name, item_code_name, has_lists in lists:
         for item in getattr(struct, name) or ():
             if has_lists:
                 _collect(item, errors)
             # The controller looks at every item of every response, nearly all without an error: no call for those.
-            elif item.error_code:
-                _add_error(item, errors)
+            elif getattr(item, item_code_name):
+                _add_error(item, item_code_name, errors)
 
 
-def _add_error(struct: MessageStruct, errors: list[Error]) -> None:
-    code = struct.error_code  # type: ignore[attr-defined]  # the class has it
-    if code:
-        errors.append((code, getattr(struct, "error_message", None)))
+def _add_error(struct: MessageStruct, code_name: str, errors: list[Error]) -> None:
+    errors.append((getattr(struct, code_name), getattr(struct, "error_message", None)))
 
 
-_Fields = tuple[bool, tuple[tuple[str, bool], ...]]
-"""Whether a class has an error code; its lists of items that may have one, and whether these have such lists too."""
+_Fields = tuple[str, tuple[tuple[str, str, bool], ...]]
+"""The name of the error code of a class, "" if it has none; its lists of items that may have one, with the name of
+theirs, and whether these have such lists too."""
 
 _FIELDS: Final[dict[type[MessageStruct], _Fields]] = {}
 """By class, filled at the first response of each."""
@@ -66,7 +65,8 @@ def _error_fields(struct: type[MessageStruct]) -> _Fields:
         for option in (hint, *get_args(hint)):
             items = get_args(option)[:1] if get_origin(option) is list else ()
             if items and issubclass(items[0], MessageStruct):
-                has_error_code, inner = _error_fields(items[0])
-                if has_error_code or inner:
-                    lists.append((name, bool(inner)))
-    return "error_code" in struct.__slots__, tuple(lists)
+                code_name, inner = _error_fields(items[0])
+                if code_name or inner:
+                    lists.append((name, code_name, bool(inner)))
+    code_names = [name for name in struct.__slots__ if name in ("error_code", "partition_error_code")]
+    return "".join(code_names), tuple(lists)

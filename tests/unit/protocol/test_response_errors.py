@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from quorumd.errors import ErrorCode
-from quorumd.protocol.messages import alter_partition_response, create_topics_response
+from quorumd.protocol.messages import (
+    add_partitions_to_txn_response,
+    alter_partition_response,
+    create_topics_response,
+)
 from quorumd.protocol.messages.api_versions_response import ApiVersionsResponse
 from quorumd.protocol.response_errors import errors_in
 
@@ -29,6 +33,17 @@ def test_error_messages_come_with_their_codes() -> None:
         wire.CreatableTopicResult(name="invoices", configs=None),
     ]
     assert errors_in(wire.CreateTopicsResponse(topics=topics)) == [(FENCED, "why")]
+
+
+def test_errors_of_partitions_in_a_transaction_are_found() -> None:
+    wire = add_partitions_to_txn_response
+    partitions = [
+        wire.AddPartitionsToTxnPartitionResult(partition_index=number, partition_error_code=number * FENCED)
+        for number in range(2)
+    ]
+    topics = [wire.AddPartitionsToTxnTopicResult(name="orders", results_by_partition=partitions)]
+    response = wire.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
+    assert errors_in(response) == [(FENCED, None)]
 
 
 def test_response_without_errors_has_none() -> None:
