@@ -178,6 +178,7 @@ class _Builder:
         node = self._node(boot_timestamp, discovery, connections, membership, monitor, listeners, broker)
         if broker is not None:
             self.lifecycle.on_stop(broker.stop)
+            voter_log.on_adopted = broker.cluster_adopted
         self.lifecycle.on_stop(
             self.runner.stop,
             membership.stop,

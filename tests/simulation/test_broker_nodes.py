@@ -52,6 +52,13 @@ def test_runs_of_broker_nodes_repeat() -> None:
     assert run(3, "kill").trace_hash == run(3, "kill").trace_hash
 
 
+@pytest.mark.parametrize("seed", [8_001_275, 8_001_457])
+def test_seeds_that_have_found_defects_hold(seed: int) -> None:
+    # A broker that learned of its cluster after the last commit; a producer that missed errors of partitions.
+    report = Simulation(seed, draw_options(seed)).run()
+    assert report.ok, str(report)
+
+
 def test_long_logs_are_read_to_their_end_in_time() -> None:
     # A partition with hundreds of records, and a long mean time between two fetches of a consumer.
     report = Simulation(145, replace(draw_options(145), faults=())).run()

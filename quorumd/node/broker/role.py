@@ -97,6 +97,10 @@ class NodeBroker:
         elif self._identity.cluster_id is not None and not self._is_shutting_down:
             self._build(self._identity.cluster_id)
 
+    def cluster_adopted(self) -> None:
+        """Begin now that the cluster is known: an idle cluster commits nothing more."""
+        self.committed(self._committed_offset)
+
     def leadership_changed(self) -> None:
         """Handle a change of the leader of the metadata log."""
         for channel in self._channels:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from quorumd.errors import StorageError
 from quorumd.ids import OffsetAndEpoch
@@ -45,6 +45,8 @@ class VoterLog:
         self._data_directory = data_directory
         self._meta = meta
         self._lifecycle = lifecycle
+        self.on_adopted: Callable[[], None] = lambda: None
+        """Called once the cluster id is committed."""
 
     def encode_control(self, batch: ControlBatch, base_offset: int, epoch: int) -> bytes:
         """Encode a control batch that the leader is about to append at `base_offset`."""
@@ -99,3 +101,4 @@ class VoterLog:
                 self._lifecycle.file_written,
             )
             logger.info("this node belongs to cluster %s", cluster_id)
+            self.on_adopted()

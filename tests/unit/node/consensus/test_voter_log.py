@@ -55,12 +55,14 @@ class Records:
 
 def test_first_committed_record_gives_the_cluster_its_id() -> None:
     records = Records()
+    adopted: list[str | None] = []
+    records.log.on_adopted = lambda: adopted.append(records.identity.cluster_id)
     records.log.fetched([VoterRecord(3, VOTERS, "first")])
     assert records.identity.cluster_id is None
     records.commit(4)
     records.log.fetched([VoterRecord(5, VOTERS, "first")])
     records.commit(6)
-    assert (records.identity.cluster_id, records.errors) == ("first", [])
+    assert (records.identity.cluster_id, adopted, records.errors) == ("first", ["first"], [])
 
 
 def test_committed_record_of_another_cluster_stops_the_node() -> None:
