@@ -15,7 +15,10 @@ from quorumd.protocol.messages.alter_partition_reassignments_request import (
     ReassignableTopic,
 )
 from quorumd.protocol.messages.alter_partition_request import AlterPartitionRequest
+from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from quorumd.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from quorumd.protocol.wire import Message
+from tests.support.broker.api_clients import Client
 from tests.support.broker.simulated_brokers import SimulatedBroker, SimulatedBrokers
 from tests.support.log.data_batches import produced
 
@@ -120,6 +123,54 @@ def test_race_4_last_replica_of_the_isr_loses_its_log() -> None:
     require_everything(cluster, b"<0>")
 
 
+def test_race_3_late_fetch_of_an_earlier_incarnation_does_not_count() -> None:
+    cluster = start((1, 2), (1, 2), 1)
+    follower = cluster.brokers[2]
+    earlier = cluster.controller.image.brokers[2].epoch
+    fence(cluster, follower)
+    follower.replace_disk()
+    cluster.holds_request = is_proposal
+    follower.start()
+    cluster.run_until(lambda: bool(cluster.held))
+    held, cluster.held = cluster.held, []
+    follower.is_isolated = True
+    cluster.run_for(5.0)
+    hosted = cluster.hosted(1, EVENTS)
+    assert hosted is not None
+    assert hosted.replica.leadership is not None
+    state = hosted.replica.leadership.followers[2]
+    before = (state.end_offset, state.broker_epoch, state.fetched_ms)
+    late = FetchPartition(
+        0, current_leader_epoch=hosted.replica.leader_epoch, fetch_offset=1, partition_max_bytes=1 << 20
+    )
+    topic = FetchTopic("", hosted.id.topic_id, [late])
+    request = FetchRequest(max_wait_ms=0, topics=[topic], replica_state=ReplicaState(2, earlier))
+    response = Client(cluster).call(request, 17)
+    assert response.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (state.end_offset, state.broker_epoch, state.fetched_ms) == before
+    follower.is_isolated = False
+    cluster.held = held
+    deliver(cluster)
+    cluster.run_until(lambda: isr(cluster) == {1, 2})
+    require_everything(cluster, b"<0>")
+
+
+def test_race_5_proposal_does_not_bring_back_what_the_controller_has_removed() -> None:
+    cluster = start((1, 2, 3), (1, 2, 3), 1)
+    fence(cluster, cluster.brokers[3])
+    cluster.holds_request = is_proposal
+    cluster.brokers[3].start()
+    cluster.run_until(lambda: bool(cluster.held))
+    fence(cluster, cluster.brokers[2])
+    assert isr(cluster) == {1}
+    deliver(cluster)
+    assert 2 not in isr(cluster)
+    cluster.run_until(lambda: isr(cluster) == {1, 3})
+    assert cluster.produce_and_wait(EVENTS, b"<1>").error is ErrorCode.NONE
+    fence(cluster, cluster.brokers[1])
+    require_everything(cluster, b"<0>", b"<1>")
+
+
 def test_race_6_leader_waits_for_a_replica_whose_join_it_did_not_learn_of() -> None:
     cluster = start((1, 2, 3), (1, 2, 3), 2)
     fence(cluster, cluster.brokers[3])
@@ -152,6 +203,40 @@ def test_race_7_replaced_leader_that_is_cut_off_acknowledges_nothing() -> None:
     cluster.run_until(lambda: isr(cluster) == {1, 2, 3})
     assert end(cluster, 1) == end(cluster, cluster.partition(EVENTS).leader) == 2
     require_everything(cluster, b"<0>", b"<1>")
+
+
+def test_race_9_fenced_broker_is_served_and_not_proposed() -> None:
+    cluster = start((1, 2, 3), (1, 2, 3), 2)
+    cluster.holds_request = lambda request: (
+        isinstance(request, BrokerHeartbeatRequest) and request.broker_id == 3
+    )
+    cluster.run_until(lambda: cluster.controller.image.brokers[3].is_fenced)
+    assert isr(cluster) == {1, 2}
+    heartbeats = cluster.held
+    cluster.held = []
+    cluster.holds_request = is_proposal
+    assert cluster.produce_and_wait(EVENTS, b"<1>").error is ErrorCode.NONE
+    cluster.run_until(lambda: end(cluster, 3) == 2)
+    cluster.run_for(1_000.0)
+    assert cluster.held == []
+    cluster.held = heartbeats
+    deliver(cluster)
+    cluster.run_until(lambda: isr(cluster) == {1, 2, 3})
+
+
+def test_race_11_replica_that_is_removed_and_added_again_joins_with_all_records() -> None:
+    cluster = start((1, 2, 3), (1, 2, 3), 1)
+    epoch = cluster.partition(EVENTS).leader_epoch
+    for replicas in ([1, 2], [1, 2, 3]):
+        topic = ReassignableTopic(EVENTS, [ReassignablePartition(0, replicas)])
+        cluster.controller.handle(AlterPartitionReassignmentsRequest(topics=[topic]), 0)
+    assert cluster.partition(EVENTS).leader_epoch > epoch
+    assert isr(cluster) == {1, 2}
+    cluster.run_until(lambda: 3 in isr(cluster))
+    assert end(cluster, 3) == high_watermark(cluster, 1) == 1
+    fence(cluster, cluster.brokers[1])
+    fence(cluster, cluster.brokers[2])
+    require_everything(cluster, b"<0>")
 
 
 def test_race_13_leader_that_is_moved_away_acknowledges_nothing_more() -> None:
@@ -210,6 +295,37 @@ def test_race_15_proposed_member_does_not_count_for_min_isr() -> None:
     cluster.run_until(lambda: high_watermark(cluster, 1) == 2)
 
 
+def test_race_16_broker_that_returns_without_its_log_leads_nothing() -> None:
+    cluster = start((1, 2, 3), (1, 2, 3), 2)
+    leader = cluster.brokers[1]
+    epoch = cluster.controller.image.brokers[1].epoch
+    leader.kill()
+    leader.replace_disk()
+    leader.start()
+    cluster.run_until(lambda: cluster.controller.image.brokers[1].epoch > epoch)
+    assert 1 not in isr(cluster)
+    assert cluster.partition(EVENTS).leader in (2, 3)
+    cluster.run_until(lambda: isr(cluster) == {1, 2, 3})
+    assert end(cluster, 1) == 1
+    require_everything(cluster, b"<0>")
+
+
+def test_race_18_broker_that_shuts_down_does_not_join() -> None:
+    cluster = start((1, 2, 3), (1, 2, 3), 2)
+    fence(cluster, cluster.brokers[3])
+    cluster.holds_request = is_proposal
+    cluster.brokers[3].start()
+    cluster.run_until(lambda: bool(cluster.held))
+    cluster.brokers[3].stop()
+    deliver(cluster)
+    assert isr(cluster) == {1, 2}
+    hosted = cluster.hosted(1, EVENTS)
+    assert hosted is not None
+    assert set(hosted.replica.maximal_isr) == {1, 2}
+    cluster.brokers[3].start()
+    cluster.run_until(lambda: isr(cluster) == {1, 2, 3})
+
+
 def test_race_20_new_leader_waits_for_the_start_of_its_epoch() -> None:
     cluster = start((1, 2, 3), (1, 2, 3), 1)
     fence(cluster, cluster.brokers[3])
@@ -243,3 +359,34 @@ def test_race_21_member_with_more_records_follows_an_uncleanly_elected_leader() 
     assert hosted is not None
     data = hosted.log.read(0, 1 << 20, hosted.log.end_offset)
     assert [data.count(value) for value in (b"<0>", b"<lost>", b"<1>")] == [1, 0, 1]
+
+
+def test_race_24_replicas_that_catch_up_together_join_one_after_the_other() -> None:
+    cluster = start((1, 2, 3), (1, 2, 3), 1)
+    for broker_id in (2, 3):
+        fence(cluster, cluster.brokers[broker_id])
+    cluster.holds_request = is_proposal
+    for broker_id in (2, 3):
+        cluster.brokers[broker_id].start()
+    cluster.run_until(lambda: bool(cluster.held))
+    cluster.run_for(1_000.0)
+    assert len(cluster.held) == 1
+    deliver(cluster)
+    cluster.run_until(lambda: isr(cluster) == {1, 2, 3})
+
+
+def test_race_26_member_that_was_fenced_meanwhile_leaves_the_join_of_another() -> None:
+    cluster = start((1, 2, 3), (1, 2, 3), 1)
+    fence(cluster, cluster.brokers[3])
+    cluster.holds_response = is_proposal
+    cluster.brokers[3].start()
+    cluster.run_until(lambda: isr(cluster) == {1, 2, 3})
+    fence(cluster, cluster.brokers[2])
+    hosted = cluster.hosted(1, EVENTS)
+    assert hosted is not None
+    assert 3 in hosted.replica.maximal_isr
+    deliver(cluster)
+    assert isr(cluster) == {1, 3}
+    assert cluster.produce_and_wait(EVENTS, b"<1>").error is ErrorCode.NONE
+    fence(cluster, cluster.brokers[1])
+    require_everything(cluster, b"<0>", b"<1>")
