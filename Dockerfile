@@ -1,5 +1,6 @@
-# One quorumd node. Build and run:
+# One quorumd node. Build, found a cluster of one node, once per volume, and run:
 #     docker build -t quorumd .
+#     docker run --rm -v quorumd:/var/lib/quorumd quorumd format --config /etc/quorumd/quorumd.properties --standalone
 #     docker run --name quorumd -p 9192:9192 -p 9292:9292 -v quorumd:/var/lib/quorumd quorumd
 # A configuration of your own: -v /path/to/file:/etc/quorumd/quorumd.properties:ro
 
@@ -10,7 +11,7 @@ WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
 COPY scripts/build_backend.py scripts/
 COPY quorumd quorumd
-RUN python -m venv /opt/quorumd && /opt/quorumd/bin/pip install --no-cache-dir .
+RUN python -m venv /opt/quorumd && /opt/quorumd/bin/pip install --no-cache-dir ".[security]"
 
 FROM python:3.11-slim
 RUN useradd --system --home-dir /var/lib/quorumd --shell /usr/sbin/nologin --uid 9092 quorumd \
@@ -25,8 +26,7 @@ EXPOSE 9192 9292
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=3s --start-period=60s --retries=3 \
     CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:9292/healthz', timeout=2)"]
-# A blank volume joins the quorum of its properties, or founds one with all of quorum.voters; a node that founds one
-# alone is formatted before: `docker run -v ... quorumd format --config ... --standalone`.
+# A node with a blank volume joins the quorum of its properties, or founds one with all of quorum.voters.
 # The command line is the image's entry point, so that `docker run quorumd quorum describe ...` works too.
 ENTRYPOINT ["quorumd"]
 CMD ["start", "--config", "/etc/quorumd/quorumd.properties", "--format-if-needed"]

@@ -25,8 +25,8 @@ def start(config_path: Path, format_if_needed: bool) -> None:
 
     \b
     Examples:
-      quorumd start --config config/three-nodes/1.properties
-      quorumd start --config config/single-node.properties --format-if-needed
+      quorumd start --config config/single-node.properties
+      quorumd start --config config/three-nodes/1.properties --format-if-needed
     """
     from quorumd.config import load
 

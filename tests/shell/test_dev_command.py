@@ -14,6 +14,7 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from quorumd.errors import QuorumdError
 from quorumd.testing import KafkaCluster
+from tests.support.documentation import python_examples
 
 pytest_plugins = ["pytester"]
 
@@ -79,16 +80,14 @@ def test_killed_node_keeps_acknowledged_records(tmp_path: Path) -> None:
         assert consume(kafka.bootstrap_servers, "orders", 3) == [b"1", b"2", b"3"]
 
 
-def test_pytest_fixture_gives_the_address_of_a_cluster(pytester: pytest.Pytester) -> None:
+def test_documented_test_passes(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
-        """
-        from kafka import KafkaProducer
-
-        def test_it(quorumd_bootstrap_servers):
-            producer = KafkaProducer(bootstrap_servers=quorumd_bootstrap_servers)
-            assert producer.send("events", b"x").get(60).offset == 0
-            producer.close()
-        """
+        next(example for example in python_examples("docs/brokers.md") if "def test_" in example)
     )
-    result = pytester.runpytest_subprocess()
-    result.assert_outcomes(passed=1)
+    pytester.runpytest_subprocess().assert_outcomes(passed=1)
+
+
+def test_documented_cluster_restarts_a_killed_node(capsys: pytest.CaptureFixture[str]) -> None:
+    example = next(each for each in python_examples("docs/brokers.md") if "KafkaCluster(" in each)
+    exec(compile(example, "docs/brokers.md", "exec"), {})
+    assert capsys.readouterr().out.count("127.0.0.1:") == 3

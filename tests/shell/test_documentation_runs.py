@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from quorumd.cli.root import quorumd
+from tests.support.documentation import python_examples
 from tests.support.processes.daemons import Cluster, Daemon, wait_for
 from tests.support.processes.fake_broker import brokers
 
@@ -114,3 +117,10 @@ def test_every_documented_command_runs(
             assert words[0] == "quorumd", f"{command!r} cannot be run: give the reason in NOT_RUN"
             done = CliRunner().invoke(quorumd, words[1:])
             assert done.exit_code == 0, f"{command}\n{done.output}\n{done.exception!r}"
+
+
+def test_documented_admin_client_describes_the_quorum(cluster: Cluster) -> None:
+    (example,) = python_examples("README.md")
+    address = "{}:{}".format(*cluster.leader().address)
+    command = [sys.executable, "-c", example.replace("127.0.0.1:9392", address)]
+    assert "current_voters" in subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -30,6 +30,23 @@ fails, see the note. `B` stands for the brokers, `C` for quorumd's nodes, names 
 """
 
 _TAIL = """
+## ACLs, users, quotas and delegation tokens
+
+These requests were added after the runs above, in which quotas were not supported yet. The verbs of Kafka's tools,
+and the commands of quorumd for the same ([security](security.md)):
+
+| Kafka's tool | `quorumd` |
+| --- | --- |
+| `kafka-acls --add`, `--list`, `--remove` | `acls add`, `list`, `remove` |
+| `kafka-configs --entity-type users --alter --add-config SCRAM-SHA-512=[password={password}]` | `users add` |
+| `kafka-configs --entity-type users --alter --delete-config SCRAM-SHA-512` | `users remove` |
+| `kafka-configs --entity-type users --describe` | `users list`, `quotas list` |
+| `kafka-configs --entity-type users`, `clients` or `ips` `--alter --add-config consumer_byte_rate=1` | `quotas set` |
+| `kafka-delegation-tokens --create`, `--describe`, `--renew`, `--expire` | `tokens create`, `list`, ... |
+
+ACLs need `authorizer.class.name` on every node and broker. Tokens need `delegation.token.secret.key` there, and a
+client that is authenticated with SASL or a TLS certificate. The `ip` of a quota must be an address.
+
 ## Share groups of Kafka 4.1
 
 Its share coordinators learn the topics from the first metadata change after their election. quorumd writes a

@@ -91,6 +91,13 @@ def test_service_and_image_use_existing_options(file: str) -> None:
     assert options <= {option for parameter in start.params for option in parameter.opts}
 
 
+def test_commands_of_the_image_found_a_cluster_before_its_start() -> None:
+    founding, start = re.findall(r"^# +docker run (.*)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert "quorumd format --config /etc/quorumd/quorumd.properties --standalone" in founding
+    assert "format" not in start
+    assert load(str(CONFIG / "container.properties")).quorum_voters[0].id == 1
+
+
 def test_image_files_exist_and_are_not_ignored() -> None:
     dockerfile = (ROOT / "Dockerfile").read_text()
     kept = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
