@@ -18,6 +18,7 @@ from typing import NamedTuple
 from quorumd.client.cluster_client import (
     BROKER_ENDPOINTS,
     CONTROLLER_ENDPOINTS,
+    Address,
     ClusterClient,
     Target,
     raise_on_error,
@@ -55,6 +56,11 @@ from quorumd.protocol.messages.describe_configs_request import DescribeConfigsRe
 from quorumd.protocol.messages.describe_configs_response import (
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
+)
+from quorumd.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
+from quorumd.protocol.messages.describe_log_dirs_response import (
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
 )
 from quorumd.protocol.messages.describe_quorum_response import DescribeQuorumResponse, PartitionData
 from quorumd.protocol.messages.describe_quorum_response import Node as DescribedNode
@@ -405,6 +411,14 @@ class AdminClient(ClusterClient):
             )
         raise_on_error(response.error_code, response.error_message, "DescribeCluster")
         return response
+
+    async def describe_log_dirs(self, broker: Address) -> list[DescribeLogDirsResult]:
+        """The log directories of the broker at this address, with the size of each replica. Raises RequestFailed,
+        and UnsupportedVersion if the node has none, since it is a controller."""
+        response = await self.request_at(broker, DescribeLogDirsRequest(None))
+        assert isinstance(response, DescribeLogDirsResponse)
+        raise_on_error(response.error_code, None, "DescribeLogDirs")
+        return response.results
 
     async def unregister_broker(self, broker_id: int) -> None:
         """Unregister a broker; returns once that is committed. Raises RequestFailed."""

@@ -141,6 +141,14 @@ class ClusterClient:
         assert isinstance(response, response_class)
         return response, attempts
 
+    async def request_at(self, address: Address, message: Message) -> Message:
+        """The response of the node at an address, which need not be in `addresses`. Raises as `send` does."""
+
+        async def once() -> Message:
+            return await self._exchange(await self._connection(address), message)
+
+        return await self._retry(message.NAME, None, once)
+
     async def _send_with_retries(self, message: Message, node: Target) -> tuple[Message, int]:
         target, attempts = node, 0
 

@@ -18,10 +18,11 @@ from quorumd.cli.pipeline.plan_parameters import (
     racks_by_broker,
 )
 from quorumd.cli.pipeline.plan_show import show_figures
-from quorumd.cli.pipeline.plan_state import StateSource, chosen_state, state_options
+from quorumd.cli.pipeline.plan_state import StateSource, chosen_state, live_sizes, state_options
 from quorumd.errors import ConfigError
 
 if TYPE_CHECKING:
+    from quorumd.pipeline.plan.arrays import Ints
     from quorumd.pipeline.plan.files import Plan
     from quorumd.pipeline.plan.planning import Changes
     from quorumd.pipeline.plan.state import ClusterState
@@ -41,9 +42,12 @@ class _StateAndChanges(StateSource):
     topics: str | None
     tolerance: float | None
     sizes_path: Path | None
+    live_sizes: bool
 
 
-CHANGE_OPTIONS = ("remove", "add", "replace", "racks", "factors", "topics", "tolerance", "sizes_path")
+CHANGE_OPTIONS = (
+    "remove", "add", "replace", "racks", "factors", "topics", "tolerance", "sizes_path", "live_sizes",
+)  # fmt: skip
 
 
 @click.command()
@@ -87,7 +91,7 @@ CHANGE_OPTIONS = ("remove", "add", "replace", "racks", "factors", "topics", "tol
     "--tolerance",
     type=click.FloatRange(0, 10),
     metavar="SHARE",
-    help="Let brokers deviate this much from their share: 0.02 is 2 %.  [default: 0, or 0.02 with --sizes]",
+    help="Let brokers deviate this much from their share: 0.02 is 2 %.  [default: 0, or 0.02 for bytes]",
 )
 @click.option(
     "--sizes",
@@ -95,6 +99,11 @@ CHANGE_OPTIONS = ("remove", "add", "replace", "racks", "factors", "topics", "tol
     type=click.Path(path_type=Path, exists=True),
     metavar="FILE",
     help="Balance bytes, read from Parquet, CSV or JSON lines with topic, partition, bytes.",
+)
+@click.option(
+    "--live-sizes",
+    is_flag=True,
+    help="Balance bytes, as the brokers of --bootstrap-server report them (DescribeLogDirs).",
 )
 @click.option(
     "--move-limit",
@@ -134,11 +143,14 @@ def make(
 
     All brokers get the same number of replicas and of preferred leaders, give or take one. The replicas of a
     partition stay in different racks; if racks differ in size, the brokers of a rack that would need two replicas of
-    a partition get fewer. The printed bound is the number of moves that every plan with this balance needs.
+    a partition get fewer. With --sizes and --live-sizes, brokers get the same bytes, within the tolerance; the sizes
+    are written to DIR/sizes.parquet, so that --sizes makes the same plan again. The printed bound is the number of
+    moves that every plan with this balance needs.
 
     \b
     Examples:
       quorumd pipeline plan make --bootstrap-server 127.0.0.1:9192 --out plan
+      quorumd pipeline plan make --bootstrap-server 127.0.0.1:9192 --live-sizes --out plan
       quorumd pipeline plan make --state history --remove 7,8 --add 21:rackC,22:rackA --out plan
       quorumd pipeline plan make --from 1=/srv/n1 --replication-factor orders=4 --out plan
       quorumd pipeline plan make --state history --replace 7=21 --sizes sizes.parquet --out plan
@@ -149,6 +161,8 @@ def make(
     from quorumd.pipeline.plan.files import check_new, write_plan
 
     check_new(folder)
+    if given["live_sizes"] and given["sizes_path"]:
+        raise click.UsageError("--live-sizes cannot be combined with --sizes")
     state, source = chosen_state(given)
     changes = _changes(state, given)
     _check_brokers(state, changes, include_fenced)
@@ -161,10 +175,9 @@ def make(
 
 
 def _changes(state: ClusterState, given: _StateAndChanges) -> Changes:
-    from quorumd.pipeline.plan.loading import sizes_of_file
     from quorumd.pipeline.plan.planning import Changes
 
-    topics, sizes = given["topics"], given["sizes_path"]
+    topics = given["topics"]
     return Changes(
         frozenset(given["remove"] or ()),
         given["add"] or {},
@@ -173,8 +186,17 @@ def _changes(state: ClusterState, given: _StateAndChanges) -> Changes:
         dict(given["factors"]),
         frozenset(name.strip() for name in topics.split(",")) if topics else frozenset(),
         given["tolerance"],
-        sizes_of_file(sizes, state) if sizes is not None else None,
+        _sizes(state, given),
     )
+
+
+def _sizes(state: ClusterState, given: _StateAndChanges) -> Ints | None:
+    """Return the bytes of a replica of each partition; None to balance replicas."""
+    if given["sizes_path"] is not None:
+        from quorumd.pipeline.plan.loading import sizes_of_file
+
+        return sizes_of_file(given["sizes_path"], state)
+    return live_sizes(state, given) if given["live_sizes"] else None
 
 
 def given_options() -> dict[str, object]:

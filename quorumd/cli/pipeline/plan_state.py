@@ -11,11 +11,13 @@ from click.core import ParameterSource
 
 from quorumd.cli import options
 from quorumd.cli.admin_runner import run_admin
+from quorumd.cli.output import progress
 from quorumd.errors import ConfigError
 
 if TYPE_CHECKING:
     from quorumd.cli.options import Addresses
     from quorumd.client.admin import AdminClient
+    from quorumd.pipeline.plan.arrays import Ints
     from quorumd.pipeline.plan.files import Plan
     from quorumd.pipeline.plan.state import ClusterState
 
@@ -97,6 +99,30 @@ def chosen_state(where: StateSource) -> tuple[ClusterState, str]:
     servers = where["servers"] or ()
     names = ",".join(f"{host}:{port}" for host, port in servers)
     return request_cluster(servers, loading.state_of_cluster), f"cluster {names}"
+
+
+def live_sizes(state: ClusterState, where: StateSource) -> Ints:
+    """Return the bytes of a replica of each partition, as the brokers of the cluster report them.
+
+    Failures of single brokers are warnings if other replicas have the sizes. Raises InputIncomplete.
+    """
+    from quorumd.pipeline.plan.live_sizes import Reported, request_sizes, sizes_of_partitions
+
+    servers = where["servers"]
+    if where["history"] or where["folders"] or not servers:
+        raise click.UsageError("--live-sizes requires --bootstrap-server, whose brokers report them")
+    brokers = [broker.id for broker in state.brokers.values() if broker.registered and not broker.fenced]
+
+    with progress(f"sizes of {len(brokers):,} brokers", only_on_terminal=True) as show:
+
+        async def request(admin: AdminClient) -> Reported:
+            return await request_sizes(admin, brokers, show)
+
+        reported = run_admin(servers, request, silent=True)
+    sizes = sizes_of_partitions(state, reported)
+    for failure in reported.failures:
+        click.echo(f"warning: {failure}", err=True)
+    return sizes
 
 
 def check_wave(plan: Plan, folder: Path, wave: int | None) -> None:

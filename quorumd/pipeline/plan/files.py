@@ -3,6 +3,7 @@
 plan.json               the origin of the plan, and its figures
 moves.parquet           schemas.PLAN_MOVES
 brokers.parquet         schemas.PLAN_BROKERS
+sizes.parquet           topic, partition, bytes: what was balanced, in a plan by bytes
 waves/0001.json ...     Kafka's reassignment JSON, to be executed in order
 rollback/0001.json ...  the previous replicas of the same partitions: undoes wave 0001
 """
@@ -23,10 +24,11 @@ from quorumd.errors import ConfigError, InputIncomplete
 from quorumd.pipeline.tables.schemas import PLAN_BROKERS, PLAN_MOVES
 
 VERSION = 1
-SUMMARY, MOVES, BROKERS, WAVES, ROLLBACK = (
+SUMMARY, MOVES, BROKERS, SIZES, WAVES, ROLLBACK = (
     "plan.json",
     "moves.parquet",
     "brokers.parquet",
+    "sizes.parquet",
     "waves",
     "rollback",
 )
@@ -69,12 +71,14 @@ class _Summary(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A plan. `figures` is the result of tables.figures, `made_from` the input of the plan."""
+    """A plan. `figures` is the result of tables.figures, `made_from` the input of the plan; `sizes` is that of a new
+    plan by bytes."""
 
     moves: pa.Table
     brokers: pa.Table
     figures: Figures
     made_from: dict[str, object]
+    sizes: pa.Table | None = None
 
     @property
     def waves(self) -> int:
@@ -93,6 +97,8 @@ def write_plan(plan: Plan, folder: Path) -> None:
     (folder / ROLLBACK).mkdir()
     pq.write_table(plan.moves, folder / MOVES, compression="zstd")
     pq.write_table(plan.brokers, folder / BROKERS, compression="zstd")
+    if plan.sizes is not None:
+        pq.write_table(plan.sizes, folder / SIZES, compression="zstd")
     for wave in range(1, plan.waves + 1):
         part = plan.of_wave(wave)
         wave_file(folder, wave).write_text(reassignment_json(part, "new"), encoding="utf-8")

@@ -9,7 +9,7 @@ from quorumd.pipeline.plan.files import Plan
 from quorumd.pipeline.plan.planning import Changes, make_outcome
 from quorumd.pipeline.plan.shards import Runner, in_process
 from quorumd.pipeline.plan.state import ClusterState
-from quorumd.pipeline.plan.tables import brokers_table, figures, moves_table
+from quorumd.pipeline.plan.tables import brokers_table, figures, moves_table, sizes_table
 
 PARTITIONS_OF_A_SHARD = 100_000
 MOVE_LIMIT = 50
@@ -36,7 +36,7 @@ def make_plan(
     outcome = make_outcome(state, changes, shards=count, runner=runner)
     moves = moves_table(outcome, move_limit)
     origin = {**(made_from or {}), "move_limit": move_limit, "shards": count}
-    return Plan(moves, brokers_table(outcome), figures(outcome, moves), origin)
+    return Plan(moves, brokers_table(outcome), figures(outcome, moves), origin, sizes_table(outcome))
 
 
 def shards_for(partitions: int) -> int:

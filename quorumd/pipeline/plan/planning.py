@@ -13,6 +13,7 @@ from quorumd.pipeline.plan.bound import lower_bound, priced_bound
 from quorumd.pipeline.plan.drain import release
 from quorumd.pipeline.plan.exchanges import Exchanges
 from quorumd.pipeline.plan.leaders import balanced_leaders, packed
+from quorumd.pipeline.plan.leveling import level
 from quorumd.pipeline.plan.moves import fill
 from quorumd.pipeline.plan.placement import Placement
 from quorumd.pipeline.plan.repair import Repair
@@ -171,6 +172,8 @@ def _finish(
         # With different weights, a path would change the loads of all brokers on it.
         Exchanges(placement, old, within).balance()
     repair.run()
+    if heaviest > 1:
+        level(placement, within)
     bound = _save_moves(placement, start, old, within, repair)
     spread_out(placement, old, successors)
     return bound

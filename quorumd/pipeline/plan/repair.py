@@ -105,6 +105,7 @@ class Repair:
             return False
         if not may_take(placement, *places, home)[0]:
             return False
+        distance = self._distance()
         self._apply([hop])
         over = placement.loads[home] > self._within.high[home]
         under = placement.loads[away] < self._within.low[away]
@@ -114,8 +115,19 @@ class Repair:
         targets = [away] if under else self._able_to_take()
         held = {source: _places(placement.rows == source) for source in sources}
         chain = self._chain(held, targets, only_moved=True, is_free=True)
-        self._apply(chain or [Hop(partition, column, away)])
-        return bool(chain)
+        undo = [Hop(at, place, int(placement.rows[at, place])) for at, place, _ in chain]
+        self._apply(chain)
+        # A chain of replicas with other weights may be too light.
+        if chain and self._distance() <= distance:
+            return True
+        self._apply([*undo, Hop(partition, column, away)])
+        return False
+
+    def _distance(self) -> int:
+        """Return by how much brokers are above and below their bands, in all."""
+        loads, alive = self._placement.loads, self._placement.rack_of >= 0
+        outside = np.maximum(loads - self._within.high, self._within.low - loads)
+        return int(np.maximum(outside, 0)[alive].sum())
 
     def _outside(self, hopeless: set[int]) -> tuple[list[int], list[int]]:
         """Return the brokers above and below their bands, the farthest first."""

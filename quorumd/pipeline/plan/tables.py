@@ -67,6 +67,20 @@ def brokers_table(outcome: Outcome) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=PLAN_BROKERS.arrow())
 
 
+def sizes_table(outcome: Outcome) -> pa.Table | None:
+    """Return topic, partition and bytes of a replica of the planned partitions; None for a plan by replicas."""
+    if not outcome.by_bytes:
+        return None
+    state, index = outcome.state, outcome.index
+    return pa.table(
+        {
+            "topic": pa.array(state.names, pa.string()).take(pa.array(state.topics[index])),
+            "partition": pa.array(state.partitions[index], pa.int32()),
+            "bytes": pa.array(outcome.weights, pa.int64()),
+        }
+    )
+
+
 def figures(outcome: Outcome, moves: pa.Table) -> Figures:
     """Return the amount of moves, and the balance before and after."""
     alive = outcome.broker_index.alive
