@@ -69,9 +69,16 @@ class TopicListingTask:
         self._next = 0
         self._uncommitted_slices = 0
         self._is_lost = False
+        self._is_cancelled = False
         self._response: Message | None = None
 
+    def cancel(self) -> None:
+        """End the task without a response: its client is gone."""
+        self._is_cancelled = self.is_done = True
+
     def advance(self, budget: int) -> int:
+        if self._is_cancelled:
+            return 0
         left = budget
         while left > 0 and not self.is_done:
             left -= self._large_slice(left) if self._next < len(self._numbers) else self._next_topic(left)
@@ -117,7 +124,7 @@ class TopicListingTask:
     def _on_slice_committed(self, committed: bool) -> None:
         self._uncommitted_slices -= 1
         self._is_lost = self._is_lost or not committed
-        if self._response is None or self._uncommitted_slices:
+        if self._response is None or self._uncommitted_slices or self._is_cancelled:
             return
         if self._is_lost:
             self._on_lost()
@@ -164,7 +171,7 @@ class TopicListings:
         )
         begin_when_readable(machine, self._scheduler, work)
         if not work.is_done:
-            session.block(request)
+            session.block(request, work.cancel)
 
     def requested_topics(self, requested: Iterable[MetadataRequestTopic]) -> Iterator[TopicEntry]:
         """The requested topics as Metadata describes them."""

@@ -15,7 +15,7 @@ from quorumd.ids import ZERO_UUID, KafkaUuid
 MAX_HOST_LENGTH = 255
 """Characters of a host name (RFC 1035) or address; every Metadata response carries the recorded hosts."""
 MAX_NODES = 2000
-"""Nodes in the address book: any client may announce addresses, and they are kept forever."""
+"""Nodes in the address book besides voters: any client may run nodes and announce them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +43,22 @@ class AddressBook:
         self._addresses: dict[int, Address] = {}
         self._unreachable: dict[int, bool] = {}
 
-    def learn(self, node_id: int, address: Address) -> bool:
-        """Record an address; only a strictly newer one replaces another (hole 26).
+    def accepts(self, node_id: int, address: Address, is_voter: bool = False) -> bool:
+        """Whether `learn` would record an address: only a strictly newer one replaces another (hole 26).
 
-        Node ids below 0 are admin clients and have no address (hole 1). Returns whether the address was recorded.
+        Node ids below 0 are admin clients and have no address (hole 1).
         """
         known = self._addresses.get(node_id)
         if node_id < 0 or not is_valid(address):
             return False
-        if known is None and len(self._addresses) >= MAX_NODES:
-            return False
-        if known is not None and not address.is_newer_than(known):
+        if known is None:
+            return is_voter or len(self._addresses) < MAX_NODES
+        return address.is_newer_than(known)
+
+    def learn(self, node_id: int, address: Address, is_voter: bool = False) -> bool:
+        """Record an address if it is accepted; returns whether it was recorded."""
+        known = self._addresses.get(node_id)
+        if not self.accepts(node_id, address, is_voter):
             return False
         self._addresses[node_id] = address
         # A voter record may repeat a known address; an announcement shows that the node has just started.
@@ -76,8 +81,12 @@ class AddressBook:
             if node_id not in node_ids and address.boot_timestamp == 0
         ]
         for node_id in removed:
-            del self._addresses[node_id]
-            self._unreachable.pop(node_id, None)
+            self.forget(node_id)
+
+    def forget(self, node_id: int) -> None:
+        """Forget a node until it announces itself again."""
+        self._addresses.pop(node_id, None)
+        self._unreachable.pop(node_id, None)
 
     def nodes_at(self, host: str, port: int) -> list[int]:
         """Ids of the nodes with this address."""

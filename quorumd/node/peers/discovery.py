@@ -2,6 +2,10 @@
 
 All known nodes are queried at the start, then one per round: at short intervals while addresses or the leader are
 missing, at long ones otherwise.
+
+Any client may announce any address. It counts once the node there has responded with the announced node id and
+directory id and with this cluster's id. Lists of addresses count from voters and from configured or recorded
+addresses only (hole 45).
 """
 
 from __future__ import annotations
@@ -36,6 +40,10 @@ FAST_INTERVAL_MS = 100.0
 SEARCH_INTERVAL_MS = 1000.0
 STABLE_INTERVAL_MS = 30_000.0
 FAST_ROUNDS = 20
+MAX_UNVERIFIED = 64
+"""Announced addresses that are being verified; nodes repeat their announcements."""
+MAX_AHEAD_MS = 3_600_000
+"""Nodes that started later than this in the future are not believed: no other announcement could replace theirs."""
 
 
 class Discovery:
@@ -78,6 +86,9 @@ class Discovery:
         self._founding = founding
         self._seeds: list[tuple[str, int]] = []
         self._recorded_addresses: list[tuple[str, int]] = []
+        self._unverified: dict[tuple[int, str, int], Address] = {}
+        """Announced addresses whose nodes have not responded yet, by node id, host and port."""
+        self._has_reported_ahead = False
         self._rounds = 0
         self._stable_until = -inf
         self._unannounced_leader = NO_NODE
@@ -139,9 +150,22 @@ class Discovery:
         """Record an address if it is newer than the known one."""
         if node_id == self._own.id and address != self._own_address:
             return
-        if self._book.learn(node_id, address):
+        if self._is_ahead(node_id, address):
+            return
+        if self._book.learn(node_id, address, node_id in self._voter_ids()):
             key = ReplicaKey(node_id, address.directory_id)
             self._step(PeerDiscovered(key, Endpoint(self._listener_name, address.host, address.port)))
+
+    def _is_ahead(self, node_id: int, address: Address) -> bool:
+        """Whether another node claims to have started in the future; logged once per start of this node."""
+        is_ahead = address.boot_timestamp > self._clock.wall_ms() + MAX_AHEAD_MS and node_id != self._own.id
+        if is_ahead and not self._has_reported_ahead:
+            self._has_reported_ahead = True
+            logger.warning(
+                "the address of node %d is not recorded: it started in the future; check the clocks of both",
+                node_id,
+            )
+        return is_ahead
 
     def learn_voters(self, voters: Sequence[Voter], offset: int) -> None:
         """Record the addresses in the newest voter record, at `offset`, unless newer ones are known.
@@ -207,10 +231,7 @@ class Discovery:
         """Handle DiscoverBrokers. Requests announce the sender's address, except from admin clients (ids below 0)."""
         message = request.message
         sender = self._sender(message)
-        self.learn(
-            message.replica_id,
-            Address(sender.host, sender.port, message.boot_timestamp, message.replica_directory_id),
-        )
+        announced = Address(sender.host, sender.port, message.boot_timestamp, message.replica_directory_id)
         brokers = [
             Broker(node_id, address.boot_timestamp, address.host, address.port, address.directory_id)
             for node_id, address in self.addresses()
@@ -220,8 +241,35 @@ class Discovery:
         self._founding.fill_report(response)
         session.respond(request, response)
         host_port = (sender.host, sender.port)
-        if self._founding.needs_report_from(host_port, message.replica_id, self._clock.now_ms()):
+        is_unverified = self._begin_verification(message.replica_id, announced)
+        if is_unverified or self._founding.needs_report_from(
+            host_port, message.replica_id, self._clock.now_ms()
+        ):
             self._send_discovery(*host_port)
+
+    def _begin_verification(self, node_id: int, announced: Address) -> bool:
+        """Whether an announced address is new, so that the node there must respond before it counts."""
+        key = (node_id, announced.host, announced.port)
+        is_new = (
+            node_id != self._own.id
+            and key not in self._unverified
+            and len(self._unverified) < MAX_UNVERIFIED
+            and self._book.accepts(node_id, announced, node_id in self._voter_ids())
+        )
+        if is_new:
+            self._unverified[key] = announced
+        return is_new
+
+    def _complete_verification(self, host: str, port: int, response: DiscoverBrokersResponse | None) -> None:
+        """Record the announced addresses of the node that responded, None for no response."""
+        for key in [key for key in self._unverified if key[1:] == (host, port)]:
+            announced = self._unverified.pop(key)
+            if (
+                response is not None
+                and (response.replica_id, response.replica_directory_id) == (key[0], announced.directory_id)
+                and self._identity.accepts(response.cluster_id)
+            ):
+                self.learn(key[0], announced)
 
     def _sender(self, message: DiscoverBrokersRequest) -> Endpoint:
         """Where this node reaches the sender of a request."""
@@ -264,6 +312,12 @@ class Discovery:
         known = [(a.host, a.port) for node_id, a in self.addresses() if node_id != self._own.id]
         return list(dict.fromkeys(self._bootstrap_servers + self._seeds + self._recorded_addresses + known))
 
+    def _trusted(self) -> list[tuple[str, int]]:
+        """The addresses of voters, as configured, recorded and verified."""
+        voters = [address for node_id in self._voter_ids() if (address := self._book.get(node_id))]
+        known = [(address.host, address.port) for address in voters]
+        return [*self._bootstrap_servers, *self._seeds, *self._recorded_addresses, *known]
+
     def _send_discovery(self, host: str, port: int) -> None:
         own = self._own_address
         message = DiscoverBrokersRequest(
@@ -279,11 +333,14 @@ class Discovery:
             if leader is not None and (leader.host, leader.port) == (host, port):
                 self._unannounced_leader = NO_NODE
             self._mark_reachable(host, port, True)
-            self._learn_addresses(response)
+            self._complete_verification(host, port, response)
+            if (host, port) in self._trusted():
+                self._learn_addresses(response)
             self._founding.record_report((host, port), response, self._clock.now_ms())
             self._check_founding()
 
         def failed(failure: Failure) -> None:
+            self._complete_verification(host, port, None)
             self._mark_reachable(host, port, False)
             self._founding.on_unreachable((host, port), self._clock.now_ms())
             _log_failure(failure)
@@ -306,10 +363,15 @@ class Discovery:
             logger.warning("%s", obstacle)
 
     def _mark_reachable(self, host: str, port: int, reachable: bool) -> None:
-        """Record whether observers are reachable; for voters the engine's own requests do that."""
+        """Record whether observers are reachable, and forget those that twice were not; for voters the engine's own
+        requests do that."""
         for node_id in self._book.nodes_at(host, port):
-            if node_id not in self._voter_ids():
+            if node_id in (self._own.id, *self._voter_ids()):
+                continue
+            if reachable or self._book.is_reachable(node_id):
                 self._book.mark_reachable(node_id, reachable)
+            else:
+                self._book.forget(node_id)
 
     def _learn_addresses(self, response: DiscoverBrokersResponse) -> None:
         is_usable = response.listener_name in ("", self._listener_name)

@@ -2,7 +2,8 @@
 
 Only requests that must be harmless without authentication (docs/verification.md): with another cluster id; in an
 epoch that has a leader; in a newer epoch to a node whose leader is alive; from ids or directory ids that are not in
-the voter set; fetches in the name of voters without the token of the epoch; for unknown nodes; malformed.
+the voter set; fetches in the name of voters without the token of the epoch; addresses of voters that do not respond;
+for unknown nodes; malformed.
 """
 
 from __future__ import annotations
@@ -216,6 +217,13 @@ def _announce(random: Random, known: Knowledge) -> Forged:
     )
 
 
+def _redirect(random: Random, known: Knowledge) -> Forged:
+    """Announce another address of a voter."""
+    now_ms = known.node.clock.wall_ms()
+    booted_ms = random.choice((now_ms, now_ms + 60_000, 1 << 60))
+    return Forged(DiscoverBrokersRequest(known.key.id, booted_ms, HOST, 1, known.key.directory_id), 0)
+
+
 def _malformed(random: Random, frame: bytes) -> bytes:
     """Cut the body of a frame, append to it, or replace it."""
     header, body = frame[4:24], frame[24:]
@@ -235,6 +243,6 @@ _IN_EPOCH_WITH_LEADER = _ELECTORAL
 """Rejected because the epoch has a leader, or is over."""
 _WITHOUT_AUTHORITY: tuple[_Forger, ...] = (_fetch, _fetch, _fetch, _snapshot, _update, _remove, _announce)
 """Harmless because of the key in whose name they are."""
-_WITHOUT_TOKEN: tuple[_Forger, ...] = (_fetch, _fetch, _snapshot)
-"""Harmless in the name of any voter without the token of the epoch."""
+_WITHOUT_TOKEN: tuple[_Forger, ...] = (_fetch, _fetch, _snapshot, _redirect)
+"""Harmless in the name of any voter without the token of the epoch, or with an address that does not respond."""
 _ANY: tuple[_Forger, ...] = (_vote, _begin, _end, _fetch, _snapshot, _update, _remove)

@@ -287,3 +287,16 @@ def test_concurrent_requests_are_served_in_separate_slices(harness: TopicApiHarn
     assert len(harness.commits.waiting) == 1, "the other requests wait for later slices"
     harness.finish()
     assert len(harness.session.responses) == 3
+
+
+def test_listing_for_a_client_that_is_gone_ends(harness: TopicApiHarness) -> None:
+    """Its turns would delay those of others."""
+    harness.add("large", 10 * SLICE_PARTITIONS)
+    harness.request_metadata()
+    (cancel,) = harness.session.on_unblocked
+    cancel()
+    while harness.turns:
+        harness.turns.pop()()
+    assert len(harness.commits.waiting) == 1, "only the first slice was described"
+    harness.finish()
+    assert harness.session.responses == []

@@ -42,6 +42,7 @@ def test_number_of_nodes_is_bounded() -> None:
     for node_id in range(MAX_NODES + 10):
         book.learn(node_id, Address("a", 1, 1))
     assert len(book.node_ids()) == MAX_NODES
+    assert book.learn(MAX_NODES + 20, Address("a", 1, 1), is_voter=True), "voters always have room"
     assert book.learn(7, Address("b", 2, 2)), "addresses of known nodes are still updated"
 
 

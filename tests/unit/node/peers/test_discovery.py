@@ -9,7 +9,13 @@ from quorumd.ids import METADATA_TOPIC, ZERO_UUID, Endpoint, KafkaUuid, ReplicaK
 from quorumd.node.identity.founding import Founding
 from quorumd.node.peers.address_book import Address
 from quorumd.node.peers.connection import Call, Failure
-from quorumd.node.peers.discovery import SEARCH_INTERVAL_MS, STABLE_INTERVAL_MS, Discovery
+from quorumd.node.peers.discovery import (
+    MAX_AHEAD_MS,
+    MAX_UNVERIFIED,
+    SEARCH_INTERVAL_MS,
+    STABLE_INTERVAL_MS,
+    Discovery,
+)
 from quorumd.node.settings import NodeSettings
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request
@@ -71,6 +77,12 @@ class DiscoveryHarness(NodeParts):
     def respond_with(self, *brokers: Broker, cluster_id: str = "") -> None:
         self.respond(ApiKey.DISCOVER_BROKERS, DiscoverBrokersResponse(0, cluster_id, list(brokers)))
 
+    def announce(self, message: DiscoverBrokersRequest) -> list[tuple[int, int, str, int]]:
+        """Handle a node's announcement, and return the addresses in the response."""
+        session = RecordingSession()
+        self.discovery.discover_brokers(session, request_of(message))
+        return [(b.voter_id, b.boot_timestamp, b.host, b.port) for b in session.messages[0].brokers]
+
     def fail(self) -> None:
         """Let the last call fail."""
         self.calls[-1][2].on_failure(Failure("no response in time"))
@@ -80,6 +92,15 @@ class DiscoveryHarness(NodeParts):
         self.time.pass_ms(STABLE_INTERVAL_MS * 2)
         self.calls.clear()
         self.events.clear()
+
+
+def report_of(
+    node_id: int, directory_id: KafkaUuid = DIRECTORY, cluster_id: str = OURS
+) -> DiscoverBrokersResponse:
+    """The response of a node."""
+    response = DiscoverBrokersResponse(0, cluster_id, [])
+    response.replica_id, response.replica_directory_id = node_id, directory_id
+    return response
 
 
 class RecordingSession:
@@ -152,17 +173,81 @@ def test_hole_14_search_starts_soon_after_the_leader_is_lost(harness: DiscoveryH
 
 
 def test_hole_2_every_node_is_stored_and_returned(harness: DiscoveryHarness) -> None:
-    """Including observers: a node must be reachable to become a voter."""
-    session = RecordingSession()
+    """Including observers, once they have responded: a node must be reachable to become a voter."""
     message = DiscoverBrokersRequest(9, 4, "nine", 9092, DIRECTORY)
-    harness.discovery.discover_brokers(session, request_of(message))
-    (response,) = session.messages
-    assert [(b.voter_id, b.boot_timestamp, b.host, b.port) for b in response.brokers] == [
+    assert [each[0] for each in harness.announce(message)] == [1, 2]
+    assert harness.calls[-1][:2] == ("nine", 9092)
+    harness.respond(ApiKey.DISCOVER_BROKERS, report_of(9))
+    assert harness.announce(message) == [
         (1, 77, "me", 9092),
         (2, 0, "two", 9092),
         (9, 4, "nine", 9092),
     ]
-    assert response.cluster_id == OURS
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        report_of(8),
+        report_of(9, directory_id=KafkaUuid(bytes(15) + b"\x43")),
+        report_of(9, cluster_id=THEIRS),
+        None,
+    ],
+    ids=["other node", "other directory", "other cluster", "no response"],
+)
+def test_announced_address_counts_only_if_the_announced_node_responds(
+    harness: DiscoveryHarness, response: DiscoverBrokersResponse | None
+) -> None:
+    message = DiscoverBrokersRequest(9, 4, "nine", 9092, DIRECTORY)
+    harness.announce(message)
+    if response is None:
+        harness.fail()
+    else:
+        harness.respond(ApiKey.DISCOVER_BROKERS, response)
+    assert harness.discovery.address_of(9) is None
+    harness.calls.clear()
+    harness.announce(message)
+    assert harness.queried(ApiKey.DISCOVER_BROKERS) == [("nine", 9092)], "it is verified again"
+
+
+def test_voter_keeps_its_address_until_it_responds_at_another(harness: DiscoveryHarness) -> None:
+    harness.announce(DiscoverBrokersRequest(2, 9, "moved", 9, DIRECTORY))
+    assert harness.discovery.endpoint_of(2) == Endpoint("CONTROLLER", "two", 9092)
+    harness.respond(ApiKey.DISCOVER_BROKERS, report_of(2))
+    assert harness.discovery.endpoint_of(2) == Endpoint("CONTROLLER", "moved", 9)
+
+
+def test_lists_of_announced_nodes_do_not_count(harness: DiscoveryHarness) -> None:
+    """Only those of voters, and of configured and recorded addresses."""
+    harness.announce(DiscoverBrokersRequest(9, 4, "nine", 9092, DIRECTORY))
+    response = report_of(9)
+    response.brokers = [Broker(2, 9, "false", 1, DIRECTORY), Broker(10, 9, "ten", 1, DIRECTORY)]
+    harness.respond(ApiKey.DISCOVER_BROKERS, response)
+    assert harness.discovery.endpoint_of(2) == Endpoint("CONTROLLER", "two", 9092)
+    assert [node_id for node_id, _ in harness.discovery.addresses()] == [1, 2, 9]
+
+
+def test_starts_far_in_the_future_are_not_recorded(harness: DiscoveryHarness) -> None:
+    now = harness.time.clock.wall_ms()
+    harness.respond_with(Broker(2, now + MAX_AHEAD_MS + 60_000, "false", 1, DIRECTORY))
+    assert harness.discovery.endpoint_of(2) == Endpoint("CONTROLLER", "two", 9092)
+    harness.respond_with(Broker(2, now + MAX_AHEAD_MS, "stated", 1, DIRECTORY))
+    assert harness.discovery.endpoint_of(2) == Endpoint("CONTROLLER", "stated", 1)
+
+
+def test_verifications_are_bounded(harness: DiscoveryHarness) -> None:
+    harness.calls.clear()
+    for number in range(MAX_UNVERIFIED + 10):
+        harness.announce(DiscoverBrokersRequest(100 + number, 4, "nine", 1 + number, DIRECTORY))
+    assert len(harness.queried(ApiKey.DISCOVER_BROKERS)) == MAX_UNVERIFIED
+
+
+def test_observer_is_forgotten_if_it_twice_does_not_respond(harness: DiscoveryHarness) -> None:
+    harness.announce(DiscoverBrokersRequest(9, 4, "nine", 9092, DIRECTORY))
+    harness.respond(ApiKey.DISCOVER_BROKERS, report_of(9))
+    for is_known in (True, False):
+        harness.fail()
+        assert (harness.discovery.address_of(9) is not None) == is_known
 
 
 def test_hole_1_admin_client_is_served_and_not_stored(harness: DiscoveryHarness) -> None:
