@@ -147,8 +147,9 @@ def judge(folders: Mapping[int, LogFolder], rows: pa.Table, fold_records: int) -
         findings += of_files
         findings += findings_of_derived_files(folders[node], copies[node])
     findings += undecodable_records(folders, copies, pairs, commitment, fold_records)
-    findings += compare_snapshots(sound)
-    findings += fold_snapshots(Log(folders, copies, pairs), sound, fold_records)
+    explained: set[str] = set()
+    findings += fold_snapshots(Log(folders, copies, pairs), sound, fold_records, explained)
+    findings += compare_snapshots(sound, explained)
     return AuditReport(
         tuple(in_order(findings)), copies, pairs, commitment, voters, voters_from, tuple(sound)
     )

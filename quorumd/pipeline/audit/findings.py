@@ -20,6 +20,7 @@ Codes of the sidecar files
                             leader-epoch-checkpoint, an index or partition.metadata is not that of the log
     STATE_UNREADABLE, NO_STATE, VOTERS_DIFFER, WRONG_FOLDER, OTHER_CLUSTER
     SNAPSHOT_DAMAGED, SNAPSHOT_DIFFERS (between nodes, or from the log), SNAPSHOT_NOT_COMPARED, SNAPSHOT_PART
+    STALE_CONFIGS           a stock node's snapshot has configs of removed topics; a WARNING if later topics have them
 """
 
 from __future__ import annotations

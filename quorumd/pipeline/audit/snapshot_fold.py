@@ -1,6 +1,10 @@
 """Compares snapshots with the result of replaying the log from offset 0 or from the previous snapshot.
 
 Records are applied to an image one by one in Python, as a node applies them, up to a limit.
+
+A stock node may keep configs of a removed topic: those that were set in the batch of records in which it was removed,
+if the topic had none before. Batches differ between nodes, and so do their snapshots. A later topic with this name
+has these configs on this node.
 """
 
 from __future__ import annotations
@@ -20,10 +24,16 @@ from quorumd.pipeline.audit.findings import Finding, Severity
 from quorumd.pipeline.audit.snapshots import SoundSnapshot
 from quorumd.pipeline.copies.log_files import LogFolder
 from quorumd.pipeline.copies.read_only_disk import ReadOnlyDisk
+from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.record_batch import BatchHeader, values
+from quorumd.protocol.resource_type import ResourceType
 
 _PARTS = ("configs", "features", "brokers", "topics", "producer ids", "records kept for others")
+
+
+Config = tuple[tuple[int, str], str, str]
+"""Resource, key and value."""
 
 
 class Log(NamedTuple):
@@ -52,6 +62,8 @@ class _Image:
     def __init__(self) -> None:
         self.image = ClusterImage()
         self.end = 0
+        self.of_removed_topics: set[Config] = set()
+        """Configs that topics had when they were removed."""
 
     def load(self, snapshot: SoundSnapshot) -> None:
         """Load the records of a snapshot into an empty image."""
@@ -69,17 +81,42 @@ class _Image:
                 continue
             changes: list[UndoEntry] = []
             for value in values(data, header):
-                self.image.apply(decode_record(value), changes, value)
+                record = decode_record(value)
+                if isinstance(record, RemoveTopicRecord) and record.topic_id in self.image.topics:
+                    resource = (ResourceType.TOPIC, self.image.topics[record.topic_id].name)
+                    configs = self.image.configs.get(resource, {})
+                    self.of_removed_topics |= {(resource, key, found) for key, found in configs.items()}
+                self.image.apply(record, changes, value)
+
+    def configs(self) -> set[Config]:
+        """Return the configs of all resources."""
+        return {
+            (resource, *item) for resource, values in self.image.configs.items() for item in values.items()
+        }
+
+    def stale_configs(self, of_removed_topics: set[Config]) -> set[Config]:
+        """Return the configs of topics that do not exist, and those that an earlier topic of the same name had."""
+        return {
+            config
+            for config in self.configs()
+            if config[0][0] == ResourceType.TOPIC
+            and (config[0][1] not in self.image.topic_ids or config in of_removed_topics)
+        }
 
 
-def fold_snapshots(log: Log, snapshots: Sequence[SoundSnapshot], most_records: int) -> Iterator[Finding]:
+def fold_snapshots(
+    log: Log, snapshots: Sequence[SoundSnapshot], most_records: int, explained: set[str]
+) -> Iterator[Finding]:
     """Compare snapshots with the log, applying at most `most_records`.
 
-    Snapshots that could not be compared are reported as INFO.
+    Snapshots that could not be compared are reported as INFO. The paths of those that match the log, but for stale
+    configs, are added to `explained`.
     """
     by_id: dict[OffsetAndEpoch, list[SoundSnapshot]] = {}
     for snapshot in snapshots:
-        by_id.setdefault(snapshot.id, []).append(snapshot)
+        # At offset 0 it has what stock Kafka formats a node with, which the first leader writes to the log.
+        if snapshot.id.offset:
+            by_id.setdefault(snapshot.id, []).append(snapshot)
     before: SoundSnapshot | None = None
     image: _Image | None = None
     left = most_records
@@ -100,7 +137,10 @@ def fold_snapshots(log: Log, snapshots: Sequence[SoundSnapshot], most_records: i
                 image = image or _begin(before)
                 image.read_log(log.folders[holder.node].path, snapshot_id.offset)
                 for each in same:
-                    yield from _compare(image, each, holder, start)
+                    findings = list(_compare(image, each, holder, start))
+                    yield from findings
+                    if all(finding.severity < Severity.CRITICAL for finding in findings):
+                        explained.add(each.file.path)
                 before = same[0]
                 continue
             except (StorageError, MalformedMessage, UnsupportedVersion) as error:
@@ -117,23 +157,53 @@ def _begin(before: SoundSnapshot | None) -> _Image:
 
 
 def _compare(image: _Image, snapshot: SoundSnapshot, holder: Copy, start: int) -> Iterator[Finding]:
-    loaded = _begin(snapshot).image
-    if loaded.hash == image.image.hash:
-        return
-    ours, theirs = loaded.fingerprint(), image.image.fingerprint()
-    different = [name for name, one, two in zip(_PARTS, ours, theirs, strict=True) if one != two]
     origin = f"the snapshot at offset {start} and the following log" if start else "the log"
-    detail = f"it differs from the state in {origin} of node {holder.node}: {', '.join(different)}"
-    file = snapshot.file
-    yield Finding(
-        Severity.CRITICAL, "SNAPSHOT_DIFFERS", detail, file.node, segment=file.name, offset_lo=start,
-        offset_hi=file.end_offset, epoch_lo=file.epoch, epoch_hi=file.epoch, committed=True,
-    )  # fmt: skip
+    origin += f" of node {holder.node}"
+    try:
+        loaded = _begin(snapshot)
+    except MalformedMessage as error:
+        detail = f"it cannot be loaded, unlike {origin}: {error}"
+        yield _about(snapshot, Severity.CRITICAL, "SNAPSHOT_DIFFERS", detail, start, committed=True)
+        return
+    if loaded.image.hash == image.image.hash:
+        return
+    ours, theirs = loaded.image.fingerprint(), image.image.fingerprint()
+    different = [name for name, one, two in zip(_PARTS, ours, theirs, strict=True) if one != two]
+    stale = loaded.stale_configs(image.of_removed_topics)
+    if different == ["configs"] and loaded.configs() ^ image.configs() <= (
+        stale | image.stale_configs(image.of_removed_topics)
+    ):
+        yield from _stale_configs(snapshot, loaded, stale - image.configs())
+        return
+    detail = f"it differs from the state in {origin}: {', '.join(different)}"
+    yield _about(snapshot, Severity.CRITICAL, "SNAPSHOT_DIFFERS", detail, start, committed=True)
+
+
+def _stale_configs(snapshot: SoundSnapshot, loaded: _Image, stale: set[Config]) -> Iterator[Finding]:
+    names = sorted({name for (_, name), _, _ in stale})
+    misled = [name for name in names if name in loaded.image.topic_ids]
+    if misled:
+        detail = f"topics have configs of removed topics of the same name on this node: {', '.join(misled)}"
+        yield _about(snapshot, Severity.WARNING, "STALE_CONFIGS", detail, 0)
+    elif names:
+        detail = f"configs of removed topics, which stock Kafka may keep: {', '.join(names)}"
+        yield _about(snapshot, Severity.INFO, "STALE_CONFIGS", detail, 0)
 
 
 def _not_compared(snapshot: SoundSnapshot, why: str) -> Finding:
+    return _about(snapshot, Severity.INFO, "SNAPSHOT_NOT_COMPARED", f"not compared with the log: {why}", 0)
+
+
+def _about(
+    snapshot: SoundSnapshot,
+    severity: Severity,
+    code: str,
+    detail: str,
+    start: int,
+    committed: bool | None = None,
+) -> Finding:
     file = snapshot.file
     return Finding(
-        Severity.INFO, "SNAPSHOT_NOT_COMPARED", f"not compared with the log: {why}", file.node, segment=file.name,
-        offset_lo=0, offset_hi=file.end_offset, epoch_lo=file.epoch, epoch_hi=file.epoch,
+        severity, code, detail, file.node, segment=file.name, offset_lo=start, offset_hi=file.end_offset,
+        epoch_lo=file.epoch, epoch_hi=file.epoch, committed=committed,
     )  # fmt: skip

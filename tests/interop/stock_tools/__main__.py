@@ -6,6 +6,7 @@
     --only controllers  a stock controller among the voters while leaders are killed
     --only mixed        brokers of Kafka and of quorumd that follow each other
     --only kills        VerifiableProducer while leaders are killed
+    --only histories    the audit of random histories of stock clusters, none of which is damaged
     --only configs      a stock controller's verdicts on thousands of config changes
     --only speed        the time that kafka-dump-log and quorumd need for a log
 
@@ -39,6 +40,7 @@ from tests.interop.stock_tools.mixed import Mixed
 from tests.interop.stock_tools.plans import Plans
 from tests.interop.stock_tools.results import keep
 from tests.interop.stock_tools.speed import Speed
+from tests.interop.stock_tools.stock_histories import StockHistories
 from tests.interop.stock_tools.stock_plan import StockPlan
 from tests.interop.stock_tools.tools import StockTools, ToolsMissing, stock_tools
 from tests.interop.stock_tools.traffic import Traffic
@@ -50,12 +52,12 @@ BROKERS = (101, 102, 103, 104)
 RACKS = ("a", "b", "c", "c")
 DAEMONS = "metadata.log.segment.bytes=64KiB\nbroker.session.timeout.ms=15000\n"
 """Small segments, so that there are several, and a short session timeout for killed brokers."""
-PARTS = ("authorizer", "brokers", "configs", "controllers", "kills", "mixed", "speed", "verbs")
+PARTS = ("authorizer", "brokers", "configs", "controllers", "histories", "kills", "mixed", "speed", "verbs")
 VERSIONS = {"4.0.2": "4.0.2", "4.1.2": "4.1.2", "4.3.1": "4.3.1", "4.4.0": "4.3.1"}
 """Versions of the brokers in the table of verbs, with those of the tools: Maven Central has no kafka-tools 4.4.0."""
 DEFAULT = "4.3.1"
 MIXED = ("4.3.1", "4.4.0")
-"""Versions of the brokers that share partitions with those of quorumd."""
+"""Versions of the brokers that share partitions with those of quorumd, and of whole stock clusters."""
 CONTROLLER = 3
 
 
@@ -77,6 +79,8 @@ def report(text: str) -> None:
 @click.option("--seconds", default=60.0, show_default=True, help="How long leaders are killed.")
 @click.option("--records", default=6_000_000, show_default=True, help="Of the log that is decoded.")
 @click.option("--requests", default=200_000, show_default=True, help="Compared with StandardAuthorizer.")
+@click.option("--histories", default=104, show_default=True, help="Of stock clusters, audited.")
+@click.option("--seed", default=200, show_default=True, help="Of the first of these clusters.")
 @click.option("--rounds", default=3, show_default=True, help="In which both are measured, in turns.")
 def main(
     kafka: str | None,
@@ -87,6 +91,8 @@ def main(
     records: int,
     rounds: int,
     requests: int,
+    histories: int,
+    seed: int,
 ) -> None:
     """Try quorumd's claims about Kafka's own tools."""
     tools = fetched(kafka or DEFAULT, version)
@@ -99,6 +105,9 @@ def main(
         "brokers": lambda: on_brokers(tools, folder),
         "configs": lambda: judge([("configs", Configs(fetched(RELEASE, None), folder).steps())], report),
         "controllers": lambda: with_a_controller(tools, folder, seconds),
+        "histories": lambda: judge(
+            [("histories", of_stock_clusters(folder, histories, seed).steps())], report
+        ),
         "mixed": lambda: judge(
             [("mixed", Mixed([fetched(each, None) for each in MIXED], folder / "mixed", report).steps())],
             report,
@@ -115,6 +124,12 @@ def main(
     if broken:
         sys.exit(f"{broken} of {len(verdicts)} claims do not hold; what was left is in {folder}")
     shutil.rmtree(folder)
+
+
+def of_stock_clusters(folder: Path, histories: int, seed: int) -> StockHistories:
+    """Clusters of the versions in MIXED, in turn."""
+    versions = [fetched(each, None) for each in MIXED]
+    return StockHistories(versions, folder / "histories", histories, seed, report)
 
 
 def on_brokers(tools: StockTools, folder: Path) -> list[Verdict]:
