@@ -7,8 +7,15 @@ from typing import Final, cast
 
 from quorumd.broker.api.context import BrokerApiContext
 from quorumd.broker.api.fetch_purgatory import FetchPurgatory
-from quorumd.broker.api.fetch_reader import Fetcher, PartitionReader, ReadPartition, failed_partition
+from quorumd.broker.api.fetch_reader import (
+    Fetcher,
+    PartitionReader,
+    ReadPartition,
+    failed_partition,
+    replica_fetch,
+)
 from quorumd.broker.api.fetch_sessions import FetchSessions, PartitionKey, SessionFetch
+from quorumd.broker.replication.repeated_fetch import count_repeated
 from quorumd.controller.partition import PartitionId
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
@@ -168,7 +175,7 @@ class _Fetch:
     def begin(self) -> None:
         """Respond, or park the fetch."""
         message = self._request.message
-        self._read(self._fetch.partitions, is_delayed=False)
+        self._read(self._unread_partitions(), is_delayed=False)
         if message.max_wait_ms <= 0 or not self._fetch.partitions or self._is_complete:
             self._respond()
             return
@@ -180,11 +187,30 @@ class _Fetch:
         if self._min_bytes > 1:
             hosted = [context.partitions.hosted(each) for each in self._keys]
             self._log_sizes = [(each.id, each.log.size_bytes) for each in hosted if each is not None]
-        self._unread = dict.fromkeys(self._fetch.news(self._results))
+        self._unread = dict.fromkeys(self._fetch.park(self._results))
         self._results = {}
         # Later requests of the connection wait, as with Kafka's brokers, so that a client has one parked fetch.
         self._session.block(self._request, self._release)
         self._apis.purgatory.park(self, self._keys, message.max_wait_ms)
+
+    def _unread_partitions(self) -> Iterable[PartitionKey]:
+        """The partitions to read: all, but those of a follower in which nothing has happened since its last fetch."""
+        fetcher, context = self._fetcher, self._apis.context
+        is_registered = fetcher.broker_epoch == context.metadata.broker_epoch(fetcher.replica_id)
+        if not fetcher.is_follower or not is_registered or self._denied:
+            return self._fetch.partitions
+        now_ms = context.clock.now_ms()
+
+        def is_unchanged(key: PartitionKey, requested: FetchPartition, end: int, start: int) -> bool:
+            id = context.partition_id(_topic(key), key[1])
+            hosted = context.partitions.hosted(id) if id is not None else None
+            return (
+                hosted is not None
+                and end <= requested.high_watermark
+                and count_repeated(hosted.replica, replica_fetch(fetcher, requested), end, start, now_ms)
+            )
+
+        return self._fetch.unread(is_unchanged)
 
     def _read(self, keys: Iterable[PartitionKey], *, is_delayed: bool) -> None:
         left = min(self._max_bytes, self._apis.memory.left)

@@ -118,14 +118,7 @@ class PartitionReader:
     ) -> FetchDecision:
         if not fetcher.is_follower:
             return _consumer_decision(hosted.replica, fetcher, requested)
-        fetch = ReplicaFetch(
-            fetcher.replica_id,
-            fetcher.broker_epoch,
-            requested.current_leader_epoch,
-            requested.fetch_offset,
-            requested.last_fetched_epoch,
-            requested.log_start_offset,
-        )
+        fetch = replica_fetch(fetcher, requested)
         return hosted.replica.serve_fetch(fetch, self._context.clock.now_ms(), is_delayed=is_delayed)
 
     def _preferred_replica(self, hosted: HostedPartition, fetcher: Fetcher, offset: int) -> int:
@@ -148,6 +141,18 @@ class PartitionReader:
             and broker.rack == fetcher.rack
         ]
         return -max(found)[1] if found else NO_REPLICA
+
+
+def replica_fetch(fetcher: Fetcher, requested: FetchPartition) -> ReplicaFetch:
+    """Return the fetch of a follower."""
+    return ReplicaFetch(
+        fetcher.replica_id,
+        fetcher.broker_epoch,
+        requested.current_leader_epoch,
+        requested.fetch_offset,
+        requested.last_fetched_epoch,
+        requested.log_start_offset,
+    )
 
 
 def _consumer_decision(

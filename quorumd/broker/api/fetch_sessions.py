@@ -47,12 +47,16 @@ R = TypeVar("R", bound=PartitionResult)
 
 
 class _Sent(Generic[Q]):
-    """A partition of a session: the last request, and what the fetcher knows of the leader."""
+    """A partition of a session: the last request, and what the fetcher knows of the leader.
 
-    __slots__ = ("high_watermark", "log_start_offset", "requested")
+    `is_served`: whether it was read as it is requested, without an error.
+    """
+
+    __slots__ = ("high_watermark", "is_served", "log_start_offset", "requested")
 
     def __init__(self, requested: Q) -> None:
         self.requested = requested
+        self.is_served = False
         self.high_watermark = -1
         self.log_start_offset = -1
 
@@ -70,6 +74,9 @@ class _Sent(Generic[Q]):
         # After an error the partition is sent again even if its offsets are those that were known before.
         self.high_watermark = -1 if result.error_code != ErrorCode.NONE else result.high_watermark
         self.log_start_offset = result.log_start_offset
+
+    def read(self, result: PartitionResult) -> None:
+        self.is_served = result.error_code == ErrorCode.NONE and not result.has_diverged
 
 
 class _Session(Generic[Q]):
@@ -106,6 +113,28 @@ class SessionFetch(Generic[Q]):
         self._is_follower = is_follower
         self._uses_topic_ids = uses_topic_ids
 
+    def unread(self, is_unchanged: Callable[[PartitionKey, Q, int, int], bool]) -> list[PartitionKey]:
+        """Return the partitions to read: without a session all, else those that were not served before as they are
+        requested, or have changed. `is_unchanged`: gets key, request, and the offsets that the fetcher knows."""
+        session = self._session
+        if session is None:
+            return list(self.partitions)
+        return [
+            key
+            for key, known in session.partitions.items()
+            if not known.is_served
+            or not is_unchanged(key, known.requested, known.high_watermark, known.log_start_offset)
+        ]
+
+    def park(self, results: Mapping[PartitionKey, PartitionResult]) -> list[PartitionKey]:
+        """Note what was read before a wait, and return the partitions to read again after it."""
+        if self._session is not None:
+            for key, result in results.items():
+                known = self._session.partitions.get(key)
+                if known is not None:
+                    known.read(result)
+        return self.news(results)
+
     def news(self, results: Mapping[PartitionKey, PartitionResult]) -> list[PartitionKey]:
         """Return the partitions that the response would name; without a session, all of them."""
         session = self._session
@@ -131,11 +160,12 @@ class SessionFetch(Generic[Q]):
             for key, result in results.items():
                 sent = created.partitions[key] = _Sent(self.partitions[key])
                 sent.sent(result)
+                sent.read(result)
             return ErrorCode.NONE, created.id, results
         if session.epoch != self._epoch:
             # The fetcher did not wait for this response.
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.id, {}
-        news = {key: results[key] for key in self.news(results)}
+        news = {key: results[key] for key in self.park(results)}
         for key, result in news.items():
             session.partitions[key].sent(result)
             if result.records:
@@ -194,6 +224,7 @@ class FetchSessions(Generic[Q]):
                 session.partitions[key] = _Sent(partition)
             else:
                 known.requested = partition
+                known.is_served = False
         for key in forgotten:
             session.partitions.pop(key, None)
         del self._sessions[session_id]
