@@ -91,6 +91,8 @@ def _producer_settings(job: dict[str, Any]) -> dict[str, Any]:
         "enable.idempotence": False,
         "reconnect.backoff.ms": 20,
         "reconnect.backoff.max.ms": 50,
+        # A broker that has just started on a busy machine may take longer than the default to create a topic.
+        "topic.metadata.propagation.max.ms": int(TIMEOUT_S * 1000),
     }
 
 
