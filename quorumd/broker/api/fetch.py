@@ -163,6 +163,7 @@ class _Fetch:
         self._min_bytes = min(message.min_bytes, self._max_bytes)
         self._results: dict[PartitionKey, ReadPartition] = {}
         self._keys: dict[PartitionId, PartitionKey] = {}
+        """All partitions, once the fetch is parked."""
         self._unread: dict[PartitionKey, None] = {}
         """Partitions to read before the response of a parked fetch: the others have not changed since they were read,
         and its session does not name them."""
@@ -180,7 +181,7 @@ class _Fetch:
             self._respond()
             return
         context = self._apis.context
-        for key in self._fetch.partitions:
+        for key in self._results:
             id = context.partition_id(_topic(key), key[1])
             if id is not None:
                 self._keys[id] = key
@@ -204,11 +205,10 @@ class _Fetch:
         def is_unchanged(key: PartitionKey, requested: FetchPartition, end: int, start: int) -> bool:
             id = context.partition_id(_topic(key), key[1])
             hosted = context.partitions.hosted(id) if id is not None else None
-            return (
-                hosted is not None
-                and end <= requested.high_watermark
-                and count_repeated(hosted.replica, replica_fetch(fetcher, requested), end, start, now_ms)
-            )
+            if hosted is None or end > requested.high_watermark:
+                return False
+            self._keys[hosted.id] = key
+            return count_repeated(hosted.replica, replica_fetch(fetcher, requested), end, start, now_ms)
 
         return self._fetch.unread(is_unchanged)
 

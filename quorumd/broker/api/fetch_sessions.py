@@ -49,7 +49,7 @@ R = TypeVar("R", bound=PartitionResult)
 class _Sent(Generic[Q]):
     """A partition of a session: the last request, and what the fetcher knows of the leader.
 
-    `is_served`: whether it was read as it is requested, without an error.
+    `is_served`: whether this request was served before, without an error.
     """
 
     __slots__ = ("high_watermark", "is_served", "log_start_offset", "requested")
@@ -114,8 +114,8 @@ class SessionFetch(Generic[Q]):
         self._uses_topic_ids = uses_topic_ids
 
     def unread(self, is_unchanged: Callable[[PartitionKey, Q, int, int], bool]) -> list[PartitionKey]:
-        """Return the partitions to read: without a session all, else those that were not served before as they are
-        requested, or have changed. `is_unchanged`: gets key, request, and the offsets that the fetcher knows."""
+        """Return the partitions to read: without a session all, else those whose present request was not served
+        before, or that have changed. `is_unchanged`: gets key, request, and the offsets that the fetcher knows."""
         session = self._session
         if session is None:
             return list(self.partitions)
