@@ -28,6 +28,7 @@ from quorumd.cli.pipeline.group import pipeline
 from quorumd.cli.pipeline.termination import Terminated
 from quorumd.cli.quorum.group import quorum
 from quorumd.cli.quotas import quotas
+from quorumd.cli.recover import recover
 from quorumd.cli.simulate import simulate
 from quorumd.cli.snapshot import snapshot
 from quorumd.cli.start import start
@@ -78,7 +79,7 @@ _COMMANDS = (
     *(dev, format_command, start, cluster, status, quorum),
     *(topics, partitions, brokers, controllers, configs, features),
     *(acls, users, quotas, tokens),
-    *(log, snapshot, pipeline, simulate, bench, config),
+    *(log, snapshot, recover, pipeline, simulate, bench, config),
 )
 
 for _command in _COMMANDS:
