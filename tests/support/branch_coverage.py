@@ -15,10 +15,28 @@ from coverage import Coverage
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "build" / "coverage"
-PACKAGES = ("raft", "log", "controller", "protocol")
+PACKAGES = ("raft", "log", "controller", "protocol", "broker")
 MEASURED = tuple(
     ROOT / "tests" / name
-    for name in ("unit/raft", "unit/log", "unit/controller", "unit/protocol", "paper", "scenarios")
+    for name in (
+        "unit/raft",
+        "unit/log",
+        "unit/controller",
+        "unit/protocol",
+        "unit/broker",
+        "unit/node/broker",
+        "unit/node/api/test_rights.py",
+        "unit/node/api/test_topics.py",
+        "unit/simulator/brokers",
+        "property/test_classic_group_invariants.py",
+        "property/test_consumer_group_invariants.py",
+        "property/test_partition_log_state_machine.py",
+        "property/test_replica_invariants.py",
+        "paper",
+        "scenarios",
+        "simulation/test_broker_nodes.py",
+        "simulation/test_broker_races.py",
+    )
 )
 
 _coverage = Coverage(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 
@@ -160,3 +160,25 @@ def test_stopped_channel_sends_nothing() -> None:
     controller.time.pass_ms(1000)
     assert controller.requests == []
     assert not controller.channel.propose(proposal(1))
+
+
+def test_unknown_error_and_a_missing_result_are_not_final() -> None:
+    controller = Controller()
+    for number in range(2):
+        controller.channel.propose(proposal(number))
+    controller.time.pass_ms(0)
+    controller.respond(cast("ErrorCode", 9_999))
+    controller.time.pass_ms(RETRY_MS)
+    assert (controller.finals, controller.numbers) == ([], [[0, 1], [0, 1]])
+
+
+def test_stopped_channel_ignores_late_responses() -> None:
+    controller = Controller()
+    controller.channel.propose(proposal(0))
+    controller.time.pass_ms(0)
+    controller.channel.propose(proposal(1))
+    controller.channel.stop()
+    controller.respond(ErrorCode.NONE)
+    controller.time.pass_ms(10 * RETRY_MS)
+    assert (controller.finals, controller.numbers) == ([], [[0]])
+    assert not controller.channel.propose(proposal(2))

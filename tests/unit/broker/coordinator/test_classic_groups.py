@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quorumd.broker.coordinator.classic_group import GroupState
+from quorumd.broker.coordinator.classic_membership import Sync
 from quorumd.broker.settings.coordinator_settings import GroupSettings
 from quorumd.errors import ErrorCode
 from tests.support.broker.classic_members import ClassicClient, Groups, assign, stable_group
@@ -327,3 +328,45 @@ def test_assignment_that_is_not_replicated_is_not_given(groups: Groups) -> None:
     groups.shards.resigned(0)
     assert client.synced is not None
     assert client.synced.error is ErrorCode.NOT_COORDINATOR
+
+
+def sync_error(client: ClassicClient, **changes: object) -> ErrorCode:
+    """The error of a SyncGroup that differs from the client's own."""
+    sync = Sync(client.group, client.generation, client.member_id, client.instance_id, "consumer", None, {})
+    results: list[ErrorCode] = []
+    changed = sync._replace(**changes)  # type: ignore[arg-type]  # fields of Sync
+    client.groups.run(
+        lambda machine, times: machine.sync(changed, times, lambda result: results.append(result.error))
+    )
+    return results[0]
+
+
+def test_sync_is_checked(groups: Groups) -> None:
+    (client,) = stable_group(groups, 1)
+    assert sync_error(client, group="unknown") is ErrorCode.UNKNOWN_MEMBER_ID
+    assert sync_error(client, member_id="x") is ErrorCode.UNKNOWN_MEMBER_ID
+    assert sync_error(client, instance_id="x") is ErrorCode.UNKNOWN_MEMBER_ID
+    assert sync_error(client, protocol_type="connect") is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert sync_error(client, protocol="sticky") is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert sync_error(client) is ErrorCode.NONE
+    ClassicClient(groups).join()
+    assert sync_error(client) is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_group_id_of_a_member_must_not_be_empty(groups: Groups) -> None:
+    joined = ClassicClient(groups, group="").join()
+    assert joined is not None
+    assert joined.error is ErrorCode.INVALID_GROUP_ID
+
+
+def test_leaving_member_is_checked(groups: Groups) -> None:
+    client = ClassicClient(groups, instance_id="i")
+    client.join()
+    leaving = (("x", None), ("x", "i"), ("", "j"), (client.member_id, "i"))
+    results = groups.run(lambda machine, times: machine.leave("g", leaving, times))
+    assert [error for _, error in results] == [
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.NONE,
+    ]

@@ -8,6 +8,7 @@ from quorumd.broker.coordinator.consumer_group import LEAVING, LEAVING_STATIC, N
 from quorumd.broker.coordinator.groups import Committer, GroupListing
 from quorumd.broker.coordinator.offset_requests import CommittedOffset, Errors
 from quorumd.broker.coordinator.offset_store import TopicPartition
+from quorumd.broker.settings.coordinator_settings import GroupSettings
 from quorumd.errors import ErrorCode
 from tests.support.broker.classic_members import ClassicClient, Groups, stable_group
 from tests.support.broker.consumer_members import ConsumerClient
@@ -270,3 +271,40 @@ def test_only_a_group_without_members_is_deleted(groups: Groups) -> None:
     assert found == [ErrorCode.NON_EMPTY_GROUP, ErrorCode.NONE]
     groups.fail_over()
     assert groups.machine.list() == []
+
+
+def test_instance_id_belongs_to_one_member(groups: Groups) -> None:
+    static = ConsumerClient(groups, "m1", "a", instance_id="i1")
+    other = ConsumerClient(groups, "m2", "a")
+    settle(static, other)
+    epoch = other.epoch
+    assert other.beat(instance_id="i1").error is ErrorCode.FENCED_INSTANCE_ID
+    other.epoch = epoch
+    assert other.beat(instance_id="unknown").error is ErrorCode.UNKNOWN_MEMBER_ID
+    other.epoch = epoch
+    for epoch in (LEAVING, LEAVING_STATIC):
+        assert other.beat(epoch=epoch, instance_id="i1").error is ErrorCode.FENCED_INSTANCE_ID
+        assert other.beat(epoch=epoch, instance_id="unknown").error is ErrorCode.UNKNOWN_MEMBER_ID
+        assert other.beat(epoch=epoch, member_id="x", instance_id=None).error in (
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            ErrorCode.INVALID_REQUEST,
+        )
+    assert len(groups.machine.consumers.groups["g"].members) == 2
+
+
+def test_group_has_a_maximal_size(topics: FixedTopics) -> None:
+    groups = group_shard(GroupSettings(consumer_max_size=1), topics)
+    ConsumerClient(groups, "m1", "a").beat()
+    assert ConsumerClient(groups, "m2", "a").beat().error is ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+def test_group_that_was_deleted_is_gone_after_a_failover(groups: Groups) -> None:
+    client = ConsumerClient(groups, "m1", "a")
+    client.beat()
+    client.beat(epoch=LEAVING)
+    responses: list[ErrorCode] = []
+    groups.run(lambda machine, times: machine.delete_group("g", responses.append))
+    assert responses == [ErrorCode.NONE]
+    groups.fail_over()
+    assert groups.machine.list() == []
+    assert "g" not in groups.machine.consumers.groups

@@ -10,6 +10,7 @@ from quorumd.broker.coordinator.groups import Committer
 from quorumd.broker.coordinator.offset_requests import CommittedOffset, Errors, FetchedOffset
 from quorumd.broker.coordinator.offset_store import TopicPartition
 from quorumd.broker.coordinator.records import LoadedMarker
+from quorumd.broker.coordinator.shards import RECORDS_PER_SLICE
 from quorumd.broker.settings.coordinator_settings import GroupSettings
 from quorumd.errors import ErrorCode
 from tests.support.broker.classic_members import ClassicClient, Groups, stable_group
@@ -240,3 +241,59 @@ def test_offsets_of_deleted_topics_are_deleted(groups: Groups) -> None:
     commit(groups, 1, target=TopicPartition("other", 0))
     groups.run(lambda machine, times: machine.delete_topics(frozenset({"topic"})))
     assert [each.target.topic for each in fetch(groups, None)] == ["other"]
+
+
+@pytest.mark.parametrize(
+    "metadata", [b"", b"\x00", b"\x00\x00\x00\x00\x00\x09topic", b"\x00\x00\x7f\xff\xff\xff"]
+)
+def test_offsets_of_members_with_unknown_subscriptions_are_kept(groups: Groups, metadata: bytes) -> None:
+    (client,) = stable_group(groups, 1, protocols=(("range", metadata),))
+    commit(groups, 1, client.committer())
+    assert delete_offsets(groups, T0) == (ErrorCode.NON_EMPTY_GROUP, {})
+    assert fetch(groups)[0].offset == 1
+
+
+def test_refused_deletion_is_reported(groups: Groups) -> None:
+    commit(groups, 1)
+    groups.log.refuses = ErrorCode.NOT_ENOUGH_REPLICAS
+    error, errors = delete_offsets(groups, T0, T1)
+    assert (error, errors[T1]) == (ErrorCode.NONE, ErrorCode.NONE), "there is nothing to delete"
+    assert errors[T0] is not ErrorCode.NONE
+    assert fetch(groups)[0].offset == 1
+
+
+def test_offset_in_an_open_transaction_does_not_expire() -> None:
+    groups = group_shard(GroupSettings(offsets_retention_ms=DAY_MS))
+    commit(groups, 1)
+    commit(groups, 2, producer_id=9)
+    groups.pass_ms(3 * DAY_MS)
+    assert [each.offset for each in fetch(groups)] == [1]
+    end_transaction(groups, 9, is_commit=False)
+    groups.pass_ms(DAY_MS)
+    assert [each.offset for each in fetch(groups)] == [-1]
+
+
+def test_large_log_is_loaded_in_slices(groups: Groups) -> None:
+    targets = [TopicPartition("topic", number) for number in range(RECORDS_PER_SLICE + 5)]
+    for target in targets:
+        commit(groups, target.partition, target=target)
+    end_transaction(groups, 9, is_commit=True)
+    groups.shards.resigned(0)
+    groups.shards.elected(groups.log)
+    assert groups.shards.active(0) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    groups.shards.high_watermark_advanced(0)
+    groups.shards.elected(groups.log)
+    groups.time.end_turn()
+    assert len(fetch(groups, None)) == len(targets)
+
+
+def test_loading_ends_with_the_leadership(groups: Groups) -> None:
+    for number in range(RECORDS_PER_SLICE + 5):
+        commit(groups, 1, target=TopicPartition("topic", number))
+    groups.shards.resigned(0)
+    groups.shards.elected(groups.log)
+    groups.shards.resigned(0)
+    groups.shards.resigned(0)
+    groups.shards.high_watermark_advanced(0)
+    groups.time.end_turn()
+    assert groups.shards.active(0) is ErrorCode.NOT_COORDINATOR

@@ -12,12 +12,16 @@ from quorumd.errors import MalformedMessage
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.abort_transaction_record import AbortTransactionRecord
 from quorumd.protocol.messages.begin_transaction_record import BeginTransactionRecord
+from quorumd.protocol.messages.clear_elr_record import ClearElrRecord
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.end_transaction_record import EndTransactionRecord
+from quorumd.protocol.messages.fence_broker_record import FenceBrokerRecord
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 from quorumd.protocol.messages.partition_record import PartitionRecord
+from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecord
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
+from quorumd.protocol.messages.unfence_broker_record import UnfenceBrokerRecord
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch, headers
 from quorumd.protocol.wire import Message
@@ -96,3 +100,21 @@ def test_contradiction_is_reported_with_its_offset() -> None:
     apply(metadata, *topic(FIRST, "first"))
     with pytest.raises(MalformedMessage, match="at offset 3: "):
         apply(metadata, ConfigRecord(2, "first", "retention.ms", "1"), *topic(SECOND, "first"))
+
+
+def test_cleared_elr_changes_the_partitions_of_one_topic_or_of_all() -> None:
+    metadata = BrokerMetadata()
+    apply(metadata, *topic(FIRST, "first", 2), *topic(SECOND, "second"))
+    first = (PartitionId(FIRST, 0), PartitionId(FIRST, 1))
+    assert apply(metadata, ClearElrRecord("first")).partitions == first
+    assert set(apply(metadata, ClearElrRecord()).partitions) == {*first, PartitionId(SECOND, 0)}
+
+
+def test_changed_broker_is_named() -> None:
+    metadata = BrokerMetadata()
+    registered = RegisterBrokerRecord(4, broker_epoch=7, fenced=True)
+    assert apply(metadata, registered).brokers == (4,)
+    assert apply(metadata, UnfenceBrokerRecord(4, 7)).brokers == (4,)
+    assert apply(metadata, FenceBrokerRecord(4, 7)).brokers == (4,)
+    assert metadata.endpoint(4, "UNKNOWN") is None
+    assert metadata.endpoint(5, "PLAINTEXT") is None

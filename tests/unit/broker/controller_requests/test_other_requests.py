@@ -1,0 +1,189 @@
+"""Producer ids, new topics and directories: one request at a time, and what a refusal or a failure leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+
+from quorumd.broker.controller_requests.directory_reports import RETRY_MS as REPORT_RETRY_MS
+from quorumd.broker.controller_requests.directory_reports import DirectoryReports
+from quorumd.broker.controller_requests.producer_ids import NO_ID, RETRY_MS, ProducerIds
+from quorumd.broker.controller_requests.topic_creation import REPEAT_MS, NewTopic, TopicCreation
+from quorumd.broker.partitions.partition_listener import Transition
+from quorumd.controller.partition import PartitionId
+from quorumd.errors import ErrorCode
+from quorumd.ids import KafkaUuid
+from quorumd.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
+from quorumd.protocol.messages.assign_replicas_to_dirs_response import AssignReplicasToDirsResponse
+from quorumd.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
+from quorumd.protocol.wire import Message
+from tests.support.node.virtual_time import VirtualTime
+
+TOPIC, DIRECTORY, FORMER = (KafkaUuid(name.ljust(16, b".")) for name in (b"topic", b"directory", b"former"))
+
+
+class Failure(NamedTuple):
+    reason: str
+
+
+class Channel:
+    """Keeps the open request; the test responds to it."""
+
+    def __init__(self) -> None:
+        self.requests: list[Any] = []
+        self._open: tuple[Callable[[Message], None], Callable[[Failure], None]] | None = None
+
+    def send(
+        self,
+        api_key: int,
+        build: Callable[[int], Message],
+        on_response: Callable[[Message], None],
+        on_failure: Callable[[Failure], None],
+    ) -> None:
+        assert self._open is None, "one request at a time"
+        self.requests.append(build(0))
+        self._open = on_response, on_failure
+
+    def respond(self, response: Message) -> None:
+        assert self._open is not None
+        (on_response, _), self._open = self._open, None
+        on_response(response)
+
+    def fail(self) -> None:
+        assert self._open is not None
+        (_, on_failure), self._open = self._open, None
+        on_failure(Failure("no controller"))
+
+
+@pytest.fixture
+def time() -> VirtualTime:
+    return VirtualTime()
+
+
+@pytest.fixture
+def channel() -> Channel:
+    return Channel()
+
+
+# Producer ids
+
+
+def test_there_are_no_producer_ids_before_the_registration(time: VirtualTime, channel: Channel) -> None:
+    taken: list[int] = []
+    ProducerIds(1, lambda: -1, channel, time.clock).take(taken.append)
+    assert (taken, channel.requests) == ([NO_ID], [])
+
+
+@pytest.mark.parametrize(
+    "response",
+    [AllocateProducerIdsResponse(0, int(ErrorCode.STALE_BROKER_EPOCH)), AllocateProducerIdsResponse(), None],
+)
+def test_refused_block_of_producer_ids_is_requested_again_later(
+    time: VirtualTime, channel: Channel, response: Message | None
+) -> None:
+    taken: list[int] = []
+    ids = ProducerIds(1, lambda: 5, channel, time.clock)
+    ids.take(taken.append)
+    if response is None:
+        channel.fail()
+    else:
+        channel.respond(response)
+    ids.take(taken.append)
+    assert (taken, len(channel.requests)) == ([NO_ID, NO_ID], 1), "not at once"
+    time.pass_ms(RETRY_MS)
+    ids.take(taken.append)
+    channel.respond(AllocateProducerIdsResponse(0, 0, 1000, 2))
+    assert taken[2:] == [1000]
+
+
+# Topics
+
+
+def test_topic_that_cannot_be_created_is_requested_again_later(time: VirtualTime, channel: Channel) -> None:
+    creation = TopicCreation(channel, time.clock)
+    creation.create({"a": NewTopic(), "b": NewTopic()})
+    creation.create({"a": NewTopic(), "c": NewTopic(3)})
+    refused = CreatableTopicResult("b", error_code=int(ErrorCode.INVALID_REPLICATION_FACTOR))
+    channel.respond(CreateTopicsResponse(0, [CreatableTopicResult("a"), refused]))
+    creation.create({"b": NewTopic()})
+    channel.fail()
+    names = [[topic.name for topic in request.topics] for request in channel.requests]
+    assert names == [["a", "b"], ["c"]]
+    assert channel.requests[1].topics[0].num_partitions == 3
+    time.pass_ms(REPEAT_MS)
+    creation.create({"b": NewTopic(), "c": NewTopic()})
+    assert [topic.name for topic in channel.requests[2].topics] == ["b", "c"]
+
+
+# Directories
+
+
+def hosted(
+    number: int, directories: tuple[KafkaUuid, ...] = (FORMER,), replicas: tuple[int, ...] = (1,)
+) -> Any:
+    metadata = SimpleNamespace(directories=directories, replicas=replicas)
+    return SimpleNamespace(
+        id=PartitionId(TOPIC, number),
+        replica=SimpleNamespace(metadata=metadata),
+        directory=SimpleNamespace(id=DIRECTORY),
+    )
+
+
+@pytest.fixture
+def reports(time: VirtualTime, channel: Channel) -> DirectoryReports:
+    return DirectoryReports(time.clock, channel, 1, lambda: 5)
+
+
+def numbers(request: Any) -> list[int]:
+    return [
+        partition.partition_index
+        for directory in request.directories
+        for topic in directory.topics
+        for partition in topic.partitions
+    ]
+
+
+def test_replica_in_another_directory_is_reported(
+    time: VirtualTime, channel: Channel, reports: DirectoryReports
+) -> None:
+    for number in range(2):
+        reports.changed(hosted(number), Transition.LEADS)
+    reports.changed(hosted(2, (DIRECTORY,)), Transition.LEADS)
+    reports.changed(hosted(3, ()), Transition.LEADS)
+    reports.changed(hosted(4, replicas=(2,)), Transition.LEADS)
+    time.end_turn()
+    assert [numbers(request) for request in channel.requests] == [[0, 1]]
+    assert channel.requests[0].directories[0].id == DIRECTORY
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_report_is_sent_again_until_it_is_accepted(
+    time: VirtualTime, channel: Channel, reports: DirectoryReports, is_lost: bool
+) -> None:
+    reports.changed(hosted(0), Transition.LEADS)
+    time.end_turn()
+    if is_lost:
+        channel.fail()
+    else:
+        channel.respond(AssignReplicasToDirsResponse(0, int(ErrorCode.NOT_CONTROLLER)))
+    time.pass_ms(REPORT_RETRY_MS)
+    assert [numbers(request) for request in channel.requests] == [[0], [0]]
+    channel.respond(AssignReplicasToDirsResponse())
+    time.pass_ms(10 * REPORT_RETRY_MS)
+    assert len(channel.requests) == 2
+
+
+def test_report_that_is_no_longer_needed_is_not_sent(
+    time: VirtualTime, channel: Channel, reports: DirectoryReports
+) -> None:
+    moved = hosted(0)
+    reports.changed(moved, Transition.LEADS)
+    moved.directory.id = FORMER
+    time.end_turn()
+    reports.changed(hosted(1), Transition.LEADS)
+    reports.stop()
+    time.end_turn()
+    assert channel.requests == []

@@ -1,0 +1,204 @@
+"""The transaction coordinator: who may go on, what is concurrent, timeouts and forgotten ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from quorumd.broker.coordinator.offset_store import TopicPartition
+from quorumd.broker.coordinator.transaction import Transaction, TransactionState
+from quorumd.broker.coordinator.transactions import Producer, TransactionCoordinator
+from quorumd.broker.settings.coordinator_settings import TransactionSettings
+from quorumd.errors import ErrorCode
+from tests.support.broker.coordinator_shards import CoordinatorShard
+
+PARTITION = TopicPartition("topic", 0)
+SETTINGS = TransactionSettings(id_expiration_ms=100_000, remove_expired_interval_ms=30_000)
+OTHER = (99, 0)
+NEW = (-1, -1)
+
+
+class Coordinator:
+    """One partition with its log; `markers` are those that it wants to be written."""
+
+    def __init__(self) -> None:
+        self.markers: list[tuple[str, Transaction]] = []
+        self.shard = CoordinatorShard(
+            "transaction",
+            "__transaction_state",
+            lambda: TransactionCoordinator(SETTINGS, lambda *marker: self.markers.append(marker)),
+        )
+        self._producer_ids: Iterator[int] = iter(range(7, 1000))
+
+    def init(self, expected: tuple[int, int] = NEW, timeout_ms: int = 20_000) -> Producer | None:
+        results: list[Producer] = []
+        new = next(self._producer_ids)
+        self.shard.run(
+            lambda machine, times: machine.init("t", timeout_ms, expected, new, times, results.append)
+        )
+        return results[0] if results else None
+
+    def add(self, producer: Producer, *partitions: TopicPartition) -> ErrorCode | None:
+        results: list[ErrorCode] = []
+        added = frozenset(partitions or (PARTITION,))
+        self.shard.run(
+            lambda machine, times: machine.add_partitions(
+                "t", producer.producer_id, producer.epoch, added, 1, times, results.append
+            )
+        )
+        return results[0] if results else None
+
+    def end(self, producer: Producer, is_commit: bool = True, version: int = 1) -> Producer | None:
+        results: list[Producer] = []
+        self.shard.run(
+            lambda machine, times: machine.end(
+                "t", producer.producer_id, producer.epoch, is_commit, version, -1, times, results.append
+            )
+        )
+        return results[0] if results else None
+
+    def verify(self, producer: Producer) -> ErrorCode:
+        errors = self.shard.machine.verify("t", producer.producer_id, producer.epoch, frozenset({PARTITION}))
+        return errors[PARTITION]
+
+    def write_markers(self) -> None:
+        for transactional_id, transaction in self.markers:
+            self.shard.run(
+                lambda machine, times, each=(transactional_id, transaction): machine.markers_written(
+                    *each, times
+                )
+            )
+        self.markers.clear()
+
+    @property
+    def transaction(self) -> Transaction | None:
+        return self.shard.machine.transactions.get("t")
+
+
+@pytest.fixture
+def coordinator() -> Coordinator:
+    return Coordinator()
+
+
+def begun(coordinator: Coordinator) -> Producer:
+    producer = coordinator.init()
+    assert producer is not None
+    assert coordinator.add(producer) is ErrorCode.NONE
+    return producer
+
+
+def test_timeout_of_a_transaction_has_bounds(coordinator: Coordinator) -> None:
+    for timeout_ms in (0, SETTINGS.max_timeout_ms + 1):
+        assert coordinator.init(timeout_ms=timeout_ms) == Producer(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+    assert coordinator.transaction is None
+
+
+def test_producer_that_the_coordinator_does_not_know_is_fenced(coordinator: Coordinator) -> None:
+    assert coordinator.init(expected=OTHER) == Producer(ErrorCode.PRODUCER_FENCED)
+    producer = begun(coordinator)
+    unknown = Producer(ErrorCode.NONE, *OTHER)
+    assert coordinator.verify(unknown) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert coordinator.add(unknown) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert coordinator.end(unknown) == Producer(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    assert coordinator.end(producer._replace(epoch=5)) == Producer(ErrorCode.PRODUCER_FENCED)
+
+
+def test_change_that_is_not_replicated_makes_others_concurrent(coordinator: Coordinator) -> None:
+    producer = begun(coordinator)
+    coordinator.shard.log.is_replicating = False
+    assert coordinator.add(producer, TopicPartition("topic", 1)) is None
+    assert coordinator.init() == Producer(ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert coordinator.add(producer) is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert coordinator.verify(producer) is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert coordinator.end(producer) == Producer(ErrorCode.CONCURRENT_TRANSACTIONS)
+    coordinator.shard.replicate()
+    assert coordinator.verify(producer) is ErrorCode.NONE
+    assert coordinator.end(producer) == Producer(ErrorCode.NONE, producer.producer_id, 0)
+
+
+def test_ending_transaction_makes_others_concurrent(coordinator: Coordinator) -> None:
+    producer = begun(coordinator)
+    coordinator.end(producer)
+    assert coordinator.init() == Producer(ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert coordinator.add(producer) is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert coordinator.verify(producer) is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert coordinator.end(producer) == Producer(ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert coordinator.end(producer, is_commit=False) == Producer(ErrorCode.INVALID_TXN_STATE)
+    coordinator.write_markers()
+    assert coordinator.verify(producer) is ErrorCode.TRANSACTION_ABORTABLE
+    assert coordinator.init() == Producer(ErrorCode.NONE, producer.producer_id, 1)
+
+
+def test_client_of_version_1_cannot_end_what_never_began(coordinator: Coordinator) -> None:
+    producer = coordinator.init()
+    assert producer is not None
+    assert coordinator.end(producer, is_commit=False) == Producer(ErrorCode.INVALID_TXN_STATE)
+
+
+def test_refused_append_is_reported_and_changes_nothing(coordinator: Coordinator) -> None:
+    producer = begun(coordinator)
+    coordinator.shard.log.refuses = ErrorCode.NOT_ENOUGH_REPLICAS
+    result = coordinator.end(producer)
+    assert result is not None
+    assert result.error is not ErrorCode.NONE
+    assert coordinator.markers == []
+    assert coordinator.transaction is not None
+    assert coordinator.transaction.state is TransactionState.ONGOING
+
+
+def test_transaction_that_lasts_too_long_is_aborted(coordinator: Coordinator) -> None:
+    producer = begun(coordinator)
+    coordinator.shard.pass_ms(15_000)
+    assert coordinator.verify(producer) is ErrorCode.NONE
+    coordinator.shard.pass_ms(20_000)
+    assert coordinator.transaction is not None
+    assert coordinator.transaction.state is TransactionState.PREPARE_ABORT
+    assert coordinator.end(producer) == Producer(ErrorCode.PRODUCER_FENCED)
+    coordinator.write_markers()
+    assert coordinator.transaction is not None
+    assert coordinator.transaction.state is TransactionState.COMPLETE_ABORT
+
+
+def test_new_producer_aborts_the_open_transaction_once(coordinator: Coordinator) -> None:
+    begun(coordinator)
+    coordinator.shard.log.is_replicating = False
+    assert coordinator.init() == Producer(ErrorCode.CONCURRENT_TRANSACTIONS)
+    coordinator.shard.pass_ms(60_000)
+    assert coordinator.markers == [], "the decision is not replicated"
+
+
+def test_id_that_is_not_used_any_more_is_forgotten(coordinator: Coordinator) -> None:
+    begun(coordinator)
+    coordinator.shard.pass_ms(60_000)
+    coordinator.write_markers()
+    coordinator.shard.pass_ms(60_000)
+    assert coordinator.transaction is not None, "not for the time of its expiration"
+    coordinator.shard.pass_ms(90_000)
+    assert coordinator.transaction is None
+    coordinator.shard.fail_over()
+    assert coordinator.transaction is None
+
+
+def test_new_leader_writes_the_markers_of_ending_transactions(coordinator: Coordinator) -> None:
+    producer = begun(coordinator)
+    coordinator.end(producer)
+    first = coordinator.markers[:]
+    coordinator.markers.clear()
+    coordinator.shard.fail_over()
+    assert coordinator.markers == first
+    coordinator.write_markers()
+    assert coordinator.transaction is not None
+    assert coordinator.transaction.state is TransactionState.COMPLETE_COMMIT
+
+
+def test_late_markers_of_an_earlier_transaction_change_nothing(coordinator: Coordinator) -> None:
+    producer = begun(coordinator)
+    coordinator.end(producer)
+    late = coordinator.markers[:]
+    coordinator.write_markers()
+    assert coordinator.add(producer) is ErrorCode.NONE
+    coordinator.markers += late
+    coordinator.write_markers()
+    assert coordinator.transaction is not None
+    assert coordinator.transaction.state is TransactionState.ONGOING
