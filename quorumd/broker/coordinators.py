@@ -162,8 +162,3 @@ class Coordinators:
         for shard in self._groups.all():
             if shard.is_active:
                 shard.run(lambda machine, times: machine.delete_topics(deleted))
-
-    def stop(self) -> None:
-        """Respond to every waiting request and drop all state."""
-        self._groups.stop()
-        self._transactions.stop()

@@ -27,15 +27,12 @@ MEASURED = tuple(
         "unit/node/broker",
         "unit/node/api/test_rights.py",
         "unit/node/api/test_topics.py",
-        "unit/simulator/brokers",
         "property/test_classic_group_invariants.py",
         "property/test_consumer_group_invariants.py",
         "property/test_partition_log_state_machine.py",
         "property/test_replica_invariants.py",
         "paper",
         "scenarios",
-        "simulation/test_broker_nodes.py",
-        "simulation/test_broker_races.py",
     )
 )
 

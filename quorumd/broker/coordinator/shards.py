@@ -298,8 +298,3 @@ class Shards(Generic[M]):
     def all(self) -> list[Shard[M]]:
         """Return every partition that this broker leads, loaded or not, in order."""
         return [self._shards[number] for number in sorted(self._shards)]
-
-    def stop(self) -> None:
-        """Drop all state."""
-        for number in list(self._shards):
-            self.resigned(number)

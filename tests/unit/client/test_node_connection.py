@@ -121,7 +121,7 @@ async def test_older_node_gets_supported_versions() -> None:
     async with FakeNode(cluster, {18: (0, 1), 60: (0, 1)}) as node:
         connection = await NodeConnection.open(*node.address)
         assert connection.best_version(60) == 1
-        with pytest.raises(UnsupportedVersion, match=r"Vote .*versions 0 to 2, .*not at all"):
+        with pytest.raises(UnsupportedVersion, match=r"Vote .*0 to 2"):
             connection.best_version(52)
         connection.close()
     async with FakeNode(cluster, {18: (0, 1), 60: (3, 9)}) as node:

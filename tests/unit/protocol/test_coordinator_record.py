@@ -59,12 +59,12 @@ def test_every_record_round_trips_in_every_version(coordinator: str) -> None:
 @pytest.mark.parametrize("record_type", [9, 15, 17, -1])
 def test_record_of_another_coordinator_is_unsupported(record_type: int) -> None:
     """Types 9 to 15 are share groups', 17 and above those of streams groups."""
-    with pytest.raises(UnsupportedVersion, match=f"group record {record_type} is not known"):
+    with pytest.raises(UnsupportedVersion, match=f"record {record_type} "):
         decode_key(GROUP, record_type.to_bytes(2, "big", signed=True) + KEY[2:])
 
 
 def test_unknown_version_of_a_value_is_unsupported() -> None:
-    with pytest.raises(UnsupportedVersion, match="OffsetCommitValue v5 is not known: versions 0 to 4 are"):
+    with pytest.raises(UnsupportedVersion, match=r"OffsetCommitValue v5 .*0 to 4"):
         decode_value(GROUP, OffsetCommitKey(), b"\x00\x05" + VALUE[2:])
 
 
@@ -91,5 +91,5 @@ def test_null_of_a_tagged_struct_differs_from_its_default() -> None:
 
 
 def test_only_records_of_coordinators_are_encoded() -> None:
-    with pytest.raises(AssertionError, match="is not in a coordinator's record"):
+    with pytest.raises(AssertionError, match="coordinator's record"):
         encode_key(TopicRecord())

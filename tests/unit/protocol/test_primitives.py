@@ -170,7 +170,7 @@ def test_tagged_fields_are_skipped_by_their_size() -> None:
 
 
 def test_tagged_field_ends_within_the_bytes() -> None:
-    with pytest.raises(MalformedMessage, match=r"tagged field 7 .*4 bytes at byte 3, 3 "):
+    with pytest.raises(MalformedMessage, match=r"tagged field 7 .*byte 3"):
         primitives.skip_tagged_fields(b"\x01\x07\x04abc", 0)
 
 

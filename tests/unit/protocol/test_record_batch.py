@@ -189,7 +189,7 @@ def test_headers_stop_at_zeros_and_reject_other_bytes() -> None:
         list(headers(data + b"x" * 100))
     with pytest.raises(MalformedMessage, match=rf"position {len(data)}: 7 bytes left"):
         list(headers(data + b"garbage"))
-    with pytest.raises(MalformedMessage, match=r"\(offset 13\): it has \d+ bytes, only \d+ are present"):
+    with pytest.raises(MalformedMessage, match=r"offset 13.* bytes"):
         list(headers(data[:-1]))
 
 

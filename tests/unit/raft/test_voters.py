@@ -75,6 +75,6 @@ def test_history_returns_the_set_below_an_offset() -> None:
 
 def test_history_rejects_decreasing_offsets() -> None:
     history = VoterHistory([(2, VoterAssignment(voter_set(1)))])
-    with pytest.raises(ValueError, match="offset 2 after one at 2"):
+    with pytest.raises(ValueError, match="offset 2"):
         history.append(2, VoterAssignment(voter_set(1, 2)))
     assert repr(history) == "VoterHistory(2: (1,))"

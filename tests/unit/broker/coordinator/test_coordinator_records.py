@@ -77,7 +77,7 @@ def test_log_that_cannot_be_read_is_not_loaded() -> None:
     groups.log.append(produced([(b"\0\1", b"")]))
     groups.elect()
     assert groups.shards.active(0).name == "COORDINATOR_LOAD_IN_PROGRESS"  # type: ignore[union-attr]  # an error
-    groups.shards.stop()
+    groups.shards.resigned(0)
     assert groups.shards.active(0).name == "NOT_COORDINATOR"  # type: ignore[union-attr]  # an error
 
 

@@ -51,7 +51,7 @@ def test_damage_below_known_offset_is_ignored(tmp_path: Path) -> None:
 
 
 def test_damage_of_all_copies_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(InputIncomplete, match="all copies are damaged") as raised:
+    with pytest.raises(InputIncomplete, match="all copies") as raised:
         without_damaged(write_copies(tmp_path, 1, 2, 3), 0, print)
     assert all(f"{tmp_path}/{node}/" in str(raised.value) for node in (1, 2, 3))
 

@@ -99,12 +99,12 @@ def test_empty_history_has_no_partitions(tmp_path: Path) -> None:
 
 
 def test_missing_history_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(InputIncomplete, match="build it with `quorumd pipeline history build"):
+    with pytest.raises(InputIncomplete, match="quorumd pipeline history build"):
         state_of_history(tmp_path)
 
 
 def test_missing_log_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(InputIncomplete, match="of node 4 has no log"):
+    with pytest.raises(InputIncomplete, match="node 4"):
         state_of_logs({4: str(tmp_path)})
 
 
@@ -250,9 +250,7 @@ def test_invalid_sizes_are_reported(tmp_path: Path, content: str, text: str) -> 
 def test_unsupported_file_format_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "sizes.xlsx"
     path.write_text("")
-    with pytest.raises(
-        ConfigError, match=r"expected a file that ends in \.parquet, \.csv, \.json or \.jsonl"
-    ):
+    with pytest.raises(ConfigError, match=r"\.parquet, \.csv, \.json or \.jsonl"):
         sizes_of_file(path, STATE)
 
 

@@ -154,7 +154,7 @@ def test_log_truncated_below_streamed_offset_fails_stream(tmp_path: Path) -> Non
     segment(tmp_path).write_bytes(batch(0))
     assert stream.latestOffset(end, ALL) == end, "nothing new yet, and nothing known to be wrong"
     append(tmp_path, batch(3, epoch=2), batch(6, epoch=2))
-    with pytest.raises(InputIncomplete, match=r"before offset 6 was of epoch 1 .* is of epoch 2 .*node 0"):
+    with pytest.raises(InputIncomplete, match=r"offset 6 .*epoch 1 .*epoch 2 .*node 0"):
         stream.latestOffset(end, ALL)
     with pytest.raises(InputIncomplete, match=r"offset 6\b.*epoch 1\b"):
         stream.partitions(stream.initialOffset(), end)

@@ -228,9 +228,9 @@ def test_finalized_features_are_those_at_their_epoch(harness: ReadsHarness) -> N
     level = [FinalizedFeatureKey("f", 1, 1)]
     harness.respond(ApiVersionsResponse(finalized_features_epoch=4))
     harness.respond(ApiVersionsResponse(finalized_features=level, finalized_features_epoch=5))
-    with pytest.raises(InvariantViolation, match="epoch of finalized features is 4"):
+    with pytest.raises(InvariantViolation, match=r"finalized features .*4"):
         harness.respond(ApiVersionsResponse(finalized_features=level, finalized_features_epoch=4))
-    with pytest.raises(InvariantViolation, match="epoch of finalized features is 6"):
+    with pytest.raises(InvariantViolation, match=r"finalized features .*6"):
         harness.respond(ApiVersionsResponse(finalized_features=level, finalized_features_epoch=6))
     with pytest.raises(InvariantViolation, match="f is 2"):
         harness.respond(ApiVersionsResponse(finalized_features=[FinalizedFeatureKey("f", 2, 2)]))

@@ -79,7 +79,7 @@ def test_second_vote_in_an_epoch_is_a_violation() -> None:
     wire.vote(1, candidate=2)
     wire.vote(1, candidate=2)
     assert wire.checks.grants == 2
-    with pytest.raises(InvariantViolation, match="node 1 grants its vote of epoch 5"):
+    with pytest.raises(InvariantViolation, match=r"node 1 .*vote of epoch 5"):
         wire.vote(1, candidate=3)
 
 

@@ -45,7 +45,7 @@ def test_obsolete_snapshots_are_a_violation(cluster: Cluster) -> None:
     node.snapshots.stop()
     for end_offset in (1, 2, 3):
         cluster.machines[1].disk.put(f"{FOLDER}/{end_offset:020d}-{1:010d}.checkpoint", bytes(1000))
-    with pytest.raises(InvariantViolation, match=r"keeps .* bytes, more than 2000"):
+    with pytest.raises(InvariantViolation, match="2000"):
         require(cluster, [])
 
 

@@ -1,0 +1,105 @@
+"""Verification of partitions at the coordinator of their transaction, here or at another broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
+
+import pytest
+
+from quorumd.broker.api.transaction_verification import TransactionVerifier
+from quorumd.broker.coordinator.offset_store import TopicPartition
+from quorumd.errors import ErrorCode
+from quorumd.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest
+from quorumd.protocol.messages.add_partitions_to_txn_response import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+)
+from quorumd.protocol.wire import Message
+
+TARGET = TopicPartition("topic", 3)
+
+
+class Failure(NamedTuple):
+    reason: str
+
+
+class Coordinator:
+    """`leader`: the broker with the coordinator, 1 is the own one. `response`: None if there is none."""
+
+    def __init__(self) -> None:
+        self.leader: int | None = 2
+        self.response: AddPartitionsToTxnResponse | None = None
+        self.requests: list[AddPartitionsToTxnRequest] = []
+        self.added: list[tuple[str, int]] = []
+        topics = SimpleNamespace(leader_of=lambda topic, transactional_id: self.leader)
+        self.verifier = TransactionVerifier(
+            1, cast("Any", topics), cast("Any", "__transaction_state"), cast("Any", self), self
+        )
+
+    def add(self, one: Any, version: int, respond: Callable[[dict[TopicPartition, ErrorCode]], None]) -> None:
+        """Satisfies `TransactionApis`, as far as it is used."""
+        self.added.append((one.transactional_id, version))
+        respond({TARGET: ErrorCode.INVALID_TXN_STATE})
+
+    def send(
+        self,
+        broker_id: int,
+        api_key: int,
+        build: Callable[[int], Message],
+        on_response: Callable[[Message], None],
+        on_failure: Callable[[Failure], None],
+        timeout_ms: float,
+    ) -> None:
+        """Satisfies `BrokerClient`."""
+        assert broker_id == self.leader
+        request = build(5)
+        assert isinstance(request, AddPartitionsToTxnRequest)
+        self.requests.append(request)
+        if self.response is None:
+            on_failure(Failure("no connection"))
+        else:
+            on_response(self.response)
+
+    def verify(self, adds: bool = False) -> list[ErrorCode]:
+        errors: list[ErrorCode] = []
+        self.verifier.verify("t", (7, 2), TARGET, adds, errors.append)
+        return errors
+
+
+@pytest.fixture
+def coordinator() -> Coordinator:
+    return Coordinator()
+
+
+def test_no_coordinator_is_known(coordinator: Coordinator) -> None:
+    coordinator.leader = None
+    assert coordinator.verify() == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert coordinator.requests == []
+
+
+@pytest.mark.parametrize(("adds", "version"), [(False, 0), (True, 2)])
+def test_own_coordinator_is_called(coordinator: Coordinator, adds: bool, version: int) -> None:
+    coordinator.leader = 1
+    assert coordinator.verify(adds) == [ErrorCode.INVALID_TXN_STATE]
+    assert (coordinator.added, coordinator.requests) == ([("t", version)], [])
+
+
+def test_another_broker_is_requested(coordinator: Coordinator) -> None:
+    result = AddPartitionsToTxnPartitionResult(3, int(ErrorCode.TRANSACTION_ABORTABLE))
+    topic = AddPartitionsToTxnTopicResult("topic", [result])
+    coordinator.response = AddPartitionsToTxnResponse(0, 0, [AddPartitionsToTxnResult("t", [topic])])
+    assert coordinator.verify() == [ErrorCode.TRANSACTION_ABORTABLE]
+    (one,) = coordinator.requests[0].transactions
+    assert (one.transactional_id, one.producer_id, one.producer_epoch, one.verify_only) == ("t", 7, 2, True)
+    assert [(topic.name, topic.partitions) for topic in one.topics] == [("topic", [3])]
+
+
+def test_refused_or_lost_request_is_an_error(coordinator: Coordinator) -> None:
+    coordinator.response = AddPartitionsToTxnResponse(0, int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    assert coordinator.verify() == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
+    coordinator.response = None
+    assert coordinator.verify() == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
