@@ -41,7 +41,7 @@ class Coordinator:
         )
 
     def add(self, one: Any, version: int, respond: Callable[[dict[TopicPartition, ErrorCode]], None]) -> None:
-        """Satisfies `TransactionApis`, as far as it is used."""
+        """The part of `TransactionApis` that verification uses."""
         self.added.append((one.transactional_id, version))
         respond({TARGET: ErrorCode.INVALID_TXN_STATE})
 

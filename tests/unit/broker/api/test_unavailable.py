@@ -1,4 +1,4 @@
-"""What the APIs of a broker respond while a partition, a log, a directory or a coordinator is not available."""
+"""Responses of a broker while a partition, a log, a directory or a coordinator is not available."""
 
 from __future__ import annotations
 
