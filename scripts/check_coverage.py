@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Check the coverage of raft, log, controller and protocol that the last `make test` measured.
+"""Check the coverage of raft, log, controller, protocol and broker that the last `make test` measured.
 
 Fails if less than LEAST_PERCENT of the lines and branches of a package are covered. Generated messages do not count.
 scripts/house/coverage-left.toml lists the functions that are not covered whole, each with its reason; functions that

@@ -33,6 +33,7 @@ MEASURED = tuple(
         "property/test_replica_invariants.py",
         "paper",
         "scenarios",
+        "simulation/test_broker_races.py",
     )
 )
 
