@@ -57,11 +57,11 @@ def audit(
 ) -> None:
     """Check each copy of a log, and compare all copies with each other.
 
-    FOLDER is the data folder of the node with this ID, of quorumd or of a stock Kafka controller, or a copy of it.
-    The node may be running. The audit checks CRCs, offsets and epochs; that all nodes have the same batches; that
-    snapshots are valid, equal, and match the log; and that the votes and leaders that nodes recorded are consistent.
-    It reports the first offset of a difference, and whether that offset is provably committed. Uncommitted
-    differences that Raft allows, and nodes that lag, are INFO.
+    FOLDER is the data folder of the node with this ID, of quorumd or of a stock Kafka controller, a copy of it, or
+    a URL such as hdfs://namenode/n1. The node may be running. The audit checks CRCs, offsets and epochs; that all
+    nodes have the same batches; that snapshots are valid, equal, and match the log; and that the votes and leaders
+    that nodes recorded are consistent. It reports the first offset of a difference, and whether that offset is
+    provably committed. Uncommitted differences that Raft allows, and nodes that lag, are INFO.
 
     Exit code 1 for findings above INFO, 8 for incomplete input. The metrics of --textfile are those of the last
     audit that ended with code 0 or 1; config/quorumd-audit.timer runs it daily.
@@ -71,22 +71,24 @@ def audit(
       quorumd pipeline audit 1=/srv/n1 2=/srv/n2 3=/srv/n3
       quorumd pipeline audit 1=n1 2=n2 3=n3 --report audit.json --output jsonl
       quorumd pipeline audit 1=n1 2=n2 3=n3 --textfile /var/lib/prometheus/node-exporter/quorumd_audit.prom
+      quorumd pipeline audit 1=hdfs://namenode/backup/n1 2=hdfs://namenode/backup/n2
       quorumd pipeline audit --master spark://10.0.0.5:7077 1=/mnt/n1 2=/mnt/n2 3=/mnt/n3
     """
     from quorumd.pipeline.copies.log_files import parse_folders, read_folders
     from quorumd.pipeline.spark.progress import doing
+    from quorumd.pipeline.spark.remote_folders import copied_folders, local_folders
 
     _check_files(report_path, textfile)
     by_node = parse_folders(",".join(folders))
     # A mistake in the folders is reported before Spark starts.
-    read_folders(by_node)
-    with spark.session("thin") as session:
+    read_folders(local_folders(by_node))
+    with spark.session("thin") as session, copied_folders(session, by_node, spark.master) as copies:
         # It imports numpy and pyarrow, which were loaded while Java started.
         from quorumd.pipeline.audit.audit import audit as run_audit
 
         doing("reading the copies")
         began = time.monotonic()
-        report = run_audit(session, by_node, fold_records)
+        report = run_audit(session, copies, fold_records)
         seconds = time.monotonic() - began
     if output == "text":
         show(report, seconds)

@@ -50,29 +50,24 @@ def build(
     Interrupted or killed at any moment, it resumes where it stopped when it is run again. Of several folders it reads
     the most up-to-date copy; if that is damaged, it warns and reads the next best one. A log that starts after a
     snapshot is read from that snapshot on. If records were deleted before they were read, the history continues with
-    the next snapshot and records the gap.
+    the next snapshot and records the gap. Instead of a folder, a URL such as hdfs://namenode/n1 is copied to this
+    machine by Spark first.
 
     \b
     Examples:
       quorumd pipeline history build --from 1=/srv/n1,2=/srv/n2,3=/srv/n3 --to history
+      quorumd pipeline history build --from 1=s3a://backup/n1 --to history --conf spark.hadoop.fs.s3a.endpoint=...
       quorumd pipeline history build --bootstrap-server 127.0.0.1:9192 --to history --follow
     """
-    if (path is None) == (bootstrap is None):
-        raise click.UsageError("give one of --from ID=FOLDER,... and --bootstrap-server HOST:PORT")
-    if follow and once:
-        raise click.UsageError("--follow cannot be combined with --once")
     from dataclasses import asdict
 
-    from quorumd.pipeline.copies.log_files import parse_folders, read_folders
     from quorumd.pipeline.history.build import build as build_history
+    from quorumd.pipeline.spark.remote_folders import copied_folders
 
-    source = {"path": path or ""}
-    if bootstrap is not None:
-        source = {"bootstrap": bootstrap, "timeoutMs": str(math.ceil(options.timeout_s() * 1000))}
-    else:
-        # A mistake in the folders is reported before Spark starts.
-        read_folders(parse_folders(path or ""))
-    with spark.session("thin") as session:
+    source, folders = _source(path, bootstrap, follow, once)
+    with spark.session("thin") as session, copied_folders(session, folders, spark.master) as copies:
+        if folders:
+            source["path"] = ",".join(f"{node}={copy}" for node, copy in copies.items())
         summary = build_history(
             session, source, folder, follow, report=lambda text: click.echo(f"warning: {text}", err=True)
         )
@@ -82,3 +77,24 @@ def build(
             err=True,
         )
     print_rows([asdict(summary)], output)
+
+
+def _source(
+    path: str | None, bootstrap: str | None, follow: bool, once: bool
+) -> tuple[dict[str, str], dict[int, str]]:
+    """Return the options of the source, and its folders by node; a live cluster has none."""
+    if (path is None) == (bootstrap is None):
+        raise click.UsageError("give one of --from ID=FOLDER,... and --bootstrap-server HOST:PORT")
+    if follow and once:
+        raise click.UsageError("--follow cannot be combined with --once")
+    if bootstrap is not None:
+        return {"bootstrap": bootstrap, "timeoutMs": str(math.ceil(options.timeout_s() * 1000))}, {}
+    from quorumd.pipeline.copies.log_files import parse_folders, read_folders
+    from quorumd.pipeline.spark.remote_folders import local_folders
+
+    folders = parse_folders(path or "")
+    if follow and local_folders(folders) != folders:
+        raise click.UsageError("--follow cannot be combined with a URL, which is copied once")
+    # A mistake in the folders is reported before Spark starts.
+    read_folders(local_folders(folders))
+    return {}, folders

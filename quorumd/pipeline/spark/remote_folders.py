@@ -1,0 +1,134 @@
+"""Folders on Hadoop's file systems (hdfs://, s3a://, webhdfs://, ...), copied to this machine for one command.
+
+Java lists and copies the files, with Hadoop's configuration and credentials (`--conf spark.hadoop.*`). The copies are
+then read as any folder is: segments in pieces, with indexes. They need the log's size of disk, and a few megabytes of
+memory.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from quorumd.errors import ConfigError, InputIncomplete
+from quorumd.log.meta_properties import PARTITION_FOLDER
+from quorumd.pipeline.spark.failures import first_line
+from quorumd.pipeline.spark.progress import doing
+from quorumd.pipeline.spark.settings import stays_here
+
+if TYPE_CHECKING:
+    from quorumd.pipeline.spark.session import SparkSession
+
+
+class _HadoopPath(Protocol):
+    """Java's org.apache.hadoop.fs.Path."""
+
+    def getName(self) -> str: ...
+
+    def getFileSystem(self, configuration: object) -> _FileSystem: ...
+
+
+class _Status(Protocol):
+    """Java's FileStatus."""
+
+    def isFile(self) -> bool: ...
+
+    def getPath(self) -> _HadoopPath: ...
+
+
+class _FileSystem(Protocol):
+    """Java's org.apache.hadoop.fs.FileSystem."""
+
+    def exists(self, path: _HadoopPath) -> bool: ...
+
+    def listStatus(self, path: _HadoopPath) -> Iterable[_Status]: ...
+
+    def copyToLocalFile(
+        self, delete_source: bool, source: _HadoopPath, target: _HadoopPath, use_raw_local: bool
+    ) -> None: ...
+
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+def is_remote(folder: str) -> bool:
+    """Return True for a URL, such as hdfs://namenode/n1."""
+    return _URL.match(folder) is not None
+
+
+def local_folders(folders: Mapping[int, str]) -> dict[int, str]:
+    """Return the folders that Python can open."""
+    return {node: folder for node, folder in folders.items() if not is_remote(folder)}
+
+
+@contextmanager
+def copied_folders(
+    session: SparkSession, folders: Mapping[int, str], master: str
+) -> Iterator[dict[int, str]]:
+    """Yield the folders with local copies of remote ones, which are removed afterwards.
+
+    Raises InputIncomplete for what cannot be read, ConfigError if workers on other machines would need the copies.
+    """
+    remote = {node: folder for node, folder in folders.items() if is_remote(folder)}
+    if not remote:
+        yield dict(folders)
+        return
+    if not stays_here(master):
+        raise ConfigError(
+            f"{min(remote.values())} is copied to this machine, where the workers of {master} cannot read it; "
+            "use --master local[*], or mount the folder on all of them"
+        )
+    with tempfile.TemporaryDirectory(prefix="quorumd-copies-") as temporary:
+        copies = dict(folders)
+        for node, folder in sorted(remote.items()):
+            doing(f"copying {folder}")
+            target = Path(temporary) / f"node-{node}"
+            target.mkdir()
+            _copy(session, node, folder, target)
+            copies[node] = str(target)
+        yield copies
+
+
+def _copy(session: SparkSession, node: int, folder: str, target: Path) -> None:
+    """Copy the files of a data folder and of the log in it, or of a folder of segments."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        path = _path(session, folder)
+        files = path.getFileSystem(session.sparkContext._jsc.hadoopConfiguration())
+        _copy_files(session, files, path, target)
+        log = _path(session, path, PARTITION_FOLDER)
+        if files.exists(log):
+            (target / PARTITION_FOLDER).mkdir()
+            _copy_files(session, files, log, target / PARTITION_FOLDER)
+    except Py4JJavaError as error:
+        cause = first_line(str(error.java_exception.toString()))
+        raise InputIncomplete(f"{folder} of node {node} cannot be read: {cause}") from None
+
+
+def _copy_files(session: SparkSession, files: _FileSystem, path: _HadoopPath, target: Path) -> None:
+    from py4j.protocol import Py4JJavaError
+
+    for status in files.listStatus(path):
+        if not status.isFile():
+            continue
+        source = status.getPath()
+        local = _path(session, str(target / source.getName()))
+        try:
+            # Without the checksum files of Hadoop's LocalFileSystem.
+            files.copyToLocalFile(False, source, local, True)
+        except Py4JJavaError:
+            # A running node deletes obsolete files.
+            if files.exists(source):
+                raise
+
+
+def _path(session: SparkSession, *parts: object) -> _HadoopPath:
+    java = session.sparkContext._jvm
+    assert java is not None, "the session has ended"
+    made: _HadoopPath = java.org.apache.hadoop.fs.Path(*parts)
+    return made
