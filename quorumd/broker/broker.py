@@ -66,14 +66,14 @@ class BrokerListener(Protocol):
         """The broker serves clients now."""
 
     def on_failed(self, reason: str) -> None:
-        """The broker cannot go on: end the process."""
+        """The broker has failed: stop the process."""
 
 
 class Broker:
     """Created once per start of the process.
 
     Call `start`, then `apply` or `load` with everything that is committed in the metadata log, from its beginning or
-    a snapshot on; `shut_down` for an orderly end, or `stop` to stop at once, as a crash would.
+    a snapshot on; `shut_down` for a graceful shutdown, or `stop` to stop at once, as a crash would.
     """
 
     def __init__(self, settings: BrokerSettings, ports: BrokerPorts, listener: BrokerListener) -> None:
@@ -227,7 +227,7 @@ class Broker:
         self.lifecycle.recovered()
 
     def _mark_used(self, directory: LogDirectory) -> None:
-        """Remove the sign of the last clean stop, before any log changes."""
+        """Remove the clean shutdown files before any log changes."""
 
         def removed(outcome: object) -> None:
             if isinstance(outcome, BaseException):
@@ -271,7 +271,7 @@ class Broker:
         """See `FetcherContext`."""
         self.partitions.handle_log_error(hosted, fault)
 
-    # The end
+    # Shutdown
 
     def shut_down(self, on_done: Callable[[], None]) -> None:
         """Hand the leaderships over, close the logs, and call `on_done`; then call `stop`."""
@@ -292,7 +292,7 @@ class Broker:
         if self._has_opened_logs:
             closing.close(closed, self.lifecycle.epoch, self._on_closed)
         else:
-            # The sign of the last clean stop is still there.
+            # The clean shutdown files are still there.
             self._ports.clock.call_soon(self._on_closed)
 
     def _on_closed(self) -> None:

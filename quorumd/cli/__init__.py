@@ -14,11 +14,17 @@ rich, the protocol code) are imported in the function that uses them, so that `q
 
 from __future__ import annotations
 
+import signal
 import sys
 
 
 def main() -> None:
     """Run the command line of this process and exit with its code."""
+    # Ctrl-C during the imports ends the process without a traceback. A shell may have SIGINT ignored instead.
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     from quorumd.cli.root import run
 
+    signal.signal(signal.SIGINT, handler)
     sys.exit(run(sys.argv[1:]))

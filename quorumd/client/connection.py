@@ -101,8 +101,8 @@ class NodeConnection(asyncio.Protocol):
         """Return the highest common version of an API. Raises UnsupportedVersion if there is none."""
         version = choose_version(api_key, self.peer_ranges)
         if version is None:
-            spoken = self.peer_ranges.get(api_key)
-            theirs = "not at all" if spoken is None else f"in versions {spoken[0]} to {spoken[1]}"
+            supported = self.peer_ranges.get(api_key)
+            theirs = "not at all" if supported is None else f"in versions {supported[0]} to {supported[1]}"
             own = api(api_key)
             raise UnsupportedVersion(
                 f"{own.name} is supported here in versions {own.min_version} to {own.max_version}, "

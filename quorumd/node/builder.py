@@ -12,7 +12,7 @@ from quorumd.log.folder_lock import lock_folder
 from quorumd.node.api.context import ApiContext, create_api_context
 from quorumd.node.api.envelopes import CLIENT_ID_PREFIX
 from quorumd.node.api.families import add_routes
-from quorumd.node.broker.clients import ClientSide
+from quorumd.node.broker.clients import ClientListeners
 from quorumd.node.broker.controller_channel import ControllerAccess
 from quorumd.node.broker.log_folders import lock_folders
 from quorumd.node.broker.role import NodeBroker
@@ -137,7 +137,7 @@ class _Builder:
         self.incoming = IncomingConnections(self.router, settings, *sessions)
         self.clients = None
         if settings.broker is not None:
-            self.clients = ClientSide(settings, self.router, self.incoming, *sessions)
+            self.clients = ClientListeners(settings, self.router, self.incoming, *sessions)
 
     def start(self, lock: File) -> Node:
         """Bind the listeners, make the parts that need their addresses, and start them all."""
@@ -382,7 +382,7 @@ class _Builder:
         clock, entropy, disk = self.ports.clock, self.ports.entropy, self.ports.disk
         client_id = f"{CLIENT_ID_PREFIX}{settings.node_id}"
         access = ControllerAccess(
-            *(clock, self.engine, self.role, discovery, self.router.route, self.router.spoken),
+            *(clock, self.engine, self.role, discovery, self.router.route, self.router.supported_versions),
             self.incoming.take_number,
             partial(self._connections, private_apis=False),
             settings.controller_listener_name,

@@ -86,7 +86,7 @@ Pattern = tuple[int, int, str]
 
 
 class AclEntry(NamedTuple):
-    """The part of an ACL that remains for one pattern and one principal."""
+    """An ACL without its pattern and principal, by which it is indexed."""
 
     host: str
     operation: int
@@ -106,12 +106,12 @@ class Acl(NamedTuple):
 
     @property
     def pattern(self) -> Pattern:
-        """The resources that it is about."""
+        """The pattern of its resources."""
         return self.kind, self.pattern_type, self.name
 
     @property
     def entry(self) -> AclEntry:
-        """The rest of it, without the principal."""
+        """The ACL without pattern and principal."""
         return AclEntry(self.host, self.operation, self.permission)
 
 

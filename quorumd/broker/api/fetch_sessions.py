@@ -21,7 +21,7 @@ FINAL_EPOCH: Final = -1
 MAX_EPOCH: Final = 2**31 - 1
 MAX_SESSION_ID: Final = 2**31 - 1
 EVICTION_MS: Final = 120_000.0
-"""How long a session is kept for sure, unused or against a larger one."""
+"""Minimum time before an unused session, or one smaller than a new one, may be evicted."""
 
 PartitionKey = tuple[object, int]
 """(topic id or name, partition number)"""
@@ -174,8 +174,8 @@ class SessionFetch(Generic[Q]):
 
 
 class FetchSessions(Generic[Q]):
-    """The sessions of a broker. When all slots are taken, a session that is not used any more, or one that is worth
-    less than the new one, makes room: a follower's is worth more than a consumer's, and a larger more than a smaller.
+    """The sessions of a broker. When all slots are taken, an unused session is evicted, or one of lower priority than
+    the new one: followers have priority over consumers, and larger sessions over smaller ones.
 
     `randrange`: see `Entropy`.
     """
@@ -253,7 +253,7 @@ class FetchSessions(Generic[Q]):
         victim: _Session[Q] | None = longest_unused
         if now_ms - longest_unused.used_ms <= EVICTION_MS:
             victim = min(
-                (each for each in self._sessions.values() if _may_yield(each, is_follower, now_ms)),
+                (each for each in self._sessions.values() if _may_be_evicted(each, is_follower, now_ms)),
                 key=_value,
                 default=None,
             )
@@ -269,7 +269,7 @@ def _value(session: _Session[Q]) -> tuple[bool, int, int]:
     return session.is_follower, len(session.partitions), session.id
 
 
-def _may_yield(session: _Session[Q], to_follower: bool, now_ms: float) -> bool:
+def _may_be_evicted(session: _Session[Q], to_follower: bool, now_ms: float) -> bool:
     """Whether the session may yield its slot although it is in use."""
     is_old = now_ms - session.created_ms > EVICTION_MS
     return is_old or (to_follower and not session.is_follower)

@@ -374,7 +374,7 @@ def add_partitions_to_txn(check: Check[AddPartitionsToTxnRequest]) -> Ruling:
     kept, refused = check.split(topics, Operation.WRITE)
     if not refused:
         return None
-    # All or nothing: the transaction gets none of the partitions.
+    # The transaction gets all of the partitions or none.
     results = [refuse(topic, DENIED_TOPIC) for topic in refused]
     results += [refuse(topic, int(ErrorCode.OPERATION_NOT_ATTEMPTED)) for topic in kept]
     return wire.AddPartitionsToTxnResponse(0, 0, [], results)

@@ -46,7 +46,7 @@ DEBUGGING_CONSUMER: Final = -2
 
 
 class OffsetApis:
-    """Looks up offsets. There is no remote storage, so that nothing is tiered."""
+    """Looks up offsets. Remote storage is not supported, so no offset is tiered."""
 
     def __init__(self, context: BrokerApiContext) -> None:
         self._context = context

@@ -109,7 +109,7 @@ class MetadataApis:
         context = self._context
         described = metadata_partitions(context.metadata.image, entry.partitions, numbers, shared)
         for partition in described:
-            # Producers would send their first batches in vain, and some of them in another order again.
+            # The first batches of producers would fail, and some would be retried in another order.
             if partition.leader_id == context.settings.broker_id and not context.partitions.is_served(
                 PartitionId(head.topic_id, partition.partition_index)
             ):

@@ -42,7 +42,7 @@ _RETRIABLE: Final = (
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.CONCURRENT_TRANSACTIONS,
 )
-"""Errors of the coordinator that producers do not expect from a leader; NOT_ENOUGH_REPLICAS makes them repeat."""
+"""Errors of the coordinator that producers do not expect from a leader; NOT_ENOUGH_REPLICAS makes them retry."""
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 _ATTRIBUTES_LOW_BYTE: Final = 22
 _CODEC_MASK: Final = 0x07

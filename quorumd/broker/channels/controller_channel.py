@@ -9,7 +9,7 @@ from quorumd.protocol.wire import Message
 
 
 class NoResponse(Protocol):
-    """Why a request got no response; it may still have an effect."""
+    """The reason why a request got no response. It may still take effect."""
 
     @property
     def reason(self) -> str: ...

@@ -32,7 +32,7 @@ FinalCallback = Callable[[IsrProposal, ErrorCode, "CommittedIsr | None"], None]
 
 
 class AlterPartitionChannel:
-    """Sends every proposal until it has a final response. All that wait go into the next request.
+    """Sends every proposal until it has a final response. The next request has all that wait.
 
     `broker_epoch()`: that of this broker. `on_final(proposal, error, committed)` is called once per proposal.
     """
@@ -57,7 +57,7 @@ class AlterPartitionChannel:
         self._timer: Timer | None = None
 
     def propose(self, proposal: IsrProposal) -> bool:
-        """Send a proposal; False while an earlier one of the partition waits."""
+        """Send a proposal; False while an earlier proposal for the partition waits."""
         if self._is_stopped or proposal.partition in self._waiting:
             return False
         self._waiting[proposal.partition] = proposal
@@ -65,7 +65,7 @@ class AlterPartitionChannel:
         return True
 
     def stop(self) -> None:
-        """Send nothing any more."""
+        """Stop sending requests."""
         self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()

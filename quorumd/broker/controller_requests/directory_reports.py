@@ -66,7 +66,7 @@ class DirectoryReports:
         return metadata.directories[metadata.replicas.index(self._broker_id)] != hosted.directory.id
 
     def stop(self) -> None:
-        """Send nothing any more."""
+        """Stop sending requests."""
         self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()

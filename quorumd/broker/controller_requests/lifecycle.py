@@ -1,4 +1,4 @@
-"""The life of one broker incarnation, as the active controller sees it: registration, heartbeats, unfencing and
+"""The lifecycle of one broker incarnation at the active controller: registration, heartbeats, unfencing and
 controlled shutdown (KIP-631).
 
     STARTING        not registered, or behind its own registration in the metadata log: heartbeats request fencing
@@ -142,7 +142,7 @@ class BrokerLifecycle:
         self._heartbeat_now()
 
     def stop(self) -> None:
-        """Send nothing any more."""
+        """Stop sending requests."""
         self.state = BrokerState.NOT_RUNNING
         for timer in (self._timer, self._shutdown_timer):
             if timer is not None:

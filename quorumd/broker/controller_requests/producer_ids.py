@@ -26,7 +26,7 @@ ProducerIdCallback = Callable[[int], None]
 
 
 class ProducerIds:
-    """Hands out each id once. `broker_epoch` returns -1 before the registration."""
+    """Allocates each id once. `broker_epoch` returns -1 before the registration."""
 
     def __init__(
         self,

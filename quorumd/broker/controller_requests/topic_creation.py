@@ -38,7 +38,7 @@ class NewTopic:
 
 
 class TopicCreation:
-    """Sends one request at a time, for all topics that clients have named meanwhile."""
+    """Sends one request at a time, for all topics requested in the meantime."""
 
     def __init__(self, channel: ControllerChannel, clock: Clock) -> None:
         self._channel = channel

@@ -54,7 +54,7 @@ class ClassicRebalances:
     # Sessions
 
     def extend_session(self, group: ClassicGroup, member: ClassicMember, times: Times) -> None:
-        """The member is alive: its session begins now."""
+        """Restart the session of a live member."""
         key = DeadlineKey(SESSION, group.id, member.id)
         self._deadlines.set(key, times.now_ms + member.session_timeout_ms)
 

@@ -50,7 +50,7 @@ class Topics(Protocol):
 
 
 class Heartbeat(NamedTuple):
-    """A ConsumerGroupHeartbeat request; None, or -1, is "as before"."""
+    """A ConsumerGroupHeartbeat request; None, or -1, means unchanged."""
 
     group: str
     member_id: str
@@ -368,7 +368,7 @@ class ConsumerMembership:
         self._outbox.add(Write(records, appended, completed))
 
     def extend_session(self, group_id: str, member_id: str, times: Times) -> None:
-        """The member is alive: its session begins now."""
+        """Restart the session of a live member."""
         key = DeadlineKey(CONSUMER_SESSION, group_id, member_id)
         self._deadlines.set(key, times.now_ms + self._settings.consumer_session_timeout_ms)
 

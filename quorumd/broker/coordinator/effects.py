@@ -13,7 +13,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Times(NamedTuple):
-    """The present: `now_ms` for deadlines, `wall_ms` for timestamps in records."""
+    """The current time: `now_ms` for deadlines, `wall_ms` for timestamps in records."""
 
     now_ms: float
     wall_ms: int
@@ -60,7 +60,7 @@ class Outbox:
 
 
 class Deadlines(Generic[K]):
-    """Deadlines by key; at equal times the one that was set first is first."""
+    """Deadlines by key; equal ones are in the order in which they were set."""
 
     def __init__(self) -> None:
         self._deadlines: dict[K, tuple[float, int]] = {}

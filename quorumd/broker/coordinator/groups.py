@@ -73,7 +73,7 @@ class GroupListing(NamedTuple):
 
 
 class GroupCoordinator:
-    """Groups of one partition. Requests respond through their responder, once."""
+    """Groups of one partition. Each request gets one response through its responder."""
 
     def __init__(self, settings: GroupSettings, new_member_id: Callable[[str], str], topics: Topics) -> None:
         self.outbox = Outbox()
@@ -92,7 +92,7 @@ class GroupCoordinator:
         )
         self._requests = OffsetRequests(self.offsets, settings, self.outbox)
 
-    # The life of the partition
+    # Loading and unloading
 
     def replay(self, record: LoadedRecord, times: Times) -> None:
         """Apply a record that is in the log."""

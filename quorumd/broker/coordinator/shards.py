@@ -202,7 +202,7 @@ class Shard(Generic[M]):
         return completed
 
     def unload(self) -> None:
-        """Drop the state; every waiting request is responded to."""
+        """Drop the state; every waiting request gets a response."""
         self.is_loading = False
         was_active, self.is_active = self.is_active, False
         if self._timer is not None:
@@ -264,7 +264,7 @@ class Shards(Generic[M]):
         self._shards: dict[int, Shard[M]] = {}
 
     def times(self) -> Times:
-        """Return the present."""
+        """Return the current time."""
         return Times(self.clock.now_ms(), self.clock.wall_ms())
 
     def elected(self, log: CoordinatorLog) -> None:

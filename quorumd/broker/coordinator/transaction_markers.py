@@ -28,7 +28,7 @@ logger = logging.getLogger("quorumd.broker")
 RETRY_MS: Final = 100.0
 TIMEOUT_MS: Final = 30_000.0
 _FINAL: Final = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
-"""A newer coordinator or producer is at work."""
+"""Errors that a newer coordinator or producer causes."""
 
 WriteLocally = Callable[[WriteTxnMarkersRequest, Callable[[WriteTxnMarkersResponse], None]], None]
 

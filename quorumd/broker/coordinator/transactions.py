@@ -33,7 +33,7 @@ EXPIRY: Final = "expiry"
 
 
 class Producer(NamedTuple):
-    """The outcome of a request: the producer to go on with."""
+    """The outcome of a request: the producer id and epoch to use next."""
 
     error: ErrorCode
     producer_id: int = -1
@@ -57,7 +57,7 @@ class TransactionCoordinator:
         self._changing: set[str] = set()
         self._deadlines: Deadlines[str] = Deadlines()
 
-    # The life of the partition
+    # Loading and unloading
 
     def replay(self, record: LoadedRecord, times: Times) -> None:
         """Apply a record that is in the log."""
@@ -73,7 +73,7 @@ class TransactionCoordinator:
         """Markers have no meaning in this topic."""
 
     def loaded(self, times: Times) -> None:
-        """Go on with transactions that were ending."""
+        """Continue transactions that were ending."""
         self._deadlines.set(TIMEOUTS, times.now_ms + self._settings.abort_timed_out_interval_ms)
         self._deadlines.set(EXPIRY, times.now_ms + self._settings.remove_expired_interval_ms)
         self._resend_markers()
@@ -135,8 +135,10 @@ class TransactionCoordinator:
         times: Times,
         respond: ProducerResponder,
     ) -> None:
-        """Handle InitProducerId: a new epoch fences the earlier producers. `expected`: producer id and epoch of a
-        client that wants to go on, -1 each for a new one."""
+        """Handle InitProducerId: a new epoch fences the earlier producers.
+
+        `expected`: producer id and epoch of a client that continues, -1 each for a new one.
+        """
         known = self.transactions.get(transactional_id)
         if not 0 < timeout_ms <= self._settings.max_timeout_ms:
             respond(Producer(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
@@ -262,7 +264,7 @@ class TransactionCoordinator:
             respond(Producer(ErrorCode.INVALID_TXN_STATE))
 
     def _fence(self, transactional_id: str, known: Transaction, times: Times) -> None:
-        """Abort the transaction of a producer that must not go on."""
+        """Abort the transaction of a fenced producer."""
         if transactional_id in self._changing:
             return
         fenced = known._replace(epoch=min(known.epoch + 1, MAX_PRODUCER_EPOCH), last_epoch=NO_PRODUCER_EPOCH)

@@ -100,7 +100,7 @@ class LeaderFetcher:
             self._changed[id] = None
 
     def stop(self) -> None:
-        """Fetch nothing any more."""
+        """Stop fetching."""
         self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()

@@ -58,6 +58,6 @@ class ReplicaFetchers:
         return fetcher
 
     def stop(self) -> None:
-        """Fetch nothing any more."""
+        """Stop fetching."""
         for fetcher in self._fetchers.values():
             fetcher.stop()

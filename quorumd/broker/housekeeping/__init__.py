@@ -1,4 +1,4 @@
-"""The periodic work on the logs of a broker, and its orderly end.
+"""The periodic work on the logs of a broker, and their closing.
 
 housekeeping   the timers of everything below, and of shrinking ISRs
 checkpoints    the checkpoint files of the log directories

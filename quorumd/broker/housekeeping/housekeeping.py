@@ -68,7 +68,7 @@ class Housekeeping:
                 hosted.replica.shrink_isr(now_ms)
 
     def stop(self) -> None:
-        """Begin no work any more."""
+        """Start no further work."""
         self._is_running = False
         for timer in self._timers.values():
             timer.cancel()

@@ -1,4 +1,4 @@
-"""The orderly end of the logs: closed, checkpointed, and their directories marked as cleanly stopped."""
+"""Closes and checkpoints the logs, and writes the clean shutdown files of their directories."""
 
 from __future__ import annotations
 
@@ -55,6 +55,6 @@ class LogClosing:
     def _write(self, directory: LogDirectory, broker_epoch: int) -> None:
         def done(outcome: object) -> None:
             if isinstance(outcome, BaseException):
-                logger.error("%s is not marked as cleanly stopped: %s", directory.path, outcome)
+                logger.error("%s gets no clean shutdown file: %s", directory.path, outcome)
 
         self._logs.run(lambda: write_clean_shutdown(self._disk, directory.path, broker_epoch), done)

@@ -58,7 +58,7 @@ def remove_cleaned(disk: Disk, directory: str) -> None:
 
 
 def complete_compaction(disk: Disk, directory: str) -> None:
-    """Complete the replacements that a crash interrupted, and remove remains of others. Blocks. Raises OSError."""
+    """Complete the replacements that a crash interrupted, and remove the files of others. Blocks. Raises OSError."""
     names = disk.list_directory(directory)
     for name in names:
         base_offset = parse_base_offset(name.removesuffix(SWAP))

@@ -35,7 +35,7 @@ class Folder(NamedTuple):
 
 
 class OpenRequest(NamedTuple):
-    """A log to open or create. `marker` is unique: it names a folder that has to give way."""
+    """A log to open or create. `marker` is unique: it names a folder that is set aside."""
 
     directory: str
     topic: str

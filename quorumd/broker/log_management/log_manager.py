@@ -80,7 +80,7 @@ class LogManager:
     # Start
 
     def scan(self, expected: Callable[[Folder], bool], done: Callable[[], None]) -> None:
-        """Find the folders of all online directories; delete those that are not `expected`, and remains."""
+        """Find the folders of all online directories; delete those that are not `expected`, and leftovers."""
         for directory in self.directories.online:
             self._scan(directory, expected)
         self.run(lambda: None, lambda _: done())

@@ -77,7 +77,7 @@ class ClusterApis:
             0,
             [
                 wire.ApiVersion(key, low, high)
-                for key, (low, high) in sorted(self._router.spoken.items())
+                for key, (low, high) in sorted(self._router.supported_versions.items())
                 if is_ours or not APIS[key].private
             ],
         )

@@ -94,7 +94,9 @@ class EnvelopeApis:
             session.respond(request, EnvelopeResponse(None, int(ErrorCode.NOT_CONTROLLER)))
             return
         try:
-            inner = read_request(request.message.request_data, self._router.spoken, self._large_request_bytes)
+            inner = read_request(
+                request.message.request_data, self._router.supported_versions, self._large_request_bytes
+            )
         except (MalformedMessage, UnsupportedVersion):
             session.respond(request, EnvelopeResponse(None, int(ErrorCode.UNSUPPORTED_VERSION)))
             return

@@ -63,9 +63,9 @@ def supports_feature(features: Sequence[SupportedFeatureKey], name: str, level: 
     return any(f.name == name and f.min_version <= level <= f.max_version for f in features)
 
 
-def is_followable(spoken: Sequence[ApiVersion]) -> bool:
+def is_followable(supported_versions: Sequence[ApiVersion]) -> bool:
     """Whether a node with these APIs can lead: followers can fetch from it with their directory ids."""
-    newest = {api.api_key: api.max_version for api in spoken}
+    newest = {api.api_key: api.max_version for api in supported_versions}
     return ApiKey.FETCH_QUORUM_RECORDS in newest or newest.get(ApiKey.FETCH, -1) >= REPLICA_DIRECTORY_VERSION
 
 

@@ -1,4 +1,4 @@
-"""The broker role of a node: what a broker needs of its process.
+"""The broker role of a node: the connection between a broker and its process.
 
 role                 builds the broker once the cluster is known, and ends it
 settings             the settings of the role

@@ -45,5 +45,5 @@ class NodeBrokerClient:
         self._connections.call(endpoint.host, endpoint.port, call, purpose)
 
     def close(self) -> None:
-        """Close the connections; requests get no callback any more."""
+        """Close the connections; pending requests get no callback."""
         self._connections.close()

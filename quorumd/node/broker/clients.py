@@ -1,4 +1,4 @@
-"""The side of a node that serves clients of its broker: router, listeners and accepted connections.
+"""The listeners for clients of the broker: router, bound addresses and accepted connections.
 
 A process with both roles has listeners for clients besides those of the quorum; in a process that is only a broker
 the same ones serve both.
@@ -89,8 +89,8 @@ _CONCERNS_QUORUM: Final[dict[int, Callable[[Message], bool]]] = {
 }
 
 
-class ClosedDoor:
-    """A connection that is closed at once: the client tries again, here or at another broker."""
+class RejectedConnection:
+    """A connection that is closed at once; the client retries, here or at another broker."""
 
     def connected(self, transport: Transport) -> None:
         transport.close()
@@ -100,7 +100,7 @@ class ClosedDoor:
     def closed(self, reason: str, refused: bool) -> None: ...
 
 
-class ClientSide:
+class ClientListeners:
     """Accepts connections while `is_open`: until the broker serves clients they would see other APIs and metadata.
 
     The address is bound before that, so that a wrong one is reported at the start.
@@ -131,7 +131,7 @@ class ClientSide:
 
     def accept(self, listener: str) -> Connection:
         """Create the session of a connection that is being accepted by the listener with this name."""
-        return self._connections.accept(listener) if self.is_open else ClosedDoor()
+        return self._connections.accept(listener) if self.is_open else RejectedConnection()
 
     def bind(self, listeners: BoundListeners) -> None:
         """Bind the listeners for clients, unless those of the node serve them."""

@@ -23,9 +23,10 @@ from quorumd.raft.engine import RaftEngine
 class ControllerAccess(NamedTuple):
     """The parts of the node that channels use.
 
-    `route`, `spoken`: handlers and versions of the listener of the quorum. `next_number()` takes the number of one
-    more connection. `connect(listener)` makes connections, to nodes' listeners with that name, that no other channel
-    uses. `controllers_listener`: the name of the controllers' listeners. `timeout_ms`: of requests to other nodes.
+    `route`, `supported_versions`: handlers and versions of the listener of the quorum. `next_number()` returns the
+    number of a new connection. `connect(listener)` makes connections, to nodes' listeners with that name, that no
+    other channel uses. `controllers_listener`: the name of the controllers' listeners. `timeout_ms`: of requests to
+    other nodes.
     """
 
     clock: Clock
@@ -33,7 +34,7 @@ class ControllerAccess(NamedTuple):
     role: LeaderRole
     discovery: Discovery
     route: Handler[Message]
-    spoken: Mapping[int, tuple[int, int]]
+    supported_versions: Mapping[int, tuple[int, int]]
     next_number: Callable[[], int]
     connect: Callable[[str], PeerConnections]
     controllers_listener: str
@@ -95,7 +96,7 @@ class NodeControllerChannel:
         self._fail(self._in_flight, f"node {self._leader_id} is no longer the active controller")
 
     def close(self) -> None:
-        """Close the connections; requests get no callback any more."""
+        """Close the connections; pending requests get no callback."""
         self._is_closed = True
         self._waiting.clear()
         self._in_flight = None
@@ -151,7 +152,7 @@ class NodeControllerChannel:
         if self._local is None or self._local_epoch != access.engine.epoch:
             self._local = LocalSession(access.next_number(), self)
             self._local_epoch = access.engine.epoch
-        versions = access.spoken.get(pending.api_key)
+        versions = access.supported_versions.get(pending.api_key)
         if versions is None:
             self._fail(pending, f"API {pending.api_key} is not supported here")
             return

@@ -28,7 +28,7 @@ class MetadataReader(Protocol):
 
 
 class MetadataFeed:
-    """Each committed batch once and in order. Where the log no longer has the next one, its newest snapshot.
+    """Passes on each committed batch once and in order, or the newest snapshot if the log no longer has the next one.
 
     `schedule(callback)` calls back in a later turn of the loop and handles StorageError. `next_offset`: all records
     below it were passed on.

@@ -14,7 +14,7 @@ from quorumd.errors import ExitCode, StorageError
 from quorumd.ids import NO_NODE, OffsetAndEpoch
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node.broker.broker_client import NodeBrokerClient
-from quorumd.node.broker.clients import ClientSide
+from quorumd.node.broker.clients import ClientListeners
 from quorumd.node.broker.controller_channel import ControllerAccess, NodeControllerChannel
 from quorumd.node.broker.counters import BrokerCounters
 from quorumd.node.broker.log_folders import record_cluster_id
@@ -49,7 +49,7 @@ class NodeBroker:
         log: SegmentedLog,
         identity: ClusterIdentity,
         lifecycle: Lifecycle,
-        clients: ClientSide,
+        clients: ClientListeners,
         bound_port: Callable[[str], int],
         folders: Sequence[str],
     ) -> None:
@@ -135,14 +135,14 @@ class NodeBroker:
     # `BrokerListener`
 
     def on_unfenced(self) -> None:
-        """Let clients in."""
+        """Accept connections of clients."""
         self._clients.is_open = True
 
     def on_failed(self, reason: str) -> None:
-        """Stop the process, which cannot be a broker."""
+        """Stop the process, since its broker has failed."""
         self._lifecycle.stop(ExitCode.DATA_FOLDER, reason)
 
-    # The end
+    # Shutdown
 
     def shut_down(self, on_done: Callable[[], None]) -> None:
         """Hand the leaderships over, close the logs, then call `on_done`."""
@@ -164,7 +164,9 @@ class NodeBroker:
             leader_seen_ms = now_ms
         is_waiting = self.broker.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN
         if is_waiting and (now_ms >= deadline_ms or now_ms - leader_seen_ms >= LEADERLESS_SHUTDOWN_MS):
-            logger.warning("no controller has granted the shutdown of this broker: it stops without")
+            logger.warning(
+                "no controller has granted the controlled shutdown of this broker; it stops without it"
+            )
             self.broker.lifecycle.stop()
             self.broker.on_shutdown_granted()
             return

@@ -34,9 +34,9 @@ LOG_INTERVAL_MS: Final = 10_000.0
 _OPEN_APIS: Final = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 
 
-def versions_before_authentication(spoken: VersionRanges) -> VersionRanges:
+def versions_before_authentication(supported_versions: VersionRanges) -> VersionRanges:
     """The APIs that a client may use before it has authenticated."""
-    return {key: spoken[key] for key in _OPEN_APIS if key in spoken}
+    return {key: supported_versions[key] for key in _OPEN_APIS if key in supported_versions}
 
 
 class Reply(NamedTuple):

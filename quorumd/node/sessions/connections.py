@@ -47,7 +47,7 @@ class IncomingConnections:
         """Create the session of a connection that is being accepted by the listener with this name."""
         session = ServerSession(
             self._router.route,
-            self._router.spoken,
+            self._router.supported_versions,
             self._max_request_bytes,
             self._clock,
             self._statistics,

@@ -13,13 +13,13 @@ from quorumd.protocol.wire import Message
 class RequestRouter:
     """Passes each request to the handler of its API.
 
-    `spoken` maps each API that has a handler to its versions: what ApiVersions lists and connections accept.
+    `supported_versions` maps each API that has a handler to its versions, which ApiVersions lists.
     """
 
     def __init__(self, private_apis: bool = True) -> None:
         self._private_apis = private_apis
         self._handlers: dict[int, Handler[Message]] = {}
-        self.spoken: dict[int, tuple[int, int]] = {}
+        self.supported_versions: dict[int, tuple[int, int]] = {}
 
     def add(self, routes: Iterable[Route]) -> None:
         """Register handlers; private APIs only if this node supports them."""
@@ -28,12 +28,12 @@ class RequestRouter:
             if api.private and not self._private_apis:
                 continue
             self._handlers[route.api_key] = route.handler
-            self.spoken[route.api_key] = (route.min_version, api.max_version)
+            self.supported_versions[route.api_key] = (route.min_version, api.max_version)
 
     def handler(self, api_key: int) -> Handler[Message] | None:
         """Return the handler of an API, None if it is not supported."""
         return self._handlers.get(api_key)
 
     def route(self, session: Session, request: Request[Message]) -> None:
-        """Call the handler of an API and version that `spoken` contains."""
+        """Call the handler of an API and version that `supported_versions` contains."""
         self._handlers[request.api_key](session, request)

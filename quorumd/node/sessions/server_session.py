@@ -46,7 +46,7 @@ class ServerSession:
     def __init__(
         self,
         route: Callable[[Session, Request[Message]], None],
-        spoken: VersionRanges,
+        supported_versions: VersionRanges,
         max_request_bytes: int,
         clock: Clock,
         statistics: NodeStatistics,
@@ -67,12 +67,12 @@ class ServerSession:
         self.host = ""
         self.is_controller_client = False
         self._route = route
-        self._spoken = spoken
+        self._spoken = supported_versions
         self._max_request_bytes = max_request_bytes
         self._authentication = authentication
-        self._connection = ServerConnection(max_request_bytes, spoken, large_request_bytes)
+        self._connection = ServerConnection(max_request_bytes, supported_versions, large_request_bytes)
         if authentication is not None:
-            versions = versions_before_authentication(spoken)
+            versions = versions_before_authentication(supported_versions)
             self._connection.serve(authentication.max_request_bytes, versions)
         self._clock = clock
         self._statistics = statistics

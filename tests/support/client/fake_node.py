@@ -66,16 +66,16 @@ class ByteServer:
 class FakeNode(ByteServer):
     """Responds to ApiVersions by itself and to other requests with `script`, which a test may replace."""
 
-    def __init__(self, script: Script, spoken: VersionRanges | None = None) -> None:
+    def __init__(self, script: Script, supported_versions: VersionRanges | None = None) -> None:
         super().__init__(self._respond_to_all)
         self.script = script
-        self.spoken = ALL_APIS if spoken is None else spoken
+        self.supported_versions = ALL_APIS if supported_versions is None else supported_versions
         self.requests: list[Request] = []
         self.pieces = 0
         """Number of reads that returned bytes."""
 
     async def _respond_to_all(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = ServerConnection(1 << 20, self.spoken)
+        connection = ServerConnection(1 << 20, self.supported_versions)
         while data := await reader.read(65536):
             self.pieces += 1
             for request in connection.receive(data):
@@ -86,7 +86,7 @@ class FakeNode(ByteServer):
 
     def _response_to(self, request: Request) -> Message | None:
         if request.api_key == ApiKey.API_VERSIONS:
-            ranges = [ApiVersion(key, low, high) for key, (low, high) in self.spoken.items()]
+            ranges = [ApiVersion(key, low, high) for key, (low, high) in self.supported_versions.items()]
             return ApiVersionsResponse(0, ranges)
         self.requests.append(request)
         return self.script(request)

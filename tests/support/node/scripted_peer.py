@@ -13,16 +13,16 @@ ALL_APIS = {key: (api.min_version, api.max_version) for key, api in APIS.items()
 
 
 class ScriptedPeer:
-    """Listens at `host:port`. Responds to ApiVersions with `spoken`, to other requests when `respond` is called."""
+    """Listens at `host:port`. Responds to ApiVersions itself, to other requests when `respond` is called."""
 
     def __init__(
         self,
         network: SimulatedNetwork,
         host: str = "peer",
         port: int = 9092,
-        spoken: VersionRanges = ALL_APIS,
+        supported_versions: VersionRanges = ALL_APIS,
     ) -> None:
-        self.spoken = spoken
+        self.supported_versions = supported_versions
         self.links: list[Link] = []
         self.pending: list[Request] = []
         """Pending requests in order."""
@@ -44,7 +44,7 @@ class ScriptedPeer:
 
 class Link:
     def __init__(self, peer: ScriptedPeer) -> None:
-        self.connection = ServerConnection(1 << 24, peer.spoken)
+        self.connection = ServerConnection(1 << 24, peer.supported_versions)
         self.is_closed = False
         self._peer = peer
         self._transport: Transport | None = None
@@ -72,5 +72,5 @@ class Link:
         self.is_closed = True
 
     def _greeting(self) -> Message:
-        ranges = [ApiVersion(key, low, high) for key, (low, high) in self._peer.spoken.items()]
+        ranges = [ApiVersion(key, low, high) for key, (low, high) in self._peer.supported_versions.items()]
         return ApiVersionsResponse(0, ranges)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from quorumd import __version__
-from quorumd.cli import root
+from quorumd.cli import main, root
 from quorumd.cli.local_cluster import AddressInUse
 from quorumd.errors import (
     ConfigError,
@@ -213,3 +215,28 @@ def test_closed_stdout_is_not_an_error() -> None:
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert done.stderr == ""
     assert done.stdout.startswith("node.id")
+
+
+@pytest.mark.parametrize(
+    ("handler", "while_importing"),
+    [(signal.default_int_handler, signal.SIG_DFL), (signal.SIG_IGN, signal.SIG_IGN)],
+)
+def test_interrupted_imports_leave_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, handler: object, while_importing: object
+) -> None:
+    found = []
+
+    class Root(ModuleType):
+        @property
+        def run(self) -> Callable[[Sequence[str]], int]:
+            found.append(signal.getsignal(signal.SIGINT))
+            return lambda arguments: found.append(signal.getsignal(signal.SIGINT)) or 0
+
+    monkeypatch.setitem(sys.modules, "quorumd.cli.root", Root("root"))
+    before = signal.signal(signal.SIGINT, handler)  # type: ignore[arg-type]  # either kind of handler
+    try:
+        with pytest.raises(SystemExit):
+            main()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert found == [while_importing, handler]

@@ -70,7 +70,7 @@ class FakeQuorum:
         if request.api_key == ApiKey.DESCRIBE_CLUSTER:
             assert isinstance(request.message, DescribeClusterRequest)
             if request.message.endpoint_type == 1:
-                if ApiKey.METADATA not in self.nodes[node].spoken:
+                if ApiKey.METADATA not in self.nodes[node].supported_versions:
                     return DescribeClusterResponse(0, ErrorCode.MISMATCHED_ENDPOINT_TYPE, "controllers only")
                 brokers = [DescribeClusterBroker(7, "host-7", 9092)]
                 return DescribeClusterResponse(cluster_id="c", controller_id=self.leader, brokers=brokers)
@@ -98,12 +98,12 @@ class FakeQuorum:
 
 @asynccontextmanager
 async def quorum(
-    size: int = 3, spoken: dict[int, tuple[int, int]] | None = None
+    size: int = 3, supported_versions: dict[int, tuple[int, int]] | None = None
 ) -> AsyncIterator[FakeQuorum]:
     made = FakeQuorum()
     async with AsyncExitStack() as stack:
         for number in range(size):
-            node = FakeNode(lambda request, number=number: made.respond(number, request), spoken)
+            node = FakeNode(lambda request, number=number: made.respond(number, request), supported_versions)
             made.nodes.append(await stack.enter_async_context(node))
         yield made
 
@@ -132,7 +132,7 @@ async def test_known_leader_and_connection_are_reused() -> None:
 
 async def test_stock_controller_is_found_by_describe_cluster() -> None:
     stock = {key: versions for key, versions in ALL_APIS.items() if key != ApiKey.METADATA}
-    async with quorum(spoken=stock) as made, client(made, 0) as admin:
+    async with quorum(supported_versions=stock) as made, client(made, 0) as admin:
         made.leader = 1
         assert await admin.find_leader() == Leader(1, *made.nodes[1].address)
         assert made.nodes[0].requests[0].message.endpoint_type == 2  # type: ignore[attr-defined]  # its class
@@ -272,7 +272,7 @@ async def test_unsupported_request_fails_immediately() -> None:
 async def test_request_unsupported_by_stock_leader_goes_to_other_node() -> None:
     stock = {key: versions for key, versions in ALL_APIS.items() if key != ApiKey.DESCRIBE_CONFIGS}
     async with quorum() as made, client(made, 1) as admin:
-        made.nodes[0].spoken = stock
+        made.nodes[0].supported_versions = stock
         await admin.send(DescribeConfigsRequest(), "leader")
         assert made.request_counts(ApiKey.DESCRIBE_CONFIGS) == [0, 1, 0]
 
@@ -285,14 +285,14 @@ def without(*keys: int) -> dict[int, tuple[int, int]]:
 async def test_brokers_are_described_by_other_node_under_stock_leader() -> None:
     """A stock controller supports DescribeCluster, but rejects it for brokers with MISMATCHED_ENDPOINT_TYPE."""
     async with quorum() as made, client(made, 1) as admin:
-        made.nodes[0].spoken = without(ApiKey.METADATA)
+        made.nodes[0].supported_versions = without(ApiKey.METADATA)
         cluster = await admin.describe_brokers()
         assert [broker.broker_id for broker in cluster.brokers] == [7]
         assert made.request_counts(ApiKey.DESCRIBE_CLUSTER) == [0, 1, 0]
 
 
 async def test_stock_controllers_alone_cannot_describe_brokers() -> None:
-    async with quorum(spoken=without(ApiKey.METADATA)) as made, client(made, 0) as admin:
+    async with quorum(supported_versions=without(ApiKey.METADATA)) as made, client(made, 0) as admin:
         with pytest.raises(RequestFailed, match=r"--bootstrap-server"):
             await admin.describe_brokers()
 
@@ -300,7 +300,7 @@ async def test_stock_controllers_alone_cannot_describe_brokers() -> None:
 async def test_stopped_node_is_skipped_under_stock_leader() -> None:
     stock = without(ApiKey.DESCRIBE_CONFIGS)
     async with quorum() as made, client(made, 1, 2, timeout_ms=2000) as admin:
-        made.nodes[0].spoken = stock
+        made.nodes[0].supported_versions = stock
         await admin.find_leader()
         await made.nodes[1].stop()
         await admin.send(DescribeConfigsRequest(), "leader")
@@ -311,7 +311,7 @@ async def test_stopped_node_is_skipped_under_stock_leader() -> None:
 async def test_stock_leader_rejects_target_voters(voters: list[int] | None) -> None:
     """It has no AlterQuorum; another node would respond NOT_LEADER_OR_FOLLOWER until the deadline."""
     async with quorum() as made, client(made, 1) as admin:
-        made.nodes[0].spoken = without(ApiKey.ALTER_QUORUM)
+        made.nodes[0].supported_versions = without(ApiKey.ALTER_QUORUM)
         with pytest.raises(
             RequestFailed,
             match=r"node 0, .*stock Kafka controller.*add-voter and remove-voter",

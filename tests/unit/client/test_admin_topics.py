@@ -193,7 +193,9 @@ async def test_topics_are_described_in_pages() -> None:
 
 async def test_stock_controllers_are_reported_as_unable_to_describe_topics() -> None:
     async with cluster() as (made, admin):
-        made.node.spoken = {k: v for k, v in ALL_APIS.items() if k != ApiKey.DESCRIBE_TOPIC_PARTITIONS}
+        made.node.supported_versions = {
+            k: v for k, v in ALL_APIS.items() if k != ApiKey.DESCRIBE_TOPIC_PARTITIONS
+        }
         with pytest.raises(RequestFailed, match="broker") as refused:
             await admin.describe_topics()
     assert refused.value.error_code == ErrorCode.UNSUPPORTED_VERSION

@@ -77,8 +77,8 @@ class VoterApiHarness(ApiHarness):
         return self.response
 
     def respond_from_new_voter(self, *features: SupportedFeatureKey, error: int = 0, fetch: int = 17) -> None:
-        spoken = [ApiVersion(ApiKey.FETCH, 4, fetch)]
-        response = ApiVersionsResponse(error, spoken, supported_features=list(features))
+        supported_versions = [ApiVersion(ApiKey.FETCH, 4, fetch)]
+        response = ApiVersionsResponse(error, supported_versions, supported_features=list(features))
         self.connections.calls[0][2].on_response(response)
 
 

@@ -134,7 +134,7 @@ class ScriptedAccess:
         self.turns: list[Callable[[], None]] = []
         self.clock = SimpleNamespace(call_soon=self.turns.append, now_ms=lambda: 0.0)
         self.discovery = SimpleNamespace(own_id=1, address_of=lambda node_id: Address("peer", 9092))
-        self.spoken = {int(ApiKey.BROKER_HEARTBEAT): (0, 1)}
+        self.supported_versions = {int(ApiKey.BROKER_HEARTBEAT): (0, 1)}
         self.calls: list[Any] = []
         self.routed: list[tuple[Any, Any]] = []
         self.closed = 0

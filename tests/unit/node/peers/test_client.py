@@ -78,9 +78,11 @@ class Log:
 class ClientHarness(NodeParts):
     """The peer client of node 1 and the scripted node 2. The engine's log takes at most `takes` records."""
 
-    def __init__(self, spoken: dict[int, tuple[int, int]] = ALL_APIS, *, private_apis: bool = True) -> None:
+    def __init__(
+        self, supported_versions: dict[int, tuple[int, int]] = ALL_APIS, *, private_apis: bool = True
+    ) -> None:
         super().__init__()
-        self.peer = ScriptedPeer(self.network, spoken=spoken)
+        self.peer = ScriptedPeer(self.network, supported_versions=supported_versions)
         self.events: list[Event] = []
         self.voter_records: list[VoterRecord] = []
         self.received_log = Log()

@@ -54,7 +54,9 @@ def harness() -> ConnectionHarness:
 
 
 def test_versions_are_negotiated_before_the_first_call(harness: ConnectionHarness) -> None:
-    peer = ScriptedPeer(harness.network, spoken={ApiKey.API_VERSIONS: (0, 4), ApiKey.METADATA: (0, 5)})
+    peer = ScriptedPeer(
+        harness.network, supported_versions={ApiKey.API_VERSIONS: (0, 4), ApiKey.METADATA: (0, 5)}
+    )
     harness.call("a")
     harness.time.pass_ms(10)
     assert harness.versions == [5]
@@ -216,13 +218,15 @@ def test_call_made_in_a_failure_callback_gets_a_new_connection(harness: Connecti
     assert [name for name, _ in harness.responses] == ["again"]
 
 
-@pytest.mark.parametrize("spoken", [{}, {ApiKey.METADATA: (50, 60)}])
+@pytest.mark.parametrize("supported_versions", [{}, {ApiKey.METADATA: (50, 60)}])
 def test_unsupported_call_fails_later_and_keeps_the_connection(
-    harness: ConnectionHarness, spoken: dict[int, tuple[int, int]]
+    harness: ConnectionHarness, supported_versions: dict[int, tuple[int, int]]
 ) -> None:
     """Not within `call`: the engine is applying its effects."""
     peer = ScriptedPeer(
-        harness.network, spoken={ApiKey.API_VERSIONS: (0, 4), ApiKey.DESCRIBE_CLUSTER: (0, 2)} | spoken
+        harness.network,
+        supported_versions={ApiKey.API_VERSIONS: (0, 4), ApiKey.DESCRIBE_CLUSTER: (0, 2)}
+        | supported_versions,
     )
     harness.call("first", ApiKey.DESCRIBE_CLUSTER)
     harness.time.pass_ms(10)
@@ -293,7 +297,7 @@ def test_later_call_times_out_after_an_earlier_one_got_its_response(harness: Con
 
 
 def test_failed_handshake_fails_the_calls_at_once(harness: ConnectionHarness) -> None:
-    peer = ScriptedPeer(harness.network, spoken={ApiKey.API_VERSIONS: (9, 9)})
+    peer = ScriptedPeer(harness.network, supported_versions={ApiKey.API_VERSIONS: (9, 9)})
     harness.call("a")
     harness.time.pass_ms(10)
     assert [name for name, _ in harness.failures] == ["a"]
