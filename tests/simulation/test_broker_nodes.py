@@ -52,9 +52,10 @@ def test_runs_of_broker_nodes_repeat() -> None:
     assert run(3, "kill").trace_hash == run(3, "kill").trace_hash
 
 
-@pytest.mark.parametrize("seed", [8_001_275, 8_001_457])
+@pytest.mark.parametrize("seed", [8_001_275, 8_001_457, 9_000_337])
 def test_seeds_that_have_found_defects_hold(seed: int) -> None:
-    # A broker that learned of its cluster after the last commit; a producer that missed errors of partitions.
+    # A broker that learned of its cluster after the last commit; a producer that missed errors of partitions; a log
+    # directory that failed and stayed offline.
     report = Simulation(seed, draw_options(seed)).run()
     assert report.ok, str(report)
 

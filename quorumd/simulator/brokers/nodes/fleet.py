@@ -103,6 +103,13 @@ class BrokerNodes(BrokerPopulation):
 
     def end_faults(self) -> None:
         self.administrators.stop()
+        for broker_id in self.cluster.broker_ids:
+            node = self.cluster.machines[broker_id].node
+            broker = node.broker.broker if node is not None and node.broker is not None else None
+            if broker is not None and broker.partitions.directories.offline_ids:
+                # A failed log directory is offline until the operator restarts the node.
+                self.cluster.kill(broker_id)
+                self.cluster.restart_later(broker_id)
 
     def end_traffic(self) -> None:
         for each in self._workload:
