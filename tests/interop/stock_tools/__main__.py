@@ -4,6 +4,7 @@
     --only authorizer   100,000 decisions of Kafka's StandardAuthorizer, compared with quorumd's
     --only brokers      plans, killed brokers, and the resulting log, read by both sides
     --only controllers  a stock controller among the voters while leaders are killed
+    --only folders      Kafka's clients on a broker of quorumd, whose folder a stock broker takes over
     --only mixed        brokers of Kafka and of quorumd that follow each other
     --only kills        VerifiableProducer while leaders are killed
     --only histories    the audit of random histories of stock clusters, none of which is damaged
@@ -30,6 +31,7 @@ from tests.interop.stock_tools.brokers import ORDERS, Brokers
 from tests.interop.stock_tools.claims import BROKEN, HOLDS, Verdict, judge, show
 from tests.interop.stock_tools.configs import RELEASE, Configs
 from tests.interop.stock_tools.controllers import Controllers
+from tests.interop.stock_tools.folders import Folders
 from tests.interop.stock_tools.kafka_brokers import kafka_brokers
 from tests.interop.stock_tools.kafka_controller import KafkaController
 from tests.interop.stock_tools.kills import Kills
@@ -52,7 +54,18 @@ BROKERS = (101, 102, 103, 104)
 RACKS = ("a", "b", "c", "c")
 DAEMONS = "metadata.log.segment.bytes=64KiB\nbroker.session.timeout.ms=15000\n"
 """Small segments, so that there are several, and a short session timeout for killed brokers."""
-PARTS = ("authorizer", "brokers", "configs", "controllers", "histories", "kills", "mixed", "speed", "verbs")
+PARTS = (
+    "authorizer",
+    "brokers",
+    "configs",
+    "controllers",
+    "folders",
+    "histories",
+    "kills",
+    "mixed",
+    "speed",
+    "verbs",
+)
 VERSIONS = {"4.0.2": "4.0.2", "4.1.2": "4.1.2", "4.3.1": "4.3.1", "4.4.0": "4.3.1"}
 """Versions of the brokers in the table of verbs, with those of the tools: Maven Central has no kafka-tools 4.4.0."""
 DEFAULT = "4.3.1"
@@ -105,6 +118,7 @@ def main(
         "brokers": lambda: on_brokers(tools, folder),
         "configs": lambda: judge([("configs", Configs(fetched(RELEASE, None), folder).steps())], report),
         "controllers": lambda: with_a_controller(tools, folder, seconds),
+        "folders": lambda: with_a_folder(tools, folder / "folders"),
         "histories": lambda: judge(
             [("histories", of_stock_clusters(folder, histories, seed).steps())], report
         ),
@@ -130,6 +144,16 @@ def of_stock_clusters(folder: Path, histories: int, seed: int) -> StockHistories
     """Clusters of the versions in MIXED, in turn."""
     versions = [fetched(each, None) for each in MIXED]
     return StockHistories(versions, folder / "histories", histories, seed, report)
+
+
+def with_a_folder(tools: StockTools, folder: Path) -> list[Verdict]:
+    """Run one node, of quorumd and of Kafka in turns."""
+    folder.mkdir()
+    folders = Folders(tools, folder)
+    try:
+        return judge([("folders", folders.steps())], report)
+    finally:
+        folders.stop()
 
 
 def on_brokers(tools: StockTools, folder: Path) -> list[Verdict]:
