@@ -69,7 +69,7 @@ ATTACKS = (
         "forged progress", elections.forge_progress, 60_000.0, 4.0, stop_followers, acknowledged_alone, True
     ),
     Attack("pipelined Metadata", resources.pipeline_metadata, FAIR_MS),
-    Attack("100 clients ask once", resources.metadata_for_many, SHORT_MS),
+    Attack("Metadata for 100 clients", resources.metadata_for_many, SHORT_MS),
     Attack("Metadata for the gone", resources.metadata_for_the_gone, FAIR_MS),
     Attack("forged addresses", elections.forge_addresses, SHORT_MS, verify=redirected, deposes=True),
     Attack("forged leader", elections.forge_leader, ELECTION_MS, before=stop_leader_soon, deposes=True),
