@@ -18,6 +18,18 @@ class Fault(Protocol):
         """Carry out the fault, which must be `available`."""
 
 
+def undisturbed(cluster: Cluster) -> list[Machine]:
+    """Return the running machines that no other fault is at work on, by node id."""
+    return [
+        machine
+        for machine in cluster.running()
+        if machine.set_aside is None
+        and not machine.disk.is_corrupted
+        and not machine.starting
+        and not machine.exiting
+    ]
+
+
 class RunningNodeFault:
     """A fault of one machine with a running process."""
 

@@ -14,6 +14,7 @@ from quorumd.log.quorum_state_file import FILE_NAME as QUORUM_STATE
 from quorumd.log.segment import LOG_SUFFIX
 from quorumd.simulator.cluster import Cluster, Machine
 from quorumd.simulator.data_folders import DATA_FOLDER, expect_refusal
+from quorumd.simulator.faults.base import undisturbed
 
 PARTITION = partition_folder(DATA_FOLDER)
 META_PATH: Final = f"{DATA_FOLDER}/{META_PROPERTIES}"
@@ -124,12 +125,8 @@ def _candidates(cluster: Cluster) -> list[Machine]:
     """Return the running machines with these files; a sole voter may lack quorum-state."""
     return [
         machine
-        for machine in cluster.running()
-        if machine.set_aside is None
-        and not machine.disk.is_corrupted
-        and not machine.starting
-        and not machine.exiting
-        and META_PROPERTIES in machine.disk.durable_names(DATA_FOLDER)
+        for machine in undisturbed(cluster)
+        if META_PROPERTIES in machine.disk.durable_names(DATA_FOLDER)
         and QUORUM_STATE in machine.disk.durable_names(PARTITION)
     ]
 

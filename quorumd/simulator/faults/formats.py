@@ -15,6 +15,7 @@ from quorumd.simulator.cluster import Cluster, Machine
 from quorumd.simulator.data_folders import DATA_FOLDER
 from quorumd.simulator.environment.disk import SimulatedDisk
 from quorumd.simulator.environment.event_heap import Process
+from quorumd.simulator.faults.base import undisturbed
 
 PARTITION = partition_folder(DATA_FOLDER)
 OTHER_NODE: Final = 77
@@ -116,11 +117,5 @@ def _has_log(disk: SimulatedDisk) -> bool:
 
 def _candidates(cluster: Cluster) -> list[Machine]:
     return [
-        machine
-        for machine in cluster.running()
-        if machine.set_aside is None
-        and not machine.disk.is_corrupted
-        and not machine.starting
-        and not machine.exiting
-        and QUORUM_STATE in machine.disk.durable_names(PARTITION)
+        machine for machine in undisturbed(cluster) if QUORUM_STATE in machine.disk.durable_names(PARTITION)
     ]

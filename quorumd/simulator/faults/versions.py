@@ -16,6 +16,7 @@ from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch, encode_control_batch, scan
 from quorumd.simulator.cluster import Cluster, Machine
 from quorumd.simulator.data_folders import DATA_FOLDER, expect_refusal
+from quorumd.simulator.faults.base import undisturbed
 
 PARTITION = partition_folder(DATA_FOLDER)
 NEWER_VERSION_FRAMES = (b"\x01\x63\x00\x00", b"\x01\x04\x07\x00")
@@ -65,15 +66,7 @@ class NewerRecordVersion:
 
 
 def _candidates(cluster: Cluster) -> list[Machine]:
-    return [
-        machine
-        for machine in cluster.running()
-        if machine.set_aside is None
-        and not machine.disk.is_corrupted
-        and not machine.starting
-        and not machine.exiting
-        and _last_segment(machine)
-    ]
+    return [machine for machine in undisturbed(cluster) if _last_segment(machine)]
 
 
 def _last_segment(machine: Machine) -> str:
