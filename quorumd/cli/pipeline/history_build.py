@@ -56,7 +56,7 @@ def build(
     \b
     Examples:
       quorumd pipeline history build --from 1=/srv/n1,2=/srv/n2,3=/srv/n3 --to history
-      quorumd pipeline history build --from 1=s3a://backup/n1 --to history --conf spark.hadoop.fs.s3a.endpoint=...
+      quorumd pipeline history build --from 1=s3a://backup/n1 --to history --conf spark.hadoop.fs.s3a.endpoint=H
       quorumd pipeline history build --bootstrap-server 127.0.0.1:9192 --to history --follow
     """
     from dataclasses import asdict
