@@ -190,10 +190,6 @@ class LogManager:
                 lambda outcome: self.check(directory, f"{path} cannot be removed", outcome),
             )
 
-    def close(self, log: PartitionLog, closed: Callable[[BaseException | None], None]) -> None:
-        """Flush and close a log."""
-        self.run(log.close, closed)
-
     def abandon(self, log: PartitionLog) -> None:
         """Close the files of a log whose directory has failed."""
 
