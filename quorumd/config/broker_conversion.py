@@ -7,7 +7,7 @@ from os.path import abspath
 from quorumd.broker.settings.api_settings import ApiSettings
 from quorumd.broker.settings.broker_settings import BrokerSettings, HousekeepingSettings, ReplicaFetchSettings
 from quorumd.broker.settings.coordinator_settings import MINUTE_MS, GroupSettings, TransactionSettings
-from quorumd.config.broker_fields import BrokerFields
+from quorumd.config.broker_fields import RACK_AWARE_SELECTOR, BrokerFields
 from quorumd.controller.broker import BrokerEndpoint
 
 
@@ -46,7 +46,9 @@ def broker_settings(
             cleaner_backoff_ms=fields.log_cleaner_backoff_ms,
         ),
         api=ApiSettings(
-            fetch_max_bytes=fields.fetch_max_bytes, fetch_session_slots=fields.fetch_session_slots
+            fetch_max_bytes=fields.fetch_max_bytes,
+            fetch_session_slots=fields.fetch_session_slots,
+            is_rack_aware=fields.replica_selector_class == RACK_AWARE_SELECTOR,
         ),
     )
 

@@ -9,7 +9,11 @@ from typing import Annotated
 
 from quorumd.config.coordinator_fields import CoordinatorFields
 from quorumd.config.setting import setting
-from quorumd.config.values import SWITCH, TEXT, duration, integer, size
+from quorumd.config.values import SWITCH, TEXT, choice, duration, integer, size
+
+_PACKAGE = "org.apache.kafka.common.replica"
+LEADER_SELECTOR = f"{_PACKAGE}.LeaderSelector"
+RACK_AWARE_SELECTOR = f"{_PACKAGE}.RackAwareReplicaSelector"
 
 
 class BrokerFields(CoordinatorFields):
@@ -101,4 +105,9 @@ class BrokerFields(CoordinatorFields):
         "max.incremental.fetch.session.cache.slots",
         default="1000",
         about="Maximum number of fetch sessions that the broker remembers.",
+    )
+    replica_selector_class: Annotated[str, choice(LEADER_SELECTOR, RACK_AWARE_SELECTOR, "")] = setting(
+        "replica.selector.class",
+        default="",
+        about="RackAwareReplicaSelector sends consumers to a replica in their rack; else they read from leaders.",
     )

@@ -219,6 +219,16 @@ def test_broker_settings_get_the_cluster_id_and_the_bound_port() -> None:
     assert settings.listeners == (BrokerEndpoint("PLAINTEXT", "h", 4711, 0),)
 
 
+@pytest.mark.parametrize(
+    ("name", "is_rack_aware"), [("RackAwareReplicaSelector", True), ("LeaderSelector", False)]
+)
+def test_replica_selector_sends_consumers_to_their_rack(name: str, is_rack_aware: bool) -> None:
+    selector = f"org.apache.kafka.common.replica.{name}"
+    role = make(**BROKER, replica_selector_class=selector).node_settings().broker
+    assert role is not None
+    assert role.template.api.is_rack_aware == is_rack_aware
+
+
 def test_invalid_default_of_topic_config_is_rejected() -> None:
     with pytest.raises(ValidationError, match=r"'segment\.bytes', set to '1'"):
         make(**BROKER, log_segment_bytes="1")
