@@ -8,6 +8,7 @@
     --only mixed        brokers of Kafka and of quorumd that follow each other
     --only kills        VerifiableProducer while leaders are killed
     --only histories    the audit of random histories of stock clusters, none of which is damaged
+    --only pipeline     the pipeline on a stock cluster that is hurt for four minutes, also on a Spark master
     --only configs      a stock controller's verdicts on thousands of config changes
     --only speed        the time that kafka-dump-log and quorumd need for a log
 
@@ -35,7 +36,7 @@ from tests.interop.stock_tools.folders import Folders
 from tests.interop.stock_tools.kafka_brokers import kafka_brokers
 from tests.interop.stock_tools.kafka_controller import KafkaController
 from tests.interop.stock_tools.kills import Kills
-from tests.interop.stock_tools.logs import Logs
+from tests.interop.stock_tools.logs import Logs, take_snapshots
 from tests.interop.stock_tools.matrix import HOLDS as YES
 from tests.interop.stock_tools.matrix import NOT_THERE, Style, running_cell
 from tests.interop.stock_tools.mixed import Mixed
@@ -43,6 +44,7 @@ from tests.interop.stock_tools.plans import Plans
 from tests.interop.stock_tools.results import keep
 from tests.interop.stock_tools.speed import Speed
 from tests.interop.stock_tools.stock_histories import StockHistories
+from tests.interop.stock_tools.stock_pipeline import StockPipeline
 from tests.interop.stock_tools.stock_plan import StockPlan
 from tests.interop.stock_tools.tools import StockTools, ToolsMissing, stock_tools
 from tests.interop.stock_tools.traffic import Traffic
@@ -63,6 +65,7 @@ PARTS = (
     "histories",
     "kills",
     "mixed",
+    "pipeline",
     "speed",
     "verbs",
 )
@@ -93,6 +96,7 @@ def report(text: str) -> None:
 @click.option("--records", default=6_000_000, show_default=True, help="Of the log that is decoded.")
 @click.option("--requests", default=200_000, show_default=True, help="Compared with StandardAuthorizer.")
 @click.option("--histories", default=104, show_default=True, help="Of stock clusters, audited.")
+@click.option("--hurt", default=240.0, show_default=True, help="How long the stock cluster is hurt.")
 @click.option("--seed", default=200, show_default=True, help="Of the first of these clusters.")
 @click.option("--rounds", default=3, show_default=True, help="In which both are measured, in turns.")
 def main(
@@ -106,6 +110,7 @@ def main(
     requests: int,
     histories: int,
     seed: int,
+    hurt: float,
 ) -> None:
     """Try quorumd's claims about Kafka's own tools."""
     tools = fetched(kafka or DEFAULT, version)
@@ -127,6 +132,7 @@ def main(
             report,
         ),
         "kills": lambda: under_a_producer(tools, folder, seconds),
+        "pipeline": lambda: on_a_hurt_cluster(tools, folder / "pipeline", hurt, seed),
         "verbs": lambda: table_of_verbs(kafka, version, Style(style) if style else None, folder),
         "speed": lambda: judge([("speed", speed.steps())], report),
     }
@@ -156,6 +162,15 @@ def with_a_folder(tools: StockTools, folder: Path) -> list[Verdict]:
         folders.stop()
 
 
+def on_a_hurt_cluster(tools: StockTools, folder: Path, seconds: float, seed: int) -> list[Verdict]:
+    """Run all steps on one stock cluster."""
+    pipeline = StockPipeline(tools, folder, seconds, seed, report)
+    try:
+        return judge([("pipeline", pipeline.steps())], report)
+    finally:
+        pipeline.stop()
+
+
 def on_brokers(tools: StockTools, folder: Path) -> list[Verdict]:
     """Run all steps on one cluster; the logs are read at the end."""
     racks = dict(zip(BROKERS, RACKS, strict=True))
@@ -167,13 +182,13 @@ def on_brokers(tools: StockTools, folder: Path) -> list[Verdict]:
         traffic = Traffic(tools, bootstrap, ORDERS)
         brokers = Brokers(tools, cluster, started, traffic)
         trial, plan = (StockPlan(tools, cluster, bootstrap, folder / name) for name in ("trial", "plan"))
-        logs = Logs(tools, cluster, folder)
+        logs = Logs(tools, [daemon.log_folder for daemon in cluster], folder)
         verdicts = judge(
             [
                 ("brokers", brokers.beginning()),
                 ("plans", Plans(cluster, trial, plan, traffic).steps()),
                 ("brokers", brokers.steps()),
-                ("logs", logs.steps_at_work()),
+                ("logs", [("each node builds a snapshot", lambda: take_snapshots(cluster))]),
             ],
             report,
         )

@@ -1,4 +1,4 @@
-"""Segments, snapshots and indexes of quorumd, read by the stock kafka-dump-log.
+"""Segments, snapshots and indexes, read by the stock kafka-dump-log and by quorumd.
 
 Only of stopped nodes: a running node preallocates its segment, and the tool fails where those zeros begin, after
 all records.
@@ -40,20 +40,24 @@ class Read:
     data: Any
 
 
-class Logs:
-    """The folders of a cluster's nodes."""
+def take_snapshots(cluster: Cluster) -> str:
+    """Have each running node build a snapshot."""
+    for daemon in cluster:
+        done = run_quorumd("snapshot", "--config", daemon.config)
+        expect(f"exit code of quorumd snapshot: {done.stderr}", done.returncode, 0)
+    return f"{len(cluster.daemons)} snapshots"
 
-    def __init__(self, tools: StockTools, cluster: Cluster, scratch: Path) -> None:
+
+class Logs:
+    """The log folders of stopped nodes."""
+
+    def __init__(self, tools: StockTools, folders: Sequence[Path], scratch: Path) -> None:
         self._tools = tools
-        self._cluster = cluster
+        self._folders = folders
         self._scratch = scratch
 
-    def steps_at_work(self) -> list[Step]:
-        """Steps for running nodes."""
-        return [("each node builds a snapshot", self.take_snapshots)]
-
     def steps(self) -> list[Step]:
-        """Steps for stopped nodes."""
+        """The claims about them."""
         return [
             ("each segment has the records and contents that `quorumd log dump` shows", self.segments),
             ("each snapshot likewise", self.snapshots),
@@ -61,15 +65,9 @@ class Logs:
             ("a flipped bit is detected", self.damage),
         ]
 
-    def take_snapshots(self) -> str:
-        for daemon in self._cluster:
-            done = run_quorumd("snapshot", "--config", daemon.config)
-            expect(f"exit code of quorumd snapshot: {done.stderr}", done.returncode, 0)
-        return f"{len(self._cluster.daemons)} snapshots"
-
     def segments(self) -> str:
         files = self._files(".log")
-        if len(files) <= len(self._cluster.daemons):
+        if len(files) <= len(self._folders):
             raise ClaimBroken(f"one segment a node, expected more: {files}")
         return self._compared(files)
 
@@ -119,8 +117,8 @@ class Logs:
         return output
 
     def _files(self, suffix: str) -> list[Path]:
-        files = [file for daemon in self._cluster for file in sorted(daemon.log_folder.glob(f"*{suffix}"))]
-        if len(files) < len(self._cluster.daemons):
+        files = [file for folder in self._folders for file in sorted(folder.glob(f"*{suffix}"))]
+        if len(files) < len(self._folders):
             raise ClaimBroken(f"{len(files)} files *{suffix}, expected one a node at least")
         return files
 

@@ -24,6 +24,8 @@ TOPICS = 20
 PARTITIONS = 12
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 TIMEOUT_MS = 20_000
+START_TIMEOUT_MS = 300_000
+"""Brokers start within this time."""
 _DAY_MS = 86_400_000
 
 Change = Callable[[AdminClient], Awaitable[object]]
@@ -70,7 +72,7 @@ class Changes:
 
         async def set_all() -> None:
             servers = [("127.0.0.1", node.sasl_port) for node in self._cluster.brokers]
-            async with AdminClient(servers, timeout_ms=TIMEOUT_MS) as admin:
+            async with AdminClient(servers, timeout_ms=START_TIMEOUT_MS) as admin:
                 for mechanism in MECHANISMS:
                     await access.set_password(admin, KEPT_USER, mechanism, "secret", 4096)
 
