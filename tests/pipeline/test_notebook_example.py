@@ -21,9 +21,13 @@ def test_cells_of_notebook_run(tmp_path: Path) -> None:
     log, _ = history(11, 40)
     copies = [f"{node}={write_segment(tmp_path / str(node), log)}" for node in (1, 2, 3)]
     environment = {name: value for name, value in os.environ.items() if name in ("HOME", "PATH")}
-    # The Python first in the path has neither quorumd nor PySpark.
+    # The Python first in the path is not the one with quorumd.
+    other = tmp_path / "bin" / "python3"
+    other.parent.mkdir()
+    other.write_text("#!/bin/sh\nexit 1\n")
+    other.chmod(0o755)
     places = {
-        "PATH": f"/usr/bin:{environment['PATH']}",
+        "PATH": f"{other.parent}:{environment['PATH']}",
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
     }
     done = subprocess.run(

@@ -36,8 +36,8 @@ from tests.support.processes.standalone_spark import standalone_spark
 
 SHAPE = Shape(
     settings={
-        "metadata.log.max.record.bytes.between.snapshots": "20000",
-        "internal.metadata.log.segment.bytes": "50000",
+        "metadata.log.max.record.bytes.between.snapshots": "10000",
+        "internal.metadata.log.segment.bytes": "10000",
         "controller.quorum.fetch.timeout.ms": "5000",
     }
 )
@@ -69,8 +69,8 @@ class StockPipeline:
         logs = Logs(self._cluster.tools, folders, self._folder)
         return [
             ("three stock controllers and three brokers start", self.start),
-            (f"they are hurt for {self._seconds:.0f} s while a killed follower reads them", self.hurt),
             ("a plan is made, verified and applied with brokers and with controllers", self.plan),
+            (f"they are hurt for {self._seconds:.0f} s while a killed follower reads them", self.hurt),
             ("the cluster stops, and its folders are copied", self.copy),
             *logs.steps(),
             ("the history has each record once, and the partitions that the brokers reported", self.history),
@@ -141,8 +141,7 @@ class StockPipeline:
         self._quorumd("plan", "verify", to, *where, code=1)
         self._quorumd("plan", "apply", to, *where, "--execute", "--wave-timeout", "300s")
         self._quorumd("plan", "verify", to, *where)
-        self._live = self._described()
-        rows = [list(replicas) for _, replicas, _ in self._live.values()]
+        rows = [list(replicas) for _, replicas, _ in self._described().values()]
         brokers = list(self._cluster.shape.brokers)
         counts = Counter(row[0] for row in rows)
         most, _ = smallest_maximum_and_largest_minimum(rows, brokers)
