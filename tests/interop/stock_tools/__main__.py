@@ -10,6 +10,7 @@
     --only histories    the audit of random histories of stock clusters, none of which is damaged
     --only pipeline     the pipeline on a stock cluster that is hurt for four minutes, also on a Spark master
     --only configs      a stock controller's verdicts on thousands of config changes
+    --only security     brokers, tools and clients of two releases with TLS, SASL and ACLs
     --only speed        the time that kafka-dump-log and quorumd need for a log
 
 Needs Java and, for the first run, Maven, which downloads Kafka's jars to build/stock-tools. Each claim is tested
@@ -42,14 +43,17 @@ from tests.interop.stock_tools.matrix import NOT_THERE, Style, running_cell
 from tests.interop.stock_tools.mixed import Mixed
 from tests.interop.stock_tools.plans import Plans
 from tests.interop.stock_tools.results import keep
+from tests.interop.stock_tools.secured import SecureCluster
+from tests.interop.stock_tools.security import Security
 from tests.interop.stock_tools.speed import Speed
 from tests.interop.stock_tools.stock_histories import StockHistories
 from tests.interop.stock_tools.stock_pipeline import StockPipeline
 from tests.interop.stock_tools.stock_plan import StockPlan
+from tests.interop.stock_tools.tool_server import ToolServer
 from tests.interop.stock_tools.tools import StockTools, ToolsMissing, stock_tools
 from tests.interop.stock_tools.traffic import Traffic
 from tests.support.processes.daemons import QUICK
-from tests.support.processes.fixtures import running_cluster
+from tests.support.processes.fixtures import running_cluster, without_traceback
 
 JARS = Path("build/stock-tools")
 BROKERS = (101, 102, 103, 104)
@@ -66,6 +70,7 @@ PARTS = (
     "kills",
     "mixed",
     "pipeline",
+    "security",
     "speed",
     "verbs",
 )
@@ -133,6 +138,7 @@ def main(
         ),
         "kills": lambda: under_a_producer(tools, folder, seconds),
         "pipeline": lambda: on_a_hurt_cluster(tools, folder / "pipeline", hurt, seed),
+        "security": lambda: with_security([fetched(each, None) for each in MIXED], folder),
         "verbs": lambda: table_of_verbs(kafka, version, Style(style) if style else None, folder),
         "speed": lambda: judge([("speed", speed.steps())], report),
     }
@@ -242,6 +248,22 @@ def with_a_controller(tools: StockTools, folder: Path, seconds: float) -> list[V
             return judge([("controllers", Controllers(cluster, stock, seconds).steps())], report)
         finally:
             stock.stop()
+
+
+def with_security(releases: list[StockTools], folder: Path) -> list[Verdict]:
+    """Run three daemons and a broker of each release, secured; the tools are of the first."""
+    tools, newer = releases
+    cluster = SecureCluster(folder / "secured", tools.release)
+    try:
+        cluster.start()
+        with without_traceback(cluster), ToolServer(tools) as server:
+            security = Security(tools, newer, cluster, server, folder / "secured")
+            try:
+                return judge([("security", security.steps())], report)
+            finally:
+                security.stop()
+    finally:
+        cluster.stop()
 
 
 if __name__ == "__main__":

@@ -40,8 +40,10 @@ class KafkaBroker:
         rack: str,
         folder: Path,
         extra: Mapping[str, str] | None = None,
+        listeners: str = "PLAINTEXT://{address}",
     ) -> None:
-        """`quorum`: the property by which the broker finds the quorum."""
+        """`quorum`: the property by which the broker finds the quorum. `listeners`: for clients at {address}, and
+        others."""
         self.broker_id = broker_id
         self.port = free_port()
         self.output = folder / "broker.log"
@@ -56,7 +58,7 @@ class KafkaBroker:
             | {
                 "node.id": str(broker_id),
                 "broker.rack": rack,
-                "listeners": f"PLAINTEXT://{self.address}",
+                "listeners": listeners.format(address=self.address),
                 "log.dirs": str(self.data),
             }
         )

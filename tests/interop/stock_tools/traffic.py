@@ -6,6 +6,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from tempfile import TemporaryFile
 
 from tests.interop.stock_tools.claims import ClaimBroken, expect, shortened
@@ -24,10 +25,13 @@ CONSUMER_TIMEOUT_MS = "120000"
 class Traffic:
     """The records of a topic: the numbers from 0."""
 
-    def __init__(self, tools: StockTools, bootstrap: str, topic: str) -> None:
+    def __init__(self, tools: StockTools, bootstrap: str, topic: str, config: Path | None = None) -> None:
+        """`config`: properties of the clients, for the tools of Kafka 4.2 and later."""
         self.topic = topic
         self._tools = tools
-        self._to = ("--bootstrap-server", bootstrap, "--topic", topic)
+        self._to: tuple[str, ...] = ("--bootstrap-server", bootstrap, "--topic", topic)
+        if config is not None:
+            self._to += ("--command-config", str(config))
         self._produced = 0
         self._groups = 0
 

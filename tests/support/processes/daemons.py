@@ -100,12 +100,13 @@ class Daemon:
             format_nodes({node_id: (self.data, voters[node_id])})
 
     def configure(self, extra: str = "") -> None:
-        """Write the properties file; `extra` goes before `TIMING`."""
+        """Write the properties file; `extra` goes before `TIMING`, and may have other `listeners`."""
+        listeners = "" if "listeners=" in extra else f"listeners=CONTROLLER://127.0.0.1:{self.port}\n"
         timing = "".join(f"{key}={value}\n" for key, value in TIMING.items() if f"{key}=" not in extra)
         voters = ",".join(f"{voter}@127.0.0.1:{port}" for voter, port in self.voters.items())
         self.config.write_text(
             f"node.id={self.node_id}\n"
-            f"listeners=CONTROLLER://127.0.0.1:{self.port}\n"
+            f"{listeners}"
             f"log.dirs={self.data}\n"
             + (f"quorum.voters={voters}\n" if voters else "")
             + f"metrics.listener=127.0.0.1:{self.http_port}\n"

@@ -5,6 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import trustme
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 
 class Certificates:
@@ -25,7 +31,9 @@ class Certificates:
         )
         path = self.folder / f"{name}.pem"
         pending = path.with_suffix(".new")
-        issued.private_key_and_cert_chain_pem.write_to_path(pending)
+        pending.write_bytes(
+            _pkcs8(issued.private_key_pem.bytes()) + b"".join(pem.bytes() for pem in issued.cert_chain_pems)
+        )
         pending.replace(path)
         return path
 
@@ -41,3 +49,8 @@ class Certificates:
         path = self.folder / f"{name}.properties"
         path.write_text(f"security.protocol=SSL\n{self.properties(name)}{extra}")
         return path
+
+
+def _pkcs8(key: bytes) -> bytes:
+    """The private key in the only PEM format that Java reads."""
+    return load_pem_private_key(key, None).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
