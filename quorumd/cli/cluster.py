@@ -89,10 +89,7 @@ def up(
     local.create(bootstrap)
     with _stop_signals_as_interrupt():
         try:
-            started = {node.id: local.start(node) for node in stopped}
-            with progress("starting") as show:
-                wait_for_leader(local, started, show)
-                wait_for_brokers(local)
+            started = start_nodes(local, stopped)
             click.echo(status_table(local))
             click.echo(f"bootstrap servers: {local.bootstrap}")
             if not detach:
@@ -106,6 +103,15 @@ def up(
             if not detach:
                 stop(local)
             raise
+
+
+def start_nodes(local: LocalCluster, stopped: Sequence[LocalNode]) -> dict[int, subprocess.Popen[bytes]]:
+    """Start nodes, and wait until there is a leader and brokers serve clients. Raises QuorumdError."""
+    started = {node.id: local.start(node) for node in stopped}
+    with progress("starting") as show:
+        wait_for_leader(local, started, show)
+        wait_for_brokers(local)
+    return started
 
 
 @cluster.command()

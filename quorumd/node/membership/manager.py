@@ -59,7 +59,7 @@ def create_membership_manager(
     """The manager for the parts of a node, with the tasks that its settings enable."""
     clock, settings = context.clock, context.settings
     leader = (context.call_leader, settings.request_timeout_ms)
-    voter = VoterEndpointUpdate(context.engine, clock, context.identity, own, *leader)
+    voter = VoterEndpointUpdate(context.engine, clock, context.identity, own, *leader, context.step)
     registration = auto_join = None
     if settings.registers:
         registration = ControllerRegistration(

@@ -1,4 +1,6 @@
-"""Sends a voter's endpoint to the leader when its voter record has another one (KIP-853, UpdateRaftVoter).
+"""Has a voter's endpoints recorded when its voter record has others (KIP-853, UpdateRaftVoter).
+
+A leader appends its own ones, other voters send theirs to the leader: brokers find the controllers by them.
 
 Among quorumd nodes gossip spreads a new address at once. A stock leader takes no part in gossip and relies on
 UpdateRaftVoter, as with stock voters.
@@ -19,7 +21,10 @@ from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages import update_raft_voter_request as wire
 from quorumd.protocol.messages.update_raft_voter_response import UpdateRaftVoterResponse
 from quorumd.protocol.wire import Message
+from quorumd.raft.effects import VoterChangeResult
 from quorumd.raft.engine import RaftEngine
+from quorumd.raft.events import Event, UpdateVoter, VoterChangeRequested
+from quorumd.raft.voters import Voter
 
 logger = logging.getLogger("quorumd.node")
 
@@ -29,7 +34,8 @@ LOWEST_KRAFT_VERSION, HIGHEST_KRAFT_VERSION = 0, 1
 class VoterEndpointUpdate:
     """Updates the endpoint of the replica `own`.
 
-    `call_leader(call) -> bool` sends to the leader; False if no leader is known, or if it is this node.
+    `call_leader(call) -> bool` sends to the leader; False if no leader is known, or if it is this node. `step` passes
+    an event to the engine.
     """
 
     def __init__(
@@ -40,11 +46,14 @@ class VoterEndpointUpdate:
         own: ReplicaKey,
         call_leader: Callable[[Call], bool],
         request_timeout_ms: float,
+        step: Callable[[Event], None],
     ) -> None:
         self._engine = engine
         self._identity = identity
         self._own = own
         self._request = LeaderRequest(clock, call_leader, request_timeout_ms)
+        self._step = step
+        self._is_appending = False
 
     def update(self, endpoints: tuple[Endpoint, ...]) -> None:
         """Send UpdateRaftVoter if the newest voter record has other listeners, or other addresses of them.
@@ -58,6 +67,9 @@ class VoterEndpointUpdate:
         is_known = any(each.name in names for each in endpoints)
         if not is_known or set(endpoints) == set(recorded.endpoints):
             return
+        if self._engine.is_leader:
+            self._append(endpoints)
+            return
         request = wire.UpdateRaftVoterRequest(
             self._identity.cluster_id,
             self._engine.epoch,
@@ -68,6 +80,17 @@ class VoterEndpointUpdate:
         self._request.send(
             ApiKey.UPDATE_RAFT_VOTER, lambda version: request, self._on_response, self._on_failure
         )
+
+    def _append(self, endpoints: tuple[Endpoint, ...]) -> None:
+        """Append the record of this voter, which leads; a refused change is retried."""
+        if not self._is_appending:
+            self._is_appending = True
+            change = UpdateVoter(Voter(self._own, endpoints), self._engine.epoch)
+            self._step(VoterChangeRequested(self._on_result, change))
+
+    def _on_result(self, result: VoterChangeResult) -> None:
+        del result
+        self._is_appending = False
 
     def _on_response(self, response: Message) -> None:
         assert isinstance(response, UpdateRaftVoterResponse)

@@ -11,6 +11,8 @@ from quorumd.node.peers.connection import Call, Failure
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.codec import decode, encode
 from quorumd.protocol.messages.update_raft_voter_response import UpdateRaftVoterResponse
+from quorumd.raft.effects import VoterChangeResult
+from quorumd.raft.events import Event, UpdateVoter, VoterChangeRequested
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 from tests.support.node.parts import CLUSTER_ID, NodeParts
 
@@ -23,6 +25,7 @@ class Engine:
     """The part of RaftEngine that the update reads."""
 
     epoch = 7
+    is_leader = False
 
     def __init__(self, key: ReplicaKey = OWN, *endpoints: Endpoint) -> None:
         self.voters = VoterAssignment(VoterSet((Voter(key, endpoints or (OLD,)),)))
@@ -34,6 +37,7 @@ class EndpointHarness(NodeParts):
     def __init__(self, engine: Engine) -> None:
         super().__init__()
         self.calls: list[Call] = []
+        self.steps: list[Event] = []
         self.has_leader = True
         self.own_voter = VoterEndpointUpdate(
             engine,  # type: ignore[arg-type]  # only what is read
@@ -42,6 +46,7 @@ class EndpointHarness(NodeParts):
             OWN,
             self._call_leader,
             500.0,
+            self.steps.append,
         )
 
     def _call_leader(self, call: Call) -> bool:
@@ -95,3 +100,19 @@ def test_update_waits_for_a_leader() -> None:
     harness.has_leader = True
     harness.own_voter.update((NEW,))
     assert len(harness.calls) == 1
+
+
+def test_leader_appends_its_own_listeners_one_change_at_a_time() -> None:
+    """It has nobody to send them to, and brokers that know only its other listener could not find it."""
+    engine = Engine(OWN, NEW)
+    engine.is_leader = True
+    harness = EndpointHarness(engine)
+    harness.own_voter.update((NEW, OTHER))
+    harness.own_voter.update((NEW, OTHER))
+    (event,) = harness.steps
+    assert isinstance(event, VoterChangeRequested)
+    assert event.change == UpdateVoter(Voter(OWN, (NEW, OTHER)), 7)
+    event.token(VoterChangeResult(event.token, ErrorCode.REQUEST_TIMED_OUT))
+    harness.own_voter.update((NEW, OTHER))
+    assert len(harness.steps) == 2
+    assert harness.calls == []
