@@ -41,7 +41,7 @@ def client_security(path: Path) -> ClientSecurity:
     return ClientSecurity(context, login)
 
 
-def use_client_security(context: click.Context, parameter: click.Parameter, path: Path | None) -> None:
+def use_client_security(context: click.Context, parameter: click.Parameter | None, path: Path | None) -> None:
     """Have all connections of the running command use the file; a callback of click."""
     del parameter
     if path is not None:

@@ -8,14 +8,15 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import click
 
 from quorumd.cli import metrics_view, options
-from quorumd.cli.command_group import CommandGroup
+from quorumd.cli.client_security import use_client_security
 from quorumd.cli.format.initial_features import bootstrap_content, feature_options
-from quorumd.cli.local_cluster import HOST, LocalCluster, LocalNode
+from quorumd.cli.local_cluster import HOST, LocalCluster, LocalNode, default_content
 from quorumd.cli.metrics_view import MetricsView
 from quorumd.cli.output import JsonObject, Progress, columns, print_json, progress
 from quorumd.cli.status import fetch_node_views, render
@@ -34,7 +35,7 @@ _folder = click.option(
 )
 
 
-@click.group(cls=CommandGroup)
+@click.group()
 def cluster() -> None:
     """Start, inspect and stop a cluster on this machine.
 
@@ -54,6 +55,7 @@ def cluster() -> None:
     "--base-port", type=click.IntRange(1, 65300), help="Let node i listen on this port + i.  [default: 9192]"
 )
 @click.option("--brokers", is_flag=True, help="Let every node of a new cluster be a broker too.")
+@click.option("--secure", is_flag=True, help="Give a new cluster TLS, SCRAM users and an authorizer.")
 @feature_options
 @click.option("--detach", is_flag=True, help="Return once a leader is elected and leave the nodes running.")
 def up(
@@ -61,6 +63,7 @@ def up(
     nodes: int | None,
     base_port: int | None,
     brokers: bool,
+    secure: bool,
     release: str | None,
     features: Sequence[tuple[str, int]],
     detach: bool,
@@ -68,30 +71,38 @@ def up(
     """Create the cluster if it does not exist, start its stopped nodes and show its state.
 
     Node i listens on 127.0.0.1 at the base port + i and serves metrics at the base port + 100 + i. With --brokers
-    it serves producers and consumers at the base port + 200 + i. Without --detach the nodes run until Ctrl-C. Exit
-    code 1 if there is no leader within 15 s.
+    it serves producers and consumers at the base port + 200 + i. With --secure all clients use that port: a
+    certificate authority, certificates and the user admin are made, and the commands that use them are printed.
+    Without --detach the nodes run until Ctrl-C. Exit code 1 if there is no leader within 15 s.
 
     \b
     Examples:
       quorumd cluster up --dir run/demo
-      quorumd cluster up --dir run/kafka --brokers
+      quorumd cluster up --dir run/kafka --brokers --secure
       quorumd cluster up --dir run/five --nodes 5 --base-port 9300 --detach
       quorumd cluster up --dir run/old --release-version 4.1 --feature share.version=1
     """
-    bootstrap = bootstrap_content(release, features) if release is not None or features else None
-    local = LocalCluster.open_or_plan(folder, nodes, base_port, brokers or None)
-    if bootstrap is not None:
+    initial = default_content
+    local = LocalCluster.open_or_plan(folder, nodes, base_port, brokers or None, secure or None)
+    if release is not None or features:
+        initial = partial(bootstrap_content, release, features)
+        initial(())
         local.check_is_new()
     stopped = [node for node in local.nodes if node.pid() is None]
     if not stopped:
         click.echo(f"all {len(local.nodes)} nodes are already running")
     local.check_addresses(stopped)
-    local.create(bootstrap)
+    local.create(initial)
     with _stop_signals_as_interrupt():
         try:
-            started = start_nodes(local, stopped)
+            started = {node.id: local.start(node) for node in stopped}
+            with progress("starting") as show:
+                wait_for_leader(local, started, show)
+                wait_for_brokers(local)
             click.echo(status_table(local))
             click.echo(f"bootstrap servers: {local.bootstrap}")
+            if local.security is not None:
+                click.echo(client_commands(local, local.security.client_file))
             if not detach:
                 click.echo("running until Ctrl-C")
                 wait_for_exit(local, started.values())
@@ -103,15 +114,6 @@ def up(
             if not detach:
                 stop(local)
             raise
-
-
-def start_nodes(local: LocalCluster, stopped: Sequence[LocalNode]) -> dict[int, subprocess.Popen[bytes]]:
-    """Start nodes, and wait until there is a leader and brokers serve clients. Raises QuorumdError."""
-    started = {node.id: local.start(node) for node in stopped}
-    with progress("starting") as show:
-        wait_for_leader(local, started, show)
-        wait_for_brokers(local)
-    return started
 
 
 @cluster.command()
@@ -133,7 +135,13 @@ def status(folder: Path, output: str) -> None:
         print_json([_row(node, views[node.id]) for node in local.nodes])
     else:
         click.echo(status_table(local, views))
-        running = [(HOST, node.port) for node in local.nodes if node.pid() is not None]
+        if local.security is not None:
+            use_client_security(click.get_current_context(), None, local.security.client_file)
+        running = [
+            (HOST, node.client_port if local.layout.secure else node.port)
+            for node in local.nodes
+            if node.pid() is not None
+        ]
         if running:
             click.echo(f"\n{render(fetch_node_views(running, VIEW_TIMEOUT_MS, others=False))}")
     if leader_of(list(views.values())) is None:
@@ -229,6 +237,19 @@ def stop(local: LocalCluster) -> None:
         stopped = local.stop(lambda text: click.echo(text, err=True))
     names = ", ".join(str(node.id) for node in stopped)
     click.echo(f"stopped: node {names}" if stopped else "no node was running")
+
+
+def client_commands(local: LocalCluster, client_file: Path) -> str:
+    """The first commands for a secure cluster."""
+    to = f"--bootstrap-server {local.bootstrap} --command-config {client_file}"
+    commands = [
+        f"quorumd status {to}",
+        f"quorumd users add alice {to}",
+        f"quorumd acls add --principal User:alice --resource topic --name orders --operation read {to}",
+    ]
+    if local.layout.brokers:
+        commands += [f"kafka-topics --create --topic orders {to}", f"kafka-acls --list {to}"]
+    return "\n".join(["commands of the user admin:", *(f"  {each}" for each in commands)])
 
 
 def status_table(local: LocalCluster, views: dict[int, MetricsView | None] | None = None) -> str:

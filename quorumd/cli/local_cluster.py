@@ -5,10 +5,11 @@
     <folder>/node-<i>/data/             the data folder
     <folder>/node-<i>/daemon.log        the daemon's output
     <folder>/node-<i>/pid               the last started process; ignored unless it is still this node's daemon
+    <folder>/security/                  keys and client properties of a secure cluster, see `local_security`
 
-Node i listens on base_port + i and serves metrics on base_port + 100 + i. In a cluster with brokers it also serves
-clients on base_port + 200 + i. All state is in the folder: every
-process that opens it sees the same cluster.
+Node i listens on base_port + i and serves metrics on base_port + 100 + i. In a cluster with brokers, or a secure one,
+it also serves clients on base_port + 200 + i; secure brokers replicate on base_port + 300 + i. All state is in the
+folder: every process that opens it sees the same cluster. Files have mode 0600, and folders 0700.
 """
 
 from __future__ import annotations
@@ -20,18 +21,36 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from quorumd.cli.local_security import LocalSecurity
+from quorumd.cli.private_files import UMASK, append, make_folder, private_umask, write
 from quorumd.errors import ConfigError, QuorumdError
+
+if TYPE_CHECKING:
+    from quorumd.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
 
 HOST = "127.0.0.1"
 METRICS_PORT_OFFSET = 100
 CLIENT_PORT_OFFSET = 200
+REPLICATION_PORT_OFFSET = 300
 MAX_REPLICATION_FACTOR = 3
 """Of the topics of coordinators, in a cluster with as many brokers."""
 STOP_TIMEOUT_S = 10.0
+
+
+InitialRecords = Callable[[Sequence["UserScramCredentialRecord"]], bytes | None]
+"""(SCRAM credentials) -> the content of bootstrap.checkpoint, None for the default."""
+
+
+def default_content(credentials: Sequence[UserScramCredentialRecord]) -> bytes | None:
+    """The newest features, and credentials if there are any."""
+    from quorumd.cli.format.initial_features import bootstrap_content
+
+    return bootstrap_content(credentials=credentials) if credentials else None
 
 
 class AddressInUse(QuorumdError):
@@ -46,6 +65,8 @@ class Layout:
     base_port: int
     brokers: bool = False
     """Whether every node is a broker too."""
+    secure: bool = False
+    """Whether it has TLS, SASL and an authorizer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +78,9 @@ class LocalNode:
     port: int
     metrics_port: int
     client_port: int
-    """The port for clients of the cluster: that of the broker, or of the quorum without brokers."""
+    """The port for clients: that of the broker, or of the quorum without brokers and security."""
+    replication_port: int
+    """The port at which brokers replicate: that for clients, unless the cluster is secure."""
 
     @property
     def config(self) -> Path:
@@ -93,17 +116,15 @@ class LocalCluster:
     def __init__(self, folder: Path, layout: Layout) -> None:
         self.folder = folder.resolve()
         self.layout = layout
-        self.nodes = [
-            LocalNode(
-                i,
-                self.folder / f"node-{i}",
-                port,
-                port + METRICS_PORT_OFFSET,
-                port + CLIENT_PORT_OFFSET if layout.brokers else port,
-            )
-            for i in range(layout.nodes)
-            for port in (layout.base_port + i,)
-        ]
+        self.security = LocalSecurity(self.folder, layout.nodes) if layout.secure else None
+        self.nodes = [self._node(i, layout.base_port + i) for i in range(layout.nodes)]
+
+    def _node(self, node_id: int, port: int) -> LocalNode:
+        layout = self.layout
+        client_port = port + CLIENT_PORT_OFFSET if layout.brokers or layout.secure else port
+        replication_port = port + REPLICATION_PORT_OFFSET if layout.brokers and layout.secure else client_port
+        folder = self.folder / f"node-{node_id}"
+        return LocalNode(node_id, folder, port, port + METRICS_PORT_OFFSET, client_port, replication_port)
 
     @classmethod
     def open(cls, folder: Path) -> LocalCluster:
@@ -111,8 +132,8 @@ class LocalCluster:
         file = folder / "cluster.json"
         try:
             stored = json.loads(file.read_text())
-            brokers = bool(stored.get("brokers", False))
-            return cls(folder, Layout(int(stored["nodes"]), int(stored["base_port"]), brokers))
+            brokers, secure = bool(stored.get("brokers", False)), bool(stored.get("secure", False))
+            return cls(folder, Layout(int(stored["nodes"]), int(stored["base_port"]), brokers, secure))
         except FileNotFoundError:
             raise ConfigError(
                 f"{folder}: no cluster in this folder; create one with `quorumd cluster up --dir {folder}`"
@@ -129,19 +150,26 @@ class LocalCluster:
         nodes: int | None = None,
         base_port: int | None = None,
         brokers: bool | None = None,
+        secure: bool | None = None,
     ) -> LocalCluster:
         """The cluster in this folder, or the one that `create` would create. None stands for the existing value or
         the default. Raises ConfigError if the folder holds a cluster with other values: its log would not fit.
         """
         if not (folder / "cluster.json").exists():
-            return cls(folder, Layout(nodes or 3, base_port or 9192, bool(brokers)))
+            return cls(folder, Layout(nodes or 3, base_port or 9192, bool(brokers), bool(secure)))
         existing = cls.open(folder)
+        if secure and not existing.layout.secure:
+            raise ConfigError(
+                f"{folder}: the cluster in this folder is not secure; omit --secure, or choose another --dir"
+            )
         if brokers and not existing.layout.brokers:
             raise ConfigError(
                 f"{folder}: the cluster in this folder has no brokers; omit --brokers, or choose another --dir"
             )
-        wanted = Layout(
-            nodes or existing.layout.nodes, base_port or existing.layout.base_port, existing.layout.brokers
+        wanted = replace(
+            existing.layout,
+            nodes=nodes or existing.layout.nodes,
+            base_port=base_port or existing.layout.base_port,
         )
         if wanted != existing.layout:
             raise ConfigError(
@@ -163,18 +191,21 @@ class LocalCluster:
                 "`quorumd features upgrade` or `downgrade` instead, or choose another --dir"
             )
 
-    def create(self, bootstrap: bytes | None = None) -> None:
+    def create(self, initial: InitialRecords = default_content) -> None:
         """Write the properties files and `cluster.json` unless they exist. If all nodes are new, format them to
-        found a quorum together with the initial records `bootstrap`; a node that lost its folder later joins the
-        others."""
-        if self.is_new:
+        found a quorum together with the `initial` records; a node that lost its folder later joins the others."""
+        is_new = self.is_new
+        for folder in (self.folder, *(node.folder for node in self.nodes)):
+            make_folder(folder)
+        if is_new:
+            credentials = [self.security.create()] if self.security is not None else []
             data_folders = {node.id: (node.folder / "data", node.port) for node in self.nodes}
-            format_nodes(data_folders, bootstrap)
+            with private_umask():
+                format_nodes(data_folders, initial(credentials))
         for node in self.nodes:
-            node.folder.mkdir(parents=True, exist_ok=True)
             if not node.config.exists():
-                node.config.write_text(self.properties(node))
-        (self.folder / "cluster.json").write_text(json.dumps(asdict(self.layout)) + "\n")
+                write(node.config, self.properties(node))
+        write(self.folder / "cluster.json", json.dumps(asdict(self.layout)) + "\n")
 
     @property
     def bootstrap(self) -> str:
@@ -185,22 +216,17 @@ class LocalCluster:
         """The content of one node's properties file."""
         voters = ",".join(f"{other.id}@{HOST}:{other.port}" for other in self.nodes)
         listeners = f"listeners=CONTROLLER://{HOST}:{node.port}"
-        if self.layout.brokers:
-            replicas = min(len(self.nodes), MAX_REPLICATION_FACTOR)
-            listeners = (
-                "process.roles=broker,controller\n"
-                f"{listeners},PLAINTEXT://{HOST}:{node.client_port}\n"
-                "controller.listener.names=CONTROLLER\n"
-                "# A killed broker is fenced, and may come back, sooner than usual; groups start at once.\n"
-                "broker.session.timeout.ms=3s\n"
-                "broker.heartbeat.interval.ms=500ms\n"
-                "group.initial.rebalance.delay.ms=0ms\n"
-                "offsets.topic.num.partitions=10\n"
-                "transaction.state.log.num.partitions=10\n"
-                f"offsets.topic.replication.factor={replicas}\n"
-                f"transaction.state.log.replication.factor={replicas}\n"
-                f"transaction.state.log.min.isr={min(replicas, 2)}"
+        if node.client_port != node.port:
+            clients = "CLIENTS" if self.layout.secure else "PLAINTEXT"
+            listeners += f",{clients}://{HOST}:{node.client_port}"
+        if node.replication_port != node.client_port:
+            listeners += (
+                f",REPLICATION://{HOST}:{node.replication_port}\ninter.broker.listener.name=REPLICATION"
             )
+        if self.layout.brokers:
+            listeners = f"{listeners}\n{self._broker_properties()}"
+        elif self.layout.secure:
+            listeners += "\ncontroller.listener.names=CONTROLLER,CLIENTS"
         return (
             f"# Node {node.id} of a cluster on loopback, written by `quorumd cluster up`.\n"
             f"node.id={node.id}\n"
@@ -208,13 +234,30 @@ class LocalCluster:
             f"quorum.voters={voters}\n"
             f"log.dirs={node.folder / 'data'}\n"
             f"metrics.listener={HOST}:{node.metrics_port}\n"
+            f"{self.security.properties(node.id) if self.security is not None else ''}"
+        )
+
+    def _broker_properties(self) -> str:
+        replicas = min(len(self.nodes), MAX_REPLICATION_FACTOR)
+        return (
+            "process.roles=broker,controller\n"
+            "controller.listener.names=CONTROLLER\n"
+            "# A killed broker is fenced, and may come back, sooner than usual; groups start at once.\n"
+            "broker.session.timeout.ms=3s\n"
+            "broker.heartbeat.interval.ms=500ms\n"
+            "group.initial.rebalance.delay.ms=0ms\n"
+            "offsets.topic.num.partitions=10\n"
+            "transaction.state.log.num.partitions=10\n"
+            f"offsets.topic.replication.factor={replicas}\n"
+            f"transaction.state.log.replication.factor={replicas}\n"
+            f"transaction.state.log.min.isr={min(replicas, 2)}"
         )
 
     def start(self, node: LocalNode) -> subprocess.Popen[bytes]:
         """Start a stopped node, detached: it outlives this process and its terminal."""
         from quorumd.config.environment import without_overrides
 
-        with node.log.open("ab") as log:
+        with append(node.log) as log:
             command = [
                 sys.executable,
                 "-m",
@@ -230,16 +273,18 @@ class LocalCluster:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                umask=UMASK,
                 # An override such as QUORUMD_NODE_ID would apply to every node.
                 env=without_overrides(os.environ),
             )
-        node.pid_file.write_text(f"{process.pid}\n")
+        write(node.pid_file, f"{process.pid}\n")
         return process
 
     def check_addresses(self, nodes: Iterable[LocalNode]) -> None:
         """Raises AddressInUse if one of these nodes could not bind its ports."""
         for node in nodes:
-            for port in dict.fromkeys((node.port, node.metrics_port, node.client_port)):
+            ports = (node.port, node.metrics_port, node.client_port, node.replication_port)
+            for port in dict.fromkeys(ports):
                 if not is_free(port):
                     raise AddressInUse(
                         f"{HOST}:{port}, an address of node {node.id}, is in use by another process; "

@@ -249,6 +249,8 @@ class _Link(asyncio.Protocol):
                 return
             if data:
                 self._connection.received(data)
+            if self._tls.is_ended:
+                self.close()
 
     def _on_broken_stream(self, error: ssl.SSLError) -> None:
         self._failure = f"TLS: {reason_of(error)}"

@@ -79,6 +79,8 @@ class TlsStream:
         """`mapper` names accepted clients; `server_name` is the host of an outgoing connection."""
         self.principal = ANONYMOUS
         self.is_established = False
+        self.is_ended = False
+        """Whether the other side has announced the end of the connection, and waits for the same."""
         self._mapper = mapper
         self._handshakes = handshakes
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -152,10 +154,11 @@ class TlsStream:
         try:
             while chunk := self._ssl.read(_READ_BYTES):
                 chunks.append(chunk)
+            self.is_ended = True
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLZeroReturnError:
-            pass
+            self.is_ended = True
         if self._outgoing.pending:
             self._send(self._outgoing.read())
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -15,7 +16,7 @@ from typing import Final
 from quorumd.cli import metrics_view
 from quorumd.cli.cluster import wait_for_brokers, wait_for_leader
 from quorumd.cli.format.initial_features import bootstrap_content
-from quorumd.cli.local_cluster import HOST, AddressInUse, LocalCluster, LocalNode
+from quorumd.cli.local_cluster import HOST, AddressInUse, LocalCluster, LocalNode, default_content
 from quorumd.errors import QuorumdError
 
 PORTS: Final = range(20_000, 32_000)
@@ -123,7 +124,7 @@ class KafkaCluster:
                 local.check_addresses(local.nodes)
             except AddressInUse:
                 continue
-            local.create(bootstrap_content(self._release) if self._release else None)
+            local.create(partial(bootstrap_content, self._release, ()) if self._release else default_content)
             return local
         raise AddressInUse(f"no free ports for {self._count} nodes from {PORTS.start} to {PORTS.stop}")
 

@@ -29,9 +29,10 @@ from tests.support.processes.daemons import wait_for
 ACLS = "org.apache.kafka.tools.AclCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
 TOKENS = "org.apache.kafka.tools.DelegationTokenCommand"
-TOPIC, SECRET_TOPIC = "orders", "salaries"
+PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
+TOPIC, SECRET_TOPIC, METERED_TOPIC = "orders", "salaries", "metered"
 PARTITIONS = 3
-REFUSED_AFTER_S = 60.0
+PATIENCE_S = 60.0
 FIRST_USERS = ("admin", "broker-102")
 USERS = ("alice", "mallory")
 
@@ -117,13 +118,15 @@ class Security:
             found = re.search(r"CLUSTER_AUTHORIZATION_FAILED|ClusterAuthorizationException", log)
             return found[0] if found else ""
 
-        seen = wait_for("the refusal in the broker's log", refusal, REFUSED_AFTER_S)
+        seen = wait_for("the refusal in the broker's log", refusal, PATIENCE_S)
         expect("registered brokers", self._registered(), set())
         broker.stop()
         return seen
 
     def admit_the_broker(self) -> str:
-        self._at_controllers(ACLS, *_grant("broker-102", "ClusterAction", "--cluster"))
+        """A broker also creates the internal topics in its own name."""
+        rights = ("--cluster", "--operation", "Create")
+        self._at_controllers(ACLS, *_grant("broker-102", "ClusterAction", *rights))
         self._start(SASL_BROKER)
         return f"broker {SASL_BROKER} of Kafka 4.4.0"
 
@@ -185,19 +188,29 @@ class Security:
         return self._cluster.quorumd("quotas", "list").splitlines()[-1]
 
     def enforced_quotas(self) -> str:
-        perf = "org.apache.kafka.tools.ProducerPerformance"
-        done = self._server.run(
-            perf, "--topic", TOPIC, "--num-records", "0", "--record-size", "1", "--throughput", "-1",
-            "--command-config", self._files["alice"], "--bootstrap-server", self._bootstrap,
-        )  # fmt: skip
-        return shortened(done.text.strip())
+        """500 kB within the window of 11 s are more than twice the quota."""
+        self._run(TOPICS, "admin", "--create", "--topic", METERED_TOPIC, "--partitions", "1")
+        self._run(
+            ACLS, "admin", "--add", "--allow-principal", "User:alice", "--producer", "--topic", METERED_TOPIC
+        )
+        measured = self._as("alice", PERFORMANCE, "--topic", METERED_TOPIC, "--num-records", "100",
+                            "--record-size", "5000", "--throughput", "-1", "--print-metrics")  # fmt: skip
+        found = re.search(r"produce-throttle-time-max:\S+\s+: ([\d.]+)", measured.text)
+        if not found or float(found[1]) <= 0:
+            raise ClaimBroken(_complaint(measured))
+        return f"produce-throttle-time-max {found[1]} ms"
 
     def create_token(self) -> str:
         created = self._run(TOKENS, "alice", "--create", "--max-life-time-period", "-1",
                             "--renewer-principal", "User:admin").output  # fmt: skip
         row = created.strip().splitlines()[-1].split()
         self._token_id, self._hmac = row[0], row[1]
-        expect("tokens", self._token_id in self._run(TOKENS, "admin", "--describe").output, True)
+        owner = ("--owner-principal", "User:alice")
+        wait_for(
+            "the token",
+            lambda: self._token_id in self._run(TOKENS, "admin", "--describe", *owner).output,
+            PATIENCE_S,
+        )
         self._token = self._cluster.user_file(self._token_id, self._hmac, ' tokenauth="true"', "token")
         wait_for("the token to work", lambda: TOPIC in self._with_token().output.split())
         return self._cluster.quorumd("tokens", "list").splitlines()[-1].split()[1]

@@ -27,7 +27,11 @@ class Certificates:
         """Issue a certificate with CN=`name` for these hosts, those of loopback if there are none."""
         identities = hosts or ("127.0.0.1", "localhost")
         issued = self.authority.issue_cert(
-            *identities, common_name=name, organization_name="Tests", key_type=trustme.KeyType.ECDSA
+            *identities,
+            common_name=name,
+            organization_name="Tests",
+            organization_unit_name="quorumd",
+            key_type=trustme.KeyType.ECDSA,
         )
         path = self.folder / f"{name}.pem"
         pending = path.with_suffix(".new")

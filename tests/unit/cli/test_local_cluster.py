@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,10 @@ from pathlib import Path
 import pytest
 
 from quorumd.cli.local_cluster import AddressInUse, LocalCluster, LocalNode, is_free
+from quorumd.cli.private_files import write
+from quorumd.client.tls import build_contexts
 from quorumd.config import load
+from quorumd.config.client import load_client
 from quorumd.errors import ConfigError
 
 WAIT_FOR_A_SIGNAL = "import signal; print('ready', flush=True); signal.pause()"
@@ -78,6 +82,72 @@ def test_brokers_are_not_added_to_an_existing_cluster(tmp_path: Path) -> None:
     made(tmp_path, 3, 9300)
     with pytest.raises(ConfigError, match="has no brokers; omit --brokers"):
         LocalCluster.open_or_plan(tmp_path, brokers=True)
+
+
+@pytest.mark.parametrize("brokers", [False, True])
+def test_secure_cluster_has_no_plain_listener(tmp_path: Path, brokers: bool) -> None:
+    folder = tmp_path / "c"
+    cluster = LocalCluster.open_or_plan(folder, 2, 9300, brokers, secure=True)
+    cluster.create()
+    assert LocalCluster.open(folder).layout == LocalCluster.open_or_plan(folder).layout == cluster.layout
+    for node, settings in ((node, load(str(node.config))) for node in cluster.nodes):
+        assert settings.warnings() == ()
+        listeners = {each.name: (settings.protocol_of(each.name), each.port) for each in settings.listeners}
+        expected = {"CONTROLLER": ("SSL", node.port), "CLIENTS": ("SASL_SSL", node.port + 200)}
+        if brokers:
+            expected["REPLICATION"] = ("SSL", node.port + 300)
+            assert settings.inter_broker_listener == "REPLICATION"
+        assert listeners == expected
+        assert settings.super_users == {"User:admin", "User:node-0", "User:node-1"}
+        tls = settings.security()["CONTROLLER"].tls
+        assert tls is not None
+        contexts = build_contexts(tls)
+        assert contexts.server is not None
+        assert contexts.server.verify_mode == ssl.CERT_REQUIRED
+    client = load_client(str(folder / "security/client.properties"), {})
+    assert (client.protocol, client.login and client.login.mechanism) == ("SASL_SSL", "SCRAM-SHA-512")
+    assert cluster.bootstrap == "127.0.0.1:9500,127.0.0.1:9501"
+
+
+def test_files_of_a_cluster_are_private(tmp_path: Path) -> None:
+    cluster = LocalCluster.open_or_plan(tmp_path / "c", 1, 9300, secure=True)
+    cluster.create()
+    found = [cluster.folder, *cluster.folder.rglob("*")]
+    assert {oct(path.stat().st_mode & 0o777) for path in found if path.is_dir()} == {"0o700"}
+    assert {oct(path.stat().st_mode & 0o777) for path in found if path.is_file()} == {"0o600"}
+
+
+def test_plain_cluster_is_not_made_secure_afterwards(tmp_path: Path) -> None:
+    made(tmp_path, 3, 9300)
+    with pytest.raises(ConfigError, match="--secure"):
+        LocalCluster.open_or_plan(tmp_path, secure=True)
+
+
+def test_planted_symlinks_are_not_followed(tmp_path: Path) -> None:
+    """In a folder that others may write to they lead to files of this user."""
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    cluster = LocalCluster.open_or_plan(tmp_path / "c", 1, 9300)
+    node = cluster.nodes[0]
+    node.folder.mkdir(parents=True)
+    for path in (cluster.folder / "cluster.json", node.pid_file):
+        path.symlink_to(precious)
+    cluster.create()
+    write(node.pid_file, "1")
+    node.log.symlink_to(precious)
+    with pytest.raises(ConfigError, match=r"daemon\.log"):
+        cluster.start(node)
+    assert precious.read_text() == "mine"
+
+
+def test_folder_that_is_a_symlink_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    cluster = LocalCluster.open_or_plan(tmp_path / "c", 1, 9300)
+    cluster.folder.mkdir()
+    cluster.nodes[0].folder.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ConfigError, match="node-0"):
+        cluster.create()
+    assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
 def test_creating_again_keeps_cluster(tmp_path: Path) -> None:

@@ -1,0 +1,61 @@
+"""Files of a local cluster that only their owner may read, in folders that may be writable by others, such as /tmp.
+
+No symlink is followed: another user may have planted one that leads to a file of this user.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from quorumd.errors import ConfigError
+
+FILE_MODE: Final = 0o600
+FOLDER_MODE: Final = 0o700
+UMASK: Final = 0o077
+
+
+def make_folder(folder: Path) -> None:
+    """Create the folder, with its parents, unless it exists. Raises ConfigError if it is a symlink or not a folder of
+    this user."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(FOLDER_MODE)
+    except FileExistsError:
+        found = folder.lstat()
+        if folder.is_symlink() or not folder.is_dir() or found.st_uid != os.getuid():
+            raise ConfigError(
+                f"{folder}: exists and is no folder of this user; choose another --dir"
+            ) from None
+
+
+def write(path: Path, content: str | bytes) -> None:
+    """Write a whole file: what was at this path is replaced, not followed."""
+    pending = path.with_name(f".{path.name}.new")
+    pending.unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with os.fdopen(os.open(pending, flags, FILE_MODE), "wb") as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+    pending.replace(path)
+
+
+def append(path: Path) -> BinaryIO:
+    """Open a file for appending. Raises ConfigError for a symlink."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+    try:
+        return os.fdopen(os.open(path, flags, FILE_MODE), "ab")
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written: {error.strerror}; remove it") from None
+
+
+@contextmanager
+def private_umask() -> Iterator[None]:
+    """Let only the owner read what is created within."""
+    before = os.umask(UMASK)
+    try:
+        yield
+    finally:
+        os.umask(before)

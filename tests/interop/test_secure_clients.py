@@ -1,0 +1,157 @@
+"""Clients of other projects on `quorumd cluster up --secure`: SASL_SSL with SCRAM, ACLs, and strangers."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.errors import KafkaError as AioKafkaError
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.errors import TopicAuthorizationFailedError
+
+from quorumd.cli.local_cluster import LocalCluster
+from tests.support.processes.daemons import PATIENCE_S, free_port, run_quorumd, wait_for
+
+TOPIC, PASSWORD, MECHANISM = "orders", "alice-secret", "SCRAM-SHA-512"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """A node with both roles, a topic, and the user alice, who may write and read it with any group."""
+    folder = tmp_path_factory.mktemp("secure") / "c"
+    up = ("cluster", "up", "--dir", folder, "--secure", "--brokers", "--nodes", 1, "--base-port", free_port())
+    try:
+        started = run_quorumd(*up, "--detach")
+        assert started.returncode == 0, started.stderr
+        local = LocalCluster.open(folder)
+        quorumd(local, "topics", "create", TOPIC, "--partitions", "1")
+        for user in ("alice", "mallory"):
+            quorumd(local, "users", "add", user, "--password", PASSWORD)
+        acl = ("acls", "add", "--principal", "User:alice", "--operation", "read")
+        quorumd(local, *acl, "--operation", "write", "--resource", "topic", "--name", TOPIC)
+        quorumd(local, *acl, "--resource", "group", "--name", "*")
+        yield local
+    finally:
+        run_quorumd("cluster", "down", "--dir", folder)
+
+
+def quorumd(local: LocalCluster, *arguments: str) -> str:
+    """Run a command as the user admin, with the file that `cluster up` made."""
+    assert local.security is not None
+    client = ("--bootstrap-server", local.bootstrap, "--command-config", local.security.client_file)
+    done = run_quorumd(*arguments, *client)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def authority(local: LocalCluster) -> Path:
+    return local.folder / "security/ca.pem"
+
+
+def librdkafka(local: LocalCluster, user: str = "alice", password: str = PASSWORD) -> dict[str, str]:
+    return {
+        "bootstrap.servers": local.bootstrap,
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": MECHANISM,
+        "sasl.username": user,
+        "sasl.password": password,
+        "ssl.ca.location": str(authority(local)),
+        "log_level": "0",
+    }
+
+
+def in_python(local: LocalCluster, user: str = "alice") -> dict[str, str]:
+    return {
+        "bootstrap_servers": local.bootstrap,
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": MECHANISM,
+        "sasl_plain_username": user,
+        "sasl_plain_password": PASSWORD,
+    }
+
+
+def test_confluent_kafka_produces_and_consumes(cluster: LocalCluster) -> None:
+    errors: list[KafkaError | None] = []
+    producer = Producer(librdkafka(cluster))
+    producer.produce(TOPIC, b"confluent", callback=lambda error, message: errors.append(error))
+    producer.flush(PATIENCE_S)
+    assert errors == [None]
+    consumer = Consumer(librdkafka(cluster) | {"group.id": "confluent", "auto.offset.reset": "earliest"})
+    consumer.subscribe([TOPIC])
+    values: set[bytes | None] = set()
+
+    def seen() -> bool:
+        message = consumer.poll(1)
+        if message is not None and not message.error():
+            values.add(message.value())
+        return b"confluent" in values
+
+    wait_for("the record", seen)
+    consumer.close()
+
+
+def test_kafka_python_produces_and_consumes(cluster: LocalCluster) -> None:
+    options = in_python(cluster) | {"ssl_cafile": str(authority(cluster))}
+    with KafkaProducer(**options) as producer:
+        producer.send(TOPIC, b"kafka-python").get(PATIENCE_S)
+    with KafkaConsumer(TOPIC, group_id="kafka-python", auto_offset_reset="earliest", **options) as consumer:
+        assert any(record.value == b"kafka-python" for record in consumer)
+
+
+def test_aiokafka_produces_and_consumes(cluster: LocalCluster) -> None:
+    async def run() -> None:
+        options = in_python(cluster) | {
+            "ssl_context": ssl.create_default_context(cafile=str(authority(cluster)))
+        }
+        async with AIOKafkaProducer(**options) as producer:
+            await producer.send_and_wait(TOPIC, b"aiokafka")
+        group = {"group_id": "aiokafka", "auto_offset_reset": "earliest"}
+        async with AIOKafkaConsumer(TOPIC, **group, **options) as consumer:
+            while (await consumer.getone()).value != b"aiokafka":
+                pass
+
+    asyncio.run(run())
+
+
+def test_user_without_acls_is_refused(cluster: LocalCluster) -> None:
+    errors: list[KafkaError | None] = []
+    producer = Producer(librdkafka(cluster, "mallory"))
+    producer.produce(TOPIC, b"no", callback=lambda error, message: errors.append(error))
+    producer.flush(PATIENCE_S)
+    (error,) = errors
+    assert error is not None
+    assert error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    options = in_python(cluster, "mallory") | {"ssl_cafile": str(authority(cluster))}
+    with KafkaProducer(**options) as refused, pytest.raises(TopicAuthorizationFailedError):
+        refused.send(TOPIC, b"no").get(PATIENCE_S)
+
+
+def test_wrong_password_is_refused(cluster: LocalCluster) -> None:
+    errors: list[KafkaError] = []
+    admin = AdminClient(librdkafka(cluster, password="guessed") | {"error_cb": errors.append})
+    with pytest.raises(KafkaException):
+        admin.list_topics(timeout=1)
+
+    def is_refused() -> bool:
+        admin.poll(0.1)
+        return KafkaError._AUTHENTICATION in {error.code() for error in errors}
+
+    wait_for("the refusal", is_refused)
+
+
+def test_client_without_tls_is_refused(cluster: LocalCluster) -> None:
+    async def run() -> None:
+        producer = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap, request_timeout_ms=2000)
+        try:
+            with pytest.raises(AioKafkaError):
+                await producer.start()
+        finally:
+            await producer.stop()
+
+    asyncio.run(run())

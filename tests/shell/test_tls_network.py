@@ -1,0 +1,237 @@
+"""TLS on the real network: handshakes, principals, the end of a connection, and certificates that change."""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from quorumd.ports import ANONYMOUS
+from quorumd.runtime.network import TcpNetwork
+from quorumd.runtime.tls_listeners import TlsListeners
+from quorumd.security.tls import KeyStore, TlsSettings, TrustStore
+from tests.shell.test_tcp_network import PATIENCE_S, Echo, Recorder, run
+from tests.support.security.certificates import Certificates
+
+LoopFactory = Callable[[], asyncio.AbstractEventLoop]
+pytestmark = pytest.mark.parametrize(
+    "loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"]
+)
+
+
+def settings(certificates: Certificates, name: str, client_auth: str = "required") -> TlsSettings:
+    path = certificates.folder / f"{name}.pem"
+    return TlsSettings(
+        KeyStore(str(path), "", "", "", ""),
+        TrustStore(str(certificates.trusted), "", ""),
+        client_auth,
+        ("TLSv1.2", "TLSv1.3"),
+        (),
+        True,
+        "RULE:^CN=([^,]+).*$/$1/",
+    )
+
+
+@pytest.fixture
+def certificates(tmp_path: Path) -> Certificates:
+    made = Certificates(tmp_path)
+    for name in ("server", "client"):
+        made.issue(name)
+    return made
+
+
+class Server:
+    """A listener that echoes, and the connections that it accepted."""
+
+    def __init__(self, tls: TlsListeners) -> None:
+        self.tls = tls
+        self.network = TcpNetwork(asyncio.get_running_loop(), tls=tls)
+        self.accepted: list[Echo] = []
+        self.listener = self.network.listen("127.0.0.1", 0, self._accept, "TLS")
+        self.port = self.listener.port
+
+    def _accept(self) -> Echo:
+        self.accepted.append(Echo())
+        return self.accepted[-1]
+
+
+@asynccontextmanager
+async def serving(tls: TlsSettings) -> AsyncIterator[Server]:
+    server = Server(TlsListeners({"TLS": tls}, asyncio.get_running_loop()))
+    try:
+        yield server
+    finally:
+        server.listener.close()
+        await server.network.close(timeout_s=1)
+
+
+def client_context(certificates: Certificates, name: str = "client") -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=str(certificates.trusted))
+    if name:
+        context.load_cert_chain(certificates.folder / f"{name}.pem")
+    return context
+
+
+async def exchange(port: int, context: ssl.SSLContext, data: bytes) -> tuple[bytes, int]:
+    """Send data as a client of asyncio does, which ends the connection and waits for the server to do the same.
+    Returns the response and the serial number of the server's certificate."""
+    async with asyncio.timeout(PATIENCE_S):
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", port, ssl=context, server_hostname="localhost", ssl_shutdown_timeout=PATIENCE_S
+        )
+        try:
+            writer.write(data)
+            received = await reader.readexactly(len(data))
+            serial = int(writer.get_extra_info("peercert")["serialNumber"], 16)
+        finally:
+            writer.close()
+            await writer.wait_closed()
+    return received, serial
+
+
+def test_data_is_encrypted_and_the_certificate_names_the_principal(
+    loop_factory: LoopFactory, certificates: Certificates
+) -> None:
+    async def scenario() -> None:
+        async with serving(settings(certificates, "server")) as server:
+            data = bytes(range(256)) * 256
+            received, _ = await exchange(server.port, client_context(certificates), data)
+            assert received == data
+            (accepted,) = server.accepted
+            await accepted.until(lambda: accepted.ends == [("", False)])
+            assert accepted.transport.principal == "User:client"
+            assert accepted.data == data
+
+    run(scenario, loop_factory)
+
+
+def test_end_of_a_client_is_acknowledged(loop_factory: LoopFactory, certificates: Certificates) -> None:
+    """Clients wait for it, some for half a minute."""
+
+    async def scenario() -> None:
+        async with serving(settings(certificates, "server")) as server:
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+            stream = client_context(certificates).wrap_bio(incoming, outgoing, server_hostname="localhost")
+
+            async def until_done(step: Callable[[], object]) -> None:
+                async with asyncio.timeout(PATIENCE_S):
+                    while True:
+                        try:
+                            step()
+                            return
+                        except ssl.SSLWantReadError:
+                            writer.write(outgoing.read())
+                            data = await reader.read(65536)
+                            assert data, "the connection ended without close_notify"
+                            incoming.write(data)
+
+            await until_done(stream.do_handshake)
+            await until_done(stream.unwrap)
+            writer.close()
+            await writer.wait_closed()
+
+    run(scenario, loop_factory)
+
+
+@pytest.mark.parametrize(
+    ("client_auth", "is_served"), [("required", False), ("requested", True), ("none", True)]
+)
+def test_client_without_certificate(
+    loop_factory: LoopFactory, certificates: Certificates, client_auth: str, is_served: bool
+) -> None:
+    async def scenario() -> None:
+        async with serving(settings(certificates, "server", client_auth)) as server:
+            context = client_context(certificates, "")
+            if is_served:
+                assert (await exchange(server.port, context, b"hello"))[0] == b"hello"
+                assert server.accepted[0].transport.principal == ANONYMOUS
+            else:
+                with pytest.raises((OSError, asyncio.IncompleteReadError)):
+                    await exchange(server.port, context, b"hello")
+                assert server.accepted == []
+                assert server.tls.handshakes.failures == 1
+
+    run(scenario, loop_factory)
+
+
+def test_certificates_are_replaced_without_restart_and_connections_stay(
+    loop_factory: LoopFactory, certificates: Certificates
+) -> None:
+    async def scenario() -> None:
+        async with serving(settings(certificates, "server")) as server:
+            context = client_context(certificates)
+            reader, writer = await asyncio.open_connection(
+                "127.0.0.1", server.port, ssl=context, server_hostname="localhost"
+            )
+            _, before = await exchange(server.port, context, b"1")
+            certificates.issue("server")
+            server.tls.reload()
+            _, after = await exchange(server.port, context, b"2")
+            assert before != after
+            writer.write(b"3")
+            assert await reader.readexactly(1) == b"3"
+            writer.close()
+            await writer.wait_closed()
+
+    run(scenario, loop_factory)
+
+
+def test_broken_key_file_leaves_the_old_certificate_in_force(
+    loop_factory: LoopFactory, certificates: Certificates, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with serving(settings(certificates, "server")) as server:
+            context = client_context(certificates)
+            _, before = await exchange(server.port, context, b"1")
+            (certificates.folder / "server.pem").write_text("-----BEGIN CERTIFICATE-----\nno\n")
+            with caplog.at_level(logging.ERROR):
+                server.tls.reload()
+            assert "listener TLS keeps" in caplog.text
+            _, after = await exchange(server.port, context, b"2")
+            assert before == after
+
+    run(scenario, loop_factory)
+
+
+@pytest.mark.parametrize(("host", "is_named"), [("127.0.0.1", True), ("other.example", False)])
+def test_outgoing_connection_checks_the_host_in_the_certificate(
+    loop_factory: LoopFactory, certificates: Certificates, host: str, is_named: bool
+) -> None:
+    async def scenario() -> None:
+        certificates.issue("server", host)
+        async with serving(settings(certificates, "server")) as server:
+            other = TcpNetwork(
+                asyncio.get_running_loop(),
+                tls=TlsListeners({"TLS": settings(certificates, "client")}, asyncio.get_running_loop()),
+            )
+            client = Recorder()
+            other.connect("127.0.0.1", server.port, client, "TLS")
+            if is_named:
+                await client.until(lambda: client.calls == ["connected"])
+                client.transport.write(b"hello")
+                await client.until(lambda: client.data == b"hello")
+            else:
+                await client.until(lambda: client.calls == ["closed"])
+                assert "TLS handshake failed" in client.ends[0][0]
+            await other.close(timeout_s=1)
+
+    run(scenario, loop_factory)
+
+
+def test_plain_bytes_end_their_connection_only(loop_factory: LoopFactory, certificates: Certificates) -> None:
+    async def scenario() -> None:
+        async with serving(settings(certificates, "server")) as server:
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(b"\0\0\0\x10" + bytes(16))
+            async with asyncio.timeout(PATIENCE_S):
+                await reader.read()
+            writer.close()
+            assert server.tls.handshakes.failures == 1
+            assert (await exchange(server.port, client_context(certificates), b"on"))[0] == b"on"
+
+    run(scenario, loop_factory)
