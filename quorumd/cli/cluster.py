@@ -82,11 +82,11 @@ def up(
       quorumd cluster up --dir run/five --nodes 5 --base-port 9300 --detach
       quorumd cluster up --dir run/old --release-version 4.1 --feature share.version=1
     """
-    initial = default_content
+    has_features = release is not None or features
+    initial = partial(bootstrap_content, release, features) if has_features else default_content
+    initial(())
     local = LocalCluster.open_or_plan(folder, nodes, base_port, brokers or None, secure or None)
-    if release is not None or features:
-        initial = partial(bootstrap_content, release, features)
-        initial(())
+    if has_features:
         local.check_is_new()
     stopped = [node for node in local.nodes if node.pid() is None]
     if not stopped:
@@ -99,10 +99,7 @@ def up(
             with progress("starting") as show:
                 wait_for_leader(local, started, show)
                 wait_for_brokers(local)
-            click.echo(status_table(local))
-            click.echo(f"bootstrap servers: {local.bootstrap}")
-            if local.security is not None:
-                click.echo(client_commands(local, local.security.client_file))
+            click.echo(f"{status_table(local)}\n{client_commands(local)}")
             if not detach:
                 click.echo("running until Ctrl-C")
                 wait_for_exit(local, started.values())
@@ -239,8 +236,12 @@ def stop(local: LocalCluster) -> None:
     click.echo(f"stopped: node {names}" if stopped else "no node was running")
 
 
-def client_commands(local: LocalCluster, client_file: Path) -> str:
-    """The first commands for a secure cluster."""
+def client_commands(local: LocalCluster) -> str:
+    """The addresses for clients, and the first commands for a secure cluster."""
+    servers = f"bootstrap servers: {local.bootstrap}"
+    if local.security is None:
+        return servers
+    client_file = local.security.client_file
     to = f"--bootstrap-server {local.bootstrap} --command-config {client_file}"
     commands = [
         f"quorumd status {to}",
@@ -249,7 +250,7 @@ def client_commands(local: LocalCluster, client_file: Path) -> str:
     ]
     if local.layout.brokers:
         commands += [f"kafka-topics --create --topic orders {to}", f"kafka-acls --list {to}"]
-    return "\n".join(["commands of the user admin:", *(f"  {each}" for each in commands)])
+    return "\n".join([servers, "commands of the user admin:", *(f"  {each}" for each in commands)])
 
 
 def status_table(local: LocalCluster, views: dict[int, MetricsView | None] | None = None) -> str:

@@ -80,7 +80,7 @@ class Security:
             broker.stop()
 
     def found_users(self) -> str:
-        """Those whom brokers and their administrator need: the tools cannot create users at controllers (KIP-919)."""
+        """The users of brokers and administrator: the tools cannot create users at controllers (KIP-919)."""
         for user in FIRST_USERS:
             self._cluster.quorumd("users", "add", user, "--password", password(user))
         rows = self._cluster.quorumd("users", "list").splitlines()[1:]
@@ -98,13 +98,13 @@ class Security:
         return ", ".join(USERS)
 
     def refuse_strangers(self) -> str:
-        nobody = self._cluster.certificates.folder / "nobody.properties"
-        nobody.write_text(
+        unknown = self._cluster.certificates.folder / "unknown.properties"
+        unknown.write_text(
             "security.protocol=SSL\nssl.truststore.type=PEM\ndefault.api.timeout.ms=5000\n"
             f"request.timeout.ms=5000\nssl.truststore.location={self._cluster.certificates.trusted}\n"
         )
         done = self._server.run(
-            ACLS, "--bootstrap-controller", self._cluster.bootstrap, "--command-config", nobody, "--list"
+            ACLS, "--bootstrap-controller", self._cluster.bootstrap, "--command-config", unknown, "--list"
         )
         expect("exit code", done.code, 1)
         return _error(done, "SslAuthenticationException|SSL handshake failed|certificate_required")

@@ -103,7 +103,7 @@ def test_update_waits_for_a_leader() -> None:
 
 
 def test_leader_appends_its_own_listeners_one_change_at_a_time() -> None:
-    """It has nobody to send them to, and brokers that know only its other listener could not find it."""
+    """No other node would do it, and brokers that know only its other listener could not find it."""
     engine = Engine(OWN, NEW)
     engine.is_leader = True
     harness = EndpointHarness(engine)
