@@ -95,10 +95,7 @@ def up(
     local.create(initial)
     with _stop_signals_as_interrupt():
         try:
-            started = {node.id: local.start(node) for node in stopped}
-            with progress("starting") as show:
-                wait_for_leader(local, started, show)
-                wait_for_brokers(local)
+            started = start_nodes(local, stopped)
             click.echo(f"{status_table(local)}\n{client_commands(local)}")
             if not detach:
                 click.echo("running until Ctrl-C")
@@ -111,6 +108,15 @@ def up(
             if not detach:
                 stop(local)
             raise
+
+
+def start_nodes(local: LocalCluster, stopped: Sequence[LocalNode]) -> dict[int, subprocess.Popen[bytes]]:
+    """Start nodes, and wait until there is a leader and brokers serve clients. Raises QuorumdError."""
+    started = {node.id: local.start(node) for node in stopped}
+    with progress("starting") as show:
+        wait_for_leader(local, started, show)
+        wait_for_brokers(local)
+    return started
 
 
 @cluster.command()
