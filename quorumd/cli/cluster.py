@@ -15,6 +15,7 @@ import click
 
 from quorumd.cli import metrics_view, options
 from quorumd.cli.client_security import use_client_security
+from quorumd.cli.command_group import CommandGroup
 from quorumd.cli.format.initial_features import bootstrap_content, feature_options
 from quorumd.cli.local_cluster import HOST, LocalCluster, LocalNode, default_content
 from quorumd.cli.metrics_view import MetricsView
@@ -35,7 +36,7 @@ _folder = click.option(
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def cluster() -> None:
     """Start, inspect and stop a cluster on this machine.
 
