@@ -366,7 +366,7 @@ class Discovery:
         """Record whether observers are reachable, and forget those that twice were not; for voters the engine's own
         requests do that."""
         for node_id in self._book.nodes_at(host, port):
-            if node_id in (self._own.id, *self._voter_ids()):
+            if node_id == self._own.id or node_id in self._voter_ids():
                 continue
             if reachable or self._book.is_reachable(node_id):
                 self._book.mark_reachable(node_id, reachable)
