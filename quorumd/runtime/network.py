@@ -216,7 +216,7 @@ class _Link(asyncio.Protocol):
         if self._tls is None:
             self._establish()
         else:
-            self._tls.start(self._transport.write, self._on_handshake_complete, self._on_handshake_failed)
+            self._tls.start(self._transport, self._on_handshake_complete, self._on_handshake_failed)
 
     def _establish(self) -> None:
         self._connection.connected(self)

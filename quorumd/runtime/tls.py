@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import ssl
 import time
-from asyncio import AbstractEventLoop, Future, TimerHandle
+from asyncio import AbstractEventLoop, Future, TimerHandle, Transport
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -66,8 +66,7 @@ class Handshakes:
 
 
 class TlsStream:
-    """One connection. `send` writes ciphertext to the socket; after `start`, one of `on_established` and
-    `on_failed(reason)` is called."""
+    """One connection. After `start`, one of `on_established` and `on_failed(reason)` is called."""
 
     def __init__(
         self,
@@ -88,22 +87,24 @@ class TlsStream:
             self._incoming, self._outgoing, server_side=mapper is not None, server_hostname=server_name
         )
         self._received: list[bytes] = []
-        self._received_bytes = 0
+        """Ciphertext that arrived during a step of the handshake."""
+        self._handshake_bytes = 0
         self._is_working = False
+        self._is_paused = False
         self._is_over = False
         self._timer: TimerHandle | None = None
-        self._send: Callable[[bytes], None]
+        self._transport: Transport
         self._on_established: Callable[[], None]
         self._on_failed: Callable[[str], None]
 
     def start(
         self,
-        send: Callable[[bytes], None],
+        transport: Transport,
         on_established: Callable[[], None],
         on_failed: Callable[[str], None],
     ) -> None:
         """Begin the handshake. What arrives together with its end is returned by the next `receive`."""
-        self._send, self._on_established, self._on_failed = send, on_established, on_failed
+        self._transport, self._on_established, self._on_failed = transport, on_established, on_failed
         if self._mapper is not None:
             self._handshakes.accepted_in_progress += 1
             if self._handshakes.accepted_in_progress > MAX_HANDSHAKES:
@@ -121,11 +122,12 @@ class TlsStream:
             return self._read()
         if not self._is_over:
             self._received.append(data)
-            self._received_bytes += len(data)
-            if self._received_bytes > MAX_HANDSHAKE_BYTES:
-                self._fail("too much data before its end")
-            elif not self._is_working:
+            if not self._is_working:
                 self._step()
+            elif not self._is_paused:
+                # A client may send requests right after its last message of the handshake.
+                self._is_paused = True
+                self._transport.pause_reading()
         return b""
 
     def encrypt(self, data: bytes) -> bytes:
@@ -160,7 +162,7 @@ class TlsStream:
         except ssl.SSLZeroReturnError:
             self.is_ended = True
         if self._outgoing.pending:
-            self._send(self._outgoing.read())
+            self._transport.write(self._outgoing.read())
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     def _step(self) -> None:
@@ -171,7 +173,7 @@ class TlsStream:
 
     def _take_received(self) -> None:
         for data in self._received:
-            self._incoming.write(data)
+            self._handshake_bytes += self._incoming.write(data)
         self._received.clear()
 
     def _on_step_done(self, step: Future[None]) -> None:
@@ -180,11 +182,17 @@ class TlsStream:
             return
         error = step.exception()
         if self._outgoing.pending:
-            self._send(self._outgoing.read())
+            self._transport.write(self._outgoing.read())
+        if error is not None and not isinstance(error, ssl.SSLWantReadError):
+            self._fail(reason_of(error))
+            return
+        if self._is_paused:
+            self._is_paused = False
+            self._transport.resume_reading()
         if error is None:
             self._establish()
-        elif not isinstance(error, ssl.SSLWantReadError):
-            self._fail(reason_of(error))
+        elif self._handshake_bytes > MAX_HANDSHAKE_BYTES:
+            self._fail("too much data before its end")
         elif self._received:
             self._step()
 
