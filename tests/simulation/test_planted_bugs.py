@@ -13,23 +13,27 @@ from tests.mutants.hunt import hunt
 MUTANTS = {mutant.name: mutant for mutant in load_mutants()}
 SEEDS = range(1, 100)
 
-CAUGHT_AT_ONCE = {
-    "responds-to-vote-before-flush": "votes are durable before they count",
-    "epoch-is-not-saved": "epochs are durable before they are sent",
-    "commits-by-the-fastest-voter": "committed data is durable on a majority",
-    "high-watermark-at-epoch-start": "a leader commits its own epoch first",
-    "flush-without-sync": "committed data is durable on a majority",
-    "acknowledged-at-append": "acknowledged writes are committed",
-    "roll-back-missing": "records kept for others survive",
-    "lost-wakeup-of-the-gate": "a healthy majority makes progress",
+CAUGHT_AT_ONCE: dict[str, tuple[str, ...]] = {
+    "responds-to-vote-before-flush": ("votes are durable before they count",),
+    "epoch-is-not-saved": ("epochs are durable before they are sent", "a node starts after every crash"),
+    "commits-by-the-fastest-voter": ("committed data is durable on a majority",),
+    "high-watermark-at-epoch-start": ("a leader commits its own epoch first",),
+    "flush-without-sync": ("committed data is durable on a majority",),
+    "acknowledged-at-append": (
+        "acknowledged writes are committed",
+        "the controller's responses are committed",
+    ),
+    "roll-back-missing": ("equal logs give equal images", "records kept for others survive"),
+    "lost-wakeup-of-the-gate": ("a healthy majority makes progress",),
 }
+"""The invariants that may notice each bug: the first seed depends on what else clusters draw."""
 
 
 @pytest.mark.parametrize("name", CAUGHT_AT_ONCE)
 def test_is_caught(name: str) -> None:
     catch = hunt(MUTANTS[name], MUTANTS[name].profile, SEEDS, lambda seed: None)
     assert catch is not None, f"{name} was not caught within {len(SEEDS)} seeds"
-    assert catch.invariant == CAUGHT_AT_ONCE[name], catch.text
+    assert catch.invariant in CAUGHT_AT_ONCE[name], catch.text
 
 
 def test_no_violation_without_a_planted_bug() -> None:

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from quorumd.errors import JobFailed
 from quorumd.pipeline.spark.class_archive import archive_for
@@ -86,10 +86,18 @@ def spark_session(
             file.unlink(missing_ok=True)
 
 
+_HANDLER: Final = "handle_error"
+"""The method of servers of the standard library for errors of one connection."""
+
+
 def _run(conf: Mapping[str, str], sink: int, file: Path) -> Iterator[SparkSession]:
     from py4j.protocol import Py4JError
+    from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
     from pyspark.errors import PySparkException
 
+    for server in (AccumulatorTCPServer, AccumulatorUnixServer):
+        # They print a stack trace if Java ends first, which is reported once by the command.
+        setattr(server, _HANDLER, _ignore)
     # It prints each failure again as 10 kB of JSON on stderr.
     logging.getLogger("SQLQueryContextLogger").disabled = True
     logging.getLogger().addFilter(_not_of_py4j)
@@ -117,6 +125,10 @@ def _run(conf: Mapping[str, str], sink: int, file: Path) -> Iterator[SparkSessio
 def _handle_interrupts(handler: Handler) -> None:
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, handler)
+
+
+def _ignore(server: object, request: object, client_address: object) -> None:
+    """Handle an error of a connection of accumulators, which Spark keeps only for its own figures."""
 
 
 def _not_of_py4j(record: logging.LogRecord) -> bool:

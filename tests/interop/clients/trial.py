@@ -19,7 +19,7 @@ from tests.interop.clients.writers import WRITERS, Job, Mode
 from tests.interop.clients.written import Written, read_log, violations
 from tests.support.processes.daemons import wait_for
 
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 PARTITIONS, REPLICAS = 6, 3
 TOPIC = "orders"
 
@@ -100,10 +100,12 @@ class Trial:
         """Wait until every writer has more acknowledged records than now."""
         before = {writer: len(written.acknowledged) for writer, written in self.written.items()}
 
-        def go_on() -> bool:
-            return all(len(written.acknowledged) > before[writer] for writer, written in self.written.items())
-
-        wait_for("every writer to go on", go_on, PATIENCE_S)
+        for writer, written in self.written.items():
+            wait_for(
+                f"{writer} to go on",
+                lambda written=written, count=before[writer]: len(written.acknowledged) > count,
+                PATIENCE_S,
+            )
 
     def _finish_groups(self, readers: list[threading.Thread], values: set[bytes]) -> list[str]:
         """Wait until each group has consumed every visible record, and return what it did not."""

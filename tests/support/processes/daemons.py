@@ -101,7 +101,8 @@ class Daemon:
 
     def configure(self, extra: str = "") -> None:
         """Write the properties file; `extra` goes before `TIMING`, and may have other `listeners`."""
-        listeners = "" if "listeners=" in extra else f"listeners=CONTROLLER://127.0.0.1:{self.port}\n"
+        has_listeners = any(line.startswith("listeners=") for line in extra.splitlines())
+        listeners = "" if has_listeners else f"listeners=CONTROLLER://127.0.0.1:{self.port}\n"
         timing = "".join(f"{key}={value}\n" for key, value in TIMING.items() if f"{key}=" not in extra)
         voters = ",".join(f"{voter}@127.0.0.1:{port}" for voter, port in self.voters.items())
         self.config.write_text(
