@@ -52,16 +52,19 @@ def test_runs_of_broker_nodes_repeat() -> None:
     assert run(3, "kill").trace_hash == run(3, "kill").trace_hash
 
 
-@pytest.mark.parametrize("seed", [8_001_275, 8_001_457, 9_000_337])
-def test_seeds_that_have_found_defects_hold(seed: int) -> None:
+@pytest.mark.parametrize(
+    ("profile", "seed"),
+    [("broker restarts", 8_001_275), ("broker restarts", 8_001_457), ("broker nodes", 9_000_337)],
+)
+def test_seeds_that_have_found_defects_hold(profile: str, seed: int) -> None:
     # A broker that learned of its cluster after the last commit; a producer that missed errors of partitions; a log
     # directory that failed and stayed offline.
-    report = Simulation(seed, draw_options(seed)).run()
+    report = Simulation(seed, draw_options(seed, profile)).run()
     assert report.ok, str(report)
 
 
 def test_long_logs_are_read_to_their_end_in_time() -> None:
     # A partition with hundreds of records, and a long mean time between two fetches of a consumer.
-    report = Simulation(145, replace(draw_options(145), faults=())).run()
+    report = Simulation(145, replace(draw_options(145, "broker nodes"), faults=())).run()
     assert report.ok, str(report)
     assert report.counters["records acknowledged"] > 500
