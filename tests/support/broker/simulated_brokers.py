@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 from quorumd.broker.api.fetch import FetchApis
 from quorumd.broker.broker import Broker, BrokerPorts
@@ -39,6 +39,7 @@ from quorumd.simulator.environment.directory import Directory
 from quorumd.simulator.environment.disk import SimulatedDisk
 from quorumd.simulator.environment.entropy import SimulatedEntropy
 from quorumd.simulator.environment.event_heap import EventHeap, Process
+from tests.support.broker.channels import Failure
 from tests.support.broker.stand_in_controller import CLUSTER_ID, StandInController
 from tests.support.log.data_batches import produced
 from tests.support.node.recording_session import RecordingSession
@@ -46,10 +47,6 @@ from tests.support.node.recording_session import RecordingSession
 LATENCY_MS = (0.5, 2.0)
 NO_RESPONSE_MS = 2_000.0
 """After this time a broker closes a connection without a response."""
-
-
-class Failure(NamedTuple):
-    reason: str
 
 
 class SimulatedBroker:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import pytest
 
@@ -19,12 +19,9 @@ from quorumd.protocol.messages.add_partitions_to_txn_response import (
     AddPartitionsToTxnTopicResult,
 )
 from quorumd.protocol.wire import Message
+from tests.support.broker.channels import RespondingBrokers
 
 TARGET = TopicPartition("topic", 3)
-
-
-class Failure(NamedTuple):
-    reason: str
 
 
 class Coordinator:
@@ -33,11 +30,11 @@ class Coordinator:
     def __init__(self) -> None:
         self.leader: int | None = 2
         self.response: AddPartitionsToTxnResponse | None = None
-        self.requests: list[AddPartitionsToTxnRequest] = []
+        self.brokers = RespondingBrokers(5, self._respond)
         self.added: list[tuple[str, int]] = []
         topics = SimpleNamespace(leader_of=lambda topic, transactional_id: self.leader)
         self.verifier = TransactionVerifier(
-            1, cast("Any", topics), cast("Any", "__transaction_state"), cast("Any", self), self
+            1, cast("Any", topics), cast("Any", "__transaction_state"), cast("Any", self), self.brokers
         )
 
     def add(self, one: Any, version: int, respond: Callable[[dict[TopicPartition, ErrorCode]], None]) -> None:
@@ -45,24 +42,14 @@ class Coordinator:
         self.added.append((one.transactional_id, version))
         respond({TARGET: ErrorCode.INVALID_TXN_STATE})
 
-    def send(
-        self,
-        broker_id: int,
-        api_key: int,
-        build: Callable[[int], Message],
-        on_response: Callable[[Message], None],
-        on_failure: Callable[[Failure], None],
-        timeout_ms: float,
-    ) -> None:
-        """Satisfies `BrokerClient`."""
+    @property
+    def requests(self) -> list[AddPartitionsToTxnRequest]:
+        return [request for _, request in self.brokers.requests]
+
+    def _respond(self, broker_id: int, request: Message) -> Message | None:
         assert broker_id == self.leader
-        request = build(5)
         assert isinstance(request, AddPartitionsToTxnRequest)
-        self.requests.append(request)
-        if self.response is None:
-            on_failure(Failure("no connection"))
-        else:
-            on_response(self.response)
+        return self.response
 
     def verify(self, adds: bool = False) -> list[ErrorCode]:
         errors: list[ErrorCode] = []

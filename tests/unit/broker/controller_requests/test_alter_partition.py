@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import cast
 
 import pytest
 
-from quorumd.broker.channels.controller_channel import NoResponse
 from quorumd.broker.controller_requests.alter_partition import RETRY_MS, AlterPartitionChannel
 from quorumd.broker.replication.isr_proposal import CommittedIsr, IsrProposal
 from quorumd.controller.partition import PartitionId
@@ -20,14 +18,10 @@ from quorumd.protocol.messages.alter_partition_response import (
     PartitionData,
     TopicData,
 )
-from quorumd.protocol.wire import Message
+from tests.support.broker.channels import HeldChannel
 from tests.support.node.virtual_time import VirtualTime
 
 TOPIC = KafkaUuid(b"the topic's id..")
-
-
-class Failure(NamedTuple):
-    reason: str
 
 
 def proposal(number: int = 0, *members: int) -> IsrProposal:
@@ -37,44 +31,29 @@ def proposal(number: int = 0, *members: int) -> IsrProposal:
 
 
 class Controller:
-    """The channel's other end; `version` is the one that it speaks."""
+    """The channel's other end, with a version of the API."""
 
     def __init__(self, version: int = 3) -> None:
-        self.version = version
-        self.requests: list[AlterPartitionRequest] = []
+        self.held = HeldChannel(version)
         self.finals: list[tuple[IsrProposal, ErrorCode, CommittedIsr | None]] = []
         self.time = VirtualTime()
         self.channel = AlterPartitionChannel(
-            self.time.clock, self, 1, lambda: 17, lambda *final: self.finals.append(final)
+            self.time.clock, self.held, 1, lambda: 17, lambda *final: self.finals.append(final)
         )
-        self._open: tuple[Callable[[Any], None], Callable[[NoResponse], None]] | None = None
 
-    def send(
-        self,
-        api_key: int,
-        build: Callable[[int], Message],
-        on_response: Callable[[Any], None],
-        on_failure: Callable[[NoResponse], None],
-    ) -> None:
-        assert self._open is None, "one request at a time"
-        message = build(self.version)
-        self.requests.append(decode(AlterPartitionRequest, self.version, encode(message, self.version)))
-        self._open = on_response, on_failure
+    @property
+    def requests(self) -> list[AlterPartitionRequest]:
+        """As the controller reads them."""
+        version = self.held.version
+        return [decode(AlterPartitionRequest, version, encode(each, version)) for each in self.held.requests]
 
     def respond(self, *errors: ErrorCode, top_level: ErrorCode = ErrorCode.NONE) -> None:
         """Respond to the partitions of the open request, in their order."""
-        assert self._open is not None
-        (on_response, _), self._open = self._open, None
         results = [
             PartitionData(number, int(error), 1, 4, [1, 2], 0, 10)
             for number, error in zip(self.numbers[-1], errors, strict=False)
         ]
-        on_response(AlterPartitionResponse(0, int(top_level), [TopicData("", TOPIC, results)]))
-
-    def fail(self) -> None:
-        assert self._open is not None
-        (_, on_failure), self._open = self._open, None
-        on_failure(Failure("no controller"))
+        self.held.respond(AlterPartitionResponse(0, int(top_level), [TopicData("", TOPIC, results)]))
 
     @property
     def numbers(self) -> list[list[int]]:
@@ -145,7 +124,7 @@ def test_request_without_response_is_retried() -> None:
     controller = Controller()
     controller.channel.propose(proposal(0))
     controller.time.pass_ms(0)
-    controller.fail()
+    controller.held.fail()
     controller.time.pass_ms(RETRY_MS)
     controller.respond(top_level=ErrorCode.STALE_BROKER_EPOCH)
     controller.time.pass_ms(RETRY_MS)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
-
 import pytest
 
-from quorumd.broker.channels.controller_channel import NoResponse
 from quorumd.broker.controller_requests.lifecycle import BrokerLifecycle, BrokerState, LifecycleSettings
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
@@ -16,46 +12,11 @@ from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRe
 from quorumd.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 from quorumd.protocol.messages.broker_registration_request import BrokerRegistrationRequest
 from quorumd.protocol.messages.broker_registration_response import BrokerRegistrationResponse
-from quorumd.protocol.wire import Message
+from tests.support.broker.channels import HeldChannel
 from tests.support.node.virtual_time import VirtualTime
 
 EPOCH = 17
 DIRECTORY = KafkaUuid(b"directory-id-001")
-
-
-class Pending(NamedTuple):
-    message: Any
-    on_response: Callable[[Any], None]
-    on_failure: Callable[[NoResponse], None]
-
-
-class Failure(NamedTuple):
-    reason: str
-
-
-class ScriptedController:
-    """The channel to a controller whose responses a test gives."""
-
-    def __init__(self, version: int = 2) -> None:
-        self.version = version
-        self.pending: list[Pending] = []
-        self.sent: list[Message] = []
-
-    def send(
-        self,
-        api_key: int,
-        build: Callable[[int], Message],
-        on_response: Callable[[Any], None],
-        on_failure: Callable[[NoResponse], None],
-    ) -> None:
-        assert not self.pending, "one request at a time"
-        message = build(self.version)
-        assert api_key == message.API_KEY
-        self.sent.append(message)
-        self.pending.append(Pending(message, on_response, on_failure))
-
-    def take(self) -> Pending:
-        return self.pending.pop()
 
 
 class BrokerUnderTest:
@@ -63,7 +24,7 @@ class BrokerUnderTest:
 
     def __init__(self, **settings: float) -> None:
         self.time = VirtualTime()
-        self.controller = ScriptedController()
+        self.controller = HeldChannel(2)
         self.events: list[str] = []
         self.metadata_offset = -1
         self.offline: list[KafkaUuid] = []
@@ -95,21 +56,20 @@ class BrokerUnderTest:
         self.events.append(f"failed: {reason}")
 
     def register(self) -> None:
-        request = self.controller.take()
-        assert isinstance(request.message, BrokerRegistrationRequest)
-        request.on_response(BrokerRegistrationResponse(broker_epoch=EPOCH))
+        assert isinstance(self.controller.requests[-1], BrokerRegistrationRequest)
+        self.controller.respond(BrokerRegistrationResponse(broker_epoch=EPOCH))
 
     def respond(self, **fields: bool) -> BrokerHeartbeatRequest:
         """Respond to the pending heartbeat, or to the next one, and return it."""
         waited = 0
-        while not self.controller.pending:
+        while not self.controller.is_open:
             self.time.pass_ms(1.0)
             waited += 1
             assert waited < 10_000, "no heartbeat"
-        pending = self.controller.take()
-        assert isinstance(pending.message, BrokerHeartbeatRequest)
-        pending.on_response(BrokerHeartbeatResponse(**fields))
-        return pending.message
+        request = self.controller.requests[-1]
+        assert isinstance(request, BrokerHeartbeatRequest)
+        self.controller.respond(BrokerHeartbeatResponse(**fields))
+        return request
 
     def run(self) -> None:
         """Until it is RUNNING."""
@@ -148,19 +108,19 @@ def test_heartbeats_are_frequent_until_unfenced_and_regular_then() -> None:
     broker.respond(is_caught_up=True, is_fenced=False)
     assert broker.time.clock.now_ms() - began < 50.0
     broker.time.pass_ms(1990.0)
-    assert not broker.controller.pending
+    assert not broker.controller.is_open
     broker.time.pass_ms(11.0)
-    assert broker.controller.pending
+    assert broker.controller.is_open
 
 
 def test_registration_is_retried_with_growing_waits_until_its_timeout() -> None:
     broker = BrokerUnderTest(registration_timeout_ms=10_000.0, max_retry_ms=2_000.0)
     waits, last = [], broker.time.clock.now_ms()
     while "failed" not in "".join(broker.events):
-        broker.controller.take().on_response(
+        broker.controller.respond(
             BrokerRegistrationResponse(error_code=ErrorCode.DUPLICATE_BROKER_REGISTRATION)
         )
-        while not broker.controller.pending and not broker.events:
+        while not broker.controller.is_open and not broker.events:
             broker.time.pass_ms(10.0)
         waits.append(broker.time.clock.now_ms() - last)
         last += waits[-1]
@@ -169,14 +129,14 @@ def test_registration_is_retried_with_growing_waits_until_its_timeout() -> None:
     assert 10_000.0 <= sum(waits) <= 12_000.0
     assert "DUPLICATE_BROKER_REGISTRATION" in broker.events[-1]
     broker.time.pass_ms(10_000.0)
-    assert not broker.controller.pending
+    assert not broker.controller.is_open
 
 
 def test_registration_that_gets_no_response_keeps_its_incarnation() -> None:
     broker = BrokerUnderTest()
-    broker.controller.take().on_failure(Failure("no leader is known"))
+    broker.controller.fail("no leader is known")
     broker.time.pass_ms(60.0)
-    first, second = broker.controller.sent
+    first, second = broker.controller.requests
     assert first is not second
     assert isinstance(first, BrokerRegistrationRequest)
     assert isinstance(second, BrokerRegistrationRequest)
@@ -188,9 +148,10 @@ def test_refused_heartbeat_is_repeated_without_a_new_registration(error: ErrorCo
     broker = BrokerUnderTest()
     broker.run()
     broker.time.pass_ms(2001.0)
-    broker.controller.take().on_response(BrokerHeartbeatResponse(error_code=error))
+    broker.controller.respond(BrokerHeartbeatResponse(error_code=error))
     broker.time.pass_ms(60.0)
-    assert broker.controller.take().message.API_KEY == ApiKey.BROKER_HEARTBEAT
+    assert broker.controller.is_open
+    assert broker.controller.requests[-1].API_KEY == ApiKey.BROKER_HEARTBEAT
     assert broker.lifecycle.epoch == EPOCH
     assert broker.lifecycle.state is BrokerState.RUNNING
 
@@ -205,7 +166,7 @@ def test_controlled_shutdown_waits_for_the_controller() -> None:
     broker.respond(should_shut_down=True)
     assert broker.events[-1] == "shutdown granted"
     broker.time.pass_ms(10_000.0)
-    assert not broker.controller.pending
+    assert not broker.controller.is_open
 
 
 def test_controlled_shutdown_ends_after_its_timeout_without_a_controller() -> None:
@@ -213,11 +174,11 @@ def test_controlled_shutdown_ends_after_its_timeout_without_a_controller() -> No
     broker.run()
     broker.lifecycle.shut_down()
     broker.time.pass_ms(1.0)
-    broker.controller.take().on_failure(Failure("connection refused"))
+    broker.controller.fail("connection refused")
     while broker.time.clock.now_ms() and not broker.events[-1].startswith("shutdown"):
         broker.time.pass_ms(100.0)
-        if broker.controller.pending:
-            broker.controller.take().on_failure(Failure("connection refused"))
+        if broker.controller.is_open:
+            broker.controller.fail("connection refused")
     assert broker.lifecycle.state is BrokerState.SHUTTING_DOWN
 
 

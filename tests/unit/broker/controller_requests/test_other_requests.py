@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -20,42 +19,10 @@ from quorumd.protocol.messages.allocate_producer_ids_response import AllocatePro
 from quorumd.protocol.messages.assign_replicas_to_dirs_response import AssignReplicasToDirsResponse
 from quorumd.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
 from quorumd.protocol.wire import Message
+from tests.support.broker.channels import HeldChannel
 from tests.support.node.virtual_time import VirtualTime
 
 TOPIC, DIRECTORY, FORMER = (KafkaUuid(name.ljust(16, b".")) for name in (b"topic", b"directory", b"former"))
-
-
-class Failure(NamedTuple):
-    reason: str
-
-
-class Channel:
-    """Keeps the open request; the test responds to it."""
-
-    def __init__(self) -> None:
-        self.requests: list[Any] = []
-        self._open: tuple[Callable[[Message], None], Callable[[Failure], None]] | None = None
-
-    def send(
-        self,
-        api_key: int,
-        build: Callable[[int], Message],
-        on_response: Callable[[Message], None],
-        on_failure: Callable[[Failure], None],
-    ) -> None:
-        assert self._open is None, "one request at a time"
-        self.requests.append(build(0))
-        self._open = on_response, on_failure
-
-    def respond(self, response: Message) -> None:
-        assert self._open is not None
-        (on_response, _), self._open = self._open, None
-        on_response(response)
-
-    def fail(self) -> None:
-        assert self._open is not None
-        (_, on_failure), self._open = self._open, None
-        on_failure(Failure("no controller"))
 
 
 @pytest.fixture
@@ -64,14 +31,14 @@ def time() -> VirtualTime:
 
 
 @pytest.fixture
-def channel() -> Channel:
-    return Channel()
+def channel() -> HeldChannel:
+    return HeldChannel(0)
 
 
 # Producer ids
 
 
-def test_there_are_no_producer_ids_before_the_registration(time: VirtualTime, channel: Channel) -> None:
+def test_there_are_no_producer_ids_before_the_registration(time: VirtualTime, channel: HeldChannel) -> None:
     taken: list[int] = []
     ProducerIds(1, lambda: -1, channel, time.clock).take(taken.append)
     assert (taken, channel.requests) == ([NO_ID], [])
@@ -82,7 +49,7 @@ def test_there_are_no_producer_ids_before_the_registration(time: VirtualTime, ch
     [AllocateProducerIdsResponse(0, int(ErrorCode.STALE_BROKER_EPOCH)), AllocateProducerIdsResponse(), None],
 )
 def test_refused_block_of_producer_ids_is_requested_again_later(
-    time: VirtualTime, channel: Channel, response: Message | None
+    time: VirtualTime, channel: HeldChannel, response: Message | None
 ) -> None:
     taken: list[int] = []
     ids = ProducerIds(1, lambda: 5, channel, time.clock)
@@ -102,7 +69,9 @@ def test_refused_block_of_producer_ids_is_requested_again_later(
 # Topics
 
 
-def test_topic_that_cannot_be_created_is_requested_again_later(time: VirtualTime, channel: Channel) -> None:
+def test_topic_that_cannot_be_created_is_requested_again_later(
+    time: VirtualTime, channel: HeldChannel
+) -> None:
     creation = TopicCreation(channel, time.clock)
     creation.create({"a": NewTopic(), "b": NewTopic()})
     creation.create({"a": NewTopic(), "c": NewTopic(3)})
@@ -133,7 +102,7 @@ def hosted(
 
 
 @pytest.fixture
-def reports(time: VirtualTime, channel: Channel) -> DirectoryReports:
+def reports(time: VirtualTime, channel: HeldChannel) -> DirectoryReports:
     return DirectoryReports(time.clock, channel, 1, lambda: 5)
 
 
@@ -147,7 +116,7 @@ def numbers(request: Any) -> list[int]:
 
 
 def test_replica_in_another_directory_is_reported(
-    time: VirtualTime, channel: Channel, reports: DirectoryReports
+    time: VirtualTime, channel: HeldChannel, reports: DirectoryReports
 ) -> None:
     for number in range(2):
         reports.changed(hosted(number), Transition.LEADS)
@@ -161,7 +130,7 @@ def test_replica_in_another_directory_is_reported(
 
 @pytest.mark.parametrize("is_lost", [True, False])
 def test_report_is_sent_again_until_it_is_accepted(
-    time: VirtualTime, channel: Channel, reports: DirectoryReports, is_lost: bool
+    time: VirtualTime, channel: HeldChannel, reports: DirectoryReports, is_lost: bool
 ) -> None:
     reports.changed(hosted(0), Transition.LEADS)
     time.end_turn()
@@ -177,7 +146,7 @@ def test_report_is_sent_again_until_it_is_accepted(
 
 
 def test_report_that_is_no_longer_needed_is_not_sent(
-    time: VirtualTime, channel: Channel, reports: DirectoryReports
+    time: VirtualTime, channel: HeldChannel, reports: DirectoryReports
 ) -> None:
     moved = hosted(0)
     reports.changed(moved, Transition.LEADS)

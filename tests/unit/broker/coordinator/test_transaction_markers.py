@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import pytest
 
@@ -24,6 +23,7 @@ from quorumd.protocol.messages.write_txn_markers_response import (
     WriteTxnMarkersResponse,
 )
 from quorumd.protocol.wire import Message
+from tests.support.broker.channels import RespondingBrokers
 from tests.support.node.virtual_time import VirtualTime
 
 TOPIC = KafkaUuid(b"the topic's id..")
@@ -31,16 +31,12 @@ LEADERS = (1, 2, 2, -1)
 """Of the partitions; broker 1 is this one."""
 
 
-class Failure(NamedTuple):
-    reason: str
-
-
 class Harness:
-    """The coordinator and the other brokers; `requests` are to these, `local` is what this one writes itself."""
+    """The coordinator and the other `brokers`; `local` is what this one writes itself."""
 
     def __init__(self) -> None:
         self.time = VirtualTime()
-        self.requests: list[tuple[int, WriteTxnMarkersRequest]] = []
+        self.brokers = RespondingBrokers(1, self._respond)
         self.local: list[WriteTxnMarkersRequest] = []
         self.written: list[str] = []
         self.epoch: int | None = 5
@@ -52,7 +48,7 @@ class Harness:
         self.markers = TransactionMarkers(
             1,
             self.metadata,
-            self,
+            self.brokers,
             self.time.clock,
             self._write_locally,
             lambda transactional_id: self.epoch,
@@ -72,22 +68,9 @@ class Harness:
         self.local.append(request)
         done(self._response(request))
 
-    def send(
-        self,
-        broker_id: int,
-        api_key: int,
-        build: Callable[[int], Message],
-        on_response: Callable[[Message], None],
-        on_failure: Callable[[Failure], None],
-        timeout_ms: float,
-    ) -> None:
-        request = build(1)
+    def _respond(self, broker_id: int, request: Message) -> Message | None:
         assert isinstance(request, WriteTxnMarkersRequest)
-        self.requests.append((broker_id, request))
-        if self.is_down:
-            on_failure(Failure("no connection"))
-        else:
-            on_response(self._response(request))
+        return None if self.is_down else self._response(request)
 
     def _response(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
         (marker,) = request.markers
@@ -112,7 +95,7 @@ class Harness:
 
     def numbers(self) -> list[list[int]]:
         """The partitions of every request to another broker."""
-        return [request.markers[0].topics[0].partition_indexes for _, request in self.requests]
+        return [request.markers[0].topics[0].partition_indexes for _, request in self.brokers.requests]
 
 
 @pytest.fixture
@@ -122,7 +105,7 @@ def harness() -> Harness:
 
 def test_each_leader_gets_the_markers_of_its_partitions_once(harness: Harness) -> None:
     harness.send_markers(0, 1, 2)
-    assert [broker_id for broker_id, _ in harness.requests] == [2]
+    assert [broker_id for broker_id, _ in harness.brokers.requests] == [2]
     assert harness.numbers() == [[1, 2]]
     (marker,) = harness.local[0].markers
     assert (marker.producer_id, marker.producer_epoch, marker.transaction_result) == (7, 3, True)
@@ -133,7 +116,7 @@ def test_each_leader_gets_the_markers_of_its_partitions_once(harness: Harness) -
 def test_partition_that_was_deleted_needs_no_marker(harness: Harness) -> None:
     harness.send_markers(9)
     harness.send_markers(0, topic="deleted")
-    assert (harness.requests, harness.local) == ([], [])
+    assert (harness.brokers.requests, harness.local) == ([], [])
     assert harness.written == ["t", "t"]
 
 
