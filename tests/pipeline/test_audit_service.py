@@ -9,11 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from scripts.log_generator import LogShape, generate
 from tests.support.log import damaged_logs
-from tests.support.processes.system_calls import filter_of
+from tests.support.processes.system_calls import LINUX, filter_of
 
 CONFIG = Path(__file__).resolve().parents[2] / "config"
 UNIT = (CONFIG / "quorumd-audit.service").read_text()
@@ -39,8 +37,7 @@ def command(unit: str, environment: dict[str, str]) -> list[str]:
     return found
 
 
-# CI runs on Linux and skips nothing; other systems have no seccomp.
-@pytest.mark.skipif(sys.platform != "linux", reason="systemd and its filters are Linux's")
+@LINUX
 def test_scheduled_audit_runs_under_its_system_call_filter(tmp_path: Path) -> None:
     log = generate(tmp_path / "log", LogShape(records=5000, batch_records=8, nodes=2))
     damaged_logs.flip_bit(log.folders[2], 3000)

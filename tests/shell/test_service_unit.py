@@ -12,11 +12,9 @@ import pytest
 from tests.shell.test_snapshots import EXTRA, PATIENT_S, configs, snapshots, write
 from tests.support.processes.daemons import Cluster, Daemon, wait_for
 from tests.support.processes.fixtures import without_traceback
-from tests.support.processes.system_calls import allowed_calls, filter_of
+from tests.support.processes.system_calls import LINUX, allowed_calls, filter_of
 
 UNIT = (Path(__file__).resolve().parents[2] / "config/quorumd.service").read_text()
-# CI runs on Linux and skips nothing; other systems have neither seccomp nor /proc.
-LINUX = pytest.mark.skipif(sys.platform != "linux", reason="systemd and its filters are Linux's")
 
 
 def is_filtered(daemon: Daemon) -> bool:

@@ -9,10 +9,15 @@ import ctypes
 import errno
 import platform
 import struct
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+import pytest
+
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="systemd and its filters are Linux's")
+"""CI runs on Linux and skips nothing; other systems have neither seccomp nor /proc."""
 TABLE = Path(__file__).with_name("system_calls.txt")
 COLUMNS = {"x86_64": 0, "aarch64": 1}
 PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS, MODE_FILTER = 22, 38, 2
