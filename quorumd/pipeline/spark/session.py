@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 from quorumd.errors import JobFailed
 from quorumd.pipeline.spark.class_archive import archive_for
@@ -86,10 +86,6 @@ def spark_session(
             file.unlink(missing_ok=True)
 
 
-_HANDLER: Final = "handle_error"
-"""The method of servers of the standard library for errors of one connection."""
-
-
 def _run(conf: Mapping[str, str], sink: int, file: Path) -> Iterator[SparkSession]:
     from py4j.protocol import Py4JError
     from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
@@ -97,7 +93,7 @@ def _run(conf: Mapping[str, str], sink: int, file: Path) -> Iterator[SparkSessio
 
     for server in (AccumulatorTCPServer, AccumulatorUnixServer):
         # They print a stack trace if Java ends first, which is reported once by the command.
-        setattr(server, _HANDLER, _ignore)
+        server.handle_error = _ignore  # type: ignore[assignment, method-assign]  # for any kind of server
     # It prints each failure again as 10 kB of JSON on stderr.
     logging.getLogger("SQLQueryContextLogger").disabled = True
     logging.getLogger().addFilter(_not_of_py4j)
