@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import resource
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -36,17 +37,20 @@ NO_LIMIT: Final = DescriptorLimit()
 
 def raise_limit(max_connections: int) -> DescriptorLimit:
     """Raise the limit of open files as far as the system permits. Logs a warning if the connections do not fit."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    if hard == resource.RLIM_INFINITY:
+    limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # A sandbox may deny the call, and macOS reports an unlimited hard limit that it does not grant.
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        limit = hard
+    if limit == resource.RLIM_INFINITY:
         return NO_LIMIT
     needed = max_connections + RESERVED_DESCRIPTORS
-    if hard < needed:
+    if limit < needed:
         logger.warning(
             "max.connections=%d cannot be reached: the process may open %d files; raise LimitNOFILE (ulimit -Hn) "
             "to %d",
             max_connections,
-            hard,
+            limit,
             needed,
         )
-    return DescriptorLimit(hard)
+    return DescriptorLimit(limit)

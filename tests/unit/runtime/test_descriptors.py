@@ -34,6 +34,18 @@ def test_connections_that_cannot_be_reached_are_reported(
     assert shows(warning, "max.connections=10000", "4096", str(10_000 + RESERVED_DESCRIPTORS))
 
 
+@pytest.mark.parametrize("error", [ValueError("current limit exceeds maximum limit"), PermissionError()])
+def test_limit_that_cannot_be_raised_stays(
+    limits: list[int], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def refuse(kind: int, new: tuple[int, int]) -> None:
+        raise error
+
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+    limits[1] = resource.RLIM_INFINITY
+    assert raise_limit(100) == DescriptorLimit(1024)
+
+
 def test_unlimited_files_limit_nothing(limits: list[int], caplog: pytest.LogCaptureFixture) -> None:
     limits[:] = [resource.RLIM_INFINITY, resource.RLIM_INFINITY]
     assert raise_limit(1_000_000).admits(900_000)
