@@ -54,11 +54,16 @@ def test_runs_of_broker_nodes_repeat() -> None:
 
 @pytest.mark.parametrize(
     ("profile", "seed"),
-    [("broker restarts", 8_001_275), ("broker restarts", 8_001_457), ("broker nodes", 9_000_337)],
+    [
+        ("broker restarts", 8_001_275),
+        ("broker restarts", 8_001_457),
+        ("broker nodes", 9_000_337),
+        ("broker nodes", 84),
+    ],
 )
 def test_seeds_that_have_found_defects_hold(profile: str, seed: int) -> None:
     # A broker that learned of its cluster after the last commit; a producer that missed errors of partitions; a log
-    # directory that failed and stayed offline.
+    # directory that failed and stayed offline; a leader that kept the connection to a controller that refused it.
     report = Simulation(seed, draw_options(seed, profile)).run()
     assert report.ok, str(report)
 

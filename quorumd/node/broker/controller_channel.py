@@ -190,6 +190,8 @@ class NodeControllerChannel:
 
     def _on_response(self, pending: _Pending, response: Message) -> None:
         if getattr(response, "error_code", ErrorCode.NONE) == ErrorCode.NOT_CONTROLLER:
+            # A leader refuses AlterPartition on connections from before its leadership.
+            self._drop_connections()
             failure = Failure(f"node {self._leader_id} is not the active controller")
             self._complete(pending, lambda: pending.on_failure(failure))
         else:

@@ -14,6 +14,7 @@ from quorumd.node.peers.connection import Failure
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from quorumd.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 from tests.support.node.broker_nodes import BrokerCluster, broker_role
 from tests.support.node.nodes import Cluster, host_of
 
@@ -199,6 +200,15 @@ def test_connections_to_a_former_leader_are_closed() -> None:
     access.calls[-1].on_failure(Failure("no response in time"))
     channel.send(ApiKey.BROKER_HEARTBEAT, lambda version: UNKNOWN_BROKER, outcomes.append, lambda _: None)
     assert access.closed == 2, "this node leads now"
+
+
+def test_controller_that_does_not_accept_a_connection_gets_another() -> None:
+    access = ScriptedAccess(2)
+    _, outcomes = scripted(access)
+    access.calls[0].on_response(BrokerHeartbeatResponse(error_code=ErrorCode.NOT_CONTROLLER))
+    assert (outcomes, access.closed) == (["a failed"], 1)
+    access.calls[1].on_response(BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+    assert (outcomes, access.closed) == (["a failed", "b done"], 1)
 
 
 def test_refusal_within_the_process_fails_only_the_request_in_flight() -> None:
