@@ -7,8 +7,6 @@ holds for Kafka's own brokers. confluent-kafka recovers with its next metadata r
 
 from __future__ import annotations
 
-import gc
-import socket
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -30,7 +28,7 @@ from kafka.errors import (
 
 from tests.support.processes.daemons import PATIENCE_S, Cluster, Daemon, wait_for
 from tests.support.processes.fake_broker import brokers
-from tests.support.processes.kafka_python import PATIENT
+from tests.support.processes.kafka_python import PATIENT, leaked_sockets_closed
 
 T = TypeVar("T")
 
@@ -50,10 +48,8 @@ def _brokers(cluster: Cluster) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _sockets_that_kafka_python_forgets() -> Iterator[None]:
     """kafka-python leaves sockets open whose connection was refused."""
-    yield
-    for thing in gc.get_objects():
-        if type(thing) is socket.socket and thing.fileno() != -1:
-            thing.close()
+    with leaked_sockets_closed():
+        yield
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from kafka.errors import KafkaConnectionError
 from kafka.protocol.api_key import ApiKey
 
 from tests.support.processes.daemons import Cluster, Daemon, wait_for
-from tests.support.processes.kafka_python import PATIENT
+from tests.support.processes.kafka_python import PATIENT, leaked_sockets_closed
 from tests.support.processes.requests import get_registers
 
 
@@ -30,10 +29,8 @@ def admin_of(bootstrap: str) -> Iterator[KafkaAdminClient]:
 @pytest.fixture(autouse=True)
 def _sockets_that_kafka_python_forgets() -> Iterator[None]:
     """kafka-python leaves sockets open whose connection was refused, which would fail the test as a leak."""
-    yield
-    for thing in gc.get_objects():
-        if type(thing) is socket.socket and thing.fileno() != -1:
-            thing.close()
+    with leaked_sockets_closed():
+        yield
 
 
 @pytest.fixture(params=["leader", "follower"])
@@ -143,3 +140,13 @@ def test_clients_continue_right_after_the_leader_was_killed(cluster: Cluster) ->
         finally:
             old.start()
             cluster.wait_until_level()
+
+
+def test_only_sockets_that_were_opened_within_are_closed() -> None:
+    before = socket.socket()
+    try:
+        with leaked_sockets_closed():
+            leaked = socket.socket()
+        assert (before.fileno() == -1, leaked.fileno() == -1) == (False, True)
+    finally:
+        before.close()

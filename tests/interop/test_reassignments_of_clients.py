@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import socket
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +14,7 @@ from kafka.admin import KafkaAdminClient
 
 from tests.support.processes.daemons import PATIENCE_S, Cluster, wait_for
 from tests.support.processes.fake_broker import brokers
-from tests.support.processes.kafka_python import PATIENT
+from tests.support.processes.kafka_python import PATIENT, leaked_sockets_closed
 
 BROKERS = (101, 102, 103)
 PREFERRED = 0
@@ -30,15 +28,12 @@ def _brokers(cluster: Cluster) -> Iterator[None]:
 
 @pytest.fixture
 def admin(cluster: Cluster) -> Iterator[KafkaAdminClient]:
-    client = KafkaAdminClient(
-        bootstrap_servers=cluster.bootstrap.split(","), client_id="reassignments", **PATIENT
-    )
-    yield client
-    client.close()
-    for thing in gc.get_objects():
-        # kafka-python leaves sockets open whose connection was refused.
-        if type(thing) is socket.socket and thing.fileno() != -1:
-            thing.close()
+    with leaked_sockets_closed():
+        client = KafkaAdminClient(
+            bootstrap_servers=cluster.bootstrap.split(","), client_id="reassignments", **PATIENT
+        )
+        yield client
+        client.close()
 
 
 def under_way(admin: KafkaAdminClient, name: str) -> dict[int, Any]:

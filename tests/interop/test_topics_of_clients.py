@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import socket
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -27,7 +25,7 @@ from kio.static.primitive import i8
 
 from tests.support.processes.daemons import PATIENCE_S, Cluster, wait_for
 from tests.support.processes.fake_broker import brokers
-from tests.support.processes.kafka_python import PATIENT
+from tests.support.processes.kafka_python import PATIENT, leaked_sockets_closed
 from tests.support.processes.wire import Wire
 
 BROKERS = (101, 102, 103)
@@ -45,13 +43,12 @@ def admin(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[KafkaAdm
     """A client with one node as bootstrap server."""
     leader = cluster.leader()
     queried = leader if request.param == "leader" else cluster.others(leader)[0]
-    client = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{queried.port}", client_id="topics", **PATIENT)
-    yield client
-    client.close()
-    for thing in gc.get_objects():
-        # kafka-python leaves sockets open whose connection was refused.
-        if type(thing) is socket.socket and thing.fileno() != -1:
-            thing.close()
+    with leaked_sockets_closed():
+        client = KafkaAdminClient(
+            bootstrap_servers=f"127.0.0.1:{queried.port}", client_id="topics", **PATIENT
+        )
+        yield client
+        client.close()
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from kafka.admin import KafkaAdminClient
 
@@ -13,13 +15,12 @@ PATIENT = {"bootstrap_timeout_ms": 300_000, "reconnect_backoff_max_ms": 500}
 
 def describe_by_kafka_python(bootstrap: str) -> tuple[int, set[int], set[int]]:
     """Return leader, voters and observers."""
-    before = open_sockets()
-    client = KafkaAdminClient(bootstrap_servers=bootstrap, client_id="interop", **PATIENT)
-    try:
-        described = client.describe_metadata_quorum()
-    finally:
-        client.close()
-        close_leaked_sockets(before)
+    with leaked_sockets_closed():
+        client = KafkaAdminClient(bootstrap_servers=bootstrap, client_id="interop", **PATIENT)
+        try:
+            described = client.describe_metadata_quorum()
+        finally:
+            client.close()
     (partition,) = described["topics"][0]["partitions"]
     assert partition["error"] is None
     voters, observers = (
@@ -29,12 +30,16 @@ def describe_by_kafka_python(bootstrap: str) -> tuple[int, set[int], set[int]]:
     return partition["leader_id"], voters, observers
 
 
-def open_sockets() -> list[socket.socket]:
-    return [each for each in gc.get_objects() if type(each) is socket.socket and each.fileno() != -1]
-
-
-def close_leaked_sockets(before: list[socket.socket]) -> None:
-    """Close sockets that kafka-python leaks after a refused connection: a ResourceWarning fails the test."""
-    for left in open_sockets():
+@contextmanager
+def leaked_sockets_closed() -> Iterator[None]:
+    """Close the sockets that kafka-python opens within and leaks after a refused connection: a ResourceWarning fails
+    the test. Others stay open: a session of Spark that tests share has sockets too."""
+    before = _open_sockets()
+    yield
+    for left in _open_sockets():
         if not any(left is known for known in before):
             left.close()
+
+
+def _open_sockets() -> list[socket.socket]:
+    return [each for each in gc.get_objects() if type(each) is socket.socket and each.fileno() != -1]
