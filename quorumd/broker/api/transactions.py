@@ -192,7 +192,7 @@ class TransactionApis:
         def run(machine: TransactionCoordinator, times: Times) -> None:
             key = (one.transactional_id, one.producer_id, one.producer_epoch)
             if one.verify_only:
-                respond(machine.verify(*key, partitions))
+                machine.verify(*key, partitions, respond)
             else:
                 machine.add_partitions(*key, partitions, version, times, all_failed)
 

@@ -198,7 +198,7 @@ class TransactionCoordinator:
             return
         is_ongoing = known.state is TransactionState.ONGOING
         if is_ongoing and partitions <= known.partitions:
-            respond(ErrorCode.NONE)
+            self._respond_once_committed(respond)
             return
         after = known._replace(
             state=TransactionState.ONGOING,
@@ -210,18 +210,30 @@ class TransactionCoordinator:
         self._change(transactional_id, after, respond)
 
     def verify(
-        self, transactional_id: str, producer_id: int, epoch: int, partitions: frozenset[TopicPartition]
-    ) -> dict[TopicPartition, ErrorCode]:
-        """Return for each partition whether it is in the open transaction (KIP-890)."""
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        partitions: frozenset[TopicPartition],
+        respond: Callable[[dict[TopicPartition, ErrorCode]], None],
+    ) -> None:
+        """Respond for each partition whether it is in the open transaction (KIP-890)."""
         known = self.check(transactional_id, producer_id, epoch)
         if isinstance(known, ErrorCode):
-            return dict.fromkeys(partitions, known)
+            respond(dict.fromkeys(partitions, known))
+            return
         if transactional_id in self._changing or known.state in ENDING:
-            return dict.fromkeys(partitions, ErrorCode.CONCURRENT_TRANSACTIONS)
-        return {
+            respond(dict.fromkeys(partitions, ErrorCode.CONCURRENT_TRANSACTIONS))
+            return
+        errors = {
             each: ErrorCode.NONE if each in known.partitions else ErrorCode.TRANSACTION_ABORTABLE
             for each in partitions
         }
+
+        def committed(error: ErrorCode) -> None:
+            respond(errors if error is ErrorCode.NONE else dict.fromkeys(partitions, error))
+
+        self._respond_once_committed(committed)
 
     def end(
         self,
@@ -306,6 +318,11 @@ class TransactionCoordinator:
             self._change(transactional_id, after, lambda error: None)
 
     # Writes
+
+    def _respond_once_committed(self, respond: Callable[[ErrorCode], None]) -> None:
+        """Respond to a request that changes nothing: a record whose write timed out may be in the state, and be lost
+        with this leader."""
+        self.outbox.add(Write([], completed=lambda error, times: respond(append_error(error))))
 
     def _change(
         self, transactional_id: str, after: Transaction, changed: Callable[[ErrorCode], None]

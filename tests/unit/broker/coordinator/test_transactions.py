@@ -58,9 +58,15 @@ class Coordinator:
         )
         return results[0] if results else None
 
-    def verify(self, producer: Producer) -> ErrorCode:
-        errors = self.shard.machine.verify("t", producer.producer_id, producer.epoch, frozenset({PARTITION}))
-        return errors[PARTITION]
+    def verify(self, producer: Producer) -> ErrorCode | None:
+        results: list[dict[TopicPartition, ErrorCode]] = []
+        partitions = frozenset({PARTITION})
+        self.shard.run(
+            lambda machine, times: machine.verify(
+                "t", producer.producer_id, producer.epoch, partitions, results.append
+            )
+        )
+        return results[0][PARTITION] if results else None
 
     def write_markers(self) -> None:
         for transactional_id, transaction in self.markers:
@@ -102,6 +108,20 @@ def test_producer_that_the_coordinator_does_not_know_is_fenced(coordinator: Coor
     assert coordinator.add(unknown) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert coordinator.end(unknown) == Producer(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     assert coordinator.end(producer._replace(epoch=5)) == Producer(ErrorCode.PRODUCER_FENCED)
+
+
+def test_partition_counts_only_once_its_record_is_committed(coordinator: Coordinator) -> None:
+    """After a failover the next coordinator would not know that it needs a marker."""
+    producer = coordinator.init()
+    assert producer is not None
+    coordinator.shard.log.is_replicating = False
+    assert coordinator.add(producer) is None
+    coordinator.shard.pass_ms(5_000)
+    assert coordinator.add(producer) is None, "a retry of what timed out"
+    assert coordinator.verify(producer) is None
+    coordinator.shard.replicate()
+    assert coordinator.add(producer) is ErrorCode.NONE
+    assert coordinator.verify(producer) is ErrorCode.NONE
 
 
 def test_change_that_is_not_replicated_makes_others_concurrent(coordinator: Coordinator) -> None:
