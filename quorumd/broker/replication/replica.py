@@ -229,6 +229,9 @@ class Replica(Generic[L]):
                 or committed.partition_epoch < known.partition_epoch
             ):
                 return  # The metadata follows.
+            if not set(known.isr).issubset(committed.isr):
+                # A removed member is eligible if min.insync.replicas has risen, which only the metadata shows.
+                return
             leadership.proposal = None
             self.metadata = Partition(
                 known.replicas, committed.isr, known.leader, known.leader_epoch, committed.partition_epoch,

@@ -260,6 +260,8 @@ class Replica:
                 or partition.partition_epoch < known.partition_epoch
             ):
                 return  # The metadata follows.
+            if not set(known.isr).issubset(partition.isr):
+                return  # A removed member may be eligible, which only the metadata shows.
             leadership.proposal = None
             self.known = Partition(
                 known.replicas, partition.isr, known.leader, known.leader_epoch, partition.partition_epoch,

@@ -88,7 +88,27 @@ def test_race_14_high_watermark_waits_for_a_member_until_its_removal_is_committe
     leader.replica.handle_proposal_response(
         leader.context.proposals[0], ErrorCode.NONE, CommittedIsr(1, 1, (1, 2), 6), leader.now_ms
     )
+    assert leader.replica.high_watermark == 0
+    leader.apply((1, 2), 6)
     assert leader.replica.high_watermark == 1
+
+
+def test_removed_member_is_awaited_until_the_metadata_shows_whether_it_is_eligible() -> None:
+    """The controller removed it when min.insync.replicas had risen to 3, so that it is in the ELR."""
+    leader = Leader(isr=(1, 2, 3))
+    leader.append()
+    leader.now_ms = LAG_MS + 1
+    leader.fetch(2, 1)
+    leader.replica.shrink_isr(leader.now_ms)
+    leader.replica.handle_proposal_response(
+        leader.context.proposals[0], ErrorCode.NONE, CommittedIsr(1, 1, (1, 2), 6), leader.now_ms
+    )
+    assert leader.replica.maximal_isr == (1, 2, 3)
+    leader.context.least = 3
+    leader.apply((1, 2), 6, elr=(3,))
+    assert leader.replica.maximal_isr == (1, 2)
+    leader.fetch(2, 1)
+    assert leader.replica.high_watermark == 0, "too few in sync"
 
 
 def test_eligible_caught_up_replica_outside_of_the_isr_holds_the_high_watermark() -> None:
