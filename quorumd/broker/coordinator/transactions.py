@@ -105,11 +105,7 @@ class TransactionCoordinator:
             return False
         if key == TIMEOUTS:
             self._deadlines.set(TIMEOUTS, times.now_ms + self._settings.abort_timed_out_interval_ms)
-            for transactional_id, known in list(self.transactions.items()):
-                is_over = known.start_ms >= 0 and known.start_ms + known.timeout_ms < times.wall_ms
-                if known.state is TransactionState.ONGOING and is_over:
-                    logger.info("the transaction of %s has timed out", transactional_id)
-                    self._fence(transactional_id, known, times)
+            self._abort_timed_out(times)
             self._resend_markers()
             return True
         self._deadlines.set(EXPIRY, times.now_ms + self._settings.remove_expired_interval_ms)
@@ -118,6 +114,17 @@ class TransactionCoordinator:
             if is_idle and known.update_ms + self._settings.id_expiration_ms <= times.wall_ms:
                 self._forget(transactional_id)
         return True
+
+    def _abort_timed_out(self, times: Times) -> None:
+        for transactional_id, known in list(self.transactions.items()):
+            if known.state is not TransactionState.ONGOING:
+                continue
+            if known.start_ms > times.wall_ms:
+                # By the clock of another coordinator, or before this one was set back.
+                self.transactions[transactional_id] = known._replace(start_ms=times.wall_ms)
+            elif known.start_ms + known.timeout_ms < times.wall_ms:
+                logger.info("the transaction of %s has timed out", transactional_id)
+                self._fence(transactional_id, known, times)
 
     # InitProducerId
 

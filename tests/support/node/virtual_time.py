@@ -11,7 +11,8 @@ class VirtualTime:
 
     def __init__(self) -> None:
         self.heap = EventHeap()
-        self.clock = SimulatedClock(self.heap, Process("test"), MachineTime(offset_ms=1000.0))
+        self.machine = MachineTime(offset_ms=1000.0)
+        self.clock = SimulatedClock(self.heap, Process("test"), self.machine)
 
     def pass_ms(self, duration_ms: float) -> None:
         """Advance time and run everything that is due, in order."""

@@ -180,6 +180,18 @@ def test_transaction_that_lasts_too_long_is_aborted(coordinator: Coordinator) ->
     assert coordinator.transaction.state is TransactionState.COMPLETE_ABORT
 
 
+def test_transaction_that_began_by_a_clock_ahead_times_out_by_the_own_one(coordinator: Coordinator) -> None:
+    begun(coordinator)
+    coordinator.shard.time.machine.wall_offset_ms -= 1_000_000
+    coordinator.shard.fail_over()
+    coordinator.shard.pass_ms(15_000)
+    assert coordinator.transaction is not None
+    assert coordinator.transaction.state is TransactionState.ONGOING
+    coordinator.shard.pass_ms(30_000)
+    assert coordinator.transaction is not None
+    assert coordinator.transaction.state is TransactionState.PREPARE_ABORT
+
+
 def test_new_producer_aborts_the_open_transaction_once(coordinator: Coordinator) -> None:
     begun(coordinator)
     coordinator.shard.log.is_replicating = False
