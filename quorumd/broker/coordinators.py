@@ -97,7 +97,12 @@ class Coordinators:
             producer_ids,
         )
         self.verifier = TransactionVerifier(
-            settings.broker_id, self._internal_topics, self._transactions_topic, self.transactions, client
+            settings.broker_id,
+            clock,
+            self._internal_topics,
+            self._transactions_topic,
+            self.transactions,
+            client,
         )
 
     def _new_group_coordinator(self, partition: int) -> GroupCoordinator:

@@ -42,7 +42,8 @@ _RETRIABLE: Final = (
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.CONCURRENT_TRANSACTIONS,
 )
-"""Errors of the coordinator that producers do not expect from a leader; NOT_ENOUGH_REPLICAS makes them retry."""
+"""Errors that producers do not expect from a leader: NOT_ENOUGH_REPLICAS makes them retry. Since
+BROKER_ADDS_SINCE they expect the last one."""
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 _ATTRIBUTES_LOW_BYTE: Final = 22
 _CODEC_MASK: Final = 0x07
@@ -105,7 +106,7 @@ class ProduceApis:
 
         def append(error: ErrorCode) -> None:
             if error is not ErrorCode.NONE:
-                pending.fail(result, error, "the partition is not part of the producer's transaction")
+                pending.fail(result, *_verification_error(error, pending.request.api_version))
             elif not (hosted.is_open and hosted.is_leader):
                 done(AppendResult(ErrorCode.NOT_LEADER_OR_FOLLOWER))
             else:
@@ -135,14 +136,21 @@ class ProduceApis:
         target = TopicPartition(hosted.topic, hosted.id.number)
         adds = request.api_version >= BROKER_ADDS_SINCE
 
-        def verified(error: ErrorCode) -> None:
-            if error in _RETRIABLE:
-                error = ErrorCode.NOT_ENOUGH_REPLICAS
-            elif error is ErrorCode.TRANSACTION_ABORTABLE and request.api_version < ABORTABLE_SINCE:
-                error = ErrorCode.INVALID_TXN_STATE
-            done(error)
+        verifier.verify(transactional_id, producer, target, adds, done)
 
-        verifier.verify(transactional_id, producer, target, adds, verified)
+
+def _verification_error(error: ErrorCode, version: int) -> tuple[ErrorCode, str]:
+    """Return the error for a producer of a version of Produce, and its text."""
+    if error is ErrorCode.CONCURRENT_TRANSACTIONS and version >= BROKER_ADDS_SINCE:
+        return error, "the producer's previous transaction is still completing"
+    if error in _RETRIABLE:
+        return (
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            f"the transaction could not be verified: its coordinator returned {error.name}",
+        )
+    if error is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_SINCE:
+        error = ErrorCode.INVALID_TXN_STATE
+    return error, "the partition is not part of the producer's transaction"
 
 
 def _refusal(

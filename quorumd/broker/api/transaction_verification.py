@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from quorumd.broker.api.transactions import TransactionApis
 from quorumd.broker.channels.broker_client import BrokerClient
@@ -11,6 +11,7 @@ from quorumd.broker.channels.controller_channel import NoResponse
 from quorumd.broker.coordinator.internal_topics import InternalTopic, InternalTopics
 from quorumd.broker.coordinator.offset_store import TopicPartition
 from quorumd.errors import ErrorCode
+from quorumd.ports import Clock
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
@@ -23,24 +24,41 @@ from quorumd.protocol.wire import Message
 TIMEOUT_MS: Final = 30_000.0
 CLIENT_VERSION: Final = 2
 """The transaction version of clients whose partitions the leader adds."""
+RETRY_MS: Final = 20.0
+RETRY_MAX_MS: Final = 100.0
+"""Kafka's add.partitions.to.txn.retry.backoff.ms and .max.ms: the leader waits for the previous transaction to
+complete, which takes less than the backoff of a producer."""
+
+
+class _Verification(NamedTuple):
+    transactional_id: str
+    producer: tuple[int, int]
+    target: TopicPartition
+    adds: bool
 
 
 class TransactionVerifier:
-    """Requests to the coordinators of transactions, here or at other brokers."""
+    """Requests to the coordinators of transactions, here or at other brokers.
+
+    Writes that wait for the same verification share it, so that they are appended in their order.
+    """
 
     def __init__(
         self,
         broker_id: int,
+        clock: Clock,
         internal_topics: InternalTopics,
         topic: InternalTopic,
         apis: TransactionApis,
         client: BrokerClient,
     ) -> None:
         self._broker_id = broker_id
+        self._clock = clock
         self._internal_topics = internal_topics
         self._topic = topic
         self._apis = apis
         self._client = client
+        self._waiting: dict[_Verification, list[Callable[[ErrorCode], None]]] = {}
 
     def verify(
         self,
@@ -52,16 +70,38 @@ class TransactionVerifier:
     ) -> None:
         """Call `done` once: NONE if the partition is part of the transaction of this producer id and epoch. With
         `adds` it becomes part of it, as clients of transaction version 2 expect."""
+        verification = _Verification(transactional_id, producer, target, adds)
+        if verification in self._waiting:
+            self._waiting[verification].append(done)
+            return
+        self._waiting[verification] = [done]
+        self._request(verification, self._clock.now_ms() + RETRY_MAX_MS)
+
+    def _request(self, verification: _Verification, last_retry_ms: float) -> None:
+        def verified(error: ErrorCode) -> None:
+            now_ms = self._clock.now_ms()
+            completes_soon = error is ErrorCode.CONCURRENT_TRANSACTIONS and verification.adds
+            if completes_soon and now_ms < last_retry_ms:
+                self._clock.call_at(now_ms + RETRY_MS, lambda: self._request(verification, last_retry_ms))
+                return
+            for done in self._waiting.pop(verification):
+                done(error)
+
+        transactional_id, producer, target, adds = verification
         leader = self._internal_topics.leader_of(self._topic, transactional_id)
         if leader is None:
-            done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            verified(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
         topics = [AddPartitionsToTxnTopic(target.topic, [target.partition])]
         one = AddPartitionsToTxnTransaction(transactional_id, *producer, not adds, topics)
         if leader == self._broker_id:
-            self._apis.add(one, CLIENT_VERSION if adds else 0, lambda errors: done(errors[target]))
-            return
+            self._apis.add(one, CLIENT_VERSION if adds else 0, lambda errors: verified(errors[target]))
+        else:
+            self._send(leader, one, verified)
 
+    def _send(
+        self, leader: int, one: AddPartitionsToTxnTransaction, done: Callable[[ErrorCode], None]
+    ) -> None:
         def build(version: int) -> Message:
             del version
             return AddPartitionsToTxnRequest([one])

@@ -235,16 +235,20 @@ def test_ending_transaction_survives_a_restart(client: CoordinatorClient) -> Non
 
 
 def produce(client: CoordinatorClient, producer: Any, sequence: int, version: int) -> int:
+    error: int = produced_to(client, producer, 0, sequence, version).error_code
+    return error
+
+
+def produced_to(client: CoordinatorClient, producer: Any, number: int, sequence: int, version: int) -> Any:
     records = produced(
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
         sequence=sequence,
         transactional=True,
     )
-    topics = [TopicProduceData("topic", partition_data=[PartitionProduceData(0, records)])]
+    topics = [TopicProduceData("topic", partition_data=[PartitionProduceData(number, records)])]
     response = client.call(ProduceRequest("t", -1, 1_000, topics), version)
-    error: int = response.responses[0].partition_responses[0].error_code
-    return error
+    return response.responses[0].partition_responses[0]
 
 
 def test_batch_outside_of_the_transaction_is_refused(client: CoordinatorClient) -> None:
@@ -264,3 +268,30 @@ def test_leader_adds_the_partition_of_a_client_of_version_2(client: CoordinatorC
     client.cluster.run_for(1_000)
     assert markers(client, 0) == 3
     assert produce(client, ended, 0, 12) == 0, "the next transaction begins with the new epoch"
+
+
+def test_leader_waits_until_the_previous_transaction_is_complete(client: CoordinatorClient) -> None:
+    producer = init(client)
+    assert produce(client, producer, 0, 12) == 0
+    ended = end(client, producer, version=5)
+    assert state(client).transaction_state == "PrepareCommit"
+    assert produce(client, ended, 0, 12) == 0
+    assert markers(client, 0) == 3
+
+
+def test_transaction_that_does_not_complete_is_named_as_the_cause() -> None:
+    cluster = cluster_with_groups((1, 2), transactions=SETTINGS)
+    cluster.create_topic("topic", (1,), (2,))
+    client = CoordinatorClient(cluster)
+    client.find_coordinator("t", 1)
+    cluster.run_for(1_000)
+    producer, own = init(client), client.broker_id - 1
+    assert add(client, producer, 1 - own) == [0]
+    cluster.brokers[3 - client.broker_id].kill()
+    ended = end(client, producer, version=5)
+    concurrent = produced_to(client, ended, own, 0, 12)
+    assert concurrent.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert "still completing" in concurrent.error_message
+    older = produced_to(client, ended, own, 0, 11)
+    assert older.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert "CONCURRENT_TRANSACTIONS" in older.error_message
