@@ -11,6 +11,7 @@ from quorumd.simulator.environment.disk_latency import DiskLatency
 from quorumd.simulator.environment.entropy import Streams
 from quorumd.simulator.environment.link_conditions import LinkConditions
 from quorumd.simulator.options import BROKER_NODE_FAULTS, LongIntervals, SimulationOptions
+from quorumd.simulator.profiles.brokers import NODE_PROFILES
 from quorumd.simulator.profiles.mixes import draw_profile
 from quorumd.simulator.profiles.profile import Profile, Range
 from quorumd.simulator.profiles.registry import DEFAULT, PROFILES, VOTER_CHANGES
@@ -29,6 +30,9 @@ FIXED_VOTER_FAULTS = (
 )
 """Faults that remove a data folder only if a majority of the voters keeps theirs, and know only the initial voters.
 Replaced disks are drawn again by profiles with `disks_with_voter_changes`."""
+BROKER_NODES_SHARE = 0.05
+"""Share of the seeds of plain swarm that have nodes with the broker role: a profile of them, as their clients do not
+expect the faults of all others."""
 MOVES = frozenset({"moved node", "moved quorum"})
 """Faults after which nodes must learn the new addresses of others."""
 LARGE_TRANSFER_BYTES = 30_000
@@ -41,7 +45,11 @@ def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
     streams = Streams(seed)
     drawn = PROFILES[profile]
     if profile == DEFAULT:
-        drawn = draw_profile(streams.stream("mix"), drawn)
+        nodes = streams.stream("share of broker nodes")
+        if nodes.random() < BROKER_NODES_SHARE:
+            drawn = replace(nodes.choice(NODE_PROFILES), name=profile)
+        else:
+            drawn = draw_profile(streams.stream("mix"), drawn)
     options = _Sampler(streams.stream("options")).options(drawn)
     options = _Sampler(streams.stream("leader balance")).with_balance(options, drawn)
     options = _Sampler(streams.stream("parts")).with_parts(options, drawn)

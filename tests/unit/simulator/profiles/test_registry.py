@@ -30,6 +30,7 @@ def test_the_default_draws_every_size_every_fault_and_every_workload() -> None:
         *RARE_FAULT_NAMES,
         *BROKER_FAULT_NAMES,
         *RARE_BROKER_FAULT_NAMES,
+        *BROKER_NODE_FAULT_NAMES,
     }
     assert {options.brokers.count for options in drawn} == {0, 3, 4, 5, 6}
     shares = [options.workload.list_share for options in drawn]
