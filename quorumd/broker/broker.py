@@ -40,6 +40,7 @@ from quorumd.protocol.messages.broker_registration_request import (
 )
 from quorumd.protocol.record_batch import BatchHeader
 from quorumd.protocol.routes import Route
+from quorumd.quotas.client_quotas import NO_QUOTAS, ClientQuotas
 
 logger = logging.getLogger("quorumd.broker")
 
@@ -148,7 +149,9 @@ class Broker:
     def state(self) -> BrokerState:
         return self.lifecycle.state
 
-    def routes(self, access: AccessLookup = unrestricted) -> Iterable[Route]:
+    def routes(
+        self, access: AccessLookup = unrestricted, quotas: ClientQuotas = NO_QUOTAS
+    ) -> Iterable[Route]:
         """Return the handlers of the broker's APIs."""
         ports = self._ports
         context = BrokerApiContext(
@@ -162,6 +165,7 @@ class Broker:
             self.topic_creation,
             self.coordinators.verifier,
             access,
+            quotas,
         )
         return [
             *broker_routes(context, self.coordinators.transactions.init_producer_id),

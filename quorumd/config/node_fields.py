@@ -319,6 +319,16 @@ class NodeFields(BaseModel):
         default="1h",
         about="Interval at which the leader removes expired delegation tokens.",
     )
+    quota_windows: Annotated[int, integer(1, 10_000)] = setting(
+        "quota.window.num",
+        default="11",
+        about="Number of windows over which the usage of client quotas is measured.",
+    )
+    quota_window_s: Annotated[int, integer(1, 86_400)] = setting(
+        "quota.window.size.seconds",
+        default="1",
+        about="Length of each of these windows in seconds; also the longest throttle time for request_percentage.",
+    )
     mutation_quota_windows: Annotated[int, integer(1, 10_000)] = setting(
         "controller.quota.window.num",
         default="11",

@@ -32,6 +32,7 @@ from quorumd.ids import Endpoint
 from quorumd.log import LogSettings
 from quorumd.node.broker.settings import BrokerRoleSettings
 from quorumd.node.settings import NodeListener, NodeSettings
+from quorumd.quotas.client_quotas import QuotaSettings
 from quorumd.raft.settings import RaftSettings
 from quorumd.security.authorizer import AuthorizerSettings
 
@@ -183,6 +184,12 @@ class Settings(NodeLogins, SecurityFields, BrokerFields):
             controllers_name=self.controller_listener_name if self.is_broker else "",
             authorizer=self._authorizer_settings(),
             token_secret_key=self.token_secret_key or None,
+            quotas=QuotaSettings(
+                self.quota_windows,
+                self.quota_window_s,
+                self.mutation_quota_windows,
+                self.mutation_quota_window_s,
+            ),
             broker=self._broker_settings(),
         )
 

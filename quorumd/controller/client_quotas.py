@@ -9,7 +9,7 @@ from typing import Final
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.controller import Controller
 from quorumd.controller.controller_result import ControllerResult
-from quorumd.controller.security_records import QuotaEntity, quota_entity
+from quorumd.controller.security_records import quota_entity
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages import alter_client_quotas_response, client_quota_record
 from quorumd.protocol.messages import describe_client_quotas_response as described
@@ -20,15 +20,17 @@ from quorumd.protocol.messages.describe_client_quotas_request import (
     DescribeClientQuotasRequest,
 )
 from quorumd.protocol.wire import Message
-
-USER: Final = "user"
-CLIENT_ID: Final = "client-id"
-IP: Final = "ip"
-PRODUCER_BYTE_RATE: Final = "producer_byte_rate"
-CONSUMER_BYTE_RATE: Final = "consumer_byte_rate"
-REQUEST_PERCENTAGE: Final = "request_percentage"
-MUTATION_RATE: Final = "controller_mutation_rate"
-CONNECTION_RATE: Final = "connection_creation_rate"
+from quorumd.quotas.entities import (
+    CLIENT_ID,
+    CONNECTION_RATE,
+    CONSUMER_BYTE_RATE,
+    IP,
+    MUTATION_RATE,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+    USER,
+    QuotaEntity,
+)
 
 _LONG: Final = 2**63 - 1
 _INT: Final = 2**31 - 1

@@ -12,6 +12,7 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.partition_record import PartitionRecord
 from quorumd.protocol.record_batch import RECORD_FRAMING_BYTES
+from quorumd.quotas.client_quotas import MutationQuota
 
 TOPIC_BYTES = RECORD_FRAMING_BYTES + 272
 """Maximum size of a topic's record, with the longest name."""
@@ -45,6 +46,15 @@ def too_large(bytes_needed: int, limit: int) -> RequestError:
         f"The request would write about {bytes_needed} bytes of records, more than the limit of {limit} per request; "
         "split it into requests with fewer topics or partitions.",
     )
+
+
+def take_quota(quota: MutationQuota | None, partitions: int) -> None:
+    """Use the client's quota for the partitions of one topic. Raises RequestError once it is used up (KIP-599)."""
+    if quota is not None and not quota.take(partitions):
+        raise RequestError(
+            ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+            f"The quota controller_mutation_rate is used up; retry in {quota.throttle_ms} ms.",
+        )
 
 
 def placement_of(controller: Controller, topic_id: KafkaUuid, replication_factor: int) -> Placement:

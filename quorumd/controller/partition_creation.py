@@ -18,6 +18,7 @@ from quorumd.controller.new_partitions import (
     free_space_for,
     partition_records,
     placement_of,
+    take_quota,
     too_large,
     too_many_partitions,
     validate_assignment,
@@ -33,6 +34,7 @@ from quorumd.protocol.messages.create_partitions_response import (
     CreatePartitionsTopicResult,
 )
 from quorumd.protocol.messages.partition_record import PartitionRecord
+from quorumd.quotas.client_quotas import MutationQuota
 
 
 class _TopicExpansion(NamedTuple):
@@ -94,9 +96,10 @@ def plan_create_partitions(
     version: int,
     total: int | None = None,
     prepared: PreparedPartitions | None = None,
+    quota: MutationQuota | None = None,
 ) -> ControllerResult:
     """Plan each topic separately; all valid ones form one atomic batch. `total`: `total_requested_growth` of the
-    request of which this is a part; `prepared`: the partitions of its only topic."""
+    request of which this is a part; `prepared`: the partitions of its only topic; `quota`: that of the client."""
     del version
     outcomes: dict[str, _TopicExpansion | RequestError] = {}
     for requested in message.topics:
@@ -123,6 +126,7 @@ def plan_create_partitions(
             if estimated_bytes > limit:
                 raise too_large(estimated_bytes, limit)
             replicas_of = _replicas_of(outcome, controller)
+            take_quota(quota, len(outcome.numbers))
             if prepared is not None and _is_of(prepared, outcome):
                 used = prepared
             elif not message.validate_only:

@@ -17,11 +17,9 @@ from quorumd.protocol.messages.remove_delegation_token_record import RemoveDeleg
 from quorumd.protocol.messages.remove_user_scram_credential_record import RemoveUserScramCredentialRecord
 from quorumd.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
 from quorumd.protocol.wire import Message
+from quorumd.quotas.entities import QuotaEntity
 from quorumd.security.acls import Acl, AclIndex, PatternType
 from quorumd.security.credentials import ScramCredential
-
-QuotaEntity = tuple[tuple[str, str | None], ...]
-"""The parts of an entity, type and name, ordered by type; the name None stands for the default entity."""
 
 
 class Token(NamedTuple):

@@ -21,6 +21,7 @@ from quorumd.controller.new_partitions import (
     free_space_for,
     partition_records,
     placement_of,
+    take_quota,
     too_large,
     too_many_partitions,
     validate_assignment,
@@ -44,6 +45,7 @@ from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import RECORD_FRAMING_BYTES
 from quorumd.protocol.resource_type import ResourceType
 from quorumd.protocol.wire import Message
+from quorumd.quotas.client_quotas import MutationQuota
 
 USE_DEFAULT = -1
 
@@ -119,9 +121,10 @@ def plan_create_topics(
     version: int,
     total: int | None = None,
     prepared: PreparedPartitions | None = None,
+    quota: MutationQuota | None = None,
 ) -> ControllerResult:
     """Plan topics with their configs and partitions. `total`: `total_requested_partitions` of the request of which
-    this is a part; `prepared`: the partitions of its only topic."""
+    this is a part; `prepared`: the partitions of its only topic; `quota`: that of the client."""
     del version
     outcomes = _outcomes(controller, message)
     estimated_bytes = sum(
@@ -141,10 +144,13 @@ def plan_create_topics(
             if estimated_bytes > limit:
                 raise too_large(estimated_bytes, limit)
             topic_id = controller.new_uuid() if prepared is None else prepared.topic_id
+            planned: list[Message] = []
             if message.validate_only:
                 outcome.replicas_of(controller, topic_id)
             else:
-                records += _records(controller, topic_id, outcome, prepared)
+                planned = _records(controller, topic_id, outcome, prepared)
+            take_quota(quota, outcome.partitions)
+            records += planned
             results.append(
                 _result(
                     controller.image,

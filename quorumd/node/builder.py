@@ -53,6 +53,7 @@ from quorumd.node.state.state_machine import StateMachine
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.tick import Tick
 from quorumd.ports import Clock, Disk, Entropy, File, Network
+from quorumd.quotas.client_quotas import ClientQuotas
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import ReplayCompleted, ReplayStarted
 from quorumd.security.sasl.settings import ListenerSasl
@@ -133,7 +134,7 @@ class _Builder:
             *(clock, engine, log, self.runner, self.proposals, self.checkpointer, self.role, self.lifecycle)
         )
         self.router = RequestRouter(settings.private_apis)
-        sessions = (clock, statistics, self.tick, self._authenticator(), FairShares.of(clock))
+        sessions = (clock, statistics, self.tick, self._authenticator(), FairShares.of(clock), self._quotas())
         self.incoming = IncomingConnections(self.router, settings, *sessions)
         self.clients = None
         if settings.broker is not None:
@@ -238,6 +239,11 @@ class _Builder:
 
     def _durable_high_watermark(self) -> int:
         return min(self.engine.high_watermark, self.runner.durable_offset)
+
+    def _quotas(self) -> ClientQuotas:
+        return ClientQuotas(
+            self.settings.quotas, lambda: self.state_machine.image.security.quotas, self.statistics.quotas
+        )
 
     def _authenticator(self) -> Authenticator:
         credentials = ImageCredentials(lambda: self.state_machine.image, self.settings.token_secret_key)
@@ -369,6 +375,7 @@ class _Builder:
             self.role,
             self.router,
             self.runner.step,
+            self.incoming.quotas,
         )
 
     def _broker(

@@ -13,6 +13,7 @@ from quorumd.node.broker.settings import BrokerRoleSettings
 from quorumd.node.readiness import MAX_LAG
 from quorumd.node.sessions.request_splitting import MAX_PARTITIONS_PER_PART
 from quorumd.protocol.connection import LARGE_REQUEST
+from quorumd.quotas.client_quotas import QuotaSettings
 from quorumd.raft.settings import RaftSettings
 from quorumd.security.authorizer import AuthorizerSettings
 
@@ -80,6 +81,7 @@ class NodeSettings:
     """The name of the controllers' listeners, if it is not that of `advertised`."""
     authorizer: AuthorizerSettings | None = None
     """`authorizer.class.name`: None if every client may do everything."""
+    quotas: QuotaSettings = field(default_factory=QuotaSettings)
     broker: BrokerRoleSettings | None = None
     """The broker role, None without it."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
+from quorumd.quotas.client_quotas import QuotaCounters
 from quorumd.security.authorizer import AuthorizerCounters
 
 LATENCY_BOUNDS_MS = (0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
@@ -42,6 +43,7 @@ class NodeStatistics:
     error_responses: dict[tuple[int, int], int] = field(default_factory=dict)
     """By (API key, error code), in responses to peers and clients."""
     authorization: AuthorizerCounters = field(default_factory=AuthorizerCounters)
+    quotas: QuotaCounters = field(default_factory=QuotaCounters)
     commit_latency_ms: Histogram = field(default_factory=Histogram)
     """Leader: per record, from append until the high watermark passes it."""
     election_latency_ms: Histogram = field(default_factory=Histogram)

@@ -82,6 +82,11 @@ def _denied(node: Node, sampled: SampledState) -> Iterator[Sample]:
         yield (api,), count
 
 
+def _throttle_seconds(node: Node, sampled: SampledState) -> Iterator[Sample]:
+    for key, throttle_ms in sorted(node.statistics.quotas.throttle_ms.items()):
+        yield (key,), throttle_ms / 1000
+
+
 def _build(node: Node, sampled: SampledState) -> Iterator[Sample]:
     python = ".".join(map(str, sys.version_info[:3]))
     yield (__version__, python, str(node.settings.node_id), node.cluster_id or ""), 1
@@ -324,6 +329,22 @@ METRICS: tuple[NodeMetric, ...] = (
         "Operations that the authorizer denied to clients that requested them.",
         _denied,
         ("api",),
+    ),
+    NodeMetric(
+        "quorumd_throttled_requests",
+        "counter",
+        "Requests, and for connection_creation_rate connections, beyond a client's quota.",
+        lambda node, sampled: [
+            ((key,), count) for key, count in sorted(node.statistics.quotas.throttled.items())
+        ],
+        ("quota",),
+    ),
+    NodeMetric(
+        "quorumd_throttle_seconds",
+        "counter",
+        "Sum of the times for which clients were throttled.",
+        _throttle_seconds,
+        ("quota",),
     ),
     NodeMetric(
         "quorumd_connections",

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient, OffsetSpec
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import NewTopic
+from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.processes.daemons import Daemon, free_port, wait_for
+from tests.support.processes.daemons import Daemon, free_port, run_quorumd, wait_for
 
 PATIENCE_S = 60
 RECORDS = 500
@@ -192,3 +196,36 @@ def test_records_survive_a_restart(broker: Broker) -> None:
     wait_for("the broker to serve clients", lambda: broker.log_text().count("serves clients") == 2)
     assert read_by_kafka_python(broker, "kept") == VALUES
     assert read_by_librdkafka(broker, "kept", 1) == VALUES[1:]
+
+
+def throttled(broker: Broker) -> dict[str, float]:
+    """The number of throttled requests by quota."""
+    with urlopen(f"http://127.0.0.1:{broker.http_port}/metrics", timeout=PATIENCE_S) as response:
+        samples = [
+            sample
+            for family in text_string_to_metric_families(response.read().decode())
+            for sample in family.samples
+        ]
+    return {
+        sample.labels["quota"]: sample.value
+        for sample in samples
+        if sample.name == "quorumd_throttled_requests_total"
+    }
+
+
+def test_clients_beyond_their_quotas_wait_and_lose_nothing(broker: Broker) -> None:
+    quotas = ("producer_byte_rate=1000", "consumer_byte_rate=1000", "controller_mutation_rate=1")
+    client = ("--client-id", "metered", "--bootstrap-server", broker.bootstrap)
+    done = run_quorumd("quotas", "set", *quotas, *client)
+    assert done.returncode == 0, done.stderr
+    wait_for("the quotas", lambda: "metered" in run_quorumd("quotas", "list", *client[2:]).stdout)
+    produce_by_kafka_python(broker, "unmetered")
+    assert throttled(broker) == {}
+    produce_by_librdkafka(broker, "metered", client_id="metered")
+    assert set(throttled(broker)) == {"producer_byte_rate"}
+    assert read_by_kafka_python(broker, "metered", client_id="metered") == VALUES
+    assert set(throttled(broker)) == {"producer_byte_rate", "consumer_byte_rate"}
+    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap, client_id="metered")) as admin:
+        for name, partitions in (("large", 20), ("refused", 1)):
+            admin.create_topics([NewTopic(name, partitions, 1)], raise_errors=False)
+    assert throttled(broker)["controller_mutation_rate"] == 1

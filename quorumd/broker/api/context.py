@@ -20,6 +20,7 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.ports import Clock, Disk, Entropy
 from quorumd.protocol.routes import Session
+from quorumd.quotas.client_quotas import NO_QUOTAS, ClientQuotas
 from quorumd.security.authorizer import Access
 
 
@@ -63,6 +64,7 @@ class BrokerApiContext:
     topic_creation: TopicCreation
     verifier: TransactionVerification | None = None
     access: AccessLookup = unrestricted
+    quotas: ClientQuotas = NO_QUOTAS
 
     def partition_id(self, topic: KafkaUuid | str, number: int) -> PartitionId | None:
         """Look up a partition by the id or the name of its topic; None if the topic does not exist."""

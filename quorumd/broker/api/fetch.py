@@ -29,6 +29,7 @@ from quorumd.protocol.messages.fetch_response import (
     NodeEndpoint,
 )
 from quorumd.protocol.routes import Route, Session
+from quorumd.quotas.entities import CONSUMER_BYTE_RATE
 from quorumd.security.acls import Operation, ResourceKind
 from quorumd.security.authorizer import Access
 
@@ -159,7 +160,11 @@ class _Fetch:
         self._fetcher = fetcher
         self._fetch = fetch
         self._denied = denied
-        self._max_bytes = max(0, min(message.max_bytes, apis.context.settings.api.fetch_max_bytes))
+        most = min(message.max_bytes, apis.context.settings.api.fetch_max_bytes)
+        if not fetcher.is_follower:
+            quotas, client = apis.context.quotas, (session.principal, request.client_id)
+            most = int(min(most, quotas.most_at_once(CONSUMER_BYTE_RATE, *client)))
+        self._max_bytes = max(0, most)
         self._min_bytes = min(message.min_bytes, self._max_bytes)
         self._results: dict[PartitionKey, ReadPartition] = {}
         self._keys: dict[PartitionId, PartitionKey] = {}
@@ -269,12 +274,18 @@ class _Fetch:
     def _respond(self) -> None:
         """Send what was read."""
         context, version = self._apis.context, self._request.api_version
+        throttle_ms = 0
+        if self._size and not self._fetcher.is_follower:
+            throttle_ms, is_withheld = self._use_quota()
+            if is_withheld:
+                self._withhold(throttle_ms)
+                return
         if self._size > LARGE_RESPONSE_BYTES:
             self._counted_bytes = self._size
             self._apis.memory.used += self._size
             self._session.block(self._request, self._release)
         error, session_id, results = self._fetch.respond(self._results, context.clock.now_ms())
-        response = FetchResponse(0, int(error), session_id)
+        response = FetchResponse(throttle_ms, int(error), session_id)
         by_id = version >= TOPIC_IDS_SINCE
         response.responses = _by_topic(results, by_id)
         for key, result in results.items():
@@ -284,6 +295,26 @@ class _Fetch:
                 self._add_leader(response, key, result)
         self._results = {}
         self._session.respond(self._request, response)
+
+    def _use_quota(self) -> tuple[int, bool]:
+        """Count the records for the client's quota; returns the throttle time, and whether they are withheld for it.
+
+        A batch that alone is more than the quota ever allows is not: its consumer would never get beyond it.
+        """
+        quotas, now_ms = self._apis.context.quotas, self._apis.context.clock.now_ms()
+        client = (self._session.principal, self._request.client_id)
+        is_unused = quotas.is_unused(CONSUMER_BYTE_RATE, *client, now_ms)
+        throttle_ms = quotas.record(CONSUMER_BYTE_RATE, *client, self._size, now_ms)
+        if throttle_ms == 0 or is_unused:
+            return throttle_ms, False
+        quotas.take_back(CONSUMER_BYTE_RATE, *client, self._size, now_ms)
+        return throttle_ms, True
+
+    def _withhold(self, throttle_ms: int) -> None:
+        """Respond without records, which the client requests again."""
+        self._results = {}
+        error, session_id = self._fetch.respond_nothing()
+        self._session.respond(self._request, FetchResponse(throttle_ms, int(error), session_id))
 
     def _add_leader(self, response: FetchResponse, key: PartitionKey, result: ReadPartition) -> None:
         """Name the current leader, so that the consumer finds it without a Metadata request."""

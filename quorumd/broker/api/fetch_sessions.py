@@ -172,6 +172,18 @@ class SessionFetch(Generic[Q]):
                 session.partitions[key] = session.partitions.pop(key)
         return ErrorCode.NONE, session.id, news
 
+    def respond_nothing(self) -> tuple[ErrorCode, int]:
+        """Return top-level error and session id of a response without results; what was read counts as not sent.
+
+        A new session is not created: the client requests it again.
+        """
+        session = self._session
+        if session is None:
+            return ErrorCode.NONE, NO_SESSION
+        if session.epoch != self._epoch:
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.id
+        return ErrorCode.NONE, session.id
+
 
 class FetchSessions(Generic[Q]):
     """The sessions of a broker. When all slots are taken, an unused session is evicted, or one of lower priority than

@@ -31,6 +31,7 @@ from quorumd.node.state.proposals import Proposals
 from quorumd.node.state.state_machine import StateMachine
 from quorumd.node.statistics import NodeStatistics
 from quorumd.ports import Clock
+from quorumd.quotas.client_quotas import ClientQuotas
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import Event, ReadRequested
 from quorumd.security.authorizer import Authorizer
@@ -67,6 +68,7 @@ class ApiContext:
     purgatory: ResponsePurgatory
     large_requests: LargeRequests
     authorization: RequestAuthorization
+    quotas: ClientQuotas
 
 
 def create_api_context(
@@ -86,6 +88,7 @@ def create_api_context(
     role: LeaderRole,
     router: RequestRouter,
     step: Callable[[Event], None],
+    quotas: ClientQuotas,
 ) -> ApiContext:
     """Build the parts that handlers share but the rest of the node does not know."""
     call_leader = LeaderCaller(engine, peers, settings.node_id).call
@@ -116,6 +119,7 @@ def create_api_context(
         purgatory,
         large_requests,
         _authorization(settings, engine, state_machine, role, statistics),
+        quotas,
     )
 
 

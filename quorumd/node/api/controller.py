@@ -16,9 +16,14 @@ from quorumd.node.api.controller_table import CONTROLLER_APIS, ControllerApi
 from quorumd.node.controller.alter_partition_order import ConnectionOrder
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.alter_partition_request import AlterPartitionRequest
+from quorumd.protocol.messages.create_partitions_response import CreatePartitionsResponse
+from quorumd.protocol.messages.create_topics_response import CreateTopicsResponse
+from quorumd.protocol.messages.delete_topics_response import DeleteTopicsResponse
 from quorumd.protocol.response_errors import errors_in
 from quorumd.protocol.routes import Route, Session
 from quorumd.protocol.wire import Message
+from quorumd.quotas.client_quotas import MutationQuota
+from quorumd.quotas.entities import MUTATION_RATE
 
 logger = logging.getLogger("quorumd.controller")
 
@@ -37,6 +42,8 @@ class ControllerApis:
         self._statistics = context.statistics
         self._large = context.large_requests
         self._authorization = context.authorization
+        self._quotas = context.quotas
+        self._clock = context.clock
 
     def routes(self) -> Iterable[Route]:
         return [Route(api.request_class, self.handle) for api in self._apis.values()]
@@ -63,8 +70,16 @@ class ControllerApis:
         if api.passes_requester:
             requester = Requester(session.principal, session.token_authenticated)
             options = {**options, "requester": requester}
+        quota = self._mutation_quota(api, session, request)
+        if quota is not None:
+            options = {**options, "quota": quota}
         plan = api.plan(self._controller, request.message, request.api_version, **options)
         response = plan.response
+        if quota is not None:
+            assert isinstance(
+                response, (CreateTopicsResponse, DeleteTopicsResponse, CreatePartitionsResponse)
+            )
+            response.throttle_time_ms = self._quotas.counters.count(MUTATION_RATE, quota.throttle_ms)
         for error, _ in errors_in(response):
             self._statistics.count_error(request.api_key, error)
         if not plan.records and plan.prepared is None:
@@ -82,6 +97,15 @@ class ControllerApis:
             plan.records, purgatory.on_commit_respond(session, request, response), plan.prepared
         ):
             purgatory.refuse(session, request, api.too_large_error)
+
+    def _mutation_quota(
+        self, api: ControllerApi, session: Session, request: Request[Message]
+    ) -> MutationQuota | None:
+        """The quota of a client's request that creates or deletes partitions."""
+        if api.strict_quota_since is None or session.is_internal:
+            return None
+        is_strict = request.api_version >= api.strict_quota_since
+        return self._quotas.mutations(session.principal, request.client_id, is_strict, self._clock.now_ms())
 
     def _is_in_order(self, session: Session, request: Request[Message]) -> bool:
         """Whether the request of a broker counts. The planner refuses a request of an unregistered incarnation."""

@@ -81,7 +81,9 @@ class ControllerApi:
     whether requests count in the order in which their broker sent them (see `alter_partition_order`).
     `records_offset`: whether the records contain the offset at which they are, so that no record may come before them
     that was not known when they were planned. `passes_origin`: whether the planner takes `comes_from_broker` (see
-    `Session`). `passes_requester`: whether it takes the principal of the client.
+    `Session`). `passes_requester`: whether it takes the principal of the client. `strict_quota_since`: the version
+    from which clients know the error of a used-up quota of mutations, which is passed to the planner; None if the
+    API is not subject to it.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class ControllerApi:
         records_offset: bool = False,
         passes_origin: bool = False,
         passes_requester: bool = False,
+        strict_quota_since: int | None = None,
     ) -> None:
         assert request_class.API_KEY is not None
         self.api_key: int = request_class.API_KEY
@@ -107,6 +110,7 @@ class ControllerApi:
         self.records_offset = records_offset
         self.passes_origin = passes_origin
         self.passes_requester = passes_requester
+        self.strict_quota_since = strict_quota_since
 
 
 _APIS = (
@@ -144,9 +148,9 @@ _APIS = (
         ErrorCode.MESSAGE_TOO_LARGE,
         passes_origin=True,
     ),
-    ControllerApi(CreateTopicsRequest, plan_create_topics),
-    ControllerApi(DeleteTopicsRequest, plan_delete_topics),
-    ControllerApi(CreatePartitionsRequest, plan_create_partitions),
+    ControllerApi(CreateTopicsRequest, plan_create_topics, strict_quota_since=6),
+    ControllerApi(DeleteTopicsRequest, plan_delete_topics, strict_quota_since=5),
+    ControllerApi(CreatePartitionsRequest, plan_create_partitions, strict_quota_since=3),
     ControllerApi(ElectLeadersRequest, plan_elect_leaders),
     ControllerApi(UpdateFeaturesRequest, plan_update_features),
     ControllerApi(CreateAclsRequest, plan_create_acls),

@@ -39,6 +39,7 @@ from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRe
 from quorumd.protocol.messages.metadata_request import MetadataRequest
 from quorumd.protocol.routes import Handler, Route, Session
 from quorumd.protocol.wire import Message
+from quorumd.quotas.client_quotas import ClientQuotas
 from quorumd.security.authorizer import Access
 
 PUBLIC_APIS: Final = FORWARDABLE | {
@@ -116,17 +117,19 @@ class ClientListeners:
         tick: Tick,
         authenticator: Authenticator,
         shares: FairShares,
+        quotas: ClientQuotas,
     ) -> None:
         assert settings.broker is not None
         self.is_open = False
         self.router = quorum_router
+        self.quotas = quotas
         self._authorization: RequestAuthorization | None = None
         self._listen = settings.broker.listen
         self._connections = quorum_connections
         if self._listen:
             self.router = RequestRouter()
             self._connections = IncomingConnections(
-                self.router, settings, clock, statistics, tick, authenticator, shares
+                self.router, settings, clock, statistics, tick, authenticator, shares, quotas
             )
 
     def accept(self, listener: str) -> Connection:

@@ -116,7 +116,7 @@ class NodeBroker:
             broker = self.broker = Broker(settings, ports, self)
             self._client.metadata = broker.metadata
             broker.partitions.add_listener(self.counters)
-            self._clients.add_broker_apis(broker.routes(self._clients.access))
+            self._clients.add_broker_apis(broker.routes(self._clients.access, self._clients.quotas))
             broker.start()
         except StorageError as error:
             self._lifecycle.fail(error)

@@ -7,10 +7,12 @@ from quorumd.node.sessions.fair_shares import FairShares
 from quorumd.node.sessions.router import RequestRouter
 from quorumd.node.sessions.server_session import ServerSession
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
+from quorumd.node.sessions.throttle import Throttle
 from quorumd.node.settings import NodeSettings
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.tick import Tick
 from quorumd.ports import Clock
+from quorumd.quotas.client_quotas import ClientQuotas
 
 
 class IncomingConnections:
@@ -25,6 +27,7 @@ class IncomingConnections:
         tick: Tick,
         authenticator: Authenticator,
         shares: FairShares,
+        quotas: ClientQuotas,
     ) -> None:
         self.next_number = 0
         self._router = router
@@ -35,6 +38,7 @@ class IncomingConnections:
         self._tick = tick
         self._authenticator = authenticator
         self._shares = shares
+        self.quotas = quotas
         self._scheduler = SliceScheduler(clock.call_soon, settings.slice_partitions)
         self._sessions: dict[ServerSession, None] = {}
 
@@ -59,6 +63,7 @@ class IncomingConnections:
             listener,
             self._authenticator.for_connection(listener),
             self._shares,
+            Throttle(self.quotas, self._clock),
         )
         self._sessions[session] = None
         return session

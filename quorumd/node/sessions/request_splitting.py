@@ -251,6 +251,8 @@ def merge(division: Division, parts: Sequence[RequestPart], responses: Sequence[
     for part, response in zip(parts, responses, strict=True):
         _join(items, getattr(response, path[0]), path[1:], part.continued)
     setattr(whole, path[0], items)
+    throttle_ms = max(getattr(response, "throttle_time_ms") for response in responses)  # noqa: B009 - not declared
+    setattr(whole, "throttle_time_ms", throttle_ms)  # noqa: B010 - not declared
     return whole
 
 

@@ -11,6 +11,7 @@ from quorumd.node.sessions.authentication import SessionAuthentication, versions
 from quorumd.node.sessions.decoding_task import DecodingTask
 from quorumd.node.sessions.fair_shares import FairShares
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
+from quorumd.node.sessions.throttle import Throttle
 from quorumd.node.statistics import Histogram, NodeStatistics
 from quorumd.node.tick import Tick
 from quorumd.ports import ANONYMOUS, Clock, Transport
@@ -42,6 +43,10 @@ class ServerSession:
 
     is_peer = False
     """Whether it has proven to be from a voter."""
+    _is_waiting = False
+    """Whether it waits for its turn to read more requests."""
+    _is_muted = False
+    """Whether it reads and handles nothing because its client is beyond a quota."""
 
     def __init__(
         self,
@@ -58,6 +63,7 @@ class ServerSession:
         listener: str = "",
         authentication: SessionAuthentication | None = None,
         shares: FairShares | None = None,
+        throttle: Throttle | None = None,
     ) -> None:
         self.number = number
         self.peer = "?"
@@ -80,8 +86,7 @@ class ServerSession:
         self._scheduler = scheduler
         self._on_closed = on_closed
         self._shares = shares if shares is not None else FairShares.of(clock)
-        self._is_waiting = False
-        """Whether it waits for its turn to read more requests."""
+        self._throttle = throttle
         self._transport: Transport | None = None
         self._received_at: dict[int, float] = {}
         self._is_flush_scheduled = False
@@ -100,6 +105,12 @@ class ServerSession:
         self.principal = transport.principal
         self.host = host_of_peer(transport.peer)
         self._statistics.connections_open += 1
+        if self._throttle is not None and self._throttle.is_enabled:
+            delay_ms = self._throttle.connected(self.host)
+            if delay_ms > 0:
+                self._is_closing = True
+                transport.pause_reading()
+                self._clock.call_at(self._clock.now_ms() + delay_ms, self.abort)
 
     @property
     def held_bytes(self) -> int:
@@ -110,7 +121,7 @@ class ServerSession:
     def continue_reading(self) -> None:
         """Read requests that were received in an earlier iteration."""
         self._is_waiting = False
-        if self._blocking_request is None:
+        if self._may_route:
             self.received(b"")
         transport = self._transport
         if transport is not None:
@@ -145,12 +156,12 @@ class ServerSession:
         self._route_queued()
         self._tick.end()
         connection = self._connection
-        if connection.has_more and self._blocking_request is None:
+        if connection.has_more and self._may_route:
             self._await_turn()
         must_pause = (
             self._is_closing
             or connection.has_more
-            or self._blocking_request is not None
+            or not self._may_route
             or connection.pending > MAX_PENDING_REQUESTS
             or connection.pending_bytes > MAX_PENDING_BYTES
         )
@@ -158,6 +169,11 @@ class ServerSession:
         if must_pause and not self._is_paused and self._transport is not None:
             self._is_paused = True
             self._transport.pause_reading()
+
+    @property
+    def _may_route(self) -> bool:
+        """Whether the next request may be passed to its handler."""
+        return self._blocking_request is None and not self._is_muted
 
     def _await_turn(self) -> None:
         if not self._is_waiting:
@@ -172,17 +188,46 @@ class ServerSession:
 
     def _route_queued(self) -> None:
         """Route queued requests up to the next one that blocks."""
-        while self._queued and self._blocking_request is None and self._transport is not None:
+        while self._queued and self._may_route and self._transport is not None:
             request = self._queued.popleft()
             if self._authentication is not None and self._authentication.handles(request):
                 self._authenticate(request, self._authentication)
             elif request.is_whole:
-                self._route(self, request)
+                self._handle(request)
             else:
                 self.block(request)
                 self._scheduler.begin(
                     DecodingTask(request, self._connection.continue_decoding, self._on_decoded)
                 )
+
+    def _handle(self, request: Request[Message]) -> None:
+        throttle = self._throttle
+        if throttle is None or not throttle.is_enabled:
+            self._route(self, request)
+            return
+        throttle.begin(self, request)
+        self._route(self, request)
+        throttle.end(self)
+        self._mute()
+
+    def _mute(self) -> None:
+        """Stop reading and handling requests while the client is throttled."""
+        throttle, transport = self._throttle, self._transport
+        assert throttle is not None
+        if throttle.left_ms <= 0 or self._is_muted or transport is None:
+            return
+        self._is_muted = True
+        if not self._is_paused:
+            self._is_paused = True
+            transport.pause_reading()
+        self._clock.call_at(throttle.until_ms, self._unmute)
+
+    def _unmute(self) -> None:
+        self._is_muted = False
+        if self._transport is not None:
+            self._mute()
+            if not self._is_muted:
+                self._continue(self._transport)
 
     def _authenticate(self, request: Request[Message], authentication: SessionAuthentication) -> None:
         is_plain_token = authentication.expects_plain_tokens
@@ -210,7 +255,7 @@ class ServerSession:
             return
         self._tick.begin()
         if connection.awaits_response(request):
-            self._route(self, request)
+            self._handle(request)
         else:
             # The connection refused it, or it is malformed and no later request can be read.
             self._received_at.pop(request.correlation_id, None)
@@ -248,6 +293,10 @@ class ServerSession:
             return
         self._blocking_request = None
         self._call_on_unblocked()
+        self._continue(transport)
+
+    def _continue(self, transport: Transport) -> None:
+        """Route queued requests, and read more."""
         self._tick.begin()
         self._route_queued()
         self._tick.end()
@@ -287,6 +336,9 @@ class ServerSession:
         """Queue the response. Returns False if the connection is closed or the response cannot be encoded."""
         if self._transport is None:
             return False
+        if self._throttle is not None and self._throttle.is_enabled:
+            self._throttle.apply(self, request, message)
+            self._mute()
         try:
             self._connection.respond(request, message)
         except (UnsupportedVersion, ValueError) as error:
@@ -303,6 +355,9 @@ class ServerSession:
 
     def respond_encoded(self, request: Request[Message], response: bytes) -> None:
         if self._transport is not None:
+            if self._throttle is not None and self._throttle.is_enabled:
+                response = self._throttle.apply_encoded(self, request, response)
+                self._mute()
             self._connection.respond_encoded(request, response)
             self._schedule_flush(request)
 
@@ -353,10 +408,10 @@ class ServerSession:
 
     def _resume_reading(self, transport: Transport) -> None:
         connection = self._connection
-        if connection.has_more and self._blocking_request is None and not self._is_closing:
+        if connection.has_more and self._may_route and not self._is_closing:
             self._await_turn()
         may_resume = (
-            self._blocking_request is None
+            self._may_route
             and not connection.has_more
             and connection.pending < MAX_PENDING_REQUESTS // 2
             and connection.pending_bytes <= MAX_PENDING_BYTES // 2

@@ -32,6 +32,7 @@ from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.routes import Session
 from quorumd.protocol.wire import Message
+from quorumd.quotas.client_quotas import ClientQuotas, QuotaSettings
 from quorumd.raft.events import Event, RequestReceived
 from quorumd.raft.messages import BeginEpochRequest
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
@@ -238,6 +239,9 @@ class ApiHarness:
             "large_requests": LargeRequests(self.controller, role, purgatory, scheduler),
             "authorization": RequestAuthorization(
                 self.authorizer, lambda: self.machine.image, role, self.statistics
+            ),
+            "quotas": ClientQuotas(
+                QuotaSettings(), lambda: self.machine.image.security.quotas, self.statistics.quotas
             ),
         }
 

@@ -9,6 +9,7 @@ import pytest
 from quorumd.config import load
 from quorumd.errors import ConfigError
 from quorumd.node.settings import NodeSettings
+from quorumd.quotas.client_quotas import QuotaSettings
 from quorumd.security.authorizer import AuthorizerSettings
 
 PLAIN = "node.id=1\nlog.dirs=data\nlisteners=CONTROLLER://127.0.0.1:9093\nquorum.voters=1\n"
@@ -46,3 +47,10 @@ def test_wrong_values_are_refused(tmp_path: Path, line: str, facts: tuple[str, .
         settings(tmp_path, line + "\n")
     for fact in facts:
         assert fact in str(refusal.value)
+
+
+def test_quotas_are_measured_over_kafkas_windows(tmp_path: Path) -> None:
+    assert settings(tmp_path, "").quotas == QuotaSettings(11, 1, 11, 1)
+    lines = "quota.window.num=5\nquota.window.size.seconds=2\n"
+    mutations = "controller.quota.window.num=3\ncontroller.quota.window.size.seconds=4\n"
+    assert settings(tmp_path, lines + mutations).quotas == QuotaSettings(5, 2, 3, 4)

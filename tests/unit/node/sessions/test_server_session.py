@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,90 +10,11 @@ from quorumd.node.sessions import server_session as module
 from quorumd.node.sessions.connections import IncomingConnections
 from quorumd.node.sessions.decoding_task import STEPS_PER_UNIT
 from quorumd.node.sessions.fair_shares import MAX_HELD_BYTES, REQUESTS_PER_TURN
-from quorumd.node.sessions.server_session import MAX_PENDING_BYTES, ServerSession
-from quorumd.node.sessions.slice_scheduler import SliceScheduler
+from quorumd.node.sessions.server_session import MAX_PENDING_BYTES
 from quorumd.protocol.apis import ApiKey
-from quorumd.protocol.connection import ClientConnection, Request
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from quorumd.protocol.messages.metadata_response import MetadataResponse
-from quorumd.protocol.routes import Session
-from tests.support.node.parts import NodeParts
-
-SLICE = 100
-SPOKEN = {int(ApiKey.API_VERSIONS): (0, 4), int(ApiKey.METADATA): (0, 13)}
-
-
-class RecordingTransport:
-    """Satisfies `ports.Transport`."""
-
-    def __init__(self) -> None:
-        self.peer = "192.0.2.7:4711"
-        self.principal = "User:alice"
-        self.unsent_bytes = 0
-        self.writes: list[bytes] = []
-        self.is_closed = False
-        self.reading: list[str] = []
-
-    def write(self, data: bytes) -> None:
-        if not self.is_closed:
-            self.writes.append(data)
-
-    def close(self) -> None:
-        self.is_closed = True
-
-    def abort(self) -> None:
-        self.is_closed = True
-
-    def pause_reading(self) -> None:
-        self.reading.append("pause")
-
-    def resume_reading(self) -> None:
-        self.reading.append("resume")
-
-    def reserve_for_host(self) -> None: ...
-
-
-class SessionHarness(NodeParts):
-    """A session on a recording transport, with a client that encodes requests and decodes responses."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.client = ClientConnection("client")
-        self.requests: list[Request] = []
-        self.route: Callable[[Session, Request], None] = lambda session, request: None
-        self.forgotten: list[ServerSession] = []
-        self.session = ServerSession(
-            self._route,
-            SPOKEN,
-            1 << 20,
-            self.time.clock,
-            self.statistics,
-            self.tick,
-            SliceScheduler(self.time.clock.call_soon, SLICE),
-            self.forgotten.append,
-            1,
-        )
-        self.transport = RecordingTransport()
-        self.session.connected(self.transport)
-
-    def _route(self, session: Session, request: Request) -> None:
-        self.requests.append(request)
-        self.route(session, request)
-
-    def send(self, count: int = 1) -> None:
-        """Deliver `count` requests in one chunk of bytes."""
-        data = [self.client.request(MetadataRequest([]), 12)[1] for _ in range(count)]
-        self.session.received(b"".join(data))
-
-    def respond(self, number: int, controller_id: int = 0) -> None:
-        self.session.respond(self.requests[number], MetadataResponse(controller_id=controller_id))
-
-    def received(self) -> list[int]:
-        """Controller ids of the responses written since the last call."""
-        data = b"".join(self.transport.writes)
-        self.transport.writes.clear()
-        responses: list[Any] = [response for _, response in self.client.receive(data)]
-        return [response.controller_id for response in responses]
+from tests.support.node.session_harness import SLICE, SessionHarness
 
 
 @pytest.fixture
@@ -444,7 +364,7 @@ def test_sessions_are_numbered_in_the_order_of_their_connections() -> None:
     unused: Any = SimpleNamespace(
         max_request_bytes=0, large_request_bytes=0, call_soon=None, slice_partitions=1
     )
-    connections = IncomingConnections(*[unused] * 7)
+    connections = IncomingConnections(*[unused] * 8)
     assert [connections.take_number(), connections.take_number(), connections.next_number] == [0, 1, 2]
 
 

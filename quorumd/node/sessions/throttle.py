@@ -1,0 +1,130 @@
+"""Throttling of one accepted connection (KIP-124, KIP-219).
+
+A client beyond its quota gets its response at once, with the time for which it is throttled; for that time nothing
+is read from its connection, and its queued requests wait. For `request_percentage` the event thread counts as one of
+Kafka's request threads: all of its time is 100.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from quorumd.ports import Clock
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.connection import Request
+from quorumd.protocol.messages.fetch_request import FetchRequest
+from quorumd.protocol.routes import Session
+from quorumd.protocol.throttle_time import read_throttle_ms, write_throttle_ms
+from quorumd.protocol.wire import Message
+from quorumd.quotas.client_quotas import ClientQuotas
+from quorumd.quotas.entities import PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE
+
+EXEMPT: Final = frozenset(
+    {
+        ApiKey.VOTE,
+        ApiKey.BEGIN_QUORUM_EPOCH,
+        ApiKey.END_QUORUM_EPOCH,
+        ApiKey.FETCH_SNAPSHOT,
+        ApiKey.UPDATE_RAFT_VOTER,
+        ApiKey.ENVELOPE,
+        ApiKey.ALTER_PARTITION,
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+        ApiKey.BROKER_REGISTRATION,
+        ApiKey.BROKER_HEARTBEAT,
+        ApiKey.CONTROLLER_REGISTRATION,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+        ApiKey.WRITE_TXN_MARKERS,
+        ApiKey.FETCH_QUORUM_RECORDS,
+        ApiKey.DISCOVER_BROKERS,
+    }
+)
+"""Requests of nodes and brokers, which count for no quota, like fetches of followers."""
+PERCENT_PER_MS: Final = 0.1
+"""One millisecond of a second is 0.1 % of it."""
+
+
+def is_exempt(request: Request[Message]) -> bool:
+    """Whether a request counts for no quota."""
+    message = request.message
+    if isinstance(message, FetchRequest):
+        return message.replica_id >= 0 or message.replica_state.replica_id >= 0
+    return request.api_key in EXEMPT
+
+
+class Throttle:
+    """The quotas of one connection. `until_ms`: the end of its throttling."""
+
+    __slots__ = ("_clock", "_handled", "_quotas", "_since_ms", "until_ms")
+
+    def __init__(self, quotas: ClientQuotas, clock: Clock) -> None:
+        self.until_ms = 0.0
+        self._quotas = quotas
+        self._clock = clock
+        self._handled: Request[Message] | None = None
+        """The request whose handler runs."""
+        self._since_ms = 0.0
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether requests have to be counted at all."""
+        return self._quotas.is_enabled
+
+    @property
+    def left_ms(self) -> int:
+        """The rest of the time for which the connection is throttled, rounded up."""
+        return max(0, int(-((self._clock.now_ms() - self.until_ms) // 1)))
+
+    def connected(self, host: str) -> int:
+        """Count a new connection; above 0 it is to be closed after this time."""
+        return self._quotas.connected(host, self._clock.now_ms())
+
+    def begin(self, session: Session, request: Request[Message]) -> None:
+        """Begin to handle a request."""
+        self._handled = None
+        if is_exempt(request):
+            return
+        self._handled, self._since_ms = request, self._clock.now_ms()
+        if request.api_key == ApiKey.PRODUCE:
+            self._record(session, request, PRODUCER_BYTE_RATE, len(request.frame))
+
+    def end(self, session: Session) -> None:
+        """The handler of the last request has returned."""
+        if self._handled is not None:
+            self._count_time(session, self._handled)
+            self._handled = None
+
+    def apply(self, session: Session, request: Request[Message], message: Message) -> None:
+        """Set the throttle time of a response, which may bring one for a quota that its handler has checked."""
+        given = getattr(message, "throttle_time_ms", None)
+        if given is not None and not is_exempt(request):
+            setattr(message, "throttle_time_ms", self._settle(session, request, given))  # noqa: B010 - not declared
+
+    def apply_encoded(self, session: Session, request: Request[Message], response: bytes) -> bytes:
+        """As `apply`, for a response that is encoded already, by the leader perhaps."""
+        given = read_throttle_ms(request.api_key, request.api_version, response)
+        if given is None or is_exempt(request):
+            return response
+        throttle_ms = self._settle(session, request, given)
+        if throttle_ms == given:
+            return response
+        return write_throttle_ms(request.api_key, request.api_version, response, throttle_ms)
+
+    def _settle(self, session: Session, request: Request[Message], given_ms: int) -> int:
+        """Count what the request has used so far, and return the throttle time of its response."""
+        self._extend(given_ms)
+        if request is self._handled:
+            self._count_time(session, request)
+        return self.left_ms
+
+    def _count_time(self, session: Session, request: Request[Message]) -> None:
+        now_ms = self._clock.now_ms()
+        spent_ms, self._since_ms = now_ms - self._since_ms, now_ms
+        self._record(session, request, REQUEST_PERCENTAGE, spent_ms * PERCENT_PER_MS)
+
+    def _record(self, session: Session, request: Request[Message], key: str, value: float) -> None:
+        now_ms = self._clock.now_ms()
+        self._extend(self._quotas.record(key, session.principal, request.client_id, value, now_ms))
+
+    def _extend(self, throttle_ms: int) -> None:
+        if throttle_ms > 0:
+            self.until_ms = max(self.until_ms, self._clock.now_ms() + throttle_ms)

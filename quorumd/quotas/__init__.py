@@ -1,0 +1,9 @@
+"""Client quotas (KIP-13, KIP-124, KIP-546, KIP-599, KIP-612), pure: what a client has used, and how long it waits.
+
+    rates           a rate over windows and a token bucket, with the time as argument
+    entities        the quota that applies to a client, by Kafka's precedence
+    client_quotas   the usage of all clients of one node
+
+Times are monotonic milliseconds. Who waits, and how, is not decided here: sessions stop reading a connection for the
+time that a method returns.
+"""

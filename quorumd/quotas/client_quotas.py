@@ -1,0 +1,173 @@
+"""The usage of the quotas of all clients of one node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+from typing import Final, TypeVar
+
+from quorumd.quotas.entities import (
+    CONNECTION_RATE,
+    MUTATION_RATE,
+    REQUEST_PERCENTAGE,
+    Quota,
+    Quotas,
+    connection_rate,
+    quota_of,
+)
+from quorumd.quotas.rates import TokenBucket, WindowedRate
+
+MAX_TRACKED: Final = 10_000
+"""Clients whose usage is known; beyond them the one unused for longest is forgotten."""
+
+_Key = tuple[str, str, str]
+"""Key of the quota, user and client id."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaSettings:
+    """`quota.window.*`, and those of `controller_mutation_rate`."""
+
+    windows: int = 11
+    window_s: int = 1
+    mutation_windows: int = 11
+    mutation_window_s: int = 1
+
+
+class QuotaCounters:
+    """Throttled requests and connections, and the sum of their times, by key of the quota."""
+
+    def __init__(self) -> None:
+        self.throttled: dict[str, int] = {}
+        self.throttle_ms: dict[str, int] = {}
+
+    def count(self, key: str, throttle_ms: int) -> int:
+        """Count a throttle time above 0, and return it."""
+        if throttle_ms > 0:
+            self.throttled[key] = self.throttled.get(key, 0) + 1
+            self.throttle_ms[key] = self.throttle_ms.get(key, 0) + throttle_ms
+        return throttle_ms
+
+
+class MutationQuota:
+    """The quota of one request that creates or deletes partitions (KIP-599).
+
+    A strict one refuses what comes once the bucket is overdrawn; a permissive one only throttles, for clients that do
+    not know the error THROTTLING_QUOTA_EXCEEDED.
+    """
+
+    def __init__(self, bucket: TokenBucket, rate: float, is_strict: bool, now_ms: float) -> None:
+        self.throttle_ms = 0
+        self._bucket = bucket
+        self._rate = rate
+        self._is_strict = is_strict
+        self._now_ms = now_ms
+
+    def take(self, partitions: int) -> bool:
+        """Use the quota for one topic; returns False if the topic is refused."""
+        if self._is_strict:
+            self.throttle_ms = self._bucket.throttle_ms(self._rate, self._now_ms)
+            if self.throttle_ms > 0:
+                return False
+        self._bucket.take(partitions, self._rate, self._now_ms)
+        if not self._is_strict:
+            self.throttle_ms = self._bucket.throttle_ms(self._rate, self._now_ms)
+        return True
+
+
+class ClientQuotas:
+    """`quotas()`: the limits at present. Principals are `Type:Name`. Methods return how long the client waits."""
+
+    def __init__(
+        self, settings: QuotaSettings, quotas: Callable[[], Quotas], counters: QuotaCounters | None = None
+    ) -> None:
+        self.counters = counters or QuotaCounters()
+        self._settings = settings
+        self._quotas = quotas
+        self._rates: dict[_Key, WindowedRate] = {}
+        self._buckets: dict[_Key, TokenBucket] = {}
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether there is any quota."""
+        return len(self._quotas()) > 0
+
+    def record(self, key: str, principal: str, client_id: str | None, value: float, now_ms: float) -> int:
+        """Record what a client used."""
+        quota = self._quota(key, principal, client_id)
+        if quota is None:
+            return 0
+        rate = self._rate((key, quota.user, quota.client_id))
+        rate.record(value, now_ms)
+        throttle_ms = rate.throttle_ms(quota.limit, now_ms)
+        if key == REQUEST_PERCENTAGE:
+            throttle_ms = min(throttle_ms, self._settings.window_s * 1000)
+        return self.counters.count(key, throttle_ms)
+
+    def take_back(self, key: str, principal: str, client_id: str | None, value: float, now_ms: float) -> None:
+        """Take back what was recorded and not used after all."""
+        quota = self._quota(key, principal, client_id)
+        if quota is not None:
+            self._rate((key, quota.user, quota.client_id)).record(-value, now_ms)
+
+    def is_unused(self, key: str, principal: str, client_id: str | None, now_ms: float) -> bool:
+        """Whether a client has used nothing of a quota in all windows."""
+        quota = self._quota(key, principal, client_id)
+        return quota is None or self._rate((key, quota.user, quota.client_id)).rate(now_ms) == 0
+
+    def most_at_once(self, key: str, principal: str, client_id: str | None) -> float:
+        """Return the largest amount that a client may ever use at once: more could never be within its quota."""
+        quota = self._quota(key, principal, client_id)
+        settings = self._settings
+        return inf if quota is None else quota.limit * (settings.windows - 1) * settings.window_s
+
+    def mutations(
+        self, principal: str, client_id: str | None, is_strict: bool, now_ms: float
+    ) -> MutationQuota | None:
+        """Return the quota of one request that changes partitions, None without a limit."""
+        quota = self._quota(MUTATION_RATE, principal, client_id)
+        if quota is None:
+            return None
+        burst_s = self._settings.mutation_windows * self._settings.mutation_window_s
+        key = (MUTATION_RATE, quota.user, quota.client_id)
+        bucket = _recently_used(self._buckets, key, lambda: TokenBucket(burst_s))
+        return MutationQuota(bucket, quota.limit, is_strict, now_ms)
+
+    def connected(self, host: str, now_ms: float) -> int:
+        """Record a new connection, unless it exceeds the rate of its address: then it is closed after a wait."""
+        limit = connection_rate(self._quotas(), host)
+        if limit is None:
+            return 0
+        rate = self._rate((CONNECTION_RATE, host, ""))
+        rate.record(1, now_ms)
+        throttle_ms = min(rate.throttle_ms(limit, now_ms), self._settings.window_s * 1000)
+        if throttle_ms > 0:
+            rate.record(-1, now_ms)
+        return self.counters.count(CONNECTION_RATE, throttle_ms)
+
+    def _quota(self, key: str, principal: str, client_id: str | None) -> Quota | None:
+        quotas = self._quotas()
+        return quota_of(quotas, key, principal.partition(":")[2], client_id or "") if quotas else None
+
+    def _rate(self, key: _Key) -> WindowedRate:
+        settings = self._settings
+        return _recently_used(
+            self._rates, key, lambda: WindowedRate(settings.windows, settings.window_s * 1000.0)
+        )
+
+
+def _recently_used(tracked: dict[_Key, T], key: _Key, make: Callable[[], T]) -> T:
+    """Return the usage of a client as the most recently used one."""
+    found = tracked.pop(key, None)
+    if found is None:
+        found = make()
+        if len(tracked) >= MAX_TRACKED:
+            del tracked[next(iter(tracked))]
+    tracked[key] = found
+    return found
+
+
+NO_QUOTAS: Final = ClientQuotas(QuotaSettings(), dict)
+"""For parts that run without clients' quotas."""

@@ -1,0 +1,94 @@
+"""A session on a recording transport."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from quorumd.node.sessions.server_session import ServerSession
+from quorumd.node.sessions.slice_scheduler import SliceScheduler
+from quorumd.node.sessions.throttle import Throttle
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.connection import ClientConnection, Request
+from quorumd.protocol.messages.metadata_request import MetadataRequest
+from quorumd.protocol.messages.metadata_response import MetadataResponse
+from quorumd.protocol.routes import Session
+from quorumd.quotas.client_quotas import NO_QUOTAS, ClientQuotas
+from tests.support.node.parts import NodeParts
+
+SLICE = 100
+SPOKEN = {int(ApiKey.API_VERSIONS): (0, 4), int(ApiKey.METADATA): (0, 13), int(ApiKey.PRODUCE): (3, 13)}
+
+
+class RecordingTransport:
+    """Satisfies `ports.Transport`."""
+
+    def __init__(self) -> None:
+        self.peer = "192.0.2.7:4711"
+        self.principal = "User:alice"
+        self.unsent_bytes = 0
+        self.writes: list[bytes] = []
+        self.is_closed = False
+        self.reading: list[str] = []
+
+    def write(self, data: bytes) -> None:
+        if not self.is_closed:
+            self.writes.append(data)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def abort(self) -> None:
+        self.is_closed = True
+
+    def pause_reading(self) -> None:
+        self.reading.append("pause")
+
+    def resume_reading(self) -> None:
+        self.reading.append("resume")
+
+    def reserve_for_host(self) -> None: ...
+
+
+class SessionHarness(NodeParts):
+    """A session on a recording transport, with a client that encodes requests and decodes responses."""
+
+    def __init__(self, quotas: ClientQuotas = NO_QUOTAS) -> None:
+        super().__init__()
+        self.client = ClientConnection("client")
+        self.requests: list[Request] = []
+        self.route: Callable[[Session, Request], None] = lambda session, request: None
+        self.forgotten: list[ServerSession] = []
+        self.session = ServerSession(
+            self._route,
+            SPOKEN,
+            1 << 20,
+            self.time.clock,
+            self.statistics,
+            self.tick,
+            SliceScheduler(self.time.clock.call_soon, SLICE),
+            self.forgotten.append,
+            1,
+            throttle=Throttle(quotas, self.time.clock),
+        )
+        self.transport = RecordingTransport()
+        self.session.connected(self.transport)
+
+    def _route(self, session: Session, request: Request) -> None:
+        self.requests.append(request)
+        self.route(session, request)
+
+    def send(self, count: int = 1) -> None:
+        """Deliver `count` requests in one chunk of bytes."""
+        data = [self.client.request(MetadataRequest([]), 12)[1] for _ in range(count)]
+        self.session.received(b"".join(data))
+
+    def respond(self, number: int, controller_id: int = 0) -> None:
+        self.session.respond(self.requests[number], MetadataResponse(controller_id=controller_id))
+
+    def received(self) -> list[int]:
+        """Controller ids of the responses written since the last call."""
+        data = b"".join(self.transport.writes)
+        self.transport.writes.clear()
+        responses: list[Any] = [response for _, response in self.client.receive(data)]
+        return [response.controller_id for response in responses]
