@@ -11,6 +11,7 @@
         UnknownRecord       a record written by a later version, which this version cannot apply
         DiskFull            no free space: nothing was written, acknowledged data stays
         FlushFailed         a flush failed: it is unknown what is durable, so the node must stop immediately
+      RequestError          a node rejects a request or a part of it, with the error code of its response
       RequestFailed         a client's request got no response or an error response
       JobFailed             a job of the data pipeline failed
       InputIncomplete       files that the data pipeline needs are missing or damaged
@@ -69,6 +70,20 @@ class DiskFull(StorageError):
 
 class FlushFailed(StorageError):
     """A flush failed. It is never retried: after a failed fsync the kernel may have dropped the pages."""
+
+
+class RequestError(QuorumdError):
+    """A request, or a topic, partition, batch or config in it, is rejected with this code and message."""
+
+    def __init__(self, error: ErrorCode, message: str = "") -> None:
+        super().__init__(message or error.name)
+        self.error = error
+        self.message = message
+
+
+def invalid_config(message: str) -> RequestError:
+    """Return the error of a config whose name or value is invalid."""
+    return RequestError(ErrorCode.INVALID_CONFIG, message)
 
 
 class RequestFailed(QuorumdError):

@@ -12,7 +12,7 @@ from quorumd.config.setting import setting
 from quorumd.config.values import Kind, integer, or_empty
 from quorumd.controller.config_table import TOPIC_CONFIGS
 from quorumd.controller.config_values import parse_value
-from quorumd.controller.request_error import RequestError
+from quorumd.errors import RequestError
 
 MS_PER_MINUTE: Final = 60_000
 MS_PER_HOUR: Final = 3_600_000

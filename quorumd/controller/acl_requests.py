@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.controller import Controller
 from quorumd.controller.controller_result import ControllerResult
-from quorumd.errors import ErrorCode
+from quorumd.errors import ErrorCode, RequestError
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.access_control_entry_record import AccessControlEntryRecord
 from quorumd.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
@@ -48,11 +48,6 @@ _PERMISSIONS: Final = (int(Permission.DENY), int(Permission.ALLOW))
 DISABLED: Final = "No authorizer is configured: set authorizer.class.name on every node."
 
 
-class _Refusal(NamedTuple):
-    error: ErrorCode
-    message: str
-
-
 def plan_create_acls(controller: Controller, message: CreateAclsRequest, version: int) -> ControllerResult:
     """Create the ACLs that do not exist yet; each has a result of its own."""
     del version
@@ -63,9 +58,10 @@ def plan_create_acls(controller: Controller, message: CreateAclsRequest, version
     index = controller.image.security.acls
     for creation in message.creations:
         acl = _acl(creation)
-        refused = _refusal(controller, acl)
-        if refused is not None:
-            results.append(AclCreationResult(int(refused.error), refused.message))
+        try:
+            _check(controller, acl)
+        except RequestError as rejection:
+            results.append(AclCreationResult(int(rejection.error), rejection.message))
             continue
         results.append(AclCreationResult())
         if acl not in created and not index.contains(acl):
@@ -96,15 +92,16 @@ def _record(id: KafkaUuid, acl: Acl) -> AccessControlEntryRecord:
     )
 
 
-def _refusal(controller: Controller, acl: Acl) -> _Refusal | None:
-    """Why an ACL cannot be created, None if it can."""
+def _check(controller: Controller, acl: Acl) -> None:
+    """Raise RequestError for an ACL that cannot be created."""
     if not controller.settings.has_authorizer:
-        return _Refusal(ErrorCode.SECURITY_DISABLED, DISABLED)
+        raise RequestError(ErrorCode.SECURITY_DISABLED, DISABLED)
     if "/" in acl.host and controller.image.metadata_version < RANGES_SINCE:
         text = f"Ranges of hosts need metadata.version {RANGES_SINCE} or later."
-        return _Refusal(ErrorCode.UNSUPPORTED_VERSION, text)
+        raise RequestError(ErrorCode.UNSUPPORTED_VERSION, text)
     problem = _problem(acl)
-    return None if problem is None else _Refusal(ErrorCode.INVALID_REQUEST, problem)
+    if problem is not None:
+        raise RequestError(ErrorCode.INVALID_REQUEST, problem)
 
 
 def _problem(acl: Acl) -> str | None:

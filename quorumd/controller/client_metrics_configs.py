@@ -8,8 +8,7 @@ from typing import Final
 
 from quorumd.controller.config_table import CLIENT_METRICS_CONFIGS
 from quorumd.controller.config_values import parse_value, quoted, split_like_java
-from quorumd.controller.request_error import RequestError, invalid_config
-from quorumd.errors import ErrorCode
+from quorumd.errors import ErrorCode, RequestError, invalid_config
 
 INTERVAL: Final = "interval.ms"
 MATCH: Final = "match"

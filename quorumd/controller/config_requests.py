@@ -11,8 +11,7 @@ from quorumd.controller.config_effects import plan_effects
 from quorumd.controller.configs import plan_incremental, plan_replacement
 from quorumd.controller.controller import Controller
 from quorumd.controller.controller_result import ControllerResult
-from quorumd.controller.request_error import RequestError
-from quorumd.errors import ErrorCode
+from quorumd.errors import ErrorCode, RequestError
 from quorumd.protocol.messages import (
     alter_configs_request,
     alter_configs_response,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from quorumd.controller.config_table import ConfigDefinition, ConfigType
-from quorumd.controller.request_error import invalid_config
+from quorumd.errors import invalid_config
 
 Value = bool | int | float | str | list[str] | None
 

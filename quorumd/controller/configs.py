@@ -25,10 +25,9 @@ from quorumd.controller.config_table import (
 from quorumd.controller.config_values import parse_value, quoted, split_like_java
 from quorumd.controller.group_configs import validate_group_configs
 from quorumd.controller.record_versions import CORDONED_SINCE
-from quorumd.controller.request_error import RequestError, invalid_config
 from quorumd.controller.topic_configs import validate_topic_configs
 from quorumd.controller.topic_names import invalid_name_reason
-from quorumd.errors import ErrorCode
+from quorumd.errors import ErrorCode, RequestError, invalid_config
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.resource_type import ResourceType
 

@@ -18,8 +18,7 @@ from quorumd.controller.controller import Controller
 from quorumd.controller.controller_result import ControllerResult
 from quorumd.controller.metadata_versions import SUPPORTED_FEATURES, changes_records, unmet_dependencies
 from quorumd.controller.partition import PartitionId
-from quorumd.controller.request_error import RequestError
-from quorumd.errors import ErrorCode
+from quorumd.errors import ErrorCode, RequestError
 from quorumd.protocol.messages import update_features_response as wire
 from quorumd.protocol.messages.clear_elr_record import ClearElrRecord
 from quorumd.protocol.messages.config_record import ConfigRecord

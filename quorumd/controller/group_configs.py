@@ -13,7 +13,7 @@ from quorumd.controller.config_values import (
     quoted,
     split_list,
 )
-from quorumd.controller.request_error import invalid_config
+from quorumd.errors import invalid_config
 
 ASSIGNOR_NAME: Final = "streams.assignor.name"
 DEAD_LETTER_TOPIC: Final = "errors.deadletterqueue.topic.name"

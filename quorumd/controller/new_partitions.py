@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from quorumd.controller.controller import Controller
 from quorumd.controller.partition import Partition, PartitionId, Replicas, partition_record
 from quorumd.controller.placement import Placement
-from quorumd.controller.request_error import RequestError
-from quorumd.errors import ErrorCode
+from quorumd.errors import ErrorCode, RequestError
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.partition_record import PartitionRecord
 from quorumd.protocol.record_batch import RECORD_FRAMING_BYTES

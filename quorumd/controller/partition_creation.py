@@ -26,8 +26,7 @@ from quorumd.controller.new_partitions import (
 from quorumd.controller.partition import Replicas
 from quorumd.controller.preparation import Preparation, Wanted
 from quorumd.controller.prepared_partitions import PreparedPartitions
-from quorumd.controller.request_error import RequestError
-from quorumd.errors import ErrorCode
+from quorumd.errors import ErrorCode, RequestError
 from quorumd.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from quorumd.protocol.messages.create_partitions_response import (
     CreatePartitionsResponse,

@@ -13,8 +13,7 @@ from quorumd.controller.partition_change import Election, PartitionChange, build
 from quorumd.controller.partition_rules import rules_for
 from quorumd.controller.partitions_by_topic import by_topic
 from quorumd.controller.reassignment import cancel, original_replicas_of, start
-from quorumd.controller.request_error import RequestError
-from quorumd.errors import ErrorCode
+from quorumd.errors import ErrorCode, RequestError
 from quorumd.protocol.messages import alter_partition_reassignments_response as altered
 from quorumd.protocol.messages import list_partition_reassignments_response as listed
 from quorumd.protocol.messages.alter_partition_reassignments_request import (

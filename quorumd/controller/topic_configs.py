@@ -11,7 +11,7 @@ from typing import Final
 
 from quorumd.controller.config_table import TOPIC_CONFIGS
 from quorumd.controller.config_values import Value, default_value, parse_value, quoted
-from quorumd.controller.request_error import invalid_config
+from quorumd.errors import invalid_config
 
 REMOTE_STORAGE: Final = "remote.storage.enable"
 REMOTE_STORAGE_SYSTEM: Final = "remote.log.storage.system.enable"

@@ -29,9 +29,8 @@ from quorumd.controller.new_partitions import (
 from quorumd.controller.partition import Replicas
 from quorumd.controller.preparation import Preparation, Wanted
 from quorumd.controller.prepared_partitions import PreparedPartitions
-from quorumd.controller.request_error import RequestError
 from quorumd.controller.topic_names import has_collision_chars, invalid_name_reason, normalized
-from quorumd.errors import ErrorCode
+from quorumd.errors import ErrorCode, RequestError
 from quorumd.ids import METADATA_TOPIC, ZERO_UUID, KafkaUuid
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest

@@ -9,8 +9,7 @@ from quorumd.controller.cluster_image import ClusterImage, Topic
 from quorumd.controller.controller import Controller
 from quorumd.controller.controller_result import ControllerResult
 from quorumd.controller.new_partitions import take_quota, too_large
-from quorumd.controller.request_error import RequestError
-from quorumd.errors import ErrorCode
+from quorumd.errors import ErrorCode, RequestError
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from quorumd.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse

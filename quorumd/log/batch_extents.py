@@ -63,10 +63,14 @@ def locate_batch(file: Readable, position: int, end: int, offset: int) -> tuple[
     return None
 
 
-def whole_batches(data: bytes, start: int, limit: int, max_offset: int) -> int:
-    """The end of the whole batches from `start` that end at or below offset `max_offset` and have at most `limit`
-    bytes together; the first one counts whatever its size."""
+def whole_batches(data: bytes, start: int, limit: int, max_offset: int) -> tuple[int, int]:
+    """(position, offset) at which the whole batches from position `start` end; `start` and offset 0 if there is none.
+
+    Only batches that end at or below `max_offset`, of at most `limit` bytes together unless the first one is larger.
+    Raises CorruptLog for an invalid header.
+    """
     position = start
+    last_end_offset = 0
     last = len(data) - EXTENT_SIZE
     while position <= last:
         _, end_offset, size = extent(data, position)
@@ -74,4 +78,5 @@ def whole_batches(data: bytes, start: int, limit: int, max_offset: int) -> int:
         if end_offset > max_offset or stop > len(data) or (stop - start > limit and position > start):
             break
         position = stop
-    return position
+        last_end_offset = end_offset
+    return position, last_end_offset

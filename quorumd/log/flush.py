@@ -16,7 +16,16 @@ class Flush:
     lower it during the call, so read the attribute rather than the result.
     """
 
-    __slots__ = ("_checkpoint", "_disk", "_files", "_folder", "end_offset", "failure", "is_running")
+    __slots__ = (
+        "_checkpoint",
+        "_disk",
+        "_files",
+        "_folder",
+        "end_offset",
+        "failure",
+        "is_running",
+        "wrote_checkpoints",
+    )
 
     def __init__(
         self,
@@ -36,6 +45,7 @@ class Flush:
         self.end_offset = end_offset
         self.failure = failure
         self.is_running = True
+        self.wrote_checkpoints = True
 
     def __call__(self) -> int:
         """Sync, and return the durable end offset. Blocks. Raises FlushFailed, as do all later flushes."""
@@ -44,7 +54,7 @@ class Flush:
             raise self.failure
         try:
             self._sync()
-            self._replace_checkpoint()
+            self._save()
         except FlushFailed as failure:
             self.failure = failure
             raise
@@ -68,15 +78,19 @@ class Flush:
             except OSError as cause:
                 raise flush_failed(self._folder, cause) from cause
 
-    def _replace_checkpoint(self) -> None:
+    def _save(self) -> None:
+        try:
+            self._write_checkpoints()
+        except DiskFull:
+            # The batches are durable; without the files, recovery reads the batches.
+            self.wrote_checkpoints = False
+        except StorageError as fault:
+            raise FlushFailed(str(fault)) from fault
+
+    def _write_checkpoints(self) -> None:
+        """Write what spares recovery from reading batches. Raises StorageError."""
         if self._checkpoint is not None:
-            try:
-                write_atomically(self._disk, *self._checkpoint)
-            except DiskFull:
-                # The file is optional: recovery rebuilds the epochs from the batches.
-                return
-            except StorageError as fault:
-                raise FlushFailed(str(fault)) from fault
+            write_atomically(self._disk, *self._checkpoint)
 
 
 def flush_failed(path: str, cause: OSError) -> FlushFailed:

@@ -105,7 +105,7 @@ class Segment:
             if base_offset > offset:
                 raise CorruptLog(f"the batch that follows begins at offset {base_offset}")
             data = self._read(position, max(limit, size))
-            stop = whole_batches(data, 0, limit, max_offset)
+            stop, _ = whole_batches(data, 0, limit, max_offset)
             found = scan(data[: stop or size])
             if found.end < max(stop, size):
                 raise CorruptLog(found.fault or "the batch goes beyond the end")

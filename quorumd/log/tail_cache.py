@@ -46,7 +46,8 @@ class TailCache:
         data = self._chunks[index]
         start = 0 if offsets[index] == offset else find_batch(data, offset)
         if self._end_of(index) > max_offset or len(data) - start > limit:
-            return data[start : whole_batches(data, start, limit, max_offset)]
+            stop, _ = whole_batches(data, start, limit, max_offset)
+            return data[start:stop]
         if index == len(offsets) - 1:
             return data[start:]
         parts = [data[start:]]
@@ -54,7 +55,7 @@ class TailCache:
         for following in range(index + 1, len(offsets)):
             data = self._chunks[following]
             if len(data) > room or self._end_of(following) > max_offset:
-                stop = whole_batches(data, 0, room, max_offset)
+                stop, _ = whole_batches(data, 0, room, max_offset)
                 # `whole_batches` returns at least one batch, even a larger one; it is not needed here.
                 if stop <= room:
                     parts.append(data[:stop])

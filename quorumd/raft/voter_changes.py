@@ -7,7 +7,7 @@ record of the leader's epoch and the previous voter record are committed (hole 7
 
 from __future__ import annotations
 
-from quorumd.errors import ErrorCode
+from quorumd.errors import ErrorCode, RequestError
 from quorumd.ids import ZERO_UUID, Endpoint, ReplicaKey
 from quorumd.raft.effects import VoterChangeResult, VoterChangeToken
 from quorumd.raft.events import AddVoter, RemoveVoter, SetTargetVoters, UpdateVoter, VoterChangeRequested
@@ -20,15 +20,6 @@ from quorumd.raft.voters import Voter, VoterAssignment, VoterSet, majority_value
 
 CHECK_QUORUM_FACTOR = 1.5
 """A leader resigns after this many fetch timeouts without fetches of a majority, as in Kafka (hole 14)."""
-
-
-class VoterChangeRejected(Exception):
-    """A voter change is rejected, with an error code and message for the response."""
-
-    def __init__(self, error: ErrorCode, message: str) -> None:
-        super().__init__(message)
-        self.error = error
-        self.message = message
 
 
 # Requests
@@ -52,7 +43,7 @@ def handle_voter_change(replica: Replica, leader: Leader, event: VoterChangeRequ
     change = event.change
     try:
         if leader.high_watermark < 0:
-            raise VoterChangeRejected(
+            raise RequestError(
                 ErrorCode.REQUEST_TIMED_OUT,
                 "The leader has not yet committed a record in its epoch; retry.",
             )
@@ -62,7 +53,7 @@ def handle_voter_change(replica: Replica, leader: Leader, event: VoterChangeRequ
             assignment = endpoints_assignment(replica, leader, change)
         else:
             assignment = single_change_assignment(replica, leader, change)
-    except VoterChangeRejected as rejection:
+    except RequestError as rejection:
         replica.effects.voter_change_results.append(
             VoterChangeResult(event.token, rejection.error, rejection.message)
         )
@@ -85,13 +76,11 @@ def target_assignment(replica: Replica, leader: Leader, change: SetTargetVoters)
         return VoterAssignment(latest.current) if latest.target is not None else None
     ids = tuple(sorted(change.ids))
     if not ids or ids[0] < 0 or len(set(ids)) != len(ids):
-        raise VoterChangeRejected(
-            ErrorCode.INVALID_REQUEST, f"The target {list(ids)} is not a set of node ids."
-        )
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"The target {list(ids)} is not a set of node ids.")
     known = {*replica.peers, *latest.current.ids}
     unknown = [node_id for node_id in ids if node_id not in known]
     if unknown:
-        raise VoterChangeRejected(
+        raise RequestError(
             ErrorCode.INVALID_REQUEST,
             f"The addresses of nodes {unknown} are unknown; start them with bootstrap.servers first.",
         )
@@ -107,42 +96,42 @@ def single_change_assignment(
     """The record that adds or removes the given voter (KIP-853)."""
     latest = latest_voters(replica)
     if replica.voters.latest_offset >= leader.high_watermark:
-        raise VoterChangeRejected(
+        raise RequestError(
             ErrorCode.REQUEST_TIMED_OUT, "The previous voter change is not yet committed; retry."
         )
     if latest.target is not None:
-        raise VoterChangeRejected(
+        raise RequestError(
             ErrorCode.REQUEST_TIMED_OUT,
             f"The voters are being reassigned to {list(latest.target)}; wait until that completes, or cancel it.",
         )
     if isinstance(change, RemoveVoter):
         found = latest.current.by_id(change.key.id)
         if found is None or found.key != change.key or len(latest.current.voters) == 1:
-            raise VoterChangeRejected(
+            raise RequestError(
                 ErrorCode.VOTER_NOT_FOUND,
                 f"{describe_key(change.key)} is not a voter, or is the only one, and cannot be removed.",
             )
         remaining = latest.current.without(change.key.id)
         if not remaining.is_majority(active_voters(replica, leader)):
-            raise VoterChangeRejected(
+            raise RequestError(
                 ErrorCode.REQUEST_TIMED_OUT,
                 f"No majority of the remaining voters {list(remaining.ids)} fetches; start them first.",
             )
         return VoterAssignment(remaining)
     voter = change.voter
     if voter.key.id < 0 or voter.key.directory_id == ZERO_UUID or not voter.endpoints:
-        raise VoterChangeRejected(
+        raise RequestError(
             ErrorCode.INVALID_REQUEST, "A voter needs a node id, a directory id and an endpoint."
         )
     if (known := latest.current.by_id(voter.key.id)) is not None:
-        raise VoterChangeRejected(
+        raise RequestError(
             ErrorCode.DUPLICATE_VOTER,
             f"Node {voter.key.id} is already a voter, with directory id {known.key.directory_id}; if that disk was "
             "replaced, remove that voter first, or set the target voters by id (AlterQuorum).",
         )
     observer = leader.observers.get(voter.key)
     if observer is None or not is_caught_up(replica, observer):
-        raise VoterChangeRejected(
+        raise RequestError(
             ErrorCode.REQUEST_TIMED_OUT,
             f"{describe_key(voter.key)} has not caught up with the leader; retry.",
         )
@@ -153,13 +142,13 @@ def endpoints_assignment(replica: Replica, leader: Leader, change: UpdateVoter) 
     """The record with a voter's new endpoints, None if they are unchanged (KIP-853)."""
     error = replica.fetch_error(change.epoch)
     if error is not ErrorCode.NONE:
-        raise VoterChangeRejected(error, f"The epoch is {replica.epoch}, not {change.epoch}.")
+        raise RequestError(error, f"The epoch is {replica.epoch}, not {change.epoch}.")
     latest, voter = latest_voters(replica), change.voter
     found = latest.current.by_id(voter.key.id)
     if found is None or not found.key.matches(voter.key):
-        raise VoterChangeRejected(ErrorCode.VOTER_NOT_FOUND, f"{describe_key(voter.key)} is not a voter.")
+        raise RequestError(ErrorCode.VOTER_NOT_FOUND, f"{describe_key(voter.key)} is not a voter.")
     if not voter.endpoints:
-        raise VoterChangeRejected(ErrorCode.INVALID_REQUEST, "A voter needs an endpoint.")
+        raise RequestError(ErrorCode.INVALID_REQUEST, "A voter needs an endpoint.")
     if found.endpoints == voter.endpoints:
         return None
     return VoterAssignment(latest.current.with_voter(Voter(found.key, voter.endpoints)), latest.target)

@@ -11,12 +11,12 @@ from quorumd.broker.controller_requests.topic_creation import NewTopic, TopicCre
 from quorumd.broker.coordinator.offset_store import TopicPartition
 from quorumd.broker.metadata.broker_metadata import BrokerMetadata
 from quorumd.broker.partitions.hosted_partition import HostedPartition
-from quorumd.broker.partitions.partitions import Partitions, PartitionUnavailable
+from quorumd.broker.partitions.partitions import Partitions
 from quorumd.broker.replication.replica import NOT_GIVEN
 from quorumd.broker.settings.broker_settings import BrokerSettings
 from quorumd.controller.broker import Broker, BrokerEndpoint
 from quorumd.controller.partition import NO_LEADER, PartitionId
-from quorumd.errors import ErrorCode
+from quorumd.errors import ErrorCode, RequestError
 from quorumd.ids import KafkaUuid
 from quorumd.ports import Clock, Disk, Entropy
 from quorumd.protocol.routes import Session
@@ -72,11 +72,11 @@ class BrokerApiContext:
         return PartitionId(topic_id, number) if topic_id in self.metadata.image.topics else None
 
     def leader(self, topic: KafkaUuid | str, number: int, leader_epoch: int = NOT_GIVEN) -> HostedPartition:
-        """Find a partition that this broker leads. Raises PartitionUnavailable."""
+        """Find a partition that this broker leads. Raises RequestError."""
         hosted = self.partitions.find(topic, number)
         error = hosted.replica.check_leader(leader_epoch)
         if error is not ErrorCode.NONE:
-            raise PartitionUnavailable(error)
+            raise RequestError(error)
         return hosted
 
     def current_leader(self, topic: KafkaUuid | str, number: int) -> tuple[int, int]:

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from quorumd.broker.api.context import BrokerApiContext
-from quorumd.broker.partitions.partitions import PartitionUnavailable
 from quorumd.controller.partition import PartitionId
-from quorumd.errors import ErrorCode, StorageError
+from quorumd.errors import ErrorCode, RequestError, StorageError
 from quorumd.ports import Timer
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.delete_records_request import DeleteRecordsPartition, DeleteRecordsRequest
@@ -57,7 +56,7 @@ class DeleteRecordsApis:
         result = DeleteRecordsPartitionResult(partition.partition_index, NO_LOW_WATERMARK)
         try:
             hosted = self._context.leader(topic, partition.partition_index)
-        except PartitionUnavailable as unavailable:
+        except RequestError as unavailable:
             result.error_code = int(unavailable.error)
             return result
         offset = partition.offset
@@ -117,7 +116,7 @@ class _PendingDeletion:
         context = self._context
         try:
             hosted = context.partitions.leader(id)
-        except PartitionUnavailable as unavailable:
+        except RequestError as unavailable:
             result.error_code = int(unavailable.error)
             return True
         low = hosted.replica.low_watermark(lambda broker_id: context.unfenced(broker_id) is not None)

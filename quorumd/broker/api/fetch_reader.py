@@ -8,11 +8,10 @@ from typing import Final, NamedTuple
 from quorumd.broker.api.context import BrokerApiContext
 from quorumd.broker.log.partition_log import PartitionLog
 from quorumd.broker.partitions.hosted_partition import HostedPartition
-from quorumd.broker.partitions.partitions import PartitionUnavailable
 from quorumd.broker.replication.replica import Replica
 from quorumd.broker.replication.replica_fetch import FetchDecision, ReplicaFetch
 from quorumd.broker.replication.replica_log import NO_EPOCH, divergence
-from quorumd.errors import ErrorCode, StorageError
+from quorumd.errors import ErrorCode, RequestError, StorageError
 from quorumd.ids import KafkaUuid, OffsetAndEpoch
 from quorumd.protocol.messages.fetch_request import FetchPartition
 from quorumd.protocol.messages.fetch_response import AbortedTransaction, EpochEndOffset, PartitionData
@@ -81,7 +80,7 @@ class PartitionReader:
         try:
             hosted = self._context.partitions.find(topic, requested.partition)
             decision = self._decide(hosted, fetcher, requested, is_delayed)
-        except PartitionUnavailable as unavailable:
+        except RequestError as unavailable:
             return failed_partition(requested, unavailable.error)
         if decision.error is not ErrorCode.NONE:
             return failed_partition(requested, decision.error)

@@ -8,8 +8,7 @@ from typing import Final
 
 from quorumd.broker.api.context import BrokerApiContext
 from quorumd.broker.partitions.hosted_partition import HostedPartition
-from quorumd.broker.partitions.partitions import PartitionUnavailable
-from quorumd.errors import ErrorCode, StorageError
+from quorumd.errors import ErrorCode, RequestError, StorageError
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import list_offsets_response, offset_for_leader_epoch_response
 from quorumd.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
@@ -90,7 +89,7 @@ class OffsetApis:
             if error is not ErrorCode.NONE:
                 return _failed(partition, error)
             result = _lookup(hosted, message, partition)
-        except PartitionUnavailable as unavailable:
+        except RequestError as unavailable:
             return _failed(partition, unavailable.error)
         except StorageError as fault:
             return _failed(partition, self._context.partitions.handle_log_error(hosted, fault))
@@ -116,7 +115,7 @@ class OffsetApis:
     def _end_of_epoch(self, topic: str, partition: OffsetForLeaderPartition) -> EpochEndOffset:
         try:
             hosted = self._context.leader(topic, partition.partition, partition.current_leader_epoch)
-        except PartitionUnavailable as unavailable:
+        except RequestError as unavailable:
             return EpochEndOffset(int(unavailable.error), partition.partition)
         end = hosted.log.end_of_epoch(partition.leader_epoch)
         if end is None:

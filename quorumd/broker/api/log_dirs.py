@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from quorumd.broker.api.context import BrokerApiContext
 from quorumd.broker.log_management.directories import LogDirectory
 from quorumd.broker.partitions.hosted_partition import HostedPartition
-from quorumd.broker.partitions.partitions import PartitionUnavailable
-from quorumd.errors import ErrorCode
+from quorumd.errors import ErrorCode, RequestError
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
 from quorumd.protocol.messages.alter_replica_log_dirs_response import (
@@ -88,7 +87,7 @@ class LogDirApis:
             return ErrorCode.KAFKA_STORAGE_ERROR
         try:
             hosted = self._context.partitions.find(topic, number)
-        except PartitionUnavailable as unavailable:
+        except RequestError as unavailable:
             is_elsewhere = unavailable.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
             return ErrorCode.REPLICA_NOT_AVAILABLE if is_elsewhere else unavailable.error
         return ErrorCode.NONE if hosted.directory is found else ErrorCode.INVALID_REPLICA_ASSIGNMENT

@@ -10,8 +10,8 @@ from quorumd.broker.api.context import BrokerApiContext
 from quorumd.broker.coordinator.offset_store import TopicPartition
 from quorumd.broker.log.batches import scan_batches
 from quorumd.broker.partitions.hosted_partition import HostedPartition
-from quorumd.broker.partitions.partitions import AppendResult, PartitionUnavailable
-from quorumd.errors import ErrorCode
+from quorumd.broker.partitions.partitions import AppendResult
+from quorumd.errors import ErrorCode, RequestError
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.produce_request import PartitionProduceData, ProduceRequest
@@ -90,7 +90,7 @@ class ProduceApis:
             return
         try:
             hosted = self._context.leader(topic, data.index)
-        except PartitionUnavailable as unavailable:
+        except RequestError as unavailable:
             pending.complete(topic, result, AppendResult(unavailable.error))
             return
         refused = _refusal(pending.request, hosted.topic, data.records)

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from quorumd.broker.api.context import BrokerApiContext
 from quorumd.broker.controller_requests.producer_ids import NO_ID
-from quorumd.broker.partitions.partitions import PartitionUnavailable
-from quorumd.errors import ErrorCode
+from quorumd.errors import ErrorCode, RequestError
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import describe_producers_response
 from quorumd.protocol.messages.describe_producers_request import DescribeProducersRequest
@@ -67,7 +66,7 @@ class ProducerApis:
         wire = describe_producers_response
         try:
             hosted = self._context.leader(topic, number)
-        except PartitionUnavailable as unavailable:
+        except RequestError as unavailable:
             return wire.PartitionResponse(number, int(unavailable.error))
         return wire.PartitionResponse(
             number,

@@ -10,8 +10,8 @@ from quorumd.broker.coordinator.records import LoadedMarker
 from quorumd.broker.coordinator.shards import Shard, Shards
 from quorumd.broker.log.transaction_marker import TransactionMarker
 from quorumd.broker.partitions.hosted_partition import HostedPartition
-from quorumd.broker.partitions.partitions import AppendResult, Partitions, PartitionUnavailable
-from quorumd.errors import ErrorCode
+from quorumd.broker.partitions.partitions import AppendResult, Partitions
+from quorumd.errors import ErrorCode, RequestError
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
 from quorumd.protocol.messages.write_txn_markers_response import (
@@ -75,7 +75,7 @@ class TransactionMarkerApis:
         try:
             hosted = self._partitions.find(topic, result.partition_index)
             hosted = self._partitions.leader(hosted.id)
-        except PartitionUnavailable as unavailable:
+        except RequestError as unavailable:
             result.error_code = unavailable.error
             close()
             return

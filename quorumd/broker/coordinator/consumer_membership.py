@@ -31,7 +31,7 @@ from quorumd.broker.coordinator.consumer_group import (
 from quorumd.broker.coordinator.effects import Deadlines, Outbox, Times, Write
 from quorumd.broker.coordinator.records import CoordinatorRecord
 from quorumd.broker.settings.coordinator_settings import GroupSettings
-from quorumd.errors import ErrorCode
+from quorumd.errors import ErrorCode, RequestError
 from quorumd.ids import KafkaUuid
 
 CONSUMER_SESSION: Final = "consumer session"
@@ -79,12 +79,6 @@ class HeartbeatResult(NamedTuple):
 HeartbeatResponder = Callable[[HeartbeatResult], None]
 
 
-class _Refused(Exception):
-    def __init__(self, error: ErrorCode, message: str) -> None:
-        super().__init__(message)
-        self.error = error
-
-
 class ConsumerMembership:
     """Members of the consumer groups in `state`. The response to a heartbeat follows the records of its changes."""
 
@@ -116,13 +110,13 @@ class ConsumerMembership:
             self._check(heartbeat)
             group = self._state.groups.get(heartbeat.group)
             if group is None and heartbeat.epoch != JOINING:
-                raise _Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"group {heartbeat.group} does not exist")
+                raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {heartbeat.group} does not exist")
             if heartbeat.epoch in (LEAVING, LEAVING_STATIC):
                 assert group is not None
                 self._leave(group, heartbeat, times, respond)
             else:
                 self._update(group or ConsumerGroup(heartbeat.group), heartbeat, times, respond, before)
-        except _Refused as refused:
+        except RequestError as refused:
             respond(HeartbeatResult(refused.error, str(refused)))
 
     def _check(self, heartbeat: Heartbeat) -> None:
@@ -143,16 +137,16 @@ class ConsumerMembership:
             elif heartbeat.topics is None and heartbeat.regex is None:
                 problem = "a joining member needs a subscription"
         if problem:
-            raise _Refused(ErrorCode.INVALID_REQUEST, problem)
+            raise RequestError(ErrorCode.INVALID_REQUEST, problem)
         if heartbeat.regex:
-            raise _Refused(
+            raise RequestError(
                 ErrorCode.INVALID_REGULAR_EXPRESSION,
                 "subscriptions by regular expression are evaluated by the client only; subscribe by names",
             )
         if heartbeat.assignor is not None and heartbeat.assignor not in self._settings.consumer_assignors:
             supported = ", ".join(self._settings.consumer_assignors)
             text = f"assignor {heartbeat.assignor} is not supported; use one of {supported}"
-            raise _Refused(ErrorCode.UNSUPPORTED_ASSIGNOR, text)
+            raise RequestError(ErrorCode.UNSUPPORTED_ASSIGNOR, text)
 
     # Joining and staying
 
@@ -213,17 +207,17 @@ class ConsumerMembership:
                 replaced = group.members[holder]
                 if replaced.epoch != LEAVING_STATIC:
                     text = f"static member {instance_id} has not left: its member id is {holder}"
-                    raise _Refused(ErrorCode.UNRELEASED_INSTANCE_ID, text)
+                    raise RequestError(ErrorCode.UNRELEASED_INSTANCE_ID, text)
                 return None, replaced
             if known is None and len(group.members) >= self._settings.consumer_max_size:
-                raise _Refused(ErrorCode.GROUP_MAX_SIZE_REACHED, f"group {group.id} is full")
+                raise RequestError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"group {group.id} is full")
             return known, None
         if known is None:
             text = f"member {heartbeat.member_id} is not in group {group.id}"
-            raise _Refused(ErrorCode.UNKNOWN_MEMBER_ID, text)
+            raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID, text)
         if instance_id is not None and holder != known.id:
             error = ErrorCode.UNKNOWN_MEMBER_ID if holder is None else ErrorCode.FENCED_INSTANCE_ID
-            raise _Refused(error, f"member {known.id} is not static member {instance_id} any more")
+            raise RequestError(error, f"member {known.id} is not static member {instance_id} any more")
         is_current = heartbeat.epoch == known.epoch
         # The response with the current epoch may have been lost.
         lost_response = (
@@ -233,7 +227,7 @@ class ConsumerMembership:
         )
         if not is_current and not lost_response:
             text = f"member epoch {heartbeat.epoch} of {known.id} is fenced; it is {known.epoch}"
-            raise _Refused(ErrorCode.FENCED_MEMBER_EPOCH, text)
+            raise RequestError(ErrorCode.FENCED_MEMBER_EPOCH, text)
         return known, None
 
     @staticmethod
@@ -305,14 +299,16 @@ class ConsumerMembership:
         if heartbeat.instance_id is not None:
             holder = group.static_members.get(heartbeat.instance_id)
             if holder is None:
-                raise _Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"{heartbeat.instance_id} is not in the group")
+                raise RequestError(
+                    ErrorCode.UNKNOWN_MEMBER_ID, f"{heartbeat.instance_id} is not in the group"
+                )
             if holder != member_id:
-                raise _Refused(
+                raise RequestError(
                     ErrorCode.FENCED_INSTANCE_ID, f"{heartbeat.instance_id} has member id {holder}"
                 )
         member = group.members.get(member_id)
         if member is None:
-            raise _Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"member {member_id} is not in group {group.id}")
+            raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID, f"member {member_id} is not in group {group.id}")
         result = HeartbeatResult(ErrorCode.NONE, None, member_id, heartbeat.epoch)
         if heartbeat.epoch == LEAVING_STATIC:
             left = replace(

@@ -28,7 +28,7 @@
         Verifies the one batch of a producer (.validation): CRC, magic, size, timestamps, and that sequences continue
         (.producer_state), then stamps base offset and epoch, which the CRC does not cover, and appends. A repeated
         batch of an idempotent producer is not appended again; its offsets are returned. Raises
-        InvalidBatch(error, message) with the log unchanged, DiskFull, FlushFailed.
+        RequestError(error, message) with the log unchanged, DiskFull, FlushFailed.
     log.append_marker(producer_id, producer_epoch, marker, epoch, now_ms, wall_ms, transaction_version=0)
         Ends a transaction (.transaction_marker).
     log.append_as_follower(records, now_ms=0.0) -> end offset

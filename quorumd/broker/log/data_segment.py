@@ -15,7 +15,7 @@ from quorumd.broker.log.transaction_index import SUFFIX as TRANSACTION_SUFFIX
 from quorumd.broker.log.transaction_index import decode_entries, encode_entries
 from quorumd.errors import CorruptLog, MalformedMessage
 from quorumd.log.atomic_file import read_whole, write_atomically
-from quorumd.log.batch_extents import EXTENT_SIZE, extent, find_batch
+from quorumd.log.batch_extents import EXTENT_SIZE, extent, find_batch, whole_batches
 from quorumd.log.indexes import SegmentIndexes
 from quorumd.log.segment import LOG_SUFFIX
 from quorumd.ports import Disk, File
@@ -262,13 +262,12 @@ class DataSegment:
             boundary = self._boundary(position + available, max_offset)
             if boundary > position + _LOCATE_BYTES:
                 # Reading only the end twice is cheaper than cutting the end off a copy of everything.
-                stop, end_offset = _whole_batches(
-                    self.file.read_at(boundary, position + available - boundary), max_offset
-                )
+                tail = self.file.read_at(boundary, position + available - boundary)
+                stop, end_offset = whole_batches(tail, 0, len(tail), max_offset)
                 self._remember(end_offset, boundary + stop)
                 return self.file.read_at(position, boundary + stop - position)
             data = self.file.read_at(position, max(available, EXTENT_SIZE))
-            stop, end_offset = _whole_batches(data[:limit], max_offset)
+            stop, end_offset = whole_batches(data[:limit], 0, limit, max_offset)
             if stop == 0:
                 _, end_offset, size = extent(data, 0)
                 if end_offset > max_offset or not at_least_one:
@@ -407,18 +406,3 @@ def remove_segment_files(disk: Disk, directory: str, base_offset: int) -> None:
     for suffix in SIDE_SUFFIXES:
         if disk.exists(stem + suffix):
             disk.remove(stem + suffix)
-
-
-def _whole_batches(data: bytes, max_offset: int) -> tuple[int, int]:
-    """The end of the whole batches that end at or below `max_offset`, and the end offset of the last one, 0 if there
-    is none. Raises CorruptLog."""
-    position = 0
-    last_end_offset = 0
-    length = len(data)
-    while position + EXTENT_SIZE <= length:
-        _, end_offset, size = extent(data, position)
-        if end_offset > max_offset or position + size > length:
-            break
-        position += size
-        last_end_offset = end_offset
-    return position, last_end_offset

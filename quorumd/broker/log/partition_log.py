@@ -138,7 +138,7 @@ class PartitionLog:
     ) -> Appended:
         """Verify one batch of a producer, stamp and append it.
 
-        Raises InvalidBatch or DiskFull with the log unchanged, FlushFailed for any other failed write.
+        Raises RequestError or DiskFull with the log unchanged, FlushFailed for any other failed write.
         """
         batch = validate_produced(records, self.settings, wall_ms, origin)
         log_append_time_ms = NO_TIMESTAMP
@@ -470,7 +470,7 @@ class PartitionLog:
                 raise RuntimeError("a flush is already running; wait for its result first")
             self._recovery_point = self.recovery_point
             self._failure = self._failure or self._flush.failure
-            self._epochs_are_dirty |= not self._flush.moves_recovery_point
+            self._epochs_are_dirty |= not self._flush.wrote_checkpoints
         segments = self._segments
         segments.close_retired()
         epochs = (self._epoch_path, self._epochs.encode()) if self._epochs_are_dirty else None

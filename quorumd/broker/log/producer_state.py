@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from quorumd.broker.log.batches import MAX_SEQUENCE, NO_PRODUCER, NO_TIMESTAMP, DataBatch
 from quorumd.broker.log.transaction_marker import TransactionMarker
-from quorumd.broker.log.validation import InvalidBatch, Origin
-from quorumd.errors import ErrorCode
+from quorumd.broker.log.validation import Origin
+from quorumd.errors import ErrorCode, RequestError
 
 REMEMBERED_BATCHES = 5
 NO_OFFSET = -1
@@ -114,14 +114,14 @@ class ProducerStates:
         return None
 
     def check(self, batch: DataBatch, origin: Origin) -> None:
-        """Raise InvalidBatch unless a leader may append this data batch."""
+        """Raise RequestError unless a leader may append this data batch."""
         entry = self.entries.get(batch.producer_id)
         if entry is None:
             return
         producer_epoch = batch.producer_epoch
         name = f"producer {batch.producer_id}"
         if producer_epoch < entry.epoch:
-            raise InvalidBatch(
+            raise RequestError(
                 ErrorCode.INVALID_PRODUCER_EPOCH, f"{name} has epoch {producer_epoch}, the log {entry.epoch}"
             )
         if origin is Origin.CLIENT:
@@ -132,13 +132,13 @@ class ProducerStates:
                 last = entry.last_sequence
                 in_sequence = first == last + 1 or (first == 0 and last == MAX_SEQUENCE)
             if not in_sequence:
-                raise InvalidBatch(
+                raise RequestError(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                     f"{name} sent sequence {first} of epoch {producer_epoch} after sequence "
                     f"{entry.last_sequence} of epoch {entry.epoch}",
                 )
         if entry.transaction_start != NO_OFFSET and not batch.is_transactional:
-            raise InvalidBatch(
+            raise RequestError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"{name} has an open transaction, and the batch is not part of it",
             )
@@ -146,7 +146,7 @@ class ProducerStates:
     def check_marker(
         self, producer_id: int, producer_epoch: int, coordinator_epoch: int, transaction_version: int
     ) -> None:
-        """Raise InvalidBatch unless a leader may append this marker.
+        """Raise RequestError unless a leader may append this marker.
 
         From transaction version 2 on, the coordinator raises the producer epoch with every marker (KIP-890).
         """
@@ -157,12 +157,12 @@ class ProducerStates:
         # A coordinator repeats markers after a failover, when their transaction may have ended.
         is_repeated = entry.transaction_start == NO_OFFSET or producer_epoch == MAX_PRODUCER_EPOCH
         if producer_epoch < entry.epoch or not (is_raised or is_repeated):
-            raise InvalidBatch(
+            raise RequestError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
                 f"the marker of producer {producer_id} has epoch {producer_epoch}, the log {entry.epoch}",
             )
         if coordinator_epoch < entry.coordinator_epoch:
-            raise InvalidBatch(
+            raise RequestError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
                 f"the marker of producer {producer_id} has coordinator epoch {coordinator_epoch}, the log "
                 f"{entry.coordinator_epoch}",

@@ -11,19 +11,11 @@ from enum import Enum
 from quorumd.broker.log import PartitionLogSettings
 from quorumd.broker.log.batches import DataBatch, crc_is_valid, read_batch
 from quorumd.broker.log.records import ENCODABLE, decompressed, record_spans
-from quorumd.errors import ErrorCode, MalformedMessage, QuorumdError
+from quorumd.errors import ErrorCode, MalformedMessage, RequestError
 from quorumd.protocol.record_batch import COMPRESSION_NAMES
 
 LOG_APPEND_TIME = "LogAppendTime"
 COMPACT = "compact"
-
-
-class InvalidBatch(QuorumdError):
-    """A batch was refused; the log is unchanged. `error` is the code for the producer's response."""
-
-    def __init__(self, error: ErrorCode, message: str) -> None:
-        super().__init__(message)
-        self.error = error
 
 
 class Origin(Enum):
@@ -37,34 +29,34 @@ class Origin(Enum):
 def validate_produced(
     records: bytes, settings: PartitionLogSettings, wall_ms: int, origin: Origin
 ) -> DataBatch:
-    """Return the header of the one batch in `records`. Raises InvalidBatch."""
+    """Return the header of the one batch in `records`. Raises RequestError."""
     try:
         batch = read_batch(records)
     except MalformedMessage as fault:
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, str(fault)) from None
+        raise RequestError(ErrorCode.INVALID_RECORD, str(fault)) from None
     size = len(records)
     if batch.size != size:
         if batch.size > size:
-            raise InvalidBatch(
+            raise RequestError(
                 ErrorCode.CORRUPT_MESSAGE, f"the batch has {batch.size} bytes, {size} are present"
             )
-        raise InvalidBatch(
+        raise RequestError(
             ErrorCode.INVALID_RECORD, "a produce request has one batch per partition, and this one more"
         )
     if size > settings.max_message_bytes and origin is Origin.CLIENT:
-        raise InvalidBatch(
+        raise RequestError(
             ErrorCode.MESSAGE_TOO_LARGE,
             f"the batch has {size} bytes, max.message.bytes is {settings.max_message_bytes}",
         )
     if size > settings.segment_bytes:
-        raise InvalidBatch(
+        raise RequestError(
             ErrorCode.RECORD_LIST_TOO_LARGE,
             f"the batch has {size} bytes, segment.bytes is {settings.segment_bytes}",
         )
     if not crc_is_valid(records, batch):
-        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"the CRC of the batch is not {batch.crc}")
+        raise RequestError(ErrorCode.CORRUPT_MESSAGE, f"the CRC of the batch is not {batch.crc}")
     if batch.codec and batch.codec not in COMPRESSION_NAMES:
-        raise InvalidBatch(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown codec {batch.codec}")
+        raise RequestError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown codec {batch.codec}")
     if origin is Origin.CLIENT:
         _validate_header(batch)
         if settings.message_timestamp_type != LOG_APPEND_TIME:
@@ -85,16 +77,16 @@ def _validate_header(batch: DataBatch) -> None:
     elif batch.producer_id >= 0 and batch.base_sequence < 0:
         fault = f"producer {batch.producer_id} sent sequence {batch.base_sequence}"
     if fault:
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, fault)
+        raise RequestError(ErrorCode.INVALID_RECORD, fault)
 
 
 def _validate_timestamps(batch: DataBatch, settings: PartitionLogSettings, wall_ms: int) -> None:
     if batch.has_log_append_time:
-        raise InvalidBatch(ErrorCode.INVALID_TIMESTAMP, "producers do not set log append times")
+        raise RequestError(ErrorCode.INVALID_TIMESTAMP, "producers do not set log append times")
     latest = wall_ms + settings.message_timestamp_after_max_ms
     earliest = wall_ms - settings.message_timestamp_before_max_ms
     if batch.max_timestamp_ms > latest or 0 <= batch.timestamp_ms < earliest:
-        raise InvalidBatch(
+        raise RequestError(
             ErrorCode.INVALID_TIMESTAMP,
             f"timestamps {batch.timestamp_ms}..{batch.max_timestamp_ms} are not within {earliest}..{latest}",
         )
@@ -107,9 +99,9 @@ def _validate_keys(records: bytes, batch: DataBatch) -> None:
             return
         for span in record_spans(payload, batch.count):
             if span.key_start < 0:
-                raise InvalidBatch(
+                raise RequestError(
                     ErrorCode.INVALID_RECORD,
                     f"record {span.offset_delta} has no key, and the topic is compacted",
                 )
     except MalformedMessage as fault:
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, str(fault)) from None
+        raise RequestError(ErrorCode.INVALID_RECORD, str(fault)) from None

@@ -10,7 +10,7 @@ from quorumd.broker.log.appended import Appended
 from quorumd.broker.log.offset_checkpoint import CLEANER_OFFSETS, HIGH_WATERMARKS
 from quorumd.broker.log.partition_log import PartitionLog
 from quorumd.broker.log.transaction_marker import TransactionMarker
-from quorumd.broker.log.validation import InvalidBatch, Origin
+from quorumd.broker.log.validation import Origin
 from quorumd.broker.log_management.directories import LogDirectories, LogDirectory
 from quorumd.broker.log_management.log_folders import Folder
 from quorumd.broker.log_management.log_manager import FolderKey, LogManager, is_disk_failure
@@ -28,7 +28,7 @@ from quorumd.broker.replication.replica import NOT_GIVEN, Replica, Transition
 from quorumd.broker.settings.broker_settings import BrokerSettings
 from quorumd.controller.cluster_image import ALL_BROKERS
 from quorumd.controller.partition import Partition, PartitionId
-from quorumd.errors import ErrorCode, StorageError
+from quorumd.errors import ErrorCode, RequestError, StorageError
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.ports import Clock, Disk, Entropy
 from quorumd.protocol.resource_type import ResourceType
@@ -38,14 +38,6 @@ logger = logging.getLogger("quorumd.broker")
 ALL_REPLICAS = -1
 """acks=all."""
 OPEN_RETRY_MS = 30_000.0
-
-
-class PartitionUnavailable(Exception):
-    """The partition cannot serve the request; `error` is for the response."""
-
-    def __init__(self, error: ErrorCode) -> None:
-        super().__init__(error.name)
-        self.error = error
 
 
 class Partitions:
@@ -111,19 +103,19 @@ class Partitions:
         return id in self._hosted or id in self._offline
 
     def find(self, topic: KafkaUuid | str, number: int) -> HostedPartition:
-        """Find a partition by topic id or name. Raises PartitionUnavailable."""
+        """Find a partition by topic id or name. Raises RequestError."""
         image = self.metadata.image
         topic_id: KafkaUuid | None
         if isinstance(topic, str):
             topic_id = image.topic_ids.get(topic)
             if topic_id is None:
-                raise PartitionUnavailable(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         else:
             topic_id = topic
         hosted = self._hosted.get(PartitionId(topic_id, number))
         if hosted is not None:
             return hosted
-        raise PartitionUnavailable(self._why_unavailable(PartitionId(topic_id, number)))
+        raise RequestError(self._why_unavailable(PartitionId(topic_id, number)))
 
     def _why_unavailable(self, id: PartitionId) -> ErrorCode:
         known = self.metadata.image.topics.get(id.topic_id)
@@ -136,13 +128,13 @@ class Partitions:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def leader(self, id: PartitionId, leader_epoch: int = NOT_GIVEN) -> HostedPartition:
-        """Return a partition that this broker leads in the epoch, if one is given. Raises PartitionUnavailable."""
+        """Return a partition that this broker leads in the epoch, if one is given. Raises RequestError."""
         hosted = self._hosted.get(id)
         if hosted is None:
-            raise PartitionUnavailable(self._why_unavailable(id))
+            raise RequestError(self._why_unavailable(id))
         error = hosted.replica.check_leader(leader_epoch)
         if error is not ErrorCode.NONE:
-            raise PartitionUnavailable(error)
+            raise RequestError(error)
         return hosted
 
     def add_listener(self, listener: PartitionListener) -> None:
@@ -365,7 +357,7 @@ class Partitions:
             return
         try:
             appended = append(replica.leader_epoch)
-        except InvalidBatch as refused:
+        except RequestError as refused:
             done(AppendResult(refused.error, log_start_offset=hosted.log.start_offset, message=str(refused)))
             return
         except StorageError as fault:

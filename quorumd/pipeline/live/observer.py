@@ -21,8 +21,17 @@ from types import TracebackType
 from typing import BinaryIO, NamedTuple, NoReturn, Self, TypeVar
 
 from quorumd.client.backoff import backoff_ms
-from quorumd.errors import ErrorCode, InputIncomplete, MalformedMessage, RequestFailed, UnsupportedVersion
+from quorumd.errors import (
+    CorruptLog,
+    ErrorCode,
+    InputIncomplete,
+    MalformedMessage,
+    RequestFailed,
+    UnsupportedVersion,
+)
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, METADATA_TOPIC_ID, NO_NODE, OffsetAndEpoch
+from quorumd.log.batch_extents import whole_batches
+from quorumd.pipeline.scan.batches import NO_END
 from quorumd.protocol.apis import ApiKey, api
 from quorumd.protocol.connection import ClientConnection
 from quorumd.protocol.handshake import Handshake, choose_version
@@ -36,7 +45,6 @@ from quorumd.protocol.messages import (
     fetch_snapshot_request,
     fetch_snapshot_response,
 )
-from quorumd.protocol.record_batch import HEADER_SIZE, scan
 from quorumd.protocol.wire import Message
 
 T = TypeVar("T")
@@ -301,9 +309,14 @@ class Observer:
         self._check(partition.error_code, "Fetch")
         if partition.diverging_epoch.epoch >= 0 or partition.high_watermark < 0:
             raise _Moved("the leader was just elected")
-        committed = partition.high_watermark if self._replica_id == NO_NODE else None
-        data, end_offset = whole_batches(partition.records or b"", committed)
-        return Fetched(data, end_offset, partition.high_watermark, partition.log_start_offset, node)
+        records = partition.records or b""
+        # Stock controllers send uncommitted records to observers.
+        max_offset = partition.high_watermark if self._replica_id == NO_NODE else NO_END
+        try:
+            stop, end_offset = whole_batches(records, 0, len(records), max_offset)
+        except CorruptLog as fault:
+            raise MalformedMessage(str(fault)) from None
+        return Fetched(records[:stop], end_offset, partition.high_watermark, partition.log_start_offset, node)
 
     def _newest_snapshot(self) -> OffsetAndEpoch | None:
         partition, _ = self._fetched(OBSERVER_ID, 0, 0, 1)
@@ -422,20 +435,3 @@ class Observer:
             raise RequestFailed(
                 f"{host}:{port} responded to {api_name} with {ErrorCode.describe(error_code)}", error_code
             )
-
-
-def whole_batches(data: bytes, below: int | None) -> tuple[bytes, int]:
-    """Return the complete batches that end at or below `below` (None: any), and the end offset of the last; 0 for
-    none.
-
-    A response may be cut anywhere after its first batch, and stock controllers send uncommitted records to
-    observers. Raises MalformedMessage for malformed batches.
-    """
-    found = scan(data, only_structure=True)
-    if not found.incomplete and len(data) - found.end >= HEADER_SIZE:
-        raise MalformedMessage(found.fault or f"zeros at position {found.end}")
-    headers = [header for header in found.headers if below is None or header.end_offset <= below]
-    if not headers:
-        return b"", 0
-    last = headers[-1]
-    return data[: last.position + last.size], last.end_offset

@@ -11,8 +11,7 @@ import pytest
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.config_table import ConfigType
 from quorumd.controller.configs import plan_incremental, plan_operations, plan_replacement
-from quorumd.controller.request_error import RequestError
-from quorumd.errors import ErrorCode
+from quorumd.errors import ErrorCode, RequestError
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.topic_record import TopicRecord
 from tests.support.controller.config_cases import (

@@ -10,8 +10,7 @@ from quorumd.controller.cluster_image import (
     Resource,
 )
 from quorumd.controller.configs import plan_incremental, plan_replacement
-from quorumd.controller.request_error import RequestError
-from quorumd.errors import ErrorCode
+from quorumd.errors import ErrorCode, RequestError
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.resource_type import ResourceType

@@ -8,8 +8,8 @@ from quorumd.controller.cluster_image import ALL_BROKERS, ClusterImage
 from quorumd.controller.config_table import TOPIC_CONFIGS, ConfigDefinition, ConfigType
 from quorumd.controller.config_values import parse_value
 from quorumd.controller.effective_configs import ConfigSource, ConfigValue, effective_topic_configs
-from quorumd.controller.request_error import RequestError
 from quorumd.controller.topic_configs import validate_topic_configs
+from quorumd.errors import RequestError
 
 
 @pytest.mark.parametrize("name", TOPIC_CONFIGS)

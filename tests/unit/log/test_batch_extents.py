@@ -62,14 +62,14 @@ def test_whole_batches_against_a_list(data: bytes) -> None:
     for index, first in enumerate(found):
         for limit in range(len(data) + 2):
             for max_offset in (*range(99, 109), NO_BOUND):
-                expected = first.position
+                expected = (first.position, 0)
                 for header in found[index:]:
                     end = header.position + header.size
                     if header.end_offset > max_offset or (
                         header is not first and end - first.position > limit
                     ):
                         break
-                    expected = end
+                    expected = (end, header.end_offset)
                 assert whole_batches(data, first.position, limit, max_offset) == expected
 
 
@@ -77,4 +77,4 @@ def test_whole_batches_stops_before_a_batch_that_is_cut_off(data: bytes) -> None
     second = list(headers(data))[1]
     for missing in range(1, second.size):
         cut_off = data[: second.position + second.size - missing]
-        assert whole_batches(cut_off, 0, NO_BOUND, NO_BOUND) == second.position
+        assert whole_batches(cut_off, 0, NO_BOUND, NO_BOUND) == (second.position, second.base_offset)

@@ -14,8 +14,15 @@ from quorumd.broker.log.partition_log import PartitionLog
 from quorumd.broker.log.records import encode_record
 from quorumd.broker.log.timestamps import TimestampOffset
 from quorumd.broker.log.transaction_marker import read_marker
-from quorumd.broker.log.validation import InvalidBatch
-from quorumd.errors import CorruptLog, DiskFull, ErrorCode, FlushFailed, MalformedMessage, StorageError
+from quorumd.errors import (
+    CorruptLog,
+    DiskFull,
+    ErrorCode,
+    FlushFailed,
+    MalformedMessage,
+    RequestError,
+    StorageError,
+)
 from quorumd.ports import Disk
 from quorumd.protocol.record_batch import HEADER_SIZE
 from quorumd.simulator.environment.disk import SimulatedDisk
@@ -263,7 +270,7 @@ def test_keys_of_a_compacted_topic_are_checked_where_they_can_be(disk: Disk, fol
     log = opened(disk, folder, replace(PartitionLogSettings(), cleanup_policy=("compact",)))
     append(log, data=produced([(None, b"v")], codec=ZSTD))
     for refused in (produced([(None, b"v")]), batch_of(b"no gzip stream", GZIP)):
-        with pytest.raises(InvalidBatch) as caught:
+        with pytest.raises(RequestError) as caught:
             append(log, data=refused)
         assert caught.value.error is ErrorCode.INVALID_RECORD
     assert log.end_offset == 1

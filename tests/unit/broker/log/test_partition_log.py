@@ -12,8 +12,7 @@ from quorumd.broker.log.batches import read_batch, scan_batches
 from quorumd.broker.log.partition_log import PartitionLog
 from quorumd.broker.log.timestamps import TimestampOffset
 from quorumd.broker.log.transaction_marker import TransactionMarker
-from quorumd.broker.log.validation import InvalidBatch
-from quorumd.errors import CorruptLog, DiskFull, ErrorCode, FlushFailed
+from quorumd.errors import CorruptLog, DiskFull, ErrorCode, FlushFailed, RequestError
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log.atomic_file import read_whole
 from quorumd.ports import Disk
@@ -62,7 +61,7 @@ def test_refused_batch_leaves_the_log_unchanged(disk: Disk, folder: str) -> None
     log = opened(disk, folder)
     append(log)
     before = log.read(0, 1 << 20, 1)
-    with pytest.raises(InvalidBatch) as caught:
+    with pytest.raises(RequestError) as caught:
         append(log, produced()[:-1])
     assert caught.value.error is ErrorCode.CORRUPT_MESSAGE
     assert log.read(0, 1 << 20, 1) == before

@@ -8,8 +8,8 @@ from quorumd.broker.log import PartitionLogSettings
 from quorumd.broker.log.batches import LOG_APPEND_TIME_BIT, encode_header, read_batch
 from quorumd.broker.log.producer_state import ProducerStates
 from quorumd.broker.log.transaction_marker import TransactionMarker, encode_marker
-from quorumd.broker.log.validation import InvalidBatch, Origin, validate_produced
-from quorumd.errors import ErrorCode
+from quorumd.broker.log.validation import Origin, validate_produced
+from quorumd.errors import ErrorCode, RequestError
 from tests.support.log.data_batches import produced
 
 NOW = 1_000_000
@@ -18,7 +18,7 @@ NOW = 1_000_000
 def refused(
     records: bytes, settings: PartitionLogSettings | None = None, origin: Origin = Origin.CLIENT
 ) -> ErrorCode:
-    with pytest.raises(InvalidBatch) as caught:
+    with pytest.raises(RequestError) as caught:
         validate_produced(records, settings or PartitionLogSettings(), NOW, origin)
     return caught.value.error
 
@@ -141,7 +141,7 @@ def test_sequences_and_epochs_of_a_producer(
     if error is None:
         states.check(read_batch(data), Origin.CLIENT)
     else:
-        with pytest.raises(InvalidBatch) as caught:
+        with pytest.raises(RequestError) as caught:
             states.check(read_batch(data), Origin.CLIENT)
         assert caught.value.error is error
 
@@ -179,7 +179,7 @@ def test_markers_are_fenced_by_both_epochs(
     if error is None:
         states.check_marker(9, producer_epoch, coordinator_epoch, version)
     else:
-        with pytest.raises(InvalidBatch) as caught:
+        with pytest.raises(RequestError) as caught:
             states.check_marker(9, producer_epoch, coordinator_epoch, version)
         assert caught.value.error is error
 

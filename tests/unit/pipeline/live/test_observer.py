@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from quorumd.errors import ErrorCode, InputIncomplete, MalformedMessage, RequestFailed
+from quorumd.errors import ErrorCode, InputIncomplete, RequestFailed
 from quorumd.ids import METADATA_TOPIC, OffsetAndEpoch
 from quorumd.pipeline.live import observer as real_observer
-from quorumd.pipeline.live.observer import OBSERVER_ID, Observer, whole_batches
+from quorumd.pipeline.live.observer import OBSERVER_ID, Observer
 from quorumd.pipeline.source.followed import Reached
 from quorumd.pipeline.source.options import parse_options
 from quorumd.pipeline.source.reader import LiveTask
@@ -115,16 +115,31 @@ def script(
     return response
 
 
-def test_only_complete_committed_batches_are_returned() -> None:
-    assert whole_batches(DATA, 9) == (DATA, 9)
-    assert whole_batches(DATA, 8) == (BATCHES[0] + BATCHES[1], 6), (
-        "a stock leader sends what is not committed"
-    )
-    assert whole_batches(DATA, None) == (DATA, 9)
-    assert whole_batches(DATA[:-1], 9) == (BATCHES[0] + BATCHES[1], 6), "and cuts anywhere"
-    assert whole_batches(DATA[:30], 9) == (b"", 0)
-    with pytest.raises(MalformedMessage):
-        whole_batches(bytes(100), 9)
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("data", "high_watermark", "committed_only", "batches"),
+    [
+        pytest.param(DATA, 9, True, 3, id="all"),
+        pytest.param(DATA, 8, True, 2, id="uncommitted"),
+        pytest.param(DATA, 8, False, 3, id="uncommitted-wanted"),
+        pytest.param(DATA[:-1], 9, True, 2, id="cut-off"),
+        pytest.param(DATA[:30], 9, True, 0, id="no-whole-batch"),
+    ],
+)
+async def test_only_whole_committed_batches_are_returned(
+    data: bytes, high_watermark: int, committed_only: bool, batches: int
+) -> None:
+    async with FakeNode(script({ApiKey.FETCH: [fetched(data, hw=high_watermark)]})) as node:
+        run = query(node, lambda observer: observer.fetch(0), committed_only=committed_only)
+        got = await asyncio.to_thread(run)
+    assert (got.data, got.end_offset) == (b"".join(BATCHES[:batches]), 3 * batches)
+
+
+@pytest.mark.asyncio
+async def test_malformed_batches_are_fetched_again() -> None:
+    async with FakeNode(script({ApiKey.FETCH: [fetched(bytes(100)), fetched(DATA)]})) as node:
+        got = await asyncio.to_thread(query(node, lambda observer: observer.fetch(0)))
+    assert got.data == DATA
 
 
 @pytest.mark.asyncio
