@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
+from uuid import uuid4
 
+from quorumd.client.cluster_client import raise_on_error
 from quorumd.client.connection import NodeConnection
-from quorumd.controller.metadata_versions import SUPPORTED_FEATURES
 from quorumd.ids import KafkaUuid
-from quorumd.protocol.messages import broker_registration_request as registration
 from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from quorumd.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 from quorumd.protocol.messages.broker_registration_response import BrokerRegistrationResponse
 from quorumd.protocol.wire import Message
+from quorumd.simulator.brokers.lifecycle import registration_of
 from scripts.bench.processes import BenchError
 
 M = TypeVar("M", bound=Message)
@@ -24,62 +26,70 @@ FAR = 2**40
 
 
 class BrokerStub:
-    """One broker on one connection to the leader."""
+    """One broker. `send` sends a request to the active controller."""
 
-    def __init__(self, broker_id: int, connection: NodeConnection) -> None:
+    def __init__(
+        self,
+        broker_id: int,
+        send: Callable[[Message], Awaitable[Message]],
+        address: tuple[str, int] = ("127.0.0.1", 9),
+        rack: str | None = None,
+    ) -> None:
         self.id = broker_id
-        self.connection = connection
         self.epoch = -1
+        self._send = send
+        self._address = address
+        self._rack = rack
+        self._incarnation = KafkaUuid(uuid4().bytes)
+        self._directory = KafkaUuid(uuid4().bytes)
 
     async def send(self, request: Message, response: type[M]) -> M:
-        reply = await self.connection.send(request)
+        reply = await self._send(request)
         assert isinstance(reply, response)
         return reply
 
     async def register(self, cluster_id: str) -> None:
-        """Register the broker. Raises BenchError if it is rejected."""
-        number = self.id.to_bytes(8, "big")
-        request = registration.BrokerRegistrationRequest(self.id, cluster_id, KafkaUuid(b"a start:" + number))
-        request.listeners = [registration.Listener("PLAINTEXT", "127.0.0.1", 9, 0)]
-        request.features = [
-            registration.Feature(each.name, each.lowest, each.highest) for each in SUPPORTED_FEATURES
-        ]
-        request.log_dirs = [KafkaUuid(b"a folder" + number)]
+        """Register the broker. Raises RequestFailed if it is rejected."""
+        request = registration_of(
+            self.id, cluster_id, self._incarnation, self._address, [self._directory], -1, self._rack
+        )
         reply = await self.send(request, BrokerRegistrationResponse)
-        if reply.error_code:
-            raise BenchError(f"broker {self.id} was not registered: error {reply.error_code}")
+        raise_on_error(reply.error_code, None, f"registration of broker {self.id}")
         self.epoch = reply.broker_epoch
-        if await self.heartbeat():
-            raise BenchError(f"broker {self.id} stays fenced")
 
     async def heartbeat(self) -> bool:
-        """Send a heartbeat; returns whether the broker is fenced."""
+        """Send a heartbeat, and return whether the broker is fenced. Raises RequestFailed."""
         request = BrokerHeartbeatRequest(self.id, self.epoch, FAR, False, False)
         reply = await self.send(request, BrokerHeartbeatResponse)
-        return bool(reply.error_code or reply.is_fenced)
+        raise_on_error(reply.error_code, None, f"heartbeat of broker {self.id}")
+        return reply.is_fenced
 
 
 class Fleet:
     """Many brokers, kept alive while the context is open."""
 
-    def __init__(self, brokers: list[BrokerStub]) -> None:
+    def __init__(self, brokers: list[BrokerStub], connections: list[NodeConnection]) -> None:
         self.brokers = brokers
+        self._connections = connections
         self._beating = asyncio.create_task(self._beat())
 
     @classmethod
     async def register(cls, host: str, port: int, cluster_id: str, count: int) -> Fleet:
-        """Register all brokers. Raises BenchError."""
-        brokers = []
-        for number in range(count):
-            connection = await NodeConnection.open(host, port, f"broker-{FIRST_BROKER + number}")
-            brokers.append(BrokerStub(FIRST_BROKER + number, connection))
+        """Register all brokers at the leader. Raises RequestFailed, or BenchError for a broker that stays fenced."""
+        ids = range(FIRST_BROKER, FIRST_BROKER + count)
+        connections = [await NodeConnection.open(host, port, f"broker-{each}") for each in ids]
+        brokers = [
+            BrokerStub(each, connection.send) for each, connection in zip(ids, connections, strict=True)
+        ]
         await asyncio.gather(*(broker.register(cluster_id) for broker in brokers))
-        return cls(brokers)
+        if any(await asyncio.gather(*(broker.heartbeat() for broker in brokers))):
+            raise BenchError("a broker stays fenced")
+        return cls(brokers, connections)
 
     def close(self) -> None:
         self._beating.cancel()
-        for broker in self.brokers:
-            broker.connection.close()
+        for connection in self._connections:
+            connection.close()
 
     async def _beat(self) -> None:
         while True:

@@ -24,7 +24,7 @@ from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecor
 from quorumd.protocol.messages.topic_record import TopicRecord
 from scripts.bench.quorumd_cluster import request_once
 from scripts.reassignment_example import metadata_records, partition_states
-from tests.support.processes.daemons import Cluster, Daemon, free_port, wait_for
+from tests.support.processes.daemons import BrokerDaemon, Cluster, wait_for
 from tests.support.processes.fake_broker import BrokerStandIn
 from tests.support.processes.fixtures import running_cluster
 
@@ -35,23 +35,11 @@ SESSION = "broker.session.timeout.ms=2000\nbroker.heartbeat.interval.ms=200\nrep
 FETCH_VERSION, ALTER_PARTITION_VERSION = 17, 3
 
 
-class RealBroker(Daemon):
-    """A node that is only a broker, on the quorum of `cluster`."""
-
-    def __init__(self, folder: Path, cluster: Cluster) -> None:
-        super().__init__(folder, LEADER, free_port(), {each.node_id: each.port for each in cluster}, SESSION)
-
-    def configure(self, extra: str = "") -> None:
-        super().configure(extra)
-        listener = self.config.read_text().replace("listeners=CONTROLLER:", "listeners=PLAINTEXT:")
-        self.config.write_text(f"process.roles=broker\ncontroller.listener.names=CONTROLLER\n{listener}")
-
-
 class Race(NamedTuple):
     """The partition after the second incarnation has registered; its ISR is the leader alone."""
 
     cluster: Cluster
-    leader: Daemon
+    leader: BrokerDaemon
     topic_id: KafkaUuid
     first_epoch: int
     second_epoch: int
@@ -111,7 +99,8 @@ def broker_epochs(cluster: Cluster) -> dict[int, int]:
 @pytest.fixture
 def race(tmp_path: Path) -> Iterator[Race]:
     with running_cluster(tmp_path / "cluster", size=1, extra=SESSION) as cluster:
-        leader = RealBroker(tmp_path / "broker", cluster)
+        voters = {each.node_id: each.port for each in cluster}
+        leader = BrokerDaemon(tmp_path / "broker", LEADER, voters, SESSION)
         leader.format()
         leader.start()
         second = None
@@ -135,9 +124,9 @@ def race(tmp_path: Path) -> Iterator[Race]:
             leader.stop()
 
 
-def create_topic(cluster: Cluster, leader: Daemon) -> KafkaUuid:
+def create_topic(cluster: Cluster, leader: BrokerDaemon) -> KafkaUuid:
     """Create a topic with a partition on both brokers, led by the real one; returns its id."""
-    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{leader.port}", "log_level": 0})
+    admin = AdminClient({"bootstrap.servers": leader.bootstrap, "log_level": 0})
 
     def has_both() -> bool:
         try:
@@ -152,9 +141,9 @@ def create_topic(cluster: Cluster, leader: Daemon) -> KafkaUuid:
     return next(each.topic_id for each in records if isinstance(each, TopicRecord))
 
 
-def produce(leader: Daemon) -> None:
+def produce(leader: BrokerDaemon) -> None:
     """Produce to the leader, which is alone in the ISR."""
-    producer = Producer({"bootstrap.servers": f"127.0.0.1:{leader.port}", "acks": "all", "log_level": 0})
+    producer = Producer({"bootstrap.servers": leader.bootstrap, "acks": "all", "log_level": 0})
     for number in range(RECORDS):
         producer.produce("events", b"%d" % number)
     assert producer.flush(PATIENCE_S) == 0

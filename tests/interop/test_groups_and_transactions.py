@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaConsumer, KafkaProducer
 
-from tests.support.processes.daemons import Daemon, free_port, wait_for
+from tests.support.processes.daemons import BrokerDaemon, wait_for
 
 PATIENCE_S = 60
 RECORDS = 300
@@ -21,33 +20,11 @@ SETTINGS = (
 )
 
 
-class Broker(Daemon):
-    """A node with both roles; `clients` is the port of its listener for clients."""
-
-    def __init__(self, folder: Path) -> None:
-        self.clients = free_port()
-        port = free_port()
-        super().__init__(folder, 1, port, {1: port}, SETTINGS)
-
-    def configure(self, extra: str = "") -> None:
-        super().configure(extra)
-        quorum = f"listeners=CONTROLLER://127.0.0.1:{self.port}"
-        both = f"{quorum},PLAINTEXT://127.0.0.1:{self.clients}\ncontroller.listener.names=CONTROLLER"
-        self.config.write_text(
-            "process.roles=broker,controller\n" + self.config.read_text().replace(quorum, both)
-        )
-
-    @property
-    def bootstrap(self) -> str:
-        return f"127.0.0.1:{self.clients}"
-
-
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    broker = Broker(tmp_path_factory.mktemp("broker") / "node")
-    broker.start()
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerDaemon]:
+    broker = BrokerDaemon(tmp_path_factory.mktemp("broker") / "node", extra=SETTINGS)
     try:
-        wait_for("the broker to serve clients", lambda: "serves clients" in broker.log_text(), PATIENCE_S)
+        broker.start_and_wait()
         client = admin(broker)
         for created in client.create_topics([NewTopic("records", 3, 1)]).values():
             created.result(PATIENCE_S)
@@ -60,7 +37,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         broker.stop()
 
 
-def admin(broker: Broker) -> AdminClient:
+def admin(broker: BrokerDaemon) -> AdminClient:
     return AdminClient({"bootstrap.servers": broker.bootstrap})
 
 
@@ -78,7 +55,7 @@ def consume(consumers: list[Consumer], count: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_two_members_share_the_partitions(broker: Broker, protocol: str) -> None:
+def test_two_members_share_the_partitions(broker: BrokerDaemon, protocol: str) -> None:
     config = {
         "bootstrap.servers": broker.bootstrap,
         "group.id": f"librdkafka-{protocol}",
@@ -110,7 +87,7 @@ def test_two_members_share_the_partitions(broker: Broker, protocol: str) -> None
     assert listed[f"librdkafka-{protocol}"].type.name == protocol.upper()
 
 
-def test_kafka_python_commits_to_its_group(broker: Broker) -> None:
+def test_kafka_python_commits_to_its_group(broker: BrokerDaemon) -> None:
     config = {
         "bootstrap_servers": broker.bootstrap,
         "group_id": "kafka-python",
@@ -123,7 +100,7 @@ def test_kafka_python_commits_to_its_group(broker: Broker) -> None:
     first.close()
 
 
-def test_committed_transactions_are_read_with_their_offsets(broker: Broker) -> None:
+def test_committed_transactions_are_read_with_their_offsets(broker: BrokerDaemon) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "librdkafka"})
     producer.init_transactions(PATIENCE_S)
     for value in (b"first", b"aborted", b"second"):
@@ -147,7 +124,7 @@ def test_committed_transactions_are_read_with_their_offsets(broker: Broker) -> N
     reader.close()
 
 
-def test_kafka_python_commits_a_transaction(broker: Broker) -> None:
+def test_kafka_python_commits_a_transaction(broker: BrokerDaemon) -> None:
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap, transactional_id="kafka-python")
     producer.init_transactions()
     producer.begin_transaction()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
@@ -19,7 +18,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.processes.daemons import Daemon, free_port, run_quorumd, wait_for
+from tests.support.processes.daemons import BrokerDaemon, run_quorumd, wait_for
 
 PATIENCE_S = 60
 RECORDS = 500
@@ -29,38 +28,19 @@ VALUES = [b"value %d" % number for number in range(RECORDS)]
 RDKAFKA_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
-class Broker(Daemon):
-    """A node with both roles; `clients` is the port of its listener for clients."""
-
-    def __init__(self, folder: Path) -> None:
-        self.clients = free_port()
-        port = free_port()
-        super().__init__(folder, 1, port, {1: port}, "offsets.topic.replication.factor=1\n")
-
-    def configure(self, extra: str = "") -> None:
-        super().configure(extra)
-        quorum = f"listeners=CONTROLLER://127.0.0.1:{self.port}"
-        both = f"{quorum},PLAINTEXT://127.0.0.1:{self.clients}\ncontroller.listener.names=CONTROLLER"
-        roles = "process.roles=broker,controller\n"
-        self.config.write_text(roles + self.config.read_text().replace(quorum, both))
-
-    @property
-    def bootstrap(self) -> str:
-        return f"127.0.0.1:{self.clients}"
-
-
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    broker = Broker(tmp_path_factory.mktemp("broker") / "node")
-    broker.start()
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerDaemon]:
+    broker = BrokerDaemon(
+        tmp_path_factory.mktemp("broker") / "node", extra="offsets.topic.replication.factor=1\n"
+    )
     try:
-        wait_for("the broker to serve clients", lambda: "serves clients" in broker.log_text(), PATIENCE_S)
+        broker.start_and_wait()
         yield broker
     finally:
         broker.stop()
 
 
-def produce_by_kafka_python(broker: Broker, topic: str, **config: Any) -> None:
+def produce_by_kafka_python(broker: BrokerDaemon, topic: str, **config: Any) -> None:
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap, linger_ms=5, **config)
     sent = [
         producer.send(topic, value, key=b"key", timestamp_ms=FIRST_MS + 1000 * number)
@@ -71,7 +51,7 @@ def produce_by_kafka_python(broker: Broker, topic: str, **config: Any) -> None:
     producer.close()
 
 
-def produce_by_librdkafka(broker: Broker, topic: str, **config: Any) -> None:
+def produce_by_librdkafka(broker: BrokerDaemon, topic: str, **config: Any) -> None:
     settings = {key.replace("_", "."): value for key, value in config.items()}
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": broker.bootstrap, "linger.ms": 5, "log_level": 0, **settings}
@@ -90,7 +70,7 @@ def produce_by_librdkafka(broker: Broker, topic: str, **config: Any) -> None:
     assert errors == [None] * RECORDS
 
 
-def read_by_kafka_python(broker: Broker, topic: str, offset: int = 0, **config: Any) -> list[bytes]:
+def read_by_kafka_python(broker: BrokerDaemon, topic: str, offset: int = 0, **config: Any) -> list[bytes]:
     consumer = KafkaConsumer(
         bootstrap_servers=broker.bootstrap,
         enable_auto_commit=False,
@@ -110,7 +90,7 @@ def read_by_kafka_python(broker: Broker, topic: str, offset: int = 0, **config: 
     return values
 
 
-def read_by_librdkafka(broker: Broker, topic: str, offset: int = 0) -> list[bytes]:
+def read_by_librdkafka(broker: BrokerDaemon, topic: str, offset: int = 0) -> list[bytes]:
     consumer = librdkafka_consumer(broker)
     consumer.assign([confluent_kafka.TopicPartition(topic, 0, offset)])
     _, end = consumer.get_watermark_offsets(
@@ -126,7 +106,7 @@ def read_by_librdkafka(broker: Broker, topic: str, offset: int = 0) -> list[byte
     return values
 
 
-def librdkafka_consumer(broker: Broker) -> confluent_kafka.Consumer:
+def librdkafka_consumer(broker: BrokerDaemon) -> confluent_kafka.Consumer:
     return confluent_kafka.Consumer(
         {
             "bootstrap.servers": broker.bootstrap,
@@ -138,7 +118,7 @@ def librdkafka_consumer(broker: Broker) -> confluent_kafka.Consumer:
 
 
 @pytest.mark.parametrize("config", [{"acks": 1}, {"compression_type": "gzip"}], ids=repr)
-def test_records_of_kafka_python_arrive_in_order(broker: Broker, config: dict[str, Any]) -> None:
+def test_records_of_kafka_python_arrive_in_order(broker: BrokerDaemon, config: dict[str, Any]) -> None:
     topic = f"kafka-python-{config.get('compression_type')}"
     produce_by_kafka_python(broker, topic, enable_idempotence="acks" not in config, **config)
     assert read_by_kafka_python(broker, topic) == VALUES
@@ -146,7 +126,7 @@ def test_records_of_kafka_python_arrive_in_order(broker: Broker, config: dict[st
 
 
 @pytest.mark.parametrize("codec", RDKAFKA_CODECS)
-def test_records_of_librdkafka_arrive_in_order(broker: Broker, codec: str) -> None:
+def test_records_of_librdkafka_arrive_in_order(broker: BrokerDaemon, codec: str) -> None:
     topic = f"librdkafka-{codec}"
     produce_by_librdkafka(broker, topic, compression_type=codec, enable_idempotence=True)
     assert read_by_librdkafka(broker, topic) == VALUES
@@ -156,7 +136,7 @@ def test_records_of_librdkafka_arrive_in_order(broker: Broker, codec: str) -> No
 
 
 @pytest.mark.parametrize("codec", RDKAFKA_CODECS)
-def test_offsets_by_timestamp(broker: Broker, codec: str) -> None:
+def test_offsets_by_timestamp(broker: BrokerDaemon, codec: str) -> None:
     """zstd is not decoded on the broker: its batches are found, not the records in them."""
     topic = f"timestamps-{codec}"
     produce_by_librdkafka(broker, topic, compression_type=codec)
@@ -172,7 +152,7 @@ def test_offsets_by_timestamp(broker: Broker, codec: str) -> None:
     assert VALUES[100] in read_by_librdkafka(broker, topic, found.offset)
 
 
-def test_deleted_records_are_not_read_any_more(broker: Broker) -> None:
+def test_deleted_records_are_not_read_any_more(broker: BrokerDaemon) -> None:
     topic = "deletions"
     produce_by_librdkafka(broker, topic, enable_idempotence=True)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
@@ -189,7 +169,7 @@ def test_deleted_records_are_not_read_any_more(broker: Broker) -> None:
     assert read_by_kafka_python(broker, topic, 200) == VALUES[200:]
 
 
-def test_records_survive_a_restart(broker: Broker) -> None:
+def test_records_survive_a_restart(broker: BrokerDaemon) -> None:
     produce_by_kafka_python(broker, "kept")
     broker.stop()
     broker.start()
@@ -198,7 +178,7 @@ def test_records_survive_a_restart(broker: Broker) -> None:
     assert read_by_librdkafka(broker, "kept", 1) == VALUES[1:]
 
 
-def throttled(broker: Broker) -> dict[str, float]:
+def throttled(broker: BrokerDaemon) -> dict[str, float]:
     """The number of throttled requests by quota."""
     with urlopen(f"http://127.0.0.1:{broker.http_port}/metrics", timeout=PATIENCE_S) as response:
         samples = [
@@ -213,7 +193,7 @@ def throttled(broker: Broker) -> dict[str, float]:
     }
 
 
-def test_clients_beyond_their_quotas_wait_and_lose_nothing(broker: Broker) -> None:
+def test_clients_beyond_their_quotas_wait_and_lose_nothing(broker: BrokerDaemon) -> None:
     quotas = ("producer_byte_rate=1000", "consumer_byte_rate=1000", "controller_mutation_rate=1")
     client = ("--client-id", "metered", "--bootstrap-server", broker.bootstrap)
     done = run_quorumd("quotas", "set", *quotas, *client)

@@ -5,19 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from quorumd.broker.settings.coordinator_settings import GroupSettings
+from quorumd.errors import ErrorCode
 from quorumd.protocol.apis import api, response_class
 from quorumd.protocol.codec import decode, encode
 from quorumd.protocol.connection import Request
+from quorumd.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from quorumd.protocol.messages.produce_request import (
     PartitionProduceData,
     ProduceRequest,
     TopicProduceData,
 )
-from quorumd.protocol.routes import Handler, Route
+from quorumd.protocol.routes import Route
 from quorumd.protocol.wire import Message
 from tests.support.broker.simulated_brokers import SimulatedBrokers
 from tests.support.log.data_batches import produced
 from tests.support.node.recording_session import RecordingSession
+
+
+def cluster_with_groups(
+    broker_ids: tuple[int, ...] = (1,), replicas: int = 1, **settings: Any
+) -> SimulatedBrokers:
+    """Start brokers that can coordinate groups."""
+    groups = GroupSettings(
+        initial_rebalance_delay_ms=0,
+        topic_partitions=3,
+        topic_replication_factor=replicas,
+        load_buffer_bytes=1000,
+    )
+    cluster = SimulatedBrokers(broker_ids, groups=groups, **settings)
+    cluster.start()
+    return cluster
 
 
 class Client:
@@ -25,14 +43,14 @@ class Client:
 
     def __init__(self, cluster: SimulatedBrokers, broker_id: int = 1, client_id: str = "test") -> None:
         self.cluster = cluster
+        self.broker_id = broker_id
         self.client_id = client_id
-        self.session = _WireSession()
-        self._handlers: dict[int, Handler[Message]] = {}
-        self.use(cluster.routes(broker_id))
+        self.session = _WireSession(peer="127.0.0.1:1234")
+        self._routes: Iterable[Route] | None = None
 
     def use(self, routes: Iterable[Route]) -> None:
-        """Send further requests to these handlers."""
-        self._handlers = {route.api_key: route.handler for route in routes}
+        """Send further requests to these handlers instead of those of the broker."""
+        self._routes = routes
 
     @property
     def responses(self) -> list[Any]:
@@ -46,7 +64,8 @@ class Client:
         request: Request[Message] = Request(
             message.API_KEY, version, 7, self.client_id, decoded, b"the received frame", 0
         )
-        self._handlers[message.API_KEY](self.session, request)
+        routes = self.cluster.routes(self.broker_id) if self._routes is None else self._routes
+        next(route.handler for route in routes if route.api_key == message.API_KEY)(self.session, request)
 
     def call(self, message: Message, version: int | None = None) -> Any:
         """Send a request and wait for its response."""
@@ -54,6 +73,21 @@ class Client:
         self.send(message, version)
         self.cluster.run_until(lambda: len(self.responses) > received)
         return self.responses[received]
+
+    def find_coordinator(self, key: str, key_type: int = 0) -> int:
+        """Wait for the coordinator of a key, and use that broker from now on."""
+
+        def is_found() -> bool:
+            response = self.call(FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key]))
+            coordinator = response.coordinators[0]
+            if coordinator.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                return False
+            assert coordinator.error_code == ErrorCode.NONE, coordinator
+            self.broker_id = coordinator.node_id
+            return True
+
+        self.cluster.run_until(is_found)
+        return self.broker_id
 
     def produce(
         self,

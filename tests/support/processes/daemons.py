@@ -215,6 +215,38 @@ def readyz(daemon: Daemon) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
+class BrokerDaemon(Daemon):
+    """A broker of the quorum of `voters`; by default, it is the one voter too. `clients`: the port for clients."""
+
+    def __init__(
+        self, folder: Path, node_id: int = 1, voters: dict[int, int] | None = None, extra: str = ""
+    ) -> None:
+        port = free_port()
+        self.clients = free_port() if voters is None else port
+        super().__init__(folder, node_id, port, voters or {node_id: port}, extra)
+
+    def configure(self, extra: str = "") -> None:
+        roles = ["broker"]
+        listeners = [f"PLAINTEXT://127.0.0.1:{self.clients}"]
+        if self.node_id in self.voters:
+            roles.append("controller")
+            listeners.append(f"CONTROLLER://127.0.0.1:{self.port}")
+        super().configure(
+            f"process.roles={','.join(roles)}\n"
+            f"listeners={','.join(listeners)}\n"
+            f"controller.listener.names=CONTROLLER\n{extra}"
+        )
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.clients}"
+
+    def start_and_wait(self) -> None:
+        """Start, and return when clients are served."""
+        self.start()
+        wait_for("the broker to serve clients", lambda: "serves clients" in self.log_text(), PATIENCE_S)
+
+
 class Cluster:
     """Voters 1 to `size` on loopback; more than one are formatted with the features of `release`."""
 

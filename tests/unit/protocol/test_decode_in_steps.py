@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any
-
 import pytest
 
 from quorumd.errors import MalformedMessage
@@ -12,6 +9,7 @@ from quorumd.protocol.apis import APIS, request_class
 from quorumd.protocol.codec import decode_in_steps, decode_prefix, encode
 from quorumd.protocol.wire import Message
 from tests.fuzz.messages import sample
+from tests.support.protocol.steps import run_steps
 
 LARGE = [
     (request_class(key), version)
@@ -21,23 +19,12 @@ LARGE = [
 ]
 
 
-def run(steps: Generator[None, None, Any]) -> tuple[int, Any]:
-    """How many steps, and the result."""
-    taken = 0
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return taken, end.value
-        taken += 1
-
-
 @pytest.mark.parametrize(("message_class", "version"), LARGE, ids=str)
 def test_steps_give_the_same_message(message_class: type[Message], version: int) -> None:
     most = 0
     for number in range(8):
         data = b"before" + encode(sample(message_class.NAME, version, number), version)
-        taken, found = run(decode_in_steps(message_class, version, data, 6))
+        taken, found = run_steps(decode_in_steps(message_class, version, data, 6))
         assert found == decode_prefix(message_class, version, data, 6)
         most = max(most, taken)
     assert most > 0
@@ -50,5 +37,5 @@ def test_steps_end_in_the_same_error(message_class: type[Message], version: int)
         with pytest.raises(MalformedMessage) as whole:
             decode_prefix(message_class, version, data[:end])
         with pytest.raises(MalformedMessage) as in_steps:
-            run(decode_in_steps(message_class, version, data[:end], 0))
+            run_steps(decode_in_steps(message_class, version, data[:end], 0))
         assert str(in_steps.value) == str(whole.value)

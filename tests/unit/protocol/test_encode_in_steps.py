@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any
-
 import pytest
 
 from quorumd.errors import UnsupportedVersion
@@ -15,6 +12,7 @@ from quorumd.protocol.messages.create_topics_response import CreatableTopicResul
 from quorumd.protocol.messages.elect_leaders_response import ElectLeadersResponse
 from quorumd.protocol.wire import Message
 from tests.fuzz.messages import sample
+from tests.support.protocol.steps import run_steps
 
 LARGE = [
     (response_class(key), version)
@@ -24,24 +22,13 @@ LARGE = [
 ]
 
 
-def run(steps: Generator[None, None, Any]) -> tuple[int, Any]:
-    """The number of steps, and the result."""
-    taken = 0
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return taken, end.value
-        taken += 1
-
-
 @pytest.mark.parametrize(("message_class", "version"), LARGE, ids=str)
 def test_steps_give_the_same_bytes(message_class: type[Message], version: int) -> None:
     most = 0
     for number in range(8):
         message = sample(message_class.NAME, version, number)
         out = bytearray(b"before")
-        taken, _ = run(encode_in_steps(message, version, out))
+        taken, _ = run_steps(encode_in_steps(message, version, out))
         assert out == b"before" + encode(message, version)
         most = max(most, taken)
     assert most > 0
@@ -52,13 +39,13 @@ def test_encoded_response_has_its_header(message_class: type[Message], version: 
     assert message_class.API_KEY is not None
     message = sample(message_class.NAME, version, 1)
     request = Request(message_class.API_KEY, version, 4711, "test", message, b"", 0)
-    _, response = run(encode_response_in_steps(request, message))
+    _, response = run_steps(encode_response_in_steps(request, message))
     assert response == encode_response(request, message)
 
 
 def test_encoding_errors_are_the_same() -> None:
     too_large = CreateTopicsResponse(0, [CreatableTopicResult("name", error_code=1 << 20)])
     with pytest.raises(ValueError, match="CreateTopicsResponse v7"):
-        run(encode_in_steps(too_large, 7, bytearray()))
+        run_steps(encode_in_steps(too_large, 7, bytearray()))
     with pytest.raises(UnsupportedVersion, match="ElectLeadersResponse v0"):
-        run(encode_in_steps(ElectLeadersResponse(error_code=41), 0, bytearray()))
+        run_steps(encode_in_steps(ElectLeadersResponse(error_code=41), 0, bytearray()))

@@ -34,30 +34,30 @@ from quorumd.protocol.messages.offset_fetch_request import (
     OffsetFetchRequestTopics,
 )
 from quorumd.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.support.broker.coordinator_client import CoordinatorClient, cluster_with_groups
+from tests.support.broker.api_clients import Client, cluster_with_groups
 
 
 @pytest.fixture
-def client() -> CoordinatorClient:
+def client() -> Client:
     cluster = cluster_with_groups()
     cluster.create_topic("topic", (1,), (1,))
-    client = CoordinatorClient(cluster)
+    client = Client(cluster)
     client.find_coordinator("g")
     cluster.run_for(1_000)
     return client
 
 
-def topic_id(client: CoordinatorClient) -> KafkaUuid:
+def topic_id(client: Client) -> KafkaUuid:
     found: KafkaUuid = client.cluster.controller.image.topic_ids["topic"]
     return found
 
 
-def join(client: CoordinatorClient, version: int | None = None, member_id: str = "") -> Any:
+def join(client: Client, version: int | None = None, member_id: str = "") -> Any:
     protocols = [JoinGroupRequestProtocol("range", b"")]
     return client.call(JoinGroupRequest("g", 10_000, 20_000, member_id, None, "consumer", protocols), version)
 
 
-def stable_member(client: CoordinatorClient) -> str:
+def stable_member(client: Client) -> str:
     member_id: str = join(client).member_id
     joined = join(client, member_id=member_id)
     assert (joined.error_code, joined.generation_id, joined.leader) == (0, 1, member_id)
@@ -67,7 +67,7 @@ def stable_member(client: CoordinatorClient) -> str:
     return member_id
 
 
-def commit(client: CoordinatorClient, version: int | None = None, group: str = "g", **by: Any) -> list[int]:
+def commit(client: Client, version: int | None = None, group: str = "g", **by: Any) -> list[int]:
     partitions = [OffsetCommitRequestPartition(number, 10 + number) for number in (0, 1, 2)]
     request = OffsetCommitRequest(group, topics=[OffsetCommitRequestTopic(partitions=partitions, **by)])
     response = client.call(request, version)
@@ -76,7 +76,7 @@ def commit(client: CoordinatorClient, version: int | None = None, group: str = "
 
 def test_topic_of_offsets_is_created_when_it_is_first_needed() -> None:
     cluster = cluster_with_groups()
-    client = CoordinatorClient(cluster)
+    client = Client(cluster)
     first = client.call(FindCoordinatorRequest("g"), 3)
     assert first.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert client.find_coordinator("g") == 1
@@ -89,21 +89,21 @@ def test_topic_of_offsets_is_created_when_it_is_first_needed() -> None:
 
 def test_missing_brokers_leave_groups_without_coordinator() -> None:
     cluster = cluster_with_groups(replicas=3)
-    client = CoordinatorClient(cluster)
+    client = Client(cluster)
     for _ in range(3):
         response = client.call(FindCoordinatorRequest("g"), 3)
         assert response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         cluster.run_for(2_000)
 
 
-def test_member_joins_syncs_and_leaves(client: CoordinatorClient) -> None:
+def test_member_joins_syncs_and_leaves(client: Client) -> None:
     member_id = stable_member(client)
     assert client.call(HeartbeatRequest("g", 1, member_id)).error_code == 0
     left = client.call(LeaveGroupRequest("g", members=[MemberIdentity(member_id), MemberIdentity("x")]))
     assert [member.error_code for member in left.members] == [0, ErrorCode.UNKNOWN_MEMBER_ID]
 
 
-def test_earliest_versions_of_members(client: CoordinatorClient) -> None:
+def test_earliest_versions_of_members(client: Client) -> None:
     joined = join(client, 0)
     assert (joined.error_code, joined.protocol_name) == (0, "range")
     member_id = joined.member_id
@@ -114,20 +114,20 @@ def test_earliest_versions_of_members(client: CoordinatorClient) -> None:
     assert client.call(LeaveGroupRequest("g", member_id), 0).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_sync_needs_the_protocol_from_version_5_on(client: CoordinatorClient) -> None:
+def test_sync_needs_the_protocol_from_version_5_on(client: Client) -> None:
     member_id = stable_member(client)
     synced = client.call(SyncGroupRequest("g", 1, member_id), 5)
     assert synced.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 @pytest.mark.parametrize("version", [2, 5, 9])
-def test_offsets_are_committed_by_name(client: CoordinatorClient, version: int) -> None:
+def test_offsets_are_committed_by_name(client: Client, version: int) -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert commit(client, version, name="topic") == [0, 0, unknown]
     assert commit(client, version, name="missing") == [unknown] * 3
 
 
-def test_offsets_are_committed_and_fetched_by_topic_id(client: CoordinatorClient) -> None:
+def test_offsets_are_committed_and_fetched_by_topic_id(client: Client) -> None:
     id, missing = topic_id(client), KafkaUuid(b"0123456789abcdef")
     assert commit(client, topic_id=id) == [0, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     assert commit(client, topic_id=missing) == [ErrorCode.UNKNOWN_TOPIC_ID] * 3
@@ -145,7 +145,7 @@ def test_offsets_are_committed_and_fetched_by_topic_id(client: CoordinatorClient
 
 
 @pytest.mark.parametrize("version", [1, 2, 5, 7])
-def test_offsets_of_one_group_are_fetched(client: CoordinatorClient, version: int) -> None:
+def test_offsets_of_one_group_are_fetched(client: Client, version: int) -> None:
     commit(client, 9, name="topic")
     response = client.call(OffsetFetchRequest("g", [OffsetFetchRequestTopic("topic", [0, 1])]), version)
     assert [each.committed_offset for each in response.topics[0].partitions] == [10, 11]
@@ -154,7 +154,7 @@ def test_offsets_of_one_group_are_fetched(client: CoordinatorClient, version: in
 
 def test_other_broker_is_not_the_coordinator() -> None:
     cluster = cluster_with_groups((1, 2))
-    client = CoordinatorClient(cluster)
+    client = Client(cluster)
     client.find_coordinator("g")
     client.broker_id = 3 - client.broker_id
     member = HeartbeatRequest("g", 1, "m")
@@ -164,7 +164,7 @@ def test_other_broker_is_not_the_coordinator() -> None:
     assert join(client).error_code == ErrorCode.NOT_COORDINATOR
 
 
-def test_groups_are_listed_described_and_deleted(client: CoordinatorClient) -> None:
+def test_groups_are_listed_described_and_deleted(client: Client) -> None:
     member_id = stable_member(client)
     listed = client.call(ListGroupsRequest()).groups
     assert [(each.group_id, each.group_state, each.group_type) for each in listed] == [
@@ -184,7 +184,7 @@ def test_groups_are_listed_described_and_deleted(client: CoordinatorClient) -> N
     assert client.call(DeleteGroupsRequest(["g"])).results[0].error_code == 0
 
 
-def test_offsets_are_deleted(client: CoordinatorClient) -> None:
+def test_offsets_are_deleted(client: Client) -> None:
     commit(client, 9, name="topic")
     topics = [
         OffsetDeleteRequestTopic("topic", [OffsetDeleteRequestPartition(0)]),
@@ -196,7 +196,7 @@ def test_offsets_are_deleted(client: CoordinatorClient) -> None:
     assert client.call(OffsetDeleteRequest("other", topics)).error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_consumer_group_is_assigned_and_described(client: CoordinatorClient) -> None:
+def test_consumer_group_is_assigned_and_described(client: Client) -> None:
     joined = client.call(
         ConsumerGroupHeartbeatRequest("c", "m", 0, None, None, 30_000, ["topic"], topic_partitions=[])
     )
@@ -212,18 +212,18 @@ def test_consumer_group_is_assigned_and_described(client: CoordinatorClient) -> 
     assert unknown.error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_earlier_consumers_get_their_member_id(client: CoordinatorClient) -> None:
+def test_earlier_consumers_get_their_member_id(client: Client) -> None:
     request = ConsumerGroupHeartbeatRequest("c", "", 0, None, None, 30_000, ["topic"], topic_partitions=[])
     assert client.call(request).error_code == ErrorCode.INVALID_REQUEST
     joined = client.call(request, 0)
     assert joined.error_code == 0
-    assert joined.member_id.startswith("client-")
+    assert joined.member_id.startswith("test-")
 
 
 def test_groups_survive_the_loss_of_their_coordinator() -> None:
     cluster = cluster_with_groups((1, 2, 3), replicas=3)
     cluster.create_topic("topic", (1, 2, 3), (1, 2, 3))
-    client = CoordinatorClient(cluster)
+    client = Client(cluster)
     first = client.find_coordinator("g")
     cluster.run_for(2_000)
     member_id = stable_member(client)

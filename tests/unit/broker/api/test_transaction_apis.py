@@ -30,28 +30,28 @@ from quorumd.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.support.broker.coordinator_client import CoordinatorClient, cluster_with_groups
+from tests.support.broker.api_clients import Client, cluster_with_groups
 from tests.support.log.data_batches import produced
 
 SETTINGS = TransactionSettings(topic_partitions=3, topic_replication_factor=1, topic_min_isr=1)
 
 
 @pytest.fixture
-def client() -> CoordinatorClient:
+def client() -> Client:
     cluster = cluster_with_groups(transactions=SETTINGS)
     cluster.create_topic("topic", (1,), (1,))
-    client = CoordinatorClient(cluster)
+    client = Client(cluster)
     client.find_coordinator("g")
     client.find_coordinator("t", 1)
     cluster.run_for(1_000)
     return client
 
 
-def init(client: CoordinatorClient, producer_id: int = -1, epoch: int = -1) -> Any:
+def init(client: Client, producer_id: int = -1, epoch: int = -1) -> Any:
     return client.call(InitProducerIdRequest("t", 60_000, producer_id, epoch))
 
 
-def add(client: CoordinatorClient, producer: Any, *numbers: int) -> list[int]:
+def add(client: Client, producer: Any, *numbers: int) -> list[int]:
     topics = [AddPartitionsToTxnTopic("topic", list(numbers))]
     request = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id="t",
@@ -65,21 +65,21 @@ def add(client: CoordinatorClient, producer: Any, *numbers: int) -> list[int]:
     ]
 
 
-def end(client: CoordinatorClient, producer: Any, is_commit: bool = True, version: int = 4) -> Any:
+def end(client: Client, producer: Any, is_commit: bool = True, version: int = 4) -> Any:
     return client.call(EndTxnRequest("t", producer.producer_id, producer.producer_epoch, is_commit), version)
 
 
-def state(client: CoordinatorClient) -> Any:
+def state(client: Client) -> Any:
     return client.call(DescribeTransactionsRequest(["t"])).transaction_states[0]
 
 
-def markers(client: CoordinatorClient, number: int) -> int:
+def markers(client: Client, number: int) -> int:
     hosted = client.cluster.hosted(1, "topic", number)
     assert hosted is not None
     return hosted.log.end_offset
 
 
-def test_new_producer_fences_the_earlier_one(client: CoordinatorClient) -> None:
+def test_new_producer_fences_the_earlier_one(client: Client) -> None:
     first, second = init(client), init(client)
     assert first.error_code == second.error_code == 0
     assert (second.producer_id, second.producer_epoch) == (first.producer_id, 1)
@@ -92,9 +92,7 @@ def test_new_producer_fences_the_earlier_one(client: CoordinatorClient) -> None:
 
 
 @pytest.mark.parametrize("is_commit", [True, False])
-def test_transaction_ends_with_a_marker_in_every_partition(
-    client: CoordinatorClient, is_commit: bool
-) -> None:
+def test_transaction_ends_with_a_marker_in_every_partition(client: Client, is_commit: bool) -> None:
     producer = init(client)
     assert add(client, producer, 0, 1) == [0, 0]
     assert add(client, producer, 1) == [0]
@@ -108,7 +106,7 @@ def test_transaction_ends_with_a_marker_in_every_partition(
     assert end(client, producer, not is_commit).error_code == ErrorCode.INVALID_TXN_STATE
 
 
-def test_every_transaction_of_version_2_raises_the_epoch(client: CoordinatorClient) -> None:
+def test_every_transaction_of_version_2_raises_the_epoch(client: Client) -> None:
     producer = init(client)
     one = AddPartitionsToTxnTransaction(
         "t", producer.producer_id, 0, False, [AddPartitionsToTxnTopic("topic", [0])]
@@ -124,7 +122,7 @@ def test_every_transaction_of_version_2_raises_the_epoch(client: CoordinatorClie
     assert (empty.error_code, empty.producer_epoch) == (0, 2), "an abort without records gives an epoch too"
 
 
-def test_partitions_are_verified(client: CoordinatorClient) -> None:
+def test_partitions_are_verified(client: Client) -> None:
     producer = init(client)
     add(client, producer, 0)
     one = AddPartitionsToTxnTransaction(
@@ -141,7 +139,7 @@ def test_partitions_are_verified(client: CoordinatorClient) -> None:
 
 
 def test_transaction_that_lasts_too_long_is_aborted_and_its_producer_fenced(
-    client: CoordinatorClient,
+    client: Client,
 ) -> None:
     producer = init(client)
     add(client, producer, 0)
@@ -151,7 +149,7 @@ def test_transaction_that_lasts_too_long_is_aborted_and_its_producer_fenced(
     assert end(client, producer).error_code == ErrorCode.PRODUCER_FENCED
 
 
-def test_new_producer_aborts_the_open_transaction(client: CoordinatorClient) -> None:
+def test_new_producer_aborts_the_open_transaction(client: Client) -> None:
     producer = init(client)
     add(client, producer, 0)
     assert init(client).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
@@ -160,7 +158,7 @@ def test_new_producer_aborts_the_open_transaction(client: CoordinatorClient) -> 
     assert markers(client, 0) == 1
 
 
-def commit_offset(client: CoordinatorClient, producer: Any, version: int) -> int:
+def commit_offset(client: Client, producer: Any, version: int) -> int:
     partition = TxnOffsetCommitRequestPartition(0, 42)
     topics = [TxnOffsetCommitRequestTopic("topic", partitions=[partition])]
     request = TxnOffsetCommitRequest("t", "g", producer.producer_id, producer.producer_epoch, topics=topics)
@@ -168,7 +166,7 @@ def commit_offset(client: CoordinatorClient, producer: Any, version: int) -> int
     return error
 
 
-def fetch_offset(client: CoordinatorClient) -> tuple[int, int]:
+def fetch_offset(client: Client) -> tuple[int, int]:
     topics = [OffsetFetchRequestTopics("topic", partition_indexes=[0])]
     response = client.call(
         OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=topics)], require_stable=True), 9
@@ -178,9 +176,7 @@ def fetch_offset(client: CoordinatorClient) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize(("is_commit", "offset"), [(True, 42), (False, -1)])
-def test_offsets_become_visible_with_their_transaction(
-    client: CoordinatorClient, is_commit: bool, offset: int
-) -> None:
+def test_offsets_become_visible_with_their_transaction(client: Client, is_commit: bool, offset: int) -> None:
     producer = init(client)
     assert commit_offset(client, producer, 4) == ErrorCode.TRANSACTION_ABORTABLE
     added = client.call(AddOffsetsToTxnRequest("t", producer.producer_id, producer.producer_epoch, "g"))
@@ -192,7 +188,7 @@ def test_offsets_become_visible_with_their_transaction(
     assert fetch_offset(client) == (offset, 0)
 
 
-def test_broker_adds_the_offsets_of_a_client_of_version_2(client: CoordinatorClient) -> None:
+def test_broker_adds_the_offsets_of_a_client_of_version_2(client: Client) -> None:
     producer = init(client)
     assert commit_offset(client, producer, 5) == 0
     end(client, producer, version=5)
@@ -200,7 +196,7 @@ def test_broker_adds_the_offsets_of_a_client_of_version_2(client: CoordinatorCli
     assert fetch_offset(client) == (42, 0)
 
 
-def test_transactions_are_listed(client: CoordinatorClient) -> None:
+def test_transactions_are_listed(client: Client) -> None:
     producer = init(client)
     found = client.call(ListTransactionsRequest(["Empty", "Odd"], duration_filter=-1), 1)
     assert found.unknown_state_filters == ["Odd"]
@@ -213,12 +209,12 @@ def test_transactions_are_listed(client: CoordinatorClient) -> None:
     assert unknown.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 
 
-def test_timeout_has_a_maximum(client: CoordinatorClient) -> None:
+def test_timeout_has_a_maximum(client: Client) -> None:
     response = client.call(InitProducerIdRequest("t", SETTINGS.max_timeout_ms + 1))
     assert response.error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
 
 
-def test_ending_transaction_survives_a_restart(client: CoordinatorClient) -> None:
+def test_ending_transaction_survives_a_restart(client: Client) -> None:
     producer = init(client)
     add(client, producer, 0)
     client.send(EndTxnRequest("t", producer.producer_id, producer.producer_epoch, True), 4)
@@ -234,12 +230,12 @@ def test_ending_transaction_survives_a_restart(client: CoordinatorClient) -> Non
     assert markers(client, 0) == 1
 
 
-def produce(client: CoordinatorClient, producer: Any, sequence: int, version: int) -> int:
+def produce(client: Client, producer: Any, sequence: int, version: int) -> int:
     error: int = produced_to(client, producer, 0, sequence, version).error_code
     return error
 
 
-def produced_to(client: CoordinatorClient, producer: Any, number: int, sequence: int, version: int) -> Any:
+def produced_to(client: Client, producer: Any, number: int, sequence: int, version: int) -> Any:
     records = produced(
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
@@ -251,7 +247,7 @@ def produced_to(client: CoordinatorClient, producer: Any, number: int, sequence:
     return response.responses[0].partition_responses[0]
 
 
-def test_batch_outside_of_the_transaction_is_refused(client: CoordinatorClient) -> None:
+def test_batch_outside_of_the_transaction_is_refused(client: Client) -> None:
     producer = init(client)
     assert produce(client, producer, 0, 10) == ErrorCode.INVALID_TXN_STATE
     assert produce(client, producer, 0, 11) == ErrorCode.TRANSACTION_ABORTABLE
@@ -260,7 +256,7 @@ def test_batch_outside_of_the_transaction_is_refused(client: CoordinatorClient) 
     assert [produce(client, producer, sequence, 11) for sequence in (0, 1)] == [0, 0]
 
 
-def test_leader_adds_the_partition_of_a_client_of_version_2(client: CoordinatorClient) -> None:
+def test_leader_adds_the_partition_of_a_client_of_version_2(client: Client) -> None:
     producer = init(client)
     assert [produce(client, producer, sequence, 12) for sequence in (0, 1)] == [0, 0]
     assert state(client).topics[0].partitions == [0]
@@ -270,7 +266,7 @@ def test_leader_adds_the_partition_of_a_client_of_version_2(client: CoordinatorC
     assert produce(client, ended, 0, 12) == 0, "the next transaction begins with the new epoch"
 
 
-def test_leader_waits_until_the_previous_transaction_is_complete(client: CoordinatorClient) -> None:
+def test_leader_waits_until_the_previous_transaction_is_complete(client: Client) -> None:
     producer = init(client)
     assert produce(client, producer, 0, 12) == 0
     ended = end(client, producer, version=5)
@@ -282,7 +278,7 @@ def test_leader_waits_until_the_previous_transaction_is_complete(client: Coordin
 def test_transaction_that_does_not_complete_is_named_as_the_cause() -> None:
     cluster = cluster_with_groups((1, 2), transactions=SETTINGS)
     cluster.create_topic("topic", (1,), (2,))
-    client = CoordinatorClient(cluster)
+    client = Client(cluster)
     client.find_coordinator("t", 1)
     cluster.run_for(1_000)
     producer, own = init(client), client.broker_id - 1

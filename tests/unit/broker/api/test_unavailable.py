@@ -40,8 +40,7 @@ from quorumd.protocol.messages.write_txn_markers_request import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from tests.support.broker.api_clients import Client
-from tests.support.broker.coordinator_client import CoordinatorClient, cluster_with_groups
+from tests.support.broker.api_clients import Client, cluster_with_groups
 from tests.support.broker.simulated_brokers import SimulatedBrokers
 
 OFFSETS = "__consumer_offsets"
@@ -60,9 +59,9 @@ def cluster() -> SimulatedBrokers:
 
 
 @pytest.fixture
-def coordinator() -> CoordinatorClient:
+def coordinator() -> Client:
     """A client of a broker that coordinates groups and transactions."""
-    client = CoordinatorClient(cluster_with_groups(transactions=TRANSACTIONS))
+    client = Client(cluster_with_groups(transactions=TRANSACTIONS))
     client.find_coordinator("g")
     client.find_coordinator("t", 1)
     client.cluster.run_for(1_000)
@@ -182,7 +181,7 @@ def test_markers_are_written_by_the_leader(cluster: SimulatedBrokers) -> None:
     assert write_markers(client, "unknown") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_coordinator_that_is_loading_has_an_error(coordinator: CoordinatorClient) -> None:
+def test_coordinator_that_is_loading_has_an_error(coordinator: Client) -> None:
     coordinators = coordinator.cluster.brokers[1].broker.coordinators
     for shards in (coordinators._groups, coordinators._transactions):
         for shard in shards.all():
@@ -199,7 +198,7 @@ def test_coordinator_that_is_loading_has_an_error(coordinator: CoordinatorClient
     assert {write_markers(client, OFFSETS, number) for number in range(3)} == {loading}
 
 
-def test_empty_requests_have_empty_responses(coordinator: CoordinatorClient) -> None:
+def test_empty_requests_have_empty_responses(coordinator: Client) -> None:
     assert coordinator.call(DeleteGroupsRequest([])).results == []
     assert coordinator.call(AddPartitionsToTxnRequest([])).results_by_transaction == []
     assert coordinator.call(OffsetFetchRequest(groups=[])).groups == []

@@ -21,16 +21,15 @@ from quorumd.broker.log.compaction import (
 from quorumd.broker.log.compaction_files import complete_compaction, remove_cleaned
 from quorumd.broker.log.partition_log import PartitionLog
 from quorumd.broker.log.records import compressed, decompressed, encode_record, record_spans
-from quorumd.broker.log.transaction_marker import TransactionMarker
 from quorumd.errors import CorruptLog
 from quorumd.ports import Disk
 from quorumd.runtime.disk import OsDisk
 from tests.support.log.data_batches import Record, produced
+from tests.support.log.partition_logs import ABORT, COMMIT
 
 Kept = dict[int, Record]
 NOW = 1_000_000
 RETENTION_MS = 500
-COMMIT, ABORT = TransactionMarker(True, 1), TransactionMarker(False, 1)
 
 
 def opened(disk: Disk, folder: str, segment_bytes: int = 200) -> PartitionLog:

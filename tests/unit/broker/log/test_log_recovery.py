@@ -11,33 +11,13 @@ from quorumd.broker.log.batches import read_batch
 from quorumd.broker.log.compaction import compact, install_compaction, plan_compaction
 from quorumd.broker.log.partition_log import PartitionLog
 from quorumd.broker.log.timestamps import TimestampOffset
-from quorumd.broker.log.transaction_marker import TransactionMarker
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log.atomic_file import read_whole
 from quorumd.ports import Disk
 from quorumd.simulator.environment.disk import DEFAULT_CAPACITY_BYTES, PowerLost, SimulatedDisk
 from quorumd.simulator.environment.event_heap import Process
 from tests.support.log.data_batches import produced
-
-COMMIT, ABORT = TransactionMarker(True, 1), TransactionMarker(False, 1)
-
-
-def opened(disk: Disk, folder: str, settings: PartitionLogSettings | None = None) -> PartitionLog:
-    return PartitionLog.open(disk, f"{folder}/t-0", settings or PartitionLogSettings())[0]
-
-
-def append(log: PartitionLog, data: bytes | None = None, epoch: int = 0, wall_ms: int = 1000) -> Appended:
-    return log.append_as_leader(produced() if data is None else data, epoch, 0.0, wall_ms)
-
-
-def of_producer(sequence: int, producer_id: int = 7, transactional: bool = False, count: int = 1) -> bytes:
-    return produced(
-        [(b"k", b"v")] * count,
-        producer_id=producer_id,
-        producer_epoch=0,
-        sequence=sequence,
-        transactional=transactional,
-    )
+from tests.support.log.partition_logs import COMMIT, append, of_producer, opened
 
 
 def test_clean_restart_reads_no_batches_below_the_last_index_entry(disk: Disk, folder: str) -> None:

@@ -27,9 +27,6 @@ from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.simulator.environment.disk import SimulatedDisk
 from tests.support.broker.simulated_brokers import SimulatedBrokers
 from tests.support.log.data_batches import produced
-from tests.unit.broker.log.conftest import memory_disk
-
-__all__ = ["memory_disk"]
 
 FIRST, SECOND = KafkaUuid(b"the first topic."), KafkaUuid(b"the second topic")
 MARKER = KafkaUuid(b"a unique marker.")

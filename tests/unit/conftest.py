@@ -1,4 +1,4 @@
-"""Every test of the log runs on files and on the simulator's disk: a node cannot tell them apart."""
+"""Tests of logs run on files and on the simulator's disk: a node cannot tell them apart."""
 
 from __future__ import annotations
 

@@ -1,0 +1,19 @@
+"""Work that is done in steps."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def run_steps(steps: Generator[None, None, T]) -> tuple[int, T]:
+    """Return the number of steps, and the result."""
+    taken = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return taken, end.value
+        taken += 1
