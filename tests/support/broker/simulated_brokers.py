@@ -52,7 +52,7 @@ NO_RESPONSE_MS = 2_000.0
 class SimulatedBroker:
     """One machine with a broker: `start`, `kill`, and the ports of the broker that runs. Satisfies `BrokerListener`.
 
-    `applied`: number of batches of the metadata log that the broker has.
+    `applied`: number of batches of the metadata log that the broker has. With `holds_metadata` it gets no more.
     """
 
     def __init__(self, cluster: SimulatedBrokers, broker_id: int, settings: BrokerSettings) -> None:
@@ -67,6 +67,7 @@ class SimulatedBroker:
         self.is_unfenced = False
         self.failures: list[str] = []
         self.is_isolated = False
+        self.holds_metadata = False
         self.broker: Broker
         self.disks = 0
         self.replace_disk()
@@ -127,13 +128,13 @@ class SimulatedBroker:
         if (
             self.process.alive
             and self.applied < len(self.cluster.controller.batches)
-            and not self.is_isolated
+            and not (self.is_isolated or self.holds_metadata)
         ):
             self.cluster.later(self.process, self._apply_next)
 
     def _apply_next(self) -> None:
         batches = self.cluster.controller.batches
-        if self.applied < len(batches) and not self.is_isolated:
+        if self.applied < len(batches) and not (self.is_isolated or self.holds_metadata):
             data, header = batches[self.applied]
             self.applied += 1
             self.broker.apply(data, header)
@@ -175,7 +176,11 @@ class SimulatedBroker:
         def respond(response: bytes) -> None:
             if process.alive and not (self.is_isolated or to.is_isolated):
                 decoded = decode(response_class(api_key), version, response)
-                cluster.later(self.process, lambda: complete(on_response, decoded))
+                deliver = partial(cluster.later, self.process, lambda: complete(on_response, decoded))
+                if cluster.holds_response(message):
+                    cluster.held.append(deliver)
+                else:
+                    deliver()
 
         def handle() -> None:
             if not process.alive or self.is_isolated or to.is_isolated:
@@ -185,7 +190,10 @@ class SimulatedBroker:
             handler = next(each.handler for each in cluster.routes(broker_id) if each.api_key == api_key)
             handler(_BrokerSession(respond), request)
 
-        cluster.later(None, handle)
+        if cluster.holds_request(message):
+            cluster.held.append(handle)
+        else:
+            cluster.later(None, handle)
         cluster.heap.call_later(min(timeout_ms, NO_RESPONSE_MS), fail, b"timeout", self.process)
 
 
@@ -201,11 +209,12 @@ class _BrokerSession(RecordingSession):
 
 
 class _Channel:
-    """One connection of a broker to the controller."""
+    """One connection of a broker to the controller; a new one after a request without a response."""
 
     def __init__(self, owner: SimulatedBroker) -> None:
         self._owner = owner
         self._is_open = False
+        self._connection = owner.cluster.next_connection()
 
     def send(
         self,
@@ -217,13 +226,16 @@ class _Channel:
         assert not self._is_open, "one request at a time"
         self._is_open = True
         owner, cluster, version = self._owner, self._owner.cluster, api(api_key).max_version
-        request = cluster.through_the_wire(build(version), version)
+        request, connection = cluster.through_the_wire(build(version), version), self._connection
 
         def handle() -> None:
             if owner.is_isolated or not owner.process.alive:
-                cluster.later(owner.process, lambda: complete(on_failure, Failure("no route")), 200.0)
+                fail(200.0)
                 return
-            response = cluster.controller.handle(request, version)
+            response = cluster.controller.handle(request, version, connection)
+            if response is None or cluster.loses_response(request):
+                fail()
+                return
             decoded = decode(response_class(api_key), version, encode(response, version))
             deliver = partial(cluster.later, owner.process, lambda: complete(on_response, decoded))
             if cluster.holds_response(request):
@@ -231,12 +243,20 @@ class _Channel:
             else:
                 deliver()
 
-        def complete(callback: Callable[[Any], None], outcome: Any) -> None:
-            self._is_open = False
-            callback(outcome)
+        def fail(delay_ms: float = 0.0) -> None:
+            cluster.later(owner.process, lambda: complete(on_failure, Failure("no response")), delay_ms)
 
-        if cluster.holds_request(request):
+        def complete(callback: Callable[[Any], None], outcome: Any) -> None:
+            if self._connection == connection:
+                self._is_open = False
+                if callback is on_failure:
+                    self._connection = cluster.next_connection()
+                callback(outcome)
+
+        if cluster.holds_request(request) or cluster.abandons_request(request):
             cluster.held.append(handle)
+            if cluster.abandons_request(request):
+                fail()
         else:
             cluster.later(None, handle)
 
@@ -252,9 +272,13 @@ class SimulatedBrokers:
         self.controller.on_commit = self._on_commit
         self.brokers: dict[int, SimulatedBroker] = {}
         self.held: list[Callable[[], None]] = []
-        """Deliveries of requests to the controller and of its responses that a test holds back."""
+        """Deliveries of requests of brokers and of their responses that a test holds back."""
         self.holds_request: Callable[[Message], bool] = lambda request: False
         self.holds_response: Callable[[Message], bool] = lambda request: False
+        self.abandons_request: Callable[[Message], bool] = lambda request: False
+        """Holds a request back whose broker gives it up and reconnects."""
+        self.loses_response: Callable[[Message], bool] = lambda request: False
+        self._connections = 0
         self._routes: dict[Broker, list[Route]] = {}
         for broker_id in broker_ids:
             endpoint = BrokerEndpoint("PLAINTEXT", f"broker-{broker_id}", 9092, 0)
@@ -277,6 +301,11 @@ class SimulatedBrokers:
         self.heap.call_later(
             delay_ms + low + (high - low) * self.random.random(), callback, b"network", process
         )
+
+    def next_connection(self) -> int:
+        """The number of a new connection to the controller."""
+        self._connections += 1
+        return self._connections
 
     def through_the_wire(self, message: Message, version: int) -> Message:
         assert message.API_KEY is not None

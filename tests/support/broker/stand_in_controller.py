@@ -11,7 +11,10 @@ from quorumd.controller.broker_lifecycle import fence
 from quorumd.controller.controller import Controller, ControllerSettings
 from quorumd.controller.metadata_versions import SUPPORTED_FEATURES
 from quorumd.controller.record_versions import encode_for_version
+from quorumd.controller.undo_log import UndoEntry, undo
 from quorumd.node.api.controller_table import CONTROLLER_APIS
+from quorumd.node.controller.alter_partition_order import AlterPartitionOrder, ConnectionOrder
+from quorumd.protocol.messages.alter_partition_request import AlterPartitionRequest
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.record_batch import BatchHeader, encode_batch, headers
 from quorumd.protocol.wire import Message
@@ -25,14 +28,22 @@ Batch = tuple[bytes, BatchHeader]
 
 
 class StandInController:
-    """`batches`: the whole metadata log. `on_commit()` is called after each batch."""
+    """`batches`: the whole metadata log. `on_commit()` is called after each batch.
+
+    With `is_deposed` it does not know yet that another controller leads: what it plans for brokers is applied, never
+    committed, and undone.
+    """
 
     def __init__(self, heap: EventHeap, settings: ControllerSettings | None = None) -> None:
         self.batches: list[Batch] = []
         self.next_offset = 0
         self.on_commit: Callable[[], None] = lambda: None
+        self.is_deposed = False
+        self.undone = 0
+        """Number of records that a deposed controller has undone."""
         self.requests: list[Message] = []
         self._heap = heap
+        self._order = AlterPartitionOrder()
         self.controller = Controller(
             settings or ControllerSettings(broker_session_timeout_ms=SESSION_MS),
             lambda: CLUSTER_ID,
@@ -60,17 +71,33 @@ class StandInController:
             self.image.apply(decode_record(frame), [], frame)
         self.on_commit()
 
-    def handle(self, message: Message, version: int) -> Message:
-        """Handle a request of a broker or an admin client."""
+    def handle(self, message: Message, version: int, connection: int | None = None) -> Message | None:
+        """Handle a request of an admin client, or of a broker with the number of its connection. None if the
+        connection is closed."""
         self.requests.append(message)
         assert message.API_KEY is not None
+        if isinstance(message, AlterPartitionRequest) and connection is not None:
+            order = self._order.check(connection, message.broker_id, message.broker_epoch)
+            if order is not ConnectionOrder.CURRENT:
+                return None
         api = CONTROLLER_APIS[message.API_KEY]
         if api.on_request is not None:
             api.on_request(self.controller, message)
         plan = api.plan(self.controller, message, version)
         assert plan.prepared is None
+        if self.is_deposed and connection is not None:
+            self._apply_and_undo(plan.records)
+            return None
         self.append(plan.records)
         return plan.response
+
+    def _apply_and_undo(self, records: Sequence[Message]) -> None:
+        changes: list[UndoEntry] = []
+        for record in records:
+            frame = encode_for_version(record, self.image.metadata_version)
+            self.image.apply(decode_record(frame), changes, frame)
+        undo(reversed(changes))
+        self.undone += len(records)
 
     def _schedule(self) -> None:
         self._heap.call_later(SESSION_CHECK_MS, self._check_sessions, b"sessions")
