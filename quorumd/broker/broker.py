@@ -278,7 +278,7 @@ class Broker:
     # Shutdown
 
     def shut_down(self, on_done: Callable[[], None]) -> None:
-        """Hand the leaderships over, close the logs, and call `on_done`; then call `stop`."""
+        """Move the leaderships away, close the logs, and call `on_done`; then call `stop`."""
         self._on_shut_down = on_done
         if self.settings.controlled_shutdown:
             self.lifecycle.shut_down()
@@ -312,6 +312,6 @@ class Broker:
         self.directory_reports.stop()
 
     def stop(self) -> None:
-        """Stop at once, without closing anything durably."""
+        """Stop immediately, without a clean shutdown of the logs."""
         self._stop_work()
         self.partitions.close()

@@ -28,7 +28,7 @@ def make_folder(folder: Path) -> None:
         found = folder.lstat()
         if folder.is_symlink() or not folder.is_dir() or found.st_uid != os.getuid():
             raise ConfigError(
-                f"{folder}: exists and is no folder of this user; choose another --dir"
+                f"{folder}: exists and is not a folder of this user; choose another --dir"
             ) from None
 
 

@@ -25,7 +25,7 @@ from quorumd.protocol.wire import Message
 
 Outcome = Message | QuorumdError
 RENEW_SHARE = 0.85
-"""The part of its lifetime after which an authentication is not used any more, as in Kafka's clients (KIP-368)."""
+"""The part of its lifetime after which an authentication is no longer used, as in Kafka's clients (KIP-368)."""
 
 
 def _reason(error: OSError) -> str:

@@ -145,7 +145,7 @@ class Load:
     async def run(self) -> None:
         """Write until the time is over, at one leader after the other.
 
-        Raises RequestFailed if a leader rejects a write for good, or if nothing was written.
+        Raises RequestFailed if a leader rejects a write with a fatal error, or if nothing was written.
         """
         failure: Exception | None = None
         while (left_s := self._totals.deadline - perf_counter()) > 0:

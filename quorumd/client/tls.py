@@ -84,7 +84,7 @@ def _context(
 
 
 def _set_ciphers(context: ssl.SSLContext, names: tuple[str, ...]) -> None:
-    """Allow the cipher suites of TLS 1.2 with these names; those of TLS 1.3 cannot be chosen and are all good."""
+    """Allow the cipher suites of TLS 1.2 with these names; those of TLS 1.3 cannot be chosen and are all secure."""
     chosen = [name for name in names if not name.startswith(_TLS_1_3_CIPHERS)]
     if not chosen:
         return

@@ -30,7 +30,7 @@ class BrokerFields(CoordinatorFields):
     controlled_shutdown: Annotated[bool, SWITCH] = setting(
         "controlled.shutdown.enable",
         default="true",
-        about="Whether a stopping broker first lets the controller move its leaderships to other brokers.",
+        about="Whether a stopping broker first has the controller move its leaderships to other brokers.",
     )
     broker_heartbeat_interval_ms: Annotated[int, duration("10ms", "1h")] = setting(
         "broker.heartbeat.interval.ms", default="2s", about="Interval of heartbeats to the controller."
@@ -54,7 +54,7 @@ class BrokerFields(CoordinatorFields):
     replica_fetch_min_bytes: Annotated[int, size("0", "1GiB")] = setting(
         "replica.fetch.min.bytes",
         default="1",
-        about="Bytes for which a leader responds to a follower at once.",
+        about="Minimum bytes of a response to a follower; the leader waits for them.",
     )
     replica_fetch_max_bytes: Annotated[int, size("0", "1GiB")] = setting(
         "replica.fetch.max.bytes",
@@ -80,7 +80,7 @@ class BrokerFields(CoordinatorFields):
     recovery_point_checkpoint_interval_ms: Annotated[int, duration("1ms", "24h")] = setting(
         "log.flush.offset.checkpoint.interval.ms",
         default="60s",
-        about="Interval at which it is saved how far the logs of partitions are flushed.",
+        about="Interval at which the recovery points of partitions are saved.",
     )
     start_offset_checkpoint_interval_ms: Annotated[int, duration("1ms", "24h")] = setting(
         "log.flush.start.offset.checkpoint.interval.ms",
@@ -109,5 +109,5 @@ class BrokerFields(CoordinatorFields):
     replica_selector_class: Annotated[str, choice(LEADER_SELECTOR, RACK_AWARE_SELECTOR, "")] = setting(
         "replica.selector.class",
         default="",
-        about="RackAwareReplicaSelector sends consumers to a replica in their rack; else they read from leaders.",
+        about="RackAwareReplicaSelector lets consumers fetch from a replica in their rack; default: from leaders.",
     )

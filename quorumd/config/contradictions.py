@@ -78,7 +78,7 @@ def _role_problems(settings: Settings) -> Iterator[Problem]:
     elif not settings.is_controller and own:
         yield Problem(
             fields,
-            f"controller.listener.names has {own[0]}, but this node is no controller",
+            f"controller.listener.names has {own[0]}, but this node is not a controller",
             "a listener with another name, or process.roles=broker,controller",
         )
 
@@ -161,12 +161,14 @@ def _quorum_problems(settings: Settings) -> Iterator[Problem]:
         if settings.node_id in (voter.id for voter in voters):
             yield Problem(
                 ("quorum_voters", "node_id", "process_roles"),
-                f"names node {settings.node_id}, which is no controller",
+                f"names node {settings.node_id}, which is not a controller",
                 "the ids of controllers, or process.roles=broker,controller",
             )
         if settings.auto_join:
             yield Problem(
-                ("auto_join", "process_roles"), "a broker without the controller role has no vote", "false"
+                ("auto_join", "process_roles"),
+                "a broker without the controller role cannot be a voter",
+                "false",
             )
     if settings.auto_join and voters:
         yield Problem(

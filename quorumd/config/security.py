@@ -35,7 +35,7 @@ class JwksSource(NamedTuple):
 
 
 class SaslServerSettings(NamedTuple):
-    """The mechanisms that clients of a listener choose from."""
+    """The mechanisms that a listener offers."""
 
     mechanisms: tuple[str, ...]
     users: dict[str, str]

@@ -49,10 +49,10 @@ class SecurityFields(BaseModel):
     ssl_keystore_certificate_chain: Annotated[str, PEM] = setting(
         "ssl.keystore.certificate.chain",
         default="",
-        about="The node's certificate chain as PEM text, in place of a file.",
+        about="The node's certificate chain as PEM text instead of a file.",
     )
     ssl_keystore_key: Annotated[str, PEM] = setting(
-        "ssl.keystore.key", default="", about="The private key as PEM text, in place of a file."
+        "ssl.keystore.key", default="", about="The private key as PEM text instead of a file."
     )
     ssl_truststore_type: Annotated[str, _STORES] = setting(
         "ssl.truststore.type", default="PEM", about="As ssl.keystore.type."
@@ -60,7 +60,7 @@ class SecurityFields(BaseModel):
     ssl_truststore_location: Annotated[str, TEXT] = setting(
         "ssl.truststore.location",
         default="",
-        about="File with the trusted certificates, as PEM or PKCS12; without one those of the system are trusted.",
+        about="File with the trusted certificates, as PEM or PKCS12; by default those of the system.",
     )
     ssl_truststore_password: Annotated[str, TEXT] = setting(
         "ssl.truststore.password", default="", about="Password of a PKCS12 file with trusted certificates."
@@ -68,7 +68,7 @@ class SecurityFields(BaseModel):
     ssl_truststore_certificates: Annotated[str, PEM] = setting(
         "ssl.truststore.certificates",
         default="",
-        about="The trusted certificates as PEM text, in place of a file.",
+        about="The trusted certificates as PEM text instead of a file.",
     )
     ssl_client_auth: Annotated[str, choice(*CLIENT_AUTH)] = setting(
         "ssl.client.auth",
@@ -91,12 +91,12 @@ class SecurityFields(BaseModel):
     ssl_endpoint_identification_algorithm: Annotated[str, choice("https", "")] = setting(
         "ssl.endpoint.identification.algorithm",
         default="https",
-        about="https: the certificate of a node must name the host that others connect to. Empty: it need not.",
+        about="https: a node's certificate must name the host that others connect to. Empty: it is not verified.",
     )
     ssl_principal_mapping_rules: Annotated[str, MAPPING_RULES] = setting(
         "ssl.principal.mapping.rules",
         default="DEFAULT",
-        about="Rules that make a principal of a certificate's distinguished name; the first that matches applies.",
+        about="Rules that map a certificate's distinguished name to a principal; the first match applies.",
     )
 
     sasl_enabled_mechanisms: Annotated[tuple[str, ...], MECHANISMS] = setting(
@@ -124,17 +124,17 @@ class SecurityFields(BaseModel):
     sasl_oauthbearer_jwks_endpoint_url: Annotated[str, TEXT] = setting(
         "sasl.oauthbearer.jwks.endpoint.url",
         default="",
-        about="Where the keys of the identity provider are (https:, http: or file:); required with OAUTHBEARER.",
+        about="URL of the identity provider's keys (https:, http: or file:); required with OAUTHBEARER.",
     )
     sasl_oauthbearer_jwks_refresh_ms: Annotated[int, duration("1s", "30d")] = setting(
         "sasl.oauthbearer.jwks.endpoint.refresh.ms",
         default="1h",
-        about="Interval at which the keys are read again; a token with an unknown key has them read earlier.",
+        about="Interval at which the keys are read again; a token with an unknown key triggers an earlier read.",
     )
     sasl_oauthbearer_expected_audience: Annotated[tuple[str, ...], TEXTS] = setting(
         "sasl.oauthbearer.expected.audience",
         default="",
-        about="Audiences, one of which a token must have; required with OAUTHBEARER.",
+        about="Accepted audiences of tokens; required with OAUTHBEARER.",
     )
     sasl_oauthbearer_expected_issuer: Annotated[str, TEXT] = setting(
         "sasl.oauthbearer.expected.issuer",
@@ -147,25 +147,25 @@ class SecurityFields(BaseModel):
     sasl_oauthbearer_clock_skew_s: Annotated[int, integer(0, 3600)] = setting(
         "sasl.oauthbearer.clock.skew.seconds",
         default="30",
-        about="By how much clocks may differ when the times of a token are checked.",
+        about="Allowed clock skew when the times of a token are checked.",
     )
     sasl_oauthbearer_token_endpoint_url: Annotated[str, TEXT] = setting(
         "sasl.oauthbearer.token.endpoint.url",
         default="",
-        about="Where this node or client gets its own token (https:, http: or file:).",
+        about="URL from which this node or client gets its own token (https:, http: or file:).",
     )
 
 
 class NodeLogins(BaseModel):
-    """The mechanisms by which a node logs in at others."""
+    """The mechanisms with which a node authenticates at others."""
 
     sasl_mechanism_controller_protocol: Annotated[str, MECHANISM] = setting(
         "sasl.mechanism.controller.protocol",
         default="",
-        about="The mechanism by which nodes log in at the controllers' listener; required if that has SASL.",
+        about="The mechanism that nodes use on the controllers' listener; required if it uses SASL.",
     )
     sasl_mechanism_inter_broker_protocol: Annotated[str, MECHANISM] = setting(
         "sasl.mechanism.inter.broker.protocol",
         default="",
-        about="The mechanism by which brokers log in at each other; required if their listener has SASL.",
+        about="The mechanism that brokers use on the inter-broker listener; required if it uses SASL.",
     )

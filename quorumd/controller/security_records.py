@@ -34,7 +34,7 @@ class Token(NamedTuple):
     expires_ms: int
 
     def is_expired(self, now_ms: int) -> bool:
-        """Whether it can neither be used nor renewed any more."""
+        """Whether it can no longer be used or renewed."""
         return self.max_ms < now_ms or self.expires_ms < now_ms
 
 

@@ -128,8 +128,8 @@ class Segment:
         self.trim()
 
     def write_indexes(self) -> None:
-        """Bring the index files up to date, even those that cannot be read. A full disk is no error: a stock reader
-        can rebuild them."""
+        """Bring the index files up to date, even those that cannot be read. A full disk is not an error: a stock
+        reader can rebuild them."""
         contents = (self.indexes.offset_index(), self.indexes.time_index())
         for suffix, content in zip(_INDEX_SUFFIXES, contents, strict=True):
             path = self._stem + suffix

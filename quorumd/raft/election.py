@@ -1,8 +1,8 @@
 """Vote rules: which vote and pre-vote requests this replica grants.
 
 Raft paper 5.2 (at most one vote per epoch, saved before it is granted) and 5.4.1 (never for a log older than the
-local one); KIP-996 (pre-votes); KIP-853 (directory ids). Membership is no reason to reject: right after a voter was
-added or removed, the local log may not show it yet (hole 10). Also rejected:
+local one); KIP-996 (pre-votes); KIP-853 (directory ids). Membership is not a reason to reject: right after a voter
+was added or removed, the local log may not show it yet (hole 10). Also rejected:
 
     * This replica's voter record, or the request, has another directory id for this node: that voter voted from a
       disk that is gone, so this replica is not that voter (hole 40).

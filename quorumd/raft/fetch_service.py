@@ -200,7 +200,7 @@ def handle_snapshot_request(replica: Replica, leader: Leader, event: RequestRece
     respond(replica, event, error, read_limit(replica, request))
 
 
-# Consumers read committed records only, and their fetch offset is no acknowledgement (hole 37)
+# Consumers read committed records only, and their fetch offset is not an acknowledgement (hole 37)
 
 
 def serve_consumer(replica: Replica, leader: Leader, event: RequestReceived) -> None:

@@ -68,7 +68,7 @@ def assignment_toward(current: VoterSet, target: tuple[int, ...]) -> VoterAssign
 
 
 def count_changed_voters(before: VoterSet, after: VoterSet) -> int:
-    """The number of voters that differ. Recording a missing directory id is no change; a different one is."""
+    """The number of voters that differ. Recording a missing directory id is not a change; a different one is."""
     changed = sum(1 for voter in before.voters if after.by_id(voter.key.id) is None)
     for voter in after.voters:
         old = before.by_id(voter.key.id)

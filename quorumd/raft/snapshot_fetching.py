@@ -54,7 +54,7 @@ def handle_snapshot_response(replica: Replica, state: Follower, event: ResponseR
     elif response.error is ErrorCode.NONE and is_expected_chunk(request, response):
         apply_chunk(replica, state, request, response)
     elif response.error is ErrorCode.POSITION_OUT_OF_RANGE and request.position > 0:
-        # The stored bytes are no prefix of the leader's snapshot, or were complete when this node stopped.
+        # The stored bytes are not a prefix of the leader's snapshot, or were complete when this node stopped.
         send_snapshot_fetch(replica, state, request.snapshot, 0)
     elif response.error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.BROKER_NOT_AVAILABLE):
         on_leader_lost(replica, state)

@@ -141,7 +141,7 @@ class TlsStream:
         """Return the bytes that announce the end of the connection."""
         self._end()
         if self.is_established:
-            # It waits for the other side's end, which does not matter any more.
+            # It waits for the other side to close, which no longer matters.
             with suppress(ssl.SSLError, OSError):
                 self._ssl.unwrap()
             return self._outgoing.read()

@@ -1,4 +1,4 @@
-"""Access control entries: what they say, how they are found, and what a filter selects.
+"""Access control entries: their content, their index, and the filters that select them.
 
 Codes are Kafka's. An `AclIndex` finds the entries that apply to a resource by dictionary lookups: one by the name,
 one by the name `*`, and one per length of a prefix. Every change is an assignment to one key of one dictionary, so

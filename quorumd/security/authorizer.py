@@ -53,7 +53,7 @@ class AuthorizerSettings:
 
 
 class AuthorizerNotReady(Exception):
-    """The ACLs are not loaded yet, and the principal is no super user."""
+    """The ACLs are not loaded yet, and the principal is not a super user."""
 
 
 class Client(NamedTuple):

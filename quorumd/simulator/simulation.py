@@ -351,7 +351,7 @@ class Simulation:
         brokers, deadline = self._brokers, self._heap.now_ms + self._options.liveness_ms
         if brokers is not None:
             brokers.stop_background_requests()
-            # A broker whose session ended while the leader changed is fenced only now, and comes back.
+            # A broker whose session ended while the leader changed is fenced only now, and registers again.
             self._run_until(self._heap.now_ms + 2.0 * self._options.brokers.session_timeout_ms)
             while brokers.missing():
                 self._wait(deadline, brokers.missing(), "brokers make progress")

@@ -30,7 +30,8 @@ NAMES = {
 OPENINGS = re.compile(r"(Of|What) ")
 WORDING = re.compile(
     r"(?<!-)\b(whoever|whom|nobody|somebody|everybody|so many|shall|be it|all right|as it is|farewells?|goodbye|anew"
-    r"|ask(?:s|ed|ing)?|answer(?:s|ed|ing)?|told|said|heard|promise[sd]?)\b",
+    r"|ask(?:s|ed|ing)?|answer(?:s|ed|ing)?|tells|told|said|heard|promise[sd]?|any more|for good|goes on|needs not"
+    r"|in the place of|(?<!there )(?:is|are|was|were) no(?! longer))\b",
     re.IGNORECASE,
 )
 

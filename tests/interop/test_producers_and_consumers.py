@@ -152,7 +152,7 @@ def test_offsets_by_timestamp(broker: BrokerDaemon, codec: str) -> None:
     assert VALUES[100] in read_by_librdkafka(broker, topic, found.offset)
 
 
-def test_deleted_records_are_not_read_any_more(broker: BrokerDaemon) -> None:
+def test_deleted_records_are_no_longer_read(broker: BrokerDaemon) -> None:
     topic = "deletions"
     produce_by_librdkafka(broker, topic, enable_idempotence=True)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})

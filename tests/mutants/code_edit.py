@@ -1,4 +1,4 @@
-"""Replaces code in a syntax tree: one statement, several in a row, or one expression, found by what they say.
+"""Replaces code in a syntax tree: one statement, several in a row, or one expression, found by their syntax.
 
 Layout, comments and quotes do not count, nor do the names of a function's locals: a name in the old code that the
 function does not know stands for any local there, and for the same one in the new code. `...` as a statement or as

@@ -1,4 +1,4 @@
-"""An edit finds its code by what it says: layout, comments and the names of locals do not count."""
+"""An edit finds its code by its syntax tree: layout, comments and the names of locals do not count."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
     python -m tests.mutation [--sample 1000] [--seed 1] [--package raft]... [--seeds 12] [--again] [--report]
 
-Verdicts are kept in build/mutation/results.jsonl, so that a run that was interrupted goes on. equivalent.toml beside
+Verdicts are kept in build/mutation/results.jsonl, so that an interrupted run continues. equivalent.toml beside
 this file lists changes that make no difference. Exit code 1 if more than MOST_SURVIVORS of the others survive.
 """
 

@@ -96,7 +96,7 @@ class MutableModule:
         return list(self._changes)
 
     def apply(self, mutation: Mutation) -> ast.Module:
-        """Change the tree for good. Raises LookupError if the code has changed."""
+        """Change the tree permanently. Raises LookupError if the code has changed."""
         change = self._changes.get(mutation)
         if change is None:
             raise LookupError(f"{mutation.place} has changed")

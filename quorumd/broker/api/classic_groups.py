@@ -100,7 +100,7 @@ class ClassicGroupApis:
         )
 
     def heartbeat(self, session: Session, request: Request[HeartbeatRequest]) -> None:
-        """Respond at once: heartbeats change nothing that is stored."""
+        """Respond immediately: heartbeats change no stored state."""
         message = request.message
         member = Committer(
             message.group_id, message.member_id, message.group_instance_id, message.generation_id

@@ -102,7 +102,7 @@ class _PendingDeletion:
         self._respond = respond
 
     def examine(self) -> bool:
-        """Respond if nothing is waited for any more; returns whether it did."""
+        """Respond once no partition is waiting; return whether it did."""
         is_late = self._context.clock.now_ms() >= self._deadline_ms
         self.waiting = [each for each in self.waiting if not self._has_result(*each, is_late)]
         if self.waiting:

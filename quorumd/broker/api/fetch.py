@@ -257,7 +257,7 @@ class _Fetch:
         for id, size in self._log_sizes:
             hosted = partitions.hosted(id)
             if hosted is None or hosted.log.size_bytes < size:
-                return True  # The log was removed, or segments were deleted: its size is no bound.
+                return True  # The log was removed, or segments were deleted: its size is not a bound.
             grown += hosted.log.size_bytes - size
         return not self._log_sizes or grown >= self._min_bytes
 

@@ -86,7 +86,7 @@ class PartitionReader:
             return failed_partition(requested, decision.error)
         replica, log = hosted.replica, hosted.log
         stable = log.last_stable_offset(replica.high_watermark)
-        # The fetch of a follower may just have advanced the high watermark; it learns that at once.
+        # A follower's fetch may have advanced the high watermark; its response has the new one.
         result = ReadPartition(
             requested.partition,
             0,

@@ -1,4 +1,4 @@
-"""Incremental fetch sessions (KIP-227): a fetcher names only partitions that changed, and so does the leader.
+"""Incremental fetch sessions (KIP-227): requests and responses name only partitions that changed.
 
 A session remembers the partitions of a fetcher, in the order in which they are served: one with records goes to the
 end, so that a busy partition does not starve the others. Each request of a session has the next epoch, so a request

@@ -41,7 +41,7 @@ EPOCHS_SINCE: Final = 4
 READ_COMMITTED: Final = 1
 CONSUMER: Final = -1
 DEBUGGING_CONSUMER: Final = -2
-"""A replica id that also followers serve."""
+"""A replica id that followers serve, too."""
 
 
 class OffsetApis:

@@ -195,7 +195,7 @@ class OffsetApis:
         )
 
     def offset_delete(self, session: Session, request: Request[OffsetDeleteRequest]) -> None:
-        """Delete committed offsets of topics without subscription."""
+        """Delete committed offsets of topics that no member subscribes to."""
         message = request.message
         image = self._metadata.image
         requested = [

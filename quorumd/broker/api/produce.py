@@ -35,7 +35,7 @@ ADMIN_CLIENT: Final = "__admin_client"
 """The client id that may write to internal topics."""
 ABORTABLE_SINCE: Final = 11
 BROKER_ADDS_SINCE: Final = 12
-"""Clients of this version leave it to the leader to add a partition to their transaction (KIP-890)."""
+"""Since this version the leader adds partitions to the transaction of a client (KIP-890)."""
 _RETRIABLE: Final = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -158,7 +158,7 @@ def _refusal(
 ) -> tuple[ErrorCode, str] | None:
     """Check what does not depend on the log."""
     if not records:
-        return ErrorCode.INVALID_RECORD, "a produce request has one batch per partition, and this one none"
+        return ErrorCode.INVALID_RECORD, "a produce request has one batch per partition; this one has none"
     if topic in INTERNAL_TOPICS and request.client_id != ADMIN_CLIENT:
         return ErrorCode.INVALID_TOPIC, f"clients cannot write to the internal topic {topic}"
     is_zstd = len(records) > _ATTRIBUTES_LOW_BYTE and records[_ATTRIBUTES_LOW_BYTE] & _CODEC_MASK == ZSTD

@@ -68,7 +68,7 @@ class TransactionVerifier:
         adds: bool,
         done: Callable[[ErrorCode], None],
     ) -> None:
-        """Call `done` once: NONE if the partition is part of the transaction of this producer id and epoch. With
+        """Call `done` once: with NONE if the partition is part of the transaction of this producer id and epoch. With
         `adds` it becomes part of it, as clients of transaction version 2 expect."""
         verification = _Verification(transactional_id, producer, target, adds)
         if verification in self._waiting:

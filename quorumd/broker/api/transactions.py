@@ -41,7 +41,7 @@ from quorumd.protocol.routes import Route, Session
 BATCHES_SINCE: Final = 4
 """AddPartitionsToTxn has several transactions, from brokers, from this version on."""
 FENCED_SINCE: Final = 2
-"""Earlier versions know INVALID_PRODUCER_EPOCH in the place of PRODUCER_FENCED."""
+"""Earlier versions know INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED."""
 END_BUMPS_SINCE: Final = 5
 BROKER_ADDS_SINCE: Final = 5
 """AddPartitionsToTxn of brokers for clients of transaction version 2."""

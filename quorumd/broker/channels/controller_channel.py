@@ -1,4 +1,4 @@
-"""Requests of a broker to the active controller, wherever that is."""
+"""Requests of a broker to the active controller, in this process or another."""
 
 from __future__ import annotations
 

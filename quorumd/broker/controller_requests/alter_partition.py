@@ -51,7 +51,7 @@ class AlterPartitionChannel:
         self._broker_epoch = broker_epoch
         self._on_final = on_final
         self._waiting: dict[PartitionId, IsrProposal] = {}
-        """Without a final response, in the order of their proposal."""
+        """Proposals without a final response, oldest first."""
         self._is_in_flight = False
         self._is_stopped = False
         self._timer: Timer | None = None

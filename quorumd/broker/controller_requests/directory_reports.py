@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs: the controller learns in which log directories the replicas of this broker are (KIP-858)."""
+"""AssignReplicasToDirs: reports the log directories of this broker's replicas to the controller (KIP-858)."""
 
 from __future__ import annotations
 

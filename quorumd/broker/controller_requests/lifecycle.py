@@ -30,9 +30,9 @@ from quorumd.protocol.wire import Message
 logger = logging.getLogger("quorumd.broker")
 
 STARTING_INTERVAL_MS: Final = 10.0
-"""Between heartbeats until the broker is unfenced: a start should not wait for the usual interval."""
+"""Interval of heartbeats until the broker is unfenced: a start should not wait for the usual interval."""
 SHUTDOWN_INTERVAL_MS: Final = 50.0
-"""Between heartbeats of a controlled shutdown: it often ends as soon as the leaderships are moved."""
+"""Interval of heartbeats during a controlled shutdown, which often ends once the leaderships are moved."""
 FIRST_RETRY_MS: Final = 50.0
 CORDONS_SINCE_VERSION: Final = 2
 
@@ -75,7 +75,7 @@ class LifecycleListener(Protocol):
         """The broker is RUNNING: serve clients."""
 
     def on_shutdown_granted(self) -> None:
-        """No partition needs this broker any more, or the wait for that has ended: close the logs and stop."""
+        """The controlled shutdown is complete or has timed out: close the logs and stop."""
 
     def on_registration_failed(self, reason: str) -> None:
         """The controller has not accepted the incarnation in time: stop."""

@@ -46,7 +46,7 @@ class TopicCreation:
         self._waiting: dict[str, NewTopic] = {}
         self._in_flight: dict[str, NewTopic] = {}
         self._refused_ms: dict[str, float] = {}
-        """When a topic was refused, oldest first."""
+        """Topic -> the time at which it was refused, oldest first."""
 
     def create(self, topics: Mapping[str, NewTopic]) -> None:
         """Request topics that do not exist. Their partitions appear in the metadata if they are created."""

@@ -143,7 +143,7 @@ class ClassicGroup:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest that a member may take to join again."""
+        """The longest rebalance timeout of the members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     @property
@@ -172,7 +172,7 @@ class ClassicGroup:
         return member
 
     def replace_static(self, old_id: str, new_id: str) -> ClassicMember:
-        """Give a static member another id; its place in the order stays."""
+        """Give a static member another id; it keeps its place in the order."""
         member = self.members[old_id]
         member.id = new_id
         self.members = {new_id if key == old_id else key: value for key, value in self.members.items()}

@@ -168,7 +168,7 @@ class ClassicMembership:
             return
         member = group.members[member_id]
         is_unchanged = member.protocols == join.protocols
-        # A member that lost its response joins the generation again; a leader that joins wants a rebalance.
+        # A member whose response was lost joins the generation again; a leader that joins triggers a rebalance.
         keeps = group.state is GroupState.COMPLETING_REBALANCE or (
             group.state is GroupState.STABLE and member_id != group.leader
         )
@@ -204,7 +204,7 @@ class ClassicMembership:
         self._rebalances.extend_session(group, member, times)
         skips = group.leader == member_id and join.can_skip_assignment
         result = current_generation(group, member)
-        # An earlier client that learned that it leads would compute an assignment without a rebalance.
+        # Earlier clients that are the leader would compute an assignment without a rebalance.
         result = result._replace(
             leader=member_id if skips else old_id if group.leader == member_id else result.leader,
             members=result.members if skips else (),

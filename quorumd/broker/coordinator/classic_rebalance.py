@@ -20,7 +20,7 @@ from quorumd.errors import ErrorCode
 logger = logging.getLogger("quorumd.broker")
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 300_000
-"""A new member whose client has gone is dropped after this time, even if the rebalance lasts longer."""
+"""A new member whose client has disconnected is removed after this time, even during a longer rebalance."""
 
 SESSION: Final = "session"
 PENDING: Final = "pending"
@@ -59,7 +59,7 @@ class ClassicRebalances:
         self._deadlines.set(key, times.now_ms + member.session_timeout_ms)
 
     def end_session(self, group: ClassicGroup, member_id: str) -> None:
-        """The member leaves, or waits for others."""
+        """Suspend a session: the member leaves, or waits for others."""
         self._deadlines.cancel(DeadlineKey(SESSION, group.id, member_id))
 
     def add_pending(self, group: ClassicGroup, member_id: str, session_timeout_ms: int, times: Times) -> None:
@@ -173,7 +173,7 @@ class ClassicRebalances:
             if member.instance_id is None:
                 self._drop(group, member.id)
         if group.members and not group.elect_joined_leader():
-            # Only static members are left, which may still come: their sessions remove them.
+            # Only static members are left, which may still join: the end of their sessions removes them.
             deadline_ms = times.now_ms + group.rebalance_timeout_ms
             self._deadlines.set(DeadlineKey(JOIN, group.id), deadline_ms)
             return

@@ -349,7 +349,7 @@ def reconcile(
     """Return the member one step closer to its target.
 
     It first revokes what it loses, which the client confirms by the partitions that it owns (`owned`, None if it does
-    not report them), and gets a partition only when no other member has it any more.
+    not report them), and gets a partition only once no other member has it.
     """
     if member.state is MemberState.STABLE and member.epoch == target_epoch:
         return member

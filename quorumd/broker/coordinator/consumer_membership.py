@@ -217,7 +217,7 @@ class ConsumerMembership:
             raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID, text)
         if instance_id is not None and holder != known.id:
             error = ErrorCode.UNKNOWN_MEMBER_ID if holder is None else ErrorCode.FENCED_INSTANCE_ID
-            raise RequestError(error, f"member {known.id} is not static member {instance_id} any more")
+            raise RequestError(error, f"member {known.id} is no longer static member {instance_id}")
         is_current = heartbeat.epoch == known.epoch
         # The response with the current epoch may have been lost.
         lost_response = (
@@ -405,7 +405,7 @@ def _progress(member: ConsumerMember) -> tuple[object, ...]:
 
 
 def _with_member(group: ConsumerGroup, member: ConsumerMember, replaced: str | None) -> ConsumerGroup:
-    """Return a copy of the group with this member, in the place of the one that it replaces."""
+    """Return a copy of the group with this member instead of the one that it replaces."""
     after = ConsumerGroup(group.id, group.epoch, group.metadata_hash, group.target_epoch)
     after.members, after.targets = dict(group.members), dict(group.targets)
     after.owners, after.static_members = dict(group.owners), dict(group.static_members)

@@ -2,7 +2,7 @@
 
 A partition is loaded from its log, in slices, once this broker leads it. From then on the records of every write are
 appended first and change the state then; a response waits until the high watermark has passed what it depends on.
-A partition that this broker does not lead any more is dropped with its state.
+A partition that this broker no longer leads is dropped with its state.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class StateMachine(Protocol):
         """The whole log is applied: start sessions."""
 
     def unload(self) -> None:
-        """Respond to every waiting request that this broker is not the coordinator any more."""
+        """Respond to every waiting request that this broker is no longer the coordinator."""
 
     def expire_next(self, times: Times) -> bool:
         """Handle the earliest deadline that has passed; False if there is none."""
@@ -275,7 +275,7 @@ class Shards(Generic[M]):
             shard.load()
 
     def resigned(self, partition: int) -> None:
-        """This broker does not lead the partition any more."""
+        """This broker no longer leads the partition."""
         shard = self._shards.pop(partition, None)
         if shard is not None:
             shard.unload()

@@ -34,7 +34,7 @@ WriteLocally = Callable[[WriteTxnMarkersRequest, Callable[[WriteTxnMarkersRespon
 
 
 class TransactionMarkers:
-    """`coordinator_epoch(id)`: leader epoch of the coordinating partition, None if that is not here any more.
+    """`coordinator_epoch(id)`: leader epoch of the coordinating partition, None if this broker no longer leads it.
     `written(id, transaction)` is called when every partition has its marker."""
 
     def __init__(
@@ -94,7 +94,7 @@ class TransactionMarkers:
             self._send(leader, _request(key[1], partitions, epoch), key, close)
 
     def _leader(self, target: TopicPartition) -> int | None:
-        """Return the leader, NO_LEADER if there is none now, None if the partition does not exist any more."""
+        """Return the leader, NO_LEADER if there is none now, None if the partition no longer exists."""
         image = self._metadata.image
         topic_id = image.topic_ids.get(target.topic)
         partition = None if topic_id is None else image.topics[topic_id].partitions.get(target.partition)

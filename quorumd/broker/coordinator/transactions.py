@@ -92,14 +92,14 @@ class TransactionCoordinator:
             self.outbox.add(Write([], completed=completed))
 
     def unload(self) -> None:
-        """Nothing waits here: every request waits for a write."""
+        """Do nothing: every pending request waits for a write."""
 
     def next_deadline(self) -> float | None:
         """Return the earliest deadline."""
         return self._deadlines.next()
 
     def expire_next(self, times: Times) -> bool:
-        """Abort transactions that last too long, and forget transactional ids that are not used any more."""
+        """Abort transactions that have timed out, and remove expired transactional ids."""
         key = self._deadlines.pop_due(times.now_ms)
         if key is None:
             return False
@@ -277,7 +277,7 @@ class TransactionCoordinator:
         elif is_repeated or (known.state in ENDED and not bumps):
             respond(_producer(known, ErrorCode.NONE if known.state in same else ErrorCode.INVALID_TXN_STATE))
         elif known.state is TransactionState.ONGOING or (bumps and not is_commit):
-            # A client of this version may abort what never began, to get a new epoch.
+            # A client of this version may abort a transaction that never began, to get a new epoch.
             self._prepare(transactional_id, known, is_commit, bumps, version, new_producer_id, times, respond)
         else:
             respond(Producer(ErrorCode.INVALID_TXN_STATE))

@@ -48,7 +48,7 @@ class FetcherContext(Protocol):
 
 
 class _Followed:
-    """A partition of a fetcher. Not fetched before `ready_ms`, which is infinite while something else comes first."""
+    """A partition of a fetcher. Not fetched before `ready_ms`: infinite during a truncation or offset lookup."""
 
     __slots__ = ("failures", "hosted", "ready_ms")
 
@@ -159,7 +159,7 @@ class LeaderFetcher:
     def _handle_failure(self, failure: NoResponse) -> None:
         self._is_in_flight = False
         if self._failures == 0:
-            logger.info("broker %d cannot be fetched from: %s", self.leader_id, failure.reason)
+            logger.info("fetching from broker %d failed: %s", self.leader_id, failure.reason)
         self._session.reset()
         self._failures += 1
         self._schedule(self._backoff_ms(self._failures))

@@ -1,4 +1,4 @@
-"""The fetch session of a follower with one leader (KIP-227): requests name only what changed since the last one."""
+"""The fetch session of a follower with one leader (KIP-227): a request names only changed partitions."""
 
 from __future__ import annotations
 
@@ -104,6 +104,6 @@ class LeaderSession:
         self.reset()
 
     def reset(self) -> None:
-        """Begin a new session, which ends the present one: it is unknown what the leader has received."""
+        """Begin a new session, which ends the current one: what the leader has received is unknown."""
         self._epoch = FIRST_EPOCH
         self.requested = {}

@@ -42,7 +42,7 @@ class Cleaner:
     # Retention
 
     def retain(self) -> None:
-        """Remove from every log what its retention allows, one log per turn of the event loop."""
+        """Apply retention to every log, one per turn of the event loop."""
         if not self._retaining:
             self._retaining.extend(self._partitions.all())
             self._clock.call_soon(self._retain_next)
@@ -101,7 +101,7 @@ class Cleaner:
             if isinstance(outcome, BaseException):
                 logger.error("%s was not compacted: %s", hosted.name, outcome)
                 remove_cleaned(self._disk, job.directory)
-                # Otherwise the same log would be chosen again and again, before all others.
+                # Otherwise the same log would be chosen every time.
                 hosted.log.first_dirty_offset = max(hosted.log.first_dirty_offset, job.sources[-1].end_offset)
                 return
             freed = install_compaction(self._disk, hosted.log, job, outcome)

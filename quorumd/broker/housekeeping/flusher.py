@@ -15,7 +15,7 @@ _NEVER_MESSAGES = PartitionLogSettings().flush_messages
 
 
 class Flusher:
-    """Examines logs that have grown: at once if they have `flush.messages`, else at `check`."""
+    """Examines logs that have grown: immediately if they have `flush.messages`, else at `check`."""
 
     def __init__(self, clock: Clock, partitions: Partitions) -> None:
         self._clock = clock
@@ -32,7 +32,7 @@ class Flusher:
             self._flush_if_needed(hosted)
 
     def forget(self, hosted: HostedPartition) -> None:
-        """A partition is not hosted any more."""
+        """A partition is no longer hosted."""
         self._grown.pop(hosted.id, None)
         for _, callback in self._waiting.pop(hosted.id, []):
             callback(False)
@@ -45,7 +45,7 @@ class Flusher:
         return hosted.log.end_offset - hosted.log.recovery_point >= settings.flush_messages
 
     def after_flush(self, hosted: HostedPartition, end_offset: int, callback: Callable[[bool], None]) -> None:
-        """Call back once the log is flushed up to `end_offset`, with False if it is not hosted any more."""
+        """Call back once the log is flushed up to `end_offset`, with False if it is no longer hosted."""
         self._waiting.setdefault(hosted.id, []).append((end_offset, callback))
         self._flush_if_needed(hosted)
 

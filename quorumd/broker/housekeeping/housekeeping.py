@@ -15,7 +15,7 @@ from quorumd.broker.settings.broker_settings import BrokerSettings
 from quorumd.ports import Clock, Disk, Timer
 
 FIRST_RETENTION_MS = 30_000.0
-"""The first retention waits until the start is over."""
+"""Delay of the first retention check after the start."""
 
 
 class Housekeeping:

@@ -16,7 +16,7 @@ logger = logging.getLogger("quorumd.broker")
 
 
 class LogClosing:
-    """Closes logs that nothing else uses any more; a directory is clean only if all of its logs were closed."""
+    """Closes logs that are no longer in use; a directory is clean only if all of its logs were closed."""
 
     def __init__(self, disk: Disk, logs: LogManager, checkpoints: Checkpoints) -> None:
         self._disk = disk

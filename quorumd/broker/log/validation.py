@@ -41,7 +41,7 @@ def validate_produced(
                 ErrorCode.CORRUPT_MESSAGE, f"the batch has {batch.size} bytes, {size} are present"
             )
         raise RequestError(
-            ErrorCode.INVALID_RECORD, "a produce request has one batch per partition, and this one more"
+            ErrorCode.INVALID_RECORD, "a produce request has one batch per partition; this one has more"
         )
     if size > settings.max_message_bytes and origin is Origin.CLIENT:
         raise RequestError(

@@ -28,7 +28,7 @@ CHECKPOINTS: Final = (HIGH_WATERMARKS, RECOVERY_POINTS, LOG_START_OFFSETS, CLEAN
 class LogDirectory:
     """`id` is ZERO_UUID if it could not be read. `saved`: offsets by checkpoint file, as of the start.
 
-    `was_clean`: whether the broker that used it last stopped cleanly, with the epoch `clean_epoch`.
+    `was_clean`: whether the last broker that used it stopped cleanly, with the epoch `clean_epoch`.
     """
 
     __slots__ = ("clean_epoch", "id", "is_online", "path", "saved", "was_clean")

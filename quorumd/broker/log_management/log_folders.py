@@ -35,7 +35,7 @@ class Folder(NamedTuple):
 
 
 class OpenRequest(NamedTuple):
-    """A log to open or create. `marker` is unique: it names a folder that is set aside."""
+    """A log to open or create. `marker` is unique: it names a folder that is moved aside."""
 
     directory: str
     topic: str
@@ -62,7 +62,7 @@ def open_log(disk: Disk, request: OpenRequest) -> PartitionLog:
             remove_folder(disk, rename_for_deletion(disk, folder, request.marker))
         elif any(name.endswith(LOG_SUFFIX) for name in names):
             stray = _renamed(folder, request.marker, STRAY_SUFFIX)
-            logger.warning("%s has no topic id; it is set aside as %s", folder, stray)
+            logger.warning("%s has no topic id; it is renamed to %s", folder, stray)
             disk.rename(folder, stray)
         recovery_point, start_offset, is_clean = 0, 0, False
     disk.make_directory(folder)

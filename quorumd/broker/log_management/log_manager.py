@@ -108,7 +108,7 @@ class LogManager:
 
     def _delete_stray(self, directory: LogDirectory, folder: Folder) -> None:
         path = f"{directory.path}/{folder.topic}-{folder.number}"
-        logger.warning("%s does not belong to this broker any more and is deleted", path)
+        logger.warning("%s no longer belongs to this broker and is deleted", path)
         marker = self._entropy.uuid()
 
         def delete() -> None:
@@ -165,7 +165,7 @@ class LogManager:
         return True
 
     def delete(self, key: FolderKey, log: PartitionLog, delay_ms: float) -> None:
-        """Rename the folder of a log, and remove its files after `delay_ms`. The log must not be used any more."""
+        """Rename the folder of a log, and remove its files after `delay_ms`. The log must no longer be in use."""
         directory = self._folders[key]
         self._busy[key] = None
         marker = self._entropy.uuid()

@@ -35,7 +35,7 @@ class FlushGate(Protocol):
 
 
 def after_flush(gate: FlushGate, hosted: HostedPartition, end_offset: int, done: AppendDone) -> AppendDone:
-    """Return a callback that passes a success on once the log is flushed up to `end_offset`."""
+    """Return a callback that delays a success until the log is flushed up to `end_offset`."""
     results: list[AppendResult] = []
     is_flushed = False
 

@@ -9,7 +9,7 @@ from quorumd.broker.replication.replica import Transition
 
 
 class PartitionListener(Protocol):
-    """The callbacks run inside of the change; a listener does not change the partition in them."""
+    """Callbacks run during the change; a listener must not change the partition in them."""
 
     def appended(self, hosted: HostedPartition) -> None:
         """The log of a leader has grown."""
@@ -18,5 +18,5 @@ class PartitionListener(Protocol):
         """The high watermark of a leader or a follower has advanced."""
 
     def changed(self, hosted: HostedPartition, transition: Transition) -> None:
-        """The metadata changed. REMOVED also if the log directory failed or the broker stops: the partition is not
-        hosted any more, and its log is unusable."""
+        """The metadata changed. REMOVED also if the log directory failed or the broker stops: the partition
+        is no longer hosted, and its log is unusable."""

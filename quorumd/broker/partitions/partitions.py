@@ -83,7 +83,7 @@ class Partitions:
 
     @property
     def is_serving(self) -> bool:
-        """Whether the replicas of the metadata are hosted, and those of later metadata will be."""
+        """Whether the replicas in the metadata are hosted: `begin` was called."""
         return self._is_active and self._on_ready is None
 
     def hosted(self, id: PartitionId) -> HostedPartition | None:
@@ -99,7 +99,7 @@ class Partitions:
         return id in self._offline
 
     def is_served(self, id: PartitionId) -> bool:
-        """Whether the replica here is open, or will not be: a new log takes a moment to open."""
+        """Whether the replica here is open, or will not be; opening a new log takes some time."""
         return id in self._hosted or id in self._offline
 
     def find(self, topic: KafkaUuid | str, number: int) -> HostedPartition:
@@ -183,7 +183,7 @@ class Partitions:
             self._reconcile(each, now_ms)
 
     def _reconcile(self, id: PartitionId, now_ms: float) -> None:
-        """Make the replica as the metadata says, as far as that is possible now."""
+        """Bring the replica in line with the metadata, as far as that is possible now."""
         topic = self.metadata.image.topics.get(id.topic_id)
         partition = topic.partitions.get(id.number) if topic is not None else None
         hosted = self._hosted.get(id)

@@ -19,7 +19,7 @@ class WriteExpiry:
         self._deadline_ms = inf
 
     def add(self, hosted: HostedPartition, deadline_ms: float) -> None:
-        """A write of this leader waits until the deadline."""
+        """Register a write of this leader that waits until the deadline."""
         self._waiting[hosted.id] = hosted
         if deadline_ms < self._deadline_ms:
             self.stop()
@@ -27,7 +27,7 @@ class WriteExpiry:
             self._timer = self._clock.call_at(deadline_ms, self._expire)
 
     def remove(self, hosted: HostedPartition) -> None:
-        """Forget a partition without writes that wait."""
+        """Forget a partition without pending writes."""
         self._waiting.pop(hosted.id, None)
 
     def stop(self) -> None:

@@ -34,7 +34,7 @@ class CommittedIsr(NamedTuple):
 
 
 REVERTS: Final = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
-"""The request was current and had no effect: the committed ISR holds."""
+"""The request was current but had no effect: the committed ISR stays."""
 
 AWAITS_METADATA: Final = frozenset(
     {
@@ -46,7 +46,7 @@ AWAITS_METADATA: Final = frozenset(
         ErrorCode.NEW_LEADER_ELECTED,
     }
 )
-"""The controller's state has changed, perhaps by an earlier attempt of the same request whose response was lost: the
+"""The controller's state has changed, perhaps through an earlier attempt whose response was lost: the
 proposal stays pending until the metadata shows the new state."""
 
 FINAL: Final = frozenset({ErrorCode.NONE}) | REVERTS | AWAITS_METADATA

@@ -12,7 +12,7 @@ def count_repeated(
     """Count the fetch, if it repeats the last one and its response has nothing but what the follower knows: this high
     watermark and log start offset. Returns whether that is so.
 
-    Much cheaper than `Replica.serve_fetch`, which such a fetch needs not: the follower is in the ISR and has
+    Much cheaper than `Replica.serve_fetch`, which such a fetch does not need: the follower is in the ISR and has
     everything, and everything is committed.
     """
     leadership, log = replica.leadership, replica.log

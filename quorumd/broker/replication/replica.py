@@ -31,7 +31,7 @@ class Transition(Enum):
     """The meaning of a metadata change for the replica."""
 
     NONE = "none"
-    """The state was known; nothing to do."""
+    """The metadata was known; nothing to do."""
     LEADS = "leads"
     """It leads in a new epoch: stop fetching."""
     STILL_LEADS = "still leads"
@@ -40,7 +40,7 @@ class Transition(Enum):
     NO_LEADER = "no leader"
     """Stop fetching, keep the log."""
     REMOVED = "removed"
-    """Not a replica any more: stop fetching, delete the log."""
+    """The broker is no longer a replica: stop fetching, delete the log."""
 
 
 class FetchResult(Enum):
@@ -70,7 +70,7 @@ class ReplicaContext(Protocol):
         """Whether the broker is registered, not fenced and not in controlled shutdown, by the metadata."""
 
     def propose(self, proposal: IsrProposal) -> bool:
-        """Send a proposal to the controller until there is a response; False if that is not possible now."""
+        """Send a proposal to the controller until it responds; return False if that is not possible now."""
 
     def high_watermark_advanced(self, replica: Replica[Any], before: int) -> None:
         """The high watermark advanced: complete parked fetches, of a follower's consumers too."""
@@ -203,7 +203,7 @@ class Replica(Generic[L]):
         return [replica for replica in partition.replicas if replica != self.broker_id]
 
     def resign(self) -> None:
-        """Stop leading. Writes that wait fail: the next leader may have them or not."""
+        """Stop leading. Pending writes fail: the next leader may or may not have them."""
         leadership, self.leadership = self.leadership, None
         if leadership is not None:
             leadership.fail_pending(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -269,7 +269,7 @@ class Replica(Generic[L]):
             remaining = tuple(member for member in self.isr if self._is_in_sync(member, leadership, now_ms))
             if len(remaining) < len(self.isr):
                 self._propose(remaining)
-        # A replica outside of the ISR may have ceased to hold the high watermark.
+        # A replica outside of the ISR may no longer hold back the high watermark.
         self.advance_high_watermark(now_ms)
 
     def _is_in_sync(self, member: int, leadership: Leadership, now_ms: float) -> bool:
@@ -277,7 +277,7 @@ class Replica(Generic[L]):
         return state is None or state.is_caught_up(self.log.end_offset, now_ms, self.max_lag_ms)
 
     def report_recovery(self) -> None:
-        """Report that an uncleanly elected leader has recovered, which takes nothing but the report."""
+        """Report that an uncleanly elected leader has recovered; recovery needs nothing else."""
         leadership, known = self.leadership, self.metadata
         if leadership is None or known is None or leadership.proposal is not None:
             return

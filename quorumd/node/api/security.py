@@ -1,8 +1,8 @@
 """Requests to any node that read ACLs, quotas, SCRAM credentials and tokens; the APIs that change them are in
 `controller_table`.
 
-A node that does not lead tells what is committed, a moment behind. The responses of the leader wait until what they
-tell is committed.
+A follower responds from its committed records, which may lag behind. The leader delays a response until its content
+is committed.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A stock controller may lead and may follow. Stock Fetch lacks two fields:
 
     read round   Its requests carry none (-1): see `quorumd.raft.read_index` for how reads are confirmed then.
-    IsFollower   A follower gets no NOT_FOLLOWER once it is not a voter any more: it learns that from its log.
+    IsFollower   A follower that is no longer a voter gets no NOT_FOLLOWER: its log has the change.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ def remove_leftovers(folder: Path, manifest: Manifest) -> None:
 
 
 def remove_obsolete(folder: Path, paths: list[str]) -> None:
-    """Remove files that no manifest lists any more."""
+    """Remove files that no manifest lists."""
     for path in paths:
         (folder / path).unlink(missing_ok=True)
         parent = (folder / path).parent

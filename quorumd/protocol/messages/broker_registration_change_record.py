@@ -43,7 +43,7 @@ class BrokerRegistrationChangeRecord(Message):
         "in_controlled_shutdown",
         # []uuid 2+, tag 2 in 2+. Empty is no change.
         "log_dirs",
-        # []uuid 3+, null 3+, tag 3 in 3+. null is no change.
+        # []uuid 3+, null 3+, tag 3 in 3+. null means unchanged.
         "cordoned_log_dirs",
     )
     NAME = "BrokerRegistrationChangeRecord"

@@ -38,27 +38,27 @@ class PartitionChangeRecord(Message):
         "partition_id",
         # uuid 0+.
         "topic_id",
-        # []int32 0+, null 0+, tag 0 in 0+. null is no change.
+        # []int32 0+, null 0+, tag 0 in 0+. null means unchanged.
         "isr",
         # int32 0+, tag 1 in 0+. -1 for no leader, -2 is no change.
         "leader",
-        # []int32 0+, null 0+, tag 2 in 0+. null is no change.
+        # []int32 0+, null 0+, tag 2 in 0+. null means unchanged.
         "replicas",
-        # []int32 0+, null 0+, tag 3 in 0+. null is no change.
+        # []int32 0+, null 0+, tag 3 in 0+. null means unchanged.
         "removing_replicas",
-        # []int32 0+, null 0+, tag 4 in 0+. null is no change.
+        # []int32 0+, null 0+, tag 4 in 0+. null means unchanged.
         "adding_replicas",
         # int8 0+, tag 5 in 0+. 0 recovered, 1 recovering from an unclean election, -1 is no change.
         "leader_recovery_state",
         # []uuid 1+, null 1+, tag 8 in 1+. The directory id of each replica, in the order of Replicas; null is
         # no change.
         "directories",
-        # []int32 2+, null 2+, tag 6 in 2+. null is no change.
+        # []int32 2+, null 2+, tag 6 in 2+. null means unchanged.
         "eligible_leader_replicas",
-        # []int32 2+, null 2+, tag 7 in 2+. null is no change.
+        # []int32 2+, null 2+, tag 7 in 2+. null means unchanged.
         "last_known_elr",
         # []int32 0+, null 0+, tag 10000 in 0+. The replicas before the reassignment in progress, in order;
-        # empty for none, null is no change. A quorumd extension that other readers ignore.
+        # empty for none, null means unchanged. A quorumd extension that other readers ignore.
         "original_replicas",
     )
     NAME = "PartitionChangeRecord"

@@ -71,7 +71,7 @@ class JwtValidator:
             raise AuthenticationFailed(f"the token is invalid: {error}") from None
         name = claims[self._rules.principal_claim]
         if not isinstance(name, str) or not name:
-            raise AuthenticationFailed(f"the claim {self._rules.principal_claim} is no name")
+            raise AuthenticationFailed(f"the claim {self._rules.principal_claim} is not a name")
         return Proof(user(name), self._check_times(claims))
 
     def _key(self, header: Mapping[str, Any]) -> Any:
@@ -91,7 +91,7 @@ class JwtValidator:
         now_s, leeway_s = self._now_ms() / 1000, self._rules.leeway_s
         expires_s, begins_s = claims["exp"], claims.get("nbf", 0)
         if not all(isinstance(each, int | float) for each in (expires_s, begins_s)):
-            raise AuthenticationFailed("the times of the token are no numbers")
+            raise AuthenticationFailed("the times of the token are not numbers")
         if expires_s + leeway_s <= now_s:
             raise AuthenticationFailed("the token has expired")
         if begins_s - leeway_s > now_s:

@@ -30,7 +30,7 @@ class FollowerReplicas(Protocol):
 
 
 class ReplicaFetcher:
-    """The loop for one leader. `finished()` is called when no replica follows it any more."""
+    """The loop for one leader. `finished()` is called when no replica follows it."""
 
     def __init__(
         self,

@@ -33,7 +33,7 @@ class Excess(NamedTuple):
 
     text: str
     subject: int
-    """The newest snapshot, or the oldest file: the next one is another excess of a log that goes on growing."""
+    """The newest snapshot, or the oldest file: the next one is another excess of a log that keeps growing."""
 
 
 def require_bounded_disks(

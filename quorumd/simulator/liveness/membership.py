@@ -18,7 +18,7 @@ from quorumd.simulator.workload.request_connection import Call, RequestConnectio
 
 REGISTERED = "running controllers are registered"
 RECORDED = "registered controllers are those of the records"
-UNREGISTERED = "controllers that are gone for good can be unregistered"
+UNREGISTERED = "controllers that are permanently gone can be unregistered"
 UNREGISTERED_WITHIN_MS = 15_000.0
 CHECK_INTERVAL_MS = 20.0
 RETRY_INTERVAL_MS = 500.0

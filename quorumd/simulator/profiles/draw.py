@@ -61,7 +61,7 @@ def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
     options = _Sampler(streams.stream("long intervals")).with_long_intervals(options, drawn)
     options = _Sampler(streams.stream("disks and voters")).with_replaced_disks(options, drawn)
     options = _Sampler(streams.stream("rare faults")).with_rare_faults(options, drawn)
-    # A single voter needs another quorumd node to learn that no quorum exists; a stock voter does not tell it.
+    # A single voter needs another quorumd node to discover that no quorum exists; a stock voter does not report it.
     alone = options.voters == 1 or options.stock_voters > 0
     membership = streams.stream("membership")
     registers, joins = membership.random() < drawn.registrations, membership.random() < drawn.auto_join

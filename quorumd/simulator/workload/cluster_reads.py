@@ -24,7 +24,7 @@ UNKNOWN: Final = ("unknown", "not valid!", "")
 """Names of topics that do not exist."""
 MAX_PARTITION: Final = 3
 EVERYTHING_SHARE: Final = 0.5
-"""Share of the requests for everything, which tell the most."""
+"""Share of the requests for everything, which reveal the most."""
 
 
 class Read(NamedTuple):

@@ -263,7 +263,7 @@ async def _aiokafka_transactions(job: Job, producer: aiokafka.AIOKafkaProducer) 
 
 
 def by_kcat(job: Job) -> None:
-    """Write with kcat, a process per burst. It tells no offsets: its exit code 0 acknowledges all records."""
+    """Write with kcat, a process per burst. It reports no offsets: exit code 0 acknowledges all records."""
     settings = (
         "acks=all",
         f"enable.idempotence={job.mode is Mode.IDEMPOTENT}".lower(),

@@ -15,7 +15,7 @@ transcript, other lines comments. `replay` runs the commands and returns the exp
     cut 1->2 / partition 1|2,3 / heal   messages are lost
     hold 1->2 / deliver 1->2 [1] / drop 1->2 / release 1->2   messages are kept back; `*` is every other node
     hold disk 2 / flush 2 / release disk 2   nothing becomes durable unless flushed
-    full 1 / free 1                 the disk takes no records any more / takes them again
+    full 1 / free 1                 the disk stops taking records / takes them again
     status [1 2]                    role, log (behind the bar: not durable yet), high watermark
     quietly ...                     any of these without transcript
 """

@@ -30,6 +30,8 @@ ROOT = Path(__file__).resolve().parents[3]
         ('"""Offsets of a leader."""\n', []),
         ('"""Returns it to ' + 'whoever fetches."""\n', ["wording"]),
         ("x = 1  # no" + "body waits\n", ["wording"]),
+        ("x = 1  # node 1 is no" + " voter\n", ["wording"]),
+        ("x = 1  # node 1 is no longer a voter, there is no other\n", []),
         ("x = 'no" + "body'\n", []),
         ('x = 1\n"""What the leader to' + 'ld."""\n', ["wording"]),
     ],

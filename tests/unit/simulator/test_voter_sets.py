@@ -31,7 +31,7 @@ def test_one_of_three_disks_can_be_lost_after_voter_changes() -> None:
     cluster.lose_power(4)
     replace(cluster, machines[4])
     assert not is_dispensable(cluster, machines[1])
-    assert is_dispensable(cluster, machines[3])  # not a voter any more
+    assert is_dispensable(cluster, machines[3])  # no longer a voter
     assert is_dispensable(cluster, machines[4])  # neither is its new folder
     assert have_majorities(cluster)
     cluster.lose_power(1)

@@ -55,7 +55,7 @@ class BrokerClient:
         self._links: dict[tuple[int, str], RequestConnection] = {}
 
     def later(self, delay_ms: float, callback: Callable[[], object]) -> Scheduled:
-        """Call back in a while."""
+        """Call back after a delay."""
 
         def run() -> None:
             callback()

@@ -1,4 +1,4 @@
-"""A follower whose leader sends nonsense, or whose own log fails: it waits, reports, and goes on."""
+"""A follower whose leader sends invalid responses, or whose own log fails."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_failed_log_of_a_follower_fails_its_directory(
 
 
 def behind(follower: Follower) -> None:
-    """The follower's next offset is not in the leader's log any more."""
+    """The follower's next offset is no longer in the leader's log."""
     cluster = follower.cluster
     cluster.brokers[2].is_isolated = True
     for _ in range(3):

@@ -44,7 +44,7 @@ def append(log: PartitionLog, count: int = 1, data: bytes | None = None) -> None
 
 
 def batch_of(payload: bytes, attributes: int = 0, max_timestamp_ms: int = 1000, count: int = 1) -> bytes:
-    """A batch at offset 0 with this content, whatever that is."""
+    """A batch at offset 0 with this content, valid or not."""
     batch = DataBatch(
         position=0,
         size=HEADER_SIZE + len(payload),

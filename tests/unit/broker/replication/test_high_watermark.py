@@ -68,7 +68,7 @@ def test_race_15_proposed_member_does_not_count_for_min_isr() -> None:
 def test_race_14_high_watermark_waits_for_a_proposed_member() -> None:
     leader = Leader()
     leader.fetch(3, 0)
-    leader.now_ms += 2 * LAG_MS  # it does not count as caught up any more
+    leader.now_ms += 2 * LAG_MS  # it no longer counts as caught up
     leader.append()
     leader.fetch(2, 1)
     assert leader.replica.high_watermark == 0

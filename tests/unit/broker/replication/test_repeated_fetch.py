@@ -57,7 +57,7 @@ def test_follower_that_has_to_learn_offsets_is_served(high_watermark: int, start
         lambda leader: leader.apply((1, 2), 6, leader_epoch=2),
         lambda leader: leader.apply((1, 2), 6, leader_epoch=2, leader=2),
     ],
-    ids=["append", "out of the ISR", "new epoch", "no leader any more"],
+    ids=["append", "out of the ISR", "new epoch", "no longer the leader"],
 )
 def test_fetch_after_a_change_is_served(change: Callable[[Leader], object]) -> None:
     leader = leader_with_a_record()

@@ -175,7 +175,7 @@ def test_node_stops_after_its_broker() -> None:
 
 
 def test_broker_stops_without_a_controller() -> None:
-    """The nodes of a cluster are often stopped together, and the last ones find no controller any more."""
+    """The nodes of a cluster are often stopped together, and the last ones no longer find a controller."""
     cluster = BrokerCluster()
     cluster.start()
     cluster.format(2)

@@ -263,7 +263,7 @@ def test_last_known_leaders() -> None:
     assert not batch(checker, row((), NO_LEADER, last_known_elr=(2,)))
     assert batch(checker, row((), NO_LEADER))
     assert batch(checker, row((), NO_LEADER, last_known_elr=(1,)))
-    assert not batch(checker, row((), NO_LEADER, replicas=(1, 3))), "it is no replica any more"
+    assert not batch(checker, row((), NO_LEADER, replicas=(1, 3))), "it is no longer a replica"
 
 
 @pytest.mark.parametrize(

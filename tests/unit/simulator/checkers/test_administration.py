@@ -60,7 +60,7 @@ class Administered:
         kind: int = GROUP,
         validate_only: bool = False,
     ) -> None:
-        """Change a config of resource "g"; an `error` of None is no response."""
+        """Change a config of resource "g"; an `error` of None stands for a missing response."""
         resource = changes.AlterConfigsResource(kind, "g", [changes.AlterableConfig(name, operation, value)])
         requested = self.request(changes.IncrementalAlterConfigsRequest([resource], validate_only))
         if error is not None:

@@ -52,7 +52,7 @@ def test_controller_that_stays_registered_is_reported() -> None:
     leader = elect(cluster)
     gone = next(node_id for node_id in cluster.machines if node_id != leader.node_id)
     cluster.retire(gone)
-    cluster.kill(leader.node_id)  # nothing can be committed any more
+    cluster.kill(leader.node_id)  # nothing can be committed from here on
     with pytest.raises(InvariantViolation, match=UNREGISTERED):
         last_unregistrations(cluster).require()
 
