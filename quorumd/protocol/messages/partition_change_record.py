@@ -50,8 +50,8 @@ class PartitionChangeRecord(Message):
         "adding_replicas",
         # int8 0+, tag 5 in 0+. 0 recovered, 1 recovering from an unclean election, -1 is no change.
         "leader_recovery_state",
-        # []uuid 1+, null 1+, tag 8 in 1+. The directory id of each replica, in the order of Replicas; null is
-        # no change.
+        # []uuid 1+, null 1+, tag 8 in 1+. The directory id of each replica, in the order of Replicas; null
+        # means unchanged.
         "directories",
         # []int32 2+, null 2+, tag 6 in 2+. null means unchanged.
         "eligible_leader_replicas",
