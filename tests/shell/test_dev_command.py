@@ -73,7 +73,7 @@ def test_killed_node_keeps_acknowledged_records(tmp_path: Path) -> None:
     with KafkaCluster(folder=tmp_path / "kafka") as kafka:
         produce(kafka.bootstrap_servers, "orders", b"1", b"2")
         kafka.kill(0)
-        with pytest.raises(QuorumdError, match="node 0 is not running"):
+        with pytest.raises(QuorumdError, match=r"\bnode 0\b"):
             kafka.kill(0)
         kafka.restart(0)
         produce(kafka.bootstrap_servers, "orders", b"3")

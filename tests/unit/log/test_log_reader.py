@@ -80,7 +80,7 @@ def test_torn_batch_above_the_end_is_ignored(disk: SimulatedDisk) -> None:
 
 def test_damage_below_the_end_is_reported(disk: SimulatedDisk) -> None:
     disk.corrupt("log/00000000000000000011.log", 3 * BATCH_SIZE + 70, 1)
-    with pytest.raises(CorruptLog, match=r"00000011\.log, position 264 \(offset 14\): the CRC"):
+    with pytest.raises(CorruptLog, match=r"00000011\.log, position 264 \(offset 14\)"):
         offsets(disk, 0, 30)
     assert offsets(disk, 0, 11) == list(range(11))
 
@@ -89,7 +89,7 @@ def test_log_that_is_too_short_is_reported(disk: SimulatedDisk) -> None:
     with pytest.raises(StorageError, match=r"offset 30\b.*\b31\b"):
         offsets(disk, 0, 31)
     disk.remove("log/00000000000000000011.log")
-    with pytest.raises(StorageError, match="ends at offset 11, and"):
+    with pytest.raises(StorageError, match=r"\boffset 11\b"):
         offsets(disk, 0, 30)
     disk.remove("log/00000000000000000000.log")
     with pytest.raises(StorageError, match=r"offset 22\b"):

@@ -73,7 +73,7 @@ def test_key_of_another_size_is_malformed(key: bytes) -> None:
 
 
 def test_key_of_another_version_is_malformed() -> None:
-    with pytest.raises(MalformedMessage, match="version 0, this one 1"):
+    with pytest.raises(MalformedMessage, match=r"version 0, .*\b1\b"):
         decode_control(b"\0\1\0\2", LEADER_CHANGE)
 
 

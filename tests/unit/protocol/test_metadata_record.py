@@ -67,7 +67,7 @@ def test_unknown_tag_is_skipped() -> None:
 
 
 def test_another_frame_version_is_malformed() -> None:
-    with pytest.raises(MalformedMessage, match="frame version 2, only 1"):
+    with pytest.raises(MalformedMessage, match=r"frame version 2\b"):
         decode_record(b"\x02" + FEATURE_LEVEL[1:])
 
 

@@ -124,11 +124,11 @@ def test_refused_strings_and_bytes(
 
 def test_strings_longer_than_kafka_reads_are_refused_in_both_directions() -> None:
     for write in (primitives.write_string, primitives.write_compact_string):
-        with pytest.raises(ValueError, match="32768 bytes is too long"):
+        with pytest.raises(ValueError, match=r"\b32768 bytes\b"):
             write(bytearray(), "x" * 0x8000)
     out = bytearray()
     primitives.write_uvarint(out, 0x8001)
-    with pytest.raises(MalformedMessage, match="a string of 32768 bytes"):
+    with pytest.raises(MalformedMessage, match=r"\b32768 bytes\b"):
         primitives.read_compact_string(bytes(out) + b"x" * 0x8000, 0)
 
 
@@ -142,7 +142,7 @@ def test_count_beyond_the_remaining_bytes_is_rejected() -> None:
         (primitives.read_compact_count, b"\x04"),
         (primitives.read_compact_nullable_count, b"\x04"),
     ):
-        with pytest.raises(MalformedMessage, match="3 elements of 4 bytes"):
+        with pytest.raises(MalformedMessage, match=r"\b3 elements\b.*\b4\b"):
             read(encoded + bytes(11), 0, 4)
     with pytest.raises(MalformedMessage, match="2147483646 elements"):
         primitives.read_compact_count(bytes.fromhex("ffffffff07") + bytes(1000), 0, 1)
@@ -156,7 +156,7 @@ def test_null_is_a_count_of_minus_one_where_it_is_allowed() -> None:
         (primitives.read_nullable_count, b"\xff\xff\xff\xfe"),
         (primitives.read_compact_count, b"\x00"),
     ):
-        with pytest.raises(MalformedMessage, match="null or a negative length"):
+        with pytest.raises(MalformedMessage, match="negative length"):
             read(encoded + bytes(100), 0, 1)
 
 

@@ -235,7 +235,7 @@ def test_validate_names_the_fault() -> None:
         validate(one, 11)
     with pytest.raises(MalformedMessage, match="offset 12 was expected"):
         validate(one + one)
-    with pytest.raises(MalformedMessage, match="epoch 1 after epoch 2"):
+    with pytest.raises(MalformedMessage, match=r"epoch 1 .*epoch 2\b"):
         validate(one + encode_batch(12, 1, TIME, [b"c"]))
     with pytest.raises(MalformedMessage, match="only zeros"):
         validate(one + two + bytes(61))
@@ -245,7 +245,7 @@ def test_validate_names_the_fault() -> None:
         validate(one[:-2] + b"x\0")
     fewer = bytearray(one)
     fewer[57:61] = (1).to_bytes(4, "big")
-    with pytest.raises(MalformedMessage, match="1 records for 2 offsets"):
+    with pytest.raises(MalformedMessage, match=r"\b1 records .*\b2 offsets"):
         validate(sealed(fewer))
 
 

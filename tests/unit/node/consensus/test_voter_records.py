@@ -89,7 +89,7 @@ def test_two_records_at_one_offset_are_malformed() -> None:
     (header,) = validate(data)
     size = (len(data) - HEADER_SIZE) // 2
     doubled = data[:HEADER_SIZE] + data[HEADER_SIZE : HEADER_SIZE + size] * 2
-    with pytest.raises(MalformedMessage, match="record 1 has offset 5"):
+    with pytest.raises(MalformedMessage, match=r"record 1 .*offset 5\b"):
         list(voter_records(doubled, header))
 
 

@@ -178,9 +178,9 @@ def test_topic_has_the_id_of_its_creation() -> None:
     administered = Administered()
     administered.create(ID)
     administered.list(ID)
-    with pytest.raises(InvariantViolation, match="the partitions of topic t"):
+    with pytest.raises(InvariantViolation, match=r"\bpartitions of topic t\b"):
         administered.list(ID, 3)
-    with pytest.raises(InvariantViolation, match="the id of topic t"):
+    with pytest.raises(InvariantViolation, match=r"\bid of topic t\b"):
         administered.list(OTHER_ID)
 
 
@@ -239,7 +239,7 @@ def test_stale_metadata_shows_a_topic_that_existed() -> None:
     administered.checker.seen(
         wire.MetadataResponse(0, [], None, 1, [wire.MetadataResponseTopic(0, "t", ID, False)])
     )
-    with pytest.raises(InvariantViolation, match="a node reports topic t"):
+    with pytest.raises(InvariantViolation, match=r"\btopic t\b"):
         administered.checker.seen(
             wire.MetadataResponse(0, [], None, 1, [wire.MetadataResponseTopic(0, "t", OTHER_ID, False)])
         )

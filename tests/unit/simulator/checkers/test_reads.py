@@ -158,7 +158,7 @@ def test_metadata_may_be_stale_but_never_goes_back(harness: ReadsHarness) -> Non
     harness.change(isr=[101])
     harness.respond(metadata())
     harness.respond(metadata([101]))
-    with pytest.raises(InvariantViolation, match="at no offset from 5 to 5"):
+    with pytest.raises(InvariantViolation, match=r"\b5 to 5\b"):
         harness.respond(metadata())
 
 
@@ -185,7 +185,7 @@ def test_metadata_that_was_never_committed_is_a_violation(
     harness: ReadsHarness, wrong: MetadataResponse
 ) -> None:
     harness.respond(metadata())
-    with pytest.raises(InvariantViolation, match="MetadataResponse is true at no offset"):
+    with pytest.raises(InvariantViolation, match="MetadataResponse"):
         harness.respond(wrong)
 
 
