@@ -45,7 +45,7 @@ def fence(cluster: SimulatedBrokers, broker: SimulatedBroker) -> None:
 
 
 def deliver(cluster: SimulatedBrokers) -> None:
-    """Deliver what was held back, and hold nothing any more."""
+    """Deliver what was held back, and stop holding."""
     cluster.holds_request = cluster.holds_response = lambda request: False
     held, cluster.held = cluster.held, []
     for each in held:
