@@ -39,7 +39,7 @@ from quorumd.protocol.messages.broker_registration_request import (
     Listener,
 )
 from quorumd.protocol.record_batch import BatchHeader
-from quorumd.protocol.routes import Route
+from quorumd.protocol.routes import Route, SlicedTask
 from quorumd.quotas.client_quotas import NO_QUOTAS, ClientQuotas
 
 logger = logging.getLogger("quorumd.broker")
@@ -50,7 +50,7 @@ class BrokerPorts:
     """The parts of its process that a broker uses.
 
     `open_channel` opens one more connection to the active controller: each purpose has its own. `client` reaches the
-    other brokers.
+    other brokers. `begin` runs a task in slices.
     """
 
     clock: Clock
@@ -58,6 +58,7 @@ class BrokerPorts:
     entropy: Entropy
     client: BrokerClient
     open_channel: Callable[[], ControllerChannel]
+    begin: Callable[[SlicedTask], None]
 
 
 class BrokerListener(Protocol):
@@ -163,6 +164,7 @@ class Broker:
             self.partitions,
             self.producer_ids,
             self.topic_creation,
+            ports.begin,
             self.coordinators.verifier,
             access,
             quotas,

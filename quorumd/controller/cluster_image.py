@@ -6,7 +6,7 @@ The image consists of dictionaries of values, and every change is an assignment 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from quorumd.controller.broker import Broker, BrokerEndpoint, BrokerFeature
@@ -305,6 +305,11 @@ class ClusterImage:
         """Return the topic of this name, None if it does not exist."""
         topic_id = self.topic_ids.get(name)
         return self.topics[topic_id] if topic_id is not None else None
+
+    def topic_revision(self, topic_id: KafkaUuid) -> Hashable:
+        """Return a value that differs if the partitions of the topic or any broker do: a hash of the partitions, and
+        the brokers."""
+        return self._rows.get(topic_id, 0), tuple(self.brokers.values())
 
     def _add_topic(self, record: TopicRecord, changes: list[UndoEntry]) -> None:
         if record.name in self.topic_ids or record.topic_id in self.topics:

@@ -50,13 +50,18 @@ class FrameReader:
         """
         if self.fault is not None:
             raise self.fault
+        frames: list[bytes] = []
         if self._buffer:
             self._buffer += data
             if len(self._buffer) < self._needed:
-                return []
+                return frames
+            if self._needed > SIZE.size and max_frames:
+                # The frame that was incomplete may be large: it is copied only once.
+                with memoryview(self._buffer) as view:
+                    frames.append(bytes(view[SIZE.size : self._needed]))
+                del self._buffer[: self._needed]
             data = bytes(self._buffer)
             self._buffer.clear()
-        frames: list[bytes] = []
         position = 0
         end = len(data)
         self.has_more = False

@@ -58,6 +58,16 @@ class Session(Protocol):
         """As `respond`, for a request without effect on a node that does not lead: another node may handle it."""
 
 
+class SlicedTask(Protocol):
+    """A long task that can pause after any step and continue in a later iteration of the event loop."""
+
+    def advance(self, budget: int) -> int:
+        """Do up to `budget` units of work, at least one step; returns the number of units."""
+
+    @property
+    def is_done(self) -> bool: ...
+
+
 Handler = Callable[[Session, Request[M]], None]
 """Responds once through a method of the session, at once or later."""
 

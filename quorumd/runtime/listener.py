@@ -10,7 +10,8 @@ from typing import Final
 
 logger = logging.getLogger(__name__)
 
-ACCEPTED_PER_TURN: Final = 64
+ACCEPTED_PER_TURN: Final = 8
+"""Some milliseconds of work, with the connections that are closed again."""
 RETRY_S: Final = 0.5
 """Time without accepting after a failure, for example EMFILE."""
 

@@ -20,17 +20,19 @@ from tests.attacks.field import create_huge_topic, field
 from tests.support.processes.daemons import Cluster
 
 HEADER = (
-    "| attack | longest stall of commits ms | of the machine ms | memory MiB | leader kept | commits | harm |\n"
-    "|---|---:|---:|---:|---|---:|---|"
+    "| attack | processor ms: commit | any request | longest stall of commits ms | of the machine ms | memory MiB "
+    "| leader kept | commits | harm |\n|---|---:|---:|---:|---:|---:|---|---:|---|"
 )
 
 
-def row(measured: Row) -> str:
+def row(attacked: Row) -> str:
     """A row of the table."""
-    kept = "yes" if measured.leader_kept else "no"
+    measured = attacked.measured
+    kept = "yes" if attacked.leader_kept else "no"
     return (
-        f"| {measured.name} | {measured.stall_ms:.0f} | {measured.machine_ms:.0f} | +{measured.growth_mib} "
-        f"| {kept} | {measured.commits} | {'; '.join(measured.harm) or 'none'} |"
+        f"| {attacked.name} | {measured.commit_cpu_ms:.0f} | {measured.wait_cpu_ms:.0f} | {measured.stall_ms:.0f} "
+        f"| {measured.machine_ms:.0f} | +{attacked.growth_mib} | {kept} | {measured.commits} "
+        f"| {'; '.join(attacked.harm) or 'none'} |"
     )
 
 

@@ -8,10 +8,18 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tests.attacks.field import Field
+from tests.attacks.probe import Interval
 from tests.attacks.target import Target
 from tests.support.processes.daemons import Cluster
 
 MAX_GROWTH_MIB = 128
+MAX_CPU_MS = 50.0
+"""The processor time for which a node may let another client's request wait: less than a tenth of any timeout."""
+MAX_STALL_MS = 1000.0
+"""The longest time without a commit, whatever else the machine does: half of the timeouts after which leadership is
+lost."""
+ELECTION_MS = 8000.0
+"""For attacks that stop the leader: an election, within the patience of every client."""
 MAX_LOG_BYTES = 256 * 1024
 """What an attack may add to the text log of a node."""
 NICENESS = 10
@@ -29,12 +37,10 @@ def _no_harm(field: Field) -> list[str]:
 
 
 class Attack(NamedTuple):
-    """`strike` runs in a process of its own. `max_stall_ms`: the longest time without a commit that is accepted,
-    besides what the machine itself stalled. `verify` returns the harm that measurements do not show."""
+    """`strike` runs in a process of its own. `verify` returns the harm that measurements do not show."""
 
     name: str
     strike: Callable[[Target], None]
-    max_stall_ms: float
     seconds: float = 5.0
     before: Callable[[Field], None] = _nothing
     verify: Callable[[Field], list[str]] = _no_harm
@@ -46,11 +52,9 @@ class Row(NamedTuple):
     """The measurements of an attack. `harm`: the bounds that it broke."""
 
     name: str
-    stall_ms: float
-    machine_ms: float
+    measured: Interval
     growth_mib: int
     leader_kept: bool
-    commits: int
     harm: list[str]
 
 
@@ -72,11 +76,13 @@ def execute(attack: Attack, field: Field, scale: float = 1.0) -> Row:
     harm += attack.verify(field)
     cluster.heal()
     kept = _leader_kept(cluster, target)
-    stall = max(0.0, measured.stall_ms - measured.machine_ms)
+    held = max(measured.commit_cpu_ms, measured.wait_cpu_ms)
     if not attack.deposes and not kept:
         harm.append("the leader changed")
-    if stall > attack.max_stall_ms:
-        harm.append(f"no commit for {stall:.0f} ms")
+    if held > MAX_CPU_MS:
+        harm.append(f"a request waited for {held:.0f} ms of processor time")
+    if measured.stall_ms - measured.machine_ms > (ELECTION_MS if attack.deposes else MAX_STALL_MS):
+        harm.append(f"no commit for {measured.stall_ms:.0f} ms")
     if growth > MAX_GROWTH_MIB:
         harm.append(f"memory grew by {growth} MiB")
     harm += [
@@ -84,7 +90,7 @@ def execute(attack: Attack, field: Field, scale: float = 1.0) -> Row:
         for daemon in cluster
         if (grown := daemon.output.stat().st_size - logged[daemon.node_id]) > MAX_LOG_BYTES
     ]
-    return Row(attack.name, measured.stall_ms, measured.machine_ms, growth, kept, measured.commits, harm)
+    return Row(attack.name, measured, growth, kept, harm)
 
 
 def _strike(attack: Attack, target: Target) -> list[str]:

@@ -9,13 +9,6 @@ from tests.attacks.field import Field
 from tests.attacks.strikes import elections, resources
 from tests.support.processes.requests import nodes_known
 
-SHORT_MS = 50.0
-"""Less than a tenth of any timeout, and what clients notice."""
-FAIR_MS = 200.0
-"""For floods: the leader still commits five times per second in the worst moment."""
-ELECTION_MS = 8000.0
-"""An election, within the patience of every client."""
-
 
 def stop_followers(field: Field) -> None:
     """Stop every node but the leader, which still believes for a moment that they follow it."""
@@ -63,22 +56,20 @@ def stop_leader_soon(field: Field) -> None:
 
 
 ATTACKS = (
-    Attack("none", resources.greet, SHORT_MS),
-    Attack("newer epochs", elections.poison_epochs, SHORT_MS),
-    Attack(
-        "forged progress", elections.forge_progress, 60_000.0, 4.0, stop_followers, acknowledged_alone, True
-    ),
-    Attack("pipelined Metadata", resources.pipeline_metadata, FAIR_MS),
-    Attack("Metadata for 100 clients", resources.metadata_for_many, SHORT_MS),
-    Attack("Metadata for the gone", resources.metadata_for_the_gone, FAIR_MS),
-    Attack("forged addresses", elections.forge_addresses, SHORT_MS, verify=redirected, deposes=True),
-    Attack("forged leader", elections.forge_leader, ELECTION_MS, before=stop_leader_soon, deposes=True),
-    Attack("descriptors", resources.exhaust_descriptors, FAIR_MS),
-    Attack("HTTP connections", resources.exhaust_http, SHORT_MS),
-    Attack("unfinished frames", resources.leave_frames_unfinished, FAIR_MS),
-    Attack("responses not read", resources.read_nothing, FAIR_MS),
-    Attack("new observers", elections.flood_with_observers, FAIR_MS),
-    Attack("flood of requests", resources.flood_with_requests, FAIR_MS),
-    Attack("malformed frames", resources.send_bad_frames, SHORT_MS),
-    Attack("mutated requests", resources.send_fuzzed, FAIR_MS),
+    Attack("none", resources.greet),
+    Attack("newer epochs", elections.poison_epochs),
+    Attack("forged progress", elections.forge_progress, 4.0, stop_followers, acknowledged_alone, True),
+    Attack("pipelined Metadata", resources.pipeline_metadata),
+    Attack("Metadata for 100 clients", resources.metadata_for_many),
+    Attack("Metadata for the gone", resources.metadata_for_the_gone),
+    Attack("forged addresses", elections.forge_addresses, verify=redirected, deposes=True),
+    Attack("forged leader", elections.forge_leader, before=stop_leader_soon, deposes=True),
+    Attack("descriptors", resources.exhaust_descriptors),
+    Attack("HTTP connections", resources.exhaust_http),
+    Attack("unfinished frames", resources.leave_frames_unfinished),
+    Attack("responses not read", resources.read_nothing),
+    Attack("new observers", elections.flood_with_observers),
+    Attack("flood of requests", resources.flood_with_requests),
+    Attack("malformed frames", resources.send_bad_frames),
+    Attack("mutated requests", resources.send_fuzzed),
 )

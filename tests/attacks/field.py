@@ -63,7 +63,7 @@ class Field:
         for daemon in self.cluster:
             if daemon.runs:
                 Path(f"/proc/{daemon.pid}/clear_refs").write_text("5")
-        self.probe.mark()
+        self.probe.mark(self.cluster)
 
     def peak_mib(self) -> int:
         """The largest growth of a node's memory since the start of the field, in MiB."""
@@ -112,8 +112,9 @@ class ProbeProcess:
             text=True,
         )
 
-    def mark(self) -> None:
-        self._send("mark")
+    def mark(self, cluster: Cluster) -> None:
+        """Begin to measure."""
+        self._send(" ".join(["mark", *(str(each.pid if each.runs else 0) for each in cluster)]))
 
     def report(self) -> Interval:
         """The measurements since `mark`."""
@@ -150,7 +151,7 @@ def field(folder: Path, prepare: Callable[[Cluster], None], extra: str = "") -> 
             cluster.wait_until_level()
             probe = ProbeProcess(cluster)
             try:
-                probe.mark()
+                probe.mark(cluster)
                 wait_for("the probe to commit", lambda: probe.report().commits > 100)
                 yield Field(cluster, stand_ins, probe)
             finally:

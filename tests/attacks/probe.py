@@ -1,7 +1,12 @@
-"""Commits one write after the other, and measures the longest time without a commit: `python -m tests.attacks.probe`.
+"""Commits one write after the other, and measures what delays commits: `python -m tests.attacks.probe host:port ...`.
 
-A process of its own, so that an attack costs it no processor time. It reads lines from its standard input: "mark"
-begins an interval, "report" prints the measurements of the interval as JSON.
+A process of its own, so that an attack costs it no processor time. It reads lines from its standard input: "mark PID
+..." begins an interval with the processes of the nodes, 0 for one that does not run, and "report" prints the
+measurements of the interval as JSON.
+
+A busy machine delays commits as well. So besides the time without a commit it measures the processor time that a node
+used while a request waited for its response: for the commits, and for a small request that is always under way at
+every node. That is the time for which other clients held the node's event loop.
 """
 
 from __future__ import annotations
@@ -18,9 +23,12 @@ from dataclasses import asdict, dataclass
 from threading import Thread
 
 from quorumd.client.load import write_request
+from quorumd.protocol.connection import ClientConnection
+from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 
 TICK_S = 0.001
 TIMEOUT_S = 1.0
+GREETING_PAUSE_S = 0.002
 ERROR_AT = 10
 """After the correlation id, the tags, the throttle time and the number of results."""
 
@@ -28,76 +36,51 @@ ERROR_AT = 10
 @dataclass(slots=True)
 class Interval:
     """`stall_ms`: the longest time without a commit. `machine_ms`: how late this process woke up from a sleep of a
-    millisecond at worst, which is what the machine adds to any stall."""
+    millisecond at worst, which is what the machine adds to any stall. `commit_cpu_ms`: the most processor time that
+    the leader used between a write and its response; `wait_cpu_ms`: that any node used before it responded to a
+    small request."""
 
     commits: int = 0
     stall_ms: float = 0.0
     machine_ms: float = 0.0
+    commit_cpu_ms: float = 0.0
+    wait_cpu_ms: float = 0.0
     elections: int = 0
     """How often the node that committed writes changed."""
 
 
-class Probe:
-    """Writes at whichever node leads. `run` never returns."""
+class Node:
+    """A connection to one node, and the processor time of its process."""
 
-    def __init__(self, addresses: list[tuple[str, int]]) -> None:
-        self._addresses = addresses
-        self._turn = 0
+    def __init__(self, address: tuple[str, int]) -> None:
+        self._address = address
+        self._clock: int | None = None
         self._socket: socket.socket | None = None
-        self._buffer = b""
-        self._frames = [write_request("attack-probe", 20, fill) for fill in "xy"]
-        self._committed_at = -1
-        self._last = time.monotonic()
-        self.interval = Interval()
 
-    def mark(self) -> None:
-        """Begin an interval."""
-        self.interval = Interval()
-        self._last = time.monotonic()
+    def set_process(self, pid: int) -> None:
+        """The process of the node from now on, 0 if it does not run."""
+        # The identifier of the CPU clock of another process, see clock_getcpuclockid(3).
+        self._clock = ~pid << 3 | 2 if pid else None
 
-    def report(self) -> Interval:
-        """Return the interval so far, with the time since the last commit."""
-        self.interval.stall_ms = max(self.interval.stall_ms, (time.monotonic() - self._last) * 1000)
-        return self.interval
-
-    def write(self) -> None:
-        """Commit one write, or turn to the next node."""
-        try:
-            if self._socket is None:
-                self._socket = socket.create_connection(self._addresses[self._turn], TIMEOUT_S)
-                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._frames.reverse()
-            self._socket.sendall(self._frames[0])
-            response = self._read(self._read_size())
-            (error,) = struct.unpack_from(">h", response, ERROR_AT)
-        except OSError:
-            error = -1
-        if error:
-            if self._socket is not None:
-                self._socket.close()
-                self._socket = None
-            self._turn = (self._turn + 1) % len(self._addresses)
-            time.sleep(TICK_S)
-            return
-        now = time.monotonic()
-        self.interval.commits += 1
-        self.interval.stall_ms = max(self.interval.stall_ms, (now - self._last) * 1000)
-        self._last = now
-        if self._committed_at not in (-1, self._turn):
-            self.interval.elections += 1
-        self._committed_at = self._turn
-
-    def watch_machine(self) -> None:
-        """Measure how late a sleep ends."""
-        while True:
-            began = time.monotonic()
-            time.sleep(TICK_S)
-            late_ms = (time.monotonic() - began - TICK_S) * 1000
-            self.interval.machine_ms = max(self.interval.machine_ms, late_ms)
-
-    def _read_size(self) -> int:
+    def request(self, frame: bytes) -> tuple[bytes, float]:
+        """Return the response to a request, and the processor time in ms that the node used until then."""
+        if self._socket is None:
+            self._socket = socket.create_connection(self._address, TIMEOUT_S)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        began = self._cpu_s()
+        self._socket.sendall(frame)
         (size,) = struct.unpack(">i", self._read(4))
-        return int(size)
+        response = self._read(size)
+        return response, (self._cpu_s() - began) * 1000
+
+    def close(self) -> None:
+        """Close the connection; the next request opens another one."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _cpu_s(self) -> float:
+        return 0.0 if self._clock is None else time.clock_gettime(self._clock)
 
     def _read(self, length: int) -> bytes:
         assert self._socket is not None
@@ -110,20 +93,96 @@ class Probe:
         return data
 
 
+class Probe:
+    """Writes at whichever node leads, and greets every node."""
+
+    def __init__(self, addresses: list[tuple[str, int]]) -> None:
+        self._writers = [Node(address) for address in addresses]
+        self._greeters = [Node(address) for address in addresses]
+        self._turn = 0
+        self._frames = [write_request("attack-probe", 20, fill) for fill in "xy"]
+        self._committed_at = -1
+        self._last = time.monotonic()
+        self.interval = Interval()
+
+    def mark(self, pids: list[int]) -> None:
+        """Begin an interval."""
+        for node, pid in zip(self._writers + self._greeters, pids * 2, strict=True):
+            node.set_process(pid)
+        self.interval = Interval()
+        self._last = time.monotonic()
+
+    def report(self) -> Interval:
+        """Return the interval so far, with the time since the last commit."""
+        self.interval.stall_ms = max(self.interval.stall_ms, (time.monotonic() - self._last) * 1000)
+        return self.interval
+
+    def start(self) -> None:
+        """Start what is measured besides commits."""
+        for measure, argument in (
+            (self._watch_machine, None),
+            *((self._greet, each) for each in self._greeters),
+        ):
+            Thread(target=measure, args=(argument,), daemon=True).start()
+
+    def write(self) -> None:
+        """Commit one write, or turn to the next node."""
+        node, interval = self._writers[self._turn], self.interval
+        self._frames.reverse()
+        try:
+            response, cpu_ms = node.request(self._frames[0])
+            (error,) = struct.unpack_from(">h", response, ERROR_AT)
+        except OSError:
+            error = -1
+        if error:
+            node.close()
+            self._turn = (self._turn + 1) % len(self._writers)
+            time.sleep(TICK_S)
+            return
+        now = time.monotonic()
+        interval.commits += 1
+        interval.stall_ms = max(interval.stall_ms, (now - self._last) * 1000)
+        interval.commit_cpu_ms = max(interval.commit_cpu_ms, cpu_ms)
+        self._last = now
+        if self._committed_at not in (-1, self._turn):
+            interval.elections += 1
+        self._committed_at = self._turn
+
+    def _greet(self, node: Node) -> None:
+        """Send small requests to a node, one after the other."""
+        _, frame = ClientConnection("attack-probe").request(ApiVersionsRequest("probe", "1"), 3)
+        while True:
+            interval = self.interval
+            try:
+                _, cpu_ms = node.request(frame)
+                interval.wait_cpu_ms = max(interval.wait_cpu_ms, cpu_ms)
+            except OSError:
+                node.close()
+            time.sleep(GREETING_PAUSE_S)
+
+    def _watch_machine(self, _: None) -> None:
+        """Measure how late a sleep ends."""
+        while True:
+            began = time.monotonic()
+            time.sleep(TICK_S)
+            late_ms = (time.monotonic() - began - TICK_S) * 1000
+            self.interval.machine_ms = max(self.interval.machine_ms, late_ms)
+
+
 def main() -> None:
     """Probe the nodes at `host:port ...` until the standard input ends."""
     addresses = [(host, int(port)) for host, _, port in (each.rpartition(":") for each in sys.argv[1:])]
     probe = Probe(addresses)
-    Thread(target=probe.watch_machine, daemon=True).start()
+    probe.start()
     while True:
         probe.write()
         if select.select([sys.stdin], [], [], 0)[0]:
             lines = os.read(0, 4096)
             if not lines:
                 return
-            for line in lines.split():
-                if line == b"mark":
-                    probe.mark()
+            for command, *pids in map(bytes.split, lines.splitlines()):
+                if command == b"mark":
+                    probe.mark(list(map(int, pids)))
                 else:
                     print(json.dumps(asdict(probe.report())), flush=True)
 

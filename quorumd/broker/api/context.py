@@ -19,7 +19,7 @@ from quorumd.controller.partition import NO_LEADER, PartitionId
 from quorumd.errors import ErrorCode, RequestError
 from quorumd.ids import KafkaUuid
 from quorumd.ports import Clock, Disk, Entropy
-from quorumd.protocol.routes import Session
+from quorumd.protocol.routes import Session, SlicedTask
 from quorumd.quotas.client_quotas import NO_QUOTAS, ClientQuotas
 from quorumd.security.authorizer import Access
 
@@ -51,7 +51,7 @@ def unrestricted(session: Session, api_key: int) -> Access | None:
 class BrokerApiContext:
     """Every family of APIs is built from one of these.
 
-    `producer_ids`, `topic_creation`, `verifier`: shared by the listeners.
+    `producer_ids`, `topic_creation`, `verifier`: shared by the listeners. `begin` runs a task in slices.
     """
 
     settings: BrokerSettings
@@ -62,6 +62,7 @@ class BrokerApiContext:
     partitions: Partitions
     producer_ids: ProducerIds
     topic_creation: TopicCreation
+    begin: Callable[[SlicedTask], None]
     verifier: TransactionVerification | None = None
     access: AccessLookup = unrestricted
     quotas: ClientQuotas = NO_QUOTAS

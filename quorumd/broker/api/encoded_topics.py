@@ -27,21 +27,12 @@ class EncodedTopics:
     """Encoded topics in order, for one version of Metadata."""
 
     def __init__(self, version: int) -> None:
-        self._version = version
+        self.version = version
         self._slices: list[bytes] = []
         self._count = 0
-        self._header_bytes = (
-            len(encode(MetadataResponse(), version))
-            - len(_array_length(0, version))
-            - _trailer_bytes(version)
-        )
-        """Bytes before the topic count in a response without brokers and names."""
-        self._head = MetadataResponseTopic()
-        """The current topic without its partitions."""
-        self._topic_header_bytes = 0
-        """Bytes before the partition count in a response with that topic alone."""
+        self._header_bytes = _header_bytes(version)
         self._tail = b""
-        """The bytes behind its partitions."""
+        """The bytes behind the partitions of the current topic."""
         self._partitions_left = 0
 
     def __len__(self) -> int:
@@ -49,14 +40,14 @@ class EncodedTopics:
 
     def add(self, topics: Sequence[MetadataResponseTopic]) -> None:
         """Encode more topics. Raises as `codec.encode`."""
-        whole = encode(MetadataResponse(topics=list(topics)), self._version)
-        begin = self._header_bytes + len(_array_length(len(topics), self._version))
-        self._slices.append(whole[begin : len(whole) - _trailer_bytes(self._version)])
+        whole = encode(MetadataResponse(topics=list(topics)), self.version)
+        begin = self._header_bytes + len(_array_length(len(topics), self.version))
+        self._slices.append(whole[begin : len(whole) - _trailer_bytes(self.version)])
         self._count += len(topics)
 
     def begin_topic(self, head: MetadataResponseTopic, partitions: int) -> None:
         """Encode a topic without its partitions; `add_partitions` adds `partitions` of them."""
-        version, none = self._version, len(_array_length(0, self._version))
+        version, none = self.version, len(_array_length(0, self.version))
         whole = encode(MetadataResponse(topics=[head]), version)
         begin, end = self._header_bytes + len(_array_length(1, version)), len(whole) - _trailer_bytes(version)
         tail = end - _partition_trailer_bytes(version)
@@ -64,30 +55,42 @@ class EncodedTopics:
         self._tail = whole[tail:end]
         self._partitions_left = partitions
         self._count += 1
-        self._topic_header_bytes = tail - none
-        self._head = head
 
-    def add_partitions(self, partitions: list[MetadataResponsePartition]) -> None:
-        """Encode more partitions of the current topic."""
-        version, head = self._version, self._head
-        topic = MetadataResponseTopic(head.error_code, head.name, head.topic_id, head.is_internal, partitions)
-        whole = encode(MetadataResponse(topics=[topic]), version)
-        begin = self._topic_header_bytes + len(_array_length(len(partitions), version))
-        self._slices.append(
-            whole[begin : len(whole) - _trailer_bytes(version) - _partition_trailer_bytes(version)]
-        )
-        self._partitions_left -= len(partitions)
+    def add_partitions(self, encoded: bytes, count: int) -> None:
+        """Add the next partitions of the current topic, see `encode_partitions`."""
+        self._slices.append(encoded)
+        self._partitions_left -= count
         if not self._partitions_left:
             self._slices.append(self._tail)
+
+    @property
+    def size(self) -> int:
+        """The number of bytes so far."""
+        return sum(map(len, self._slices))
 
     def encode_response(self, request: Request[Message], envelope: Message) -> bytes:
         """The encoded response for `Session.respond_encoded`: `envelope`, which has no topics, with these topics.
         Raises as `codec.encode`."""
         encoded = encode_response(request, envelope)
-        end = len(encoded) - _trailer_bytes(self._version)
-        begin = end - len(_array_length(0, self._version))
-        count = _array_length(self._count, self._version)
+        end = len(encoded) - _trailer_bytes(self.version)
+        begin = end - len(_array_length(0, self.version))
+        count = _array_length(self._count, self.version)
         return b"".join((encoded[:begin], count, *self._slices, encoded[end:]))
+
+
+def encode_partitions(partitions: list[MetadataResponsePartition], version: int) -> bytes:
+    """Encode partitions of a topic without their count. Raises as `codec.encode`."""
+    head = encode(MetadataResponse(topics=[MetadataResponseTopic()]), version)
+    whole = encode(MetadataResponse(topics=[MetadataResponseTopic(partitions=partitions)]), version)
+    tail = _trailer_bytes(version) + _partition_trailer_bytes(version)
+    begin = len(head) - tail - len(_array_length(0, version)) + len(_array_length(len(partitions), version))
+    return whole[begin : len(whole) - tail]
+
+
+def _header_bytes(version: int) -> int:
+    """Bytes before the topic count in a response without brokers and names."""
+    whole = len(encode(MetadataResponse(), version))
+    return whole - len(_array_length(0, version)) - _trailer_bytes(version)
 
 
 def _array_length(topics: int, version: int) -> bytes:

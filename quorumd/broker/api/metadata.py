@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Final
 
 from quorumd.broker.api.broker_messages import add_registration, broker_message
 from quorumd.broker.api.context import BrokerApiContext
-from quorumd.broker.api.encoded_topics import EncodedTopics
+from quorumd.broker.api.topic_listing import Described, LargeTopics, TopicEntry, TopicListings, TopicSource
 from quorumd.broker.api.topic_messages import (
     SharedLists,
     metadata_head,
@@ -15,7 +16,7 @@ from quorumd.broker.api.topic_messages import (
     missing_topic_error,
 )
 from quorumd.broker.controller_requests.topic_creation import NewTopic
-from quorumd.controller.partition import NO_LEADER, Partition, PartitionId
+from quorumd.controller.partition import NO_LEADER, PartitionId
 from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID
 from quorumd.protocol.connection import Request
@@ -31,15 +32,8 @@ from quorumd.protocol.routes import Route, Session
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
-SLICE_PARTITIONS: Final = 2_000
-"""Topics and partitions that are described without a pause for other requests."""
-
-
-class _Entry(NamedTuple):
-    """A topic without its partitions, and these."""
-
-    head: MetadataResponseTopic
-    partitions: Mapping[int, Partition]
+SLICE_PARTITIONS: Final = 400
+"""Partitions of a large topic that are described without a pause for other requests."""
 
 
 class MetadataApis:
@@ -47,6 +41,14 @@ class MetadataApis:
 
     def __init__(self, context: BrokerApiContext) -> None:
         self._context = context
+        source = TopicSource(
+            lambda topic_id: context.metadata.image.topic_revision(topic_id),
+            self._describe,
+            lambda callback: callback(True),
+            SLICE_PARTITIONS,
+            LargeTopics(),
+        )
+        self._listings = TopicListings(source, context.begin)
 
     def routes(self) -> Iterable[Route]:
         return (Route(MetadataRequest, self.metadata), Route(DescribeClusterRequest, self.describe_cluster))
@@ -57,12 +59,12 @@ class MetadataApis:
         """Describe brokers and topics; many topics in slices."""
         requested = request.message.topics
         if requested is None or (not requested and request.api_version == 0):
-            entries = self._all_topics()
+            entries: Callable[[], Iterator[TopicEntry]] = self._all_topics
         else:
-            entries = self._requested_topics(requested, request.message.allow_auto_topic_creation)
-        _Listing(self, session, request, entries).advance()
+            entries = partial(self._requested_topics, requested, request.message.allow_auto_topic_creation)
+        self._listings.respond(session, request, entries, partial(self._response, session.listener))
 
-    def response(self, listener: str, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+    def _response(self, listener: str, topics: list[MetadataResponseTopic]) -> MetadataResponse:
         """Build the response with these topics, for clients of a listener."""
         context = self._context
         brokers = [
@@ -78,13 +80,15 @@ class MetadataApis:
         own_id = self._context.settings.broker_id
         return own_id if self._context.unfenced(own_id) is not None else NO_LEADER
 
-    def _all_topics(self) -> Iterator[_Entry]:
+    def _all_topics(self) -> Iterator[TopicEntry]:
         for name in sorted(self._context.metadata.image.topic_ids):
             topic = self._context.metadata.image.topic_by_name(name)
             if topic is not None:
-                yield _Entry(metadata_head(topic), topic.partitions)
+                yield TopicEntry(metadata_head(topic), topic.partitions)
 
-    def _requested_topics(self, requested: list[MetadataRequestTopic], may_create: bool) -> Iterator[_Entry]:
+    def _requested_topics(
+        self, requested: list[MetadataRequestTopic], may_create: bool
+    ) -> Iterator[TopicEntry]:
         image = self._context.metadata.image
         may_create = may_create and self._context.settings.auto_create_topics
         missing: dict[str, NewTopic] = {}
@@ -97,29 +101,25 @@ class MetadataApis:
                 if topic is None and may_create and error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     missing[name] = self._context.topic_defaults(name)
             if topic is None:
-                yield _Entry(MetadataResponseTopic(int(error), name, topic_id), {})
+                yield TopicEntry(MetadataResponseTopic(int(error), name, topic_id), {})
             else:
-                yield _Entry(metadata_head(topic), topic.partitions)
+                yield TopicEntry(metadata_head(topic), topic.partitions)
         if missing:
             self._context.topic_creation.create(missing)
 
-    def partitions(self, entry: _Entry, numbers: list[int], shared: SharedLists) -> MetadataResponseTopic:
-        """Return the topic with these of its partitions."""
-        head = entry.head
-        context = self._context
+    def _describe(self, entry: TopicEntry, numbers: list[int], shared: SharedLists) -> Described:
+        context, topic_id = self._context, entry.head.topic_id
         described = metadata_partitions(context.metadata.image, entry.partitions, numbers, shared)
+        are_served = True
         for partition in described:
             # The first batches of producers would fail, and some would be retried in another order.
             if partition.leader_id == context.settings.broker_id and not context.partitions.is_served(
-                PartitionId(head.topic_id, partition.partition_index)
+                PartitionId(topic_id, partition.partition_index)
             ):
+                are_served = False
                 partition.leader_id = NO_LEADER
                 partition.error_code = int(ErrorCode.LEADER_NOT_AVAILABLE)
-        return MetadataResponseTopic(head.error_code, head.name, head.topic_id, head.is_internal, described)
-
-    @property
-    def context(self) -> BrokerApiContext:
-        return self._context
+        return Described(described, are_served)
 
     # DescribeCluster
 
@@ -148,77 +148,3 @@ class MetadataApis:
             request,
             DescribeClusterResponse(0, 0, None, BROKERS, cluster_id, self._controller_id(), brokers),
         )
-
-
-class _Listing:
-    """Describes topics, up to SLICE_PARTITIONS per turn of the event loop.
-
-    A topic is described as of its turn, whatever changes while its partitions are encoded.
-    """
-
-    def __init__(
-        self,
-        apis: MetadataApis,
-        session: Session,
-        request: Request[MetadataRequest],
-        entries: Iterator[_Entry],
-    ) -> None:
-        self._apis = apis
-        self._session = session
-        self._request = request
-        self._entries = entries
-        self._encoded = EncodedTopics(request.api_version)
-        self._shared: SharedLists = {}
-        self._described: list[MetadataResponseTopic] = []
-        self._large: _Entry | None = None
-        self._numbers: list[int] = []
-        """The partitions of `_large` that are not described yet."""
-        self._is_blocking = False
-
-    def advance(self) -> None:
-        """Describe one slice, then respond or continue in the next turn."""
-        left, is_done = SLICE_PARTITIONS, False
-        while left > 0 and not is_done:
-            if self._large is not None:
-                left -= self._describe_large(self._large)
-                continue
-            entry = next(self._entries, None)
-            if entry is None:
-                is_done = True
-            elif len(entry.partitions) > SLICE_PARTITIONS:
-                self._encode()
-                self._encoded.begin_topic(entry.head, len(entry.partitions))
-                self._large = _Entry(entry.head, dict(entry.partitions))
-                self._numbers = sorted(entry.partitions)
-            else:
-                numbers = sorted(entry.partitions)
-                self._described.append(self._apis.partitions(entry, numbers, self._shared))
-                left -= 1 + len(numbers)
-        if is_done:
-            self._respond()
-            return
-        self._encode()
-        if not self._is_blocking:
-            self._is_blocking = True
-            self._session.block(self._request)
-        self._apis.context.clock.call_soon(self.advance)
-
-    def _describe_large(self, entry: _Entry) -> int:
-        numbers, self._numbers = self._numbers[:SLICE_PARTITIONS], self._numbers[SLICE_PARTITIONS:]
-        self._encoded.add_partitions(self._apis.partitions(entry, numbers, self._shared).partitions)
-        if not self._numbers:
-            self._large = None
-        return len(numbers)
-
-    def _encode(self) -> None:
-        if self._described:
-            self._encoded.add(self._described)
-            self._described = []
-
-    def _respond(self) -> None:
-        if not len(self._encoded):
-            self._session.respond(self._request, self._apis.response(self._session.listener, self._described))
-            return
-        self._encode()
-        envelope = self._apis.response(self._session.listener, [])
-        self._session.respond_encoded(self._request, self._encoded.encode_response(self._request, envelope))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
 from quorumd.broker.api.broker_messages import add_registered_brokers, endpoint_for_clients
+from quorumd.broker.api.topic_listing import TopicEntry
 from quorumd.controller.cluster_image import KRAFT_VERSION
 from quorumd.controller.features import KRAFT_VERSION_LEVEL
 from quorumd.controller.metadata_versions import SUPPORTED_FEATURES
@@ -13,7 +14,7 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, METADATA_TOPIC_ID, NO_NODE
 from quorumd.node.api.context import ApiContext
 from quorumd.node.api.endpoints import NodeEndpoints
-from quorumd.node.api.topic_listing import TopicEntry, TopicListings
+from quorumd.node.api.topic_listing import NodeTopics
 from quorumd.protocol.apis import APIS
 from quorumd.protocol.connection import CLIENT_SOFTWARE_NAME, Request
 from quorumd.protocol.messages import (
@@ -50,7 +51,7 @@ class ClusterApis:
         self._discovery = context.discovery
         self._state_machine = context.state_machine
         self._committed_image = context.committed_image
-        self._topics = TopicListings(context)
+        self._topics = NodeTopics(context)
         self._router = context.router
         self._endpoints = NodeEndpoints(context)
 
@@ -101,12 +102,12 @@ class ClusterApis:
         requested = request.message.topics
         describe = partial(self._metadata, session.listener)
         if requested is None or (not requested and request.api_version == 0):
-            self._topics.respond_with_topics(session, request, self._topics.all_topics, describe)
+            self._topics.respond(session, request, self._topics.all_topics, describe)
         elif all(_is_metadata_log(topic) for topic in requested):
             # Nodes search for their leader with this request, so it must not wait for a commit.
             session.respond(request, describe([self._metadata_log(session.listener) for _ in requested]))
         else:
-            self._topics.respond_with_topics(
+            self._topics.respond(
                 session, request, lambda: self._requested_entries(session.listener, requested), describe
             )
 

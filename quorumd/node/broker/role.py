@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
+from quorumd.broker.api.metadata import SLICE_PARTITIONS
 from quorumd.broker.broker import Broker, BrokerPorts
 from quorumd.broker.channels.controller_channel import ControllerChannel
 from quorumd.broker.controller_requests.lifecycle import BrokerState
@@ -22,6 +23,7 @@ from quorumd.node.broker.metadata_feed import MetadataFeed
 from quorumd.node.broker.settings import BrokerRoleSettings
 from quorumd.node.identity.cluster_identity import ClusterIdentity
 from quorumd.node.lifecycle import Lifecycle
+from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.ports import Disk, Entropy
 
 logger = logging.getLogger("quorumd.broker")
@@ -110,7 +112,10 @@ class NodeBroker:
         settings = self._settings.broker_settings(cluster_id, self._bound_port)
         listener = settings.inter_broker_listener
         self._client = NodeBrokerClient(self._clock, self._access.connect(listener), listener)
-        ports = BrokerPorts(self._clock, self._disk, self._entropy, self._client, self.open_channel)
+        scheduler = SliceScheduler(self._clock.call_soon, SLICE_PARTITIONS)
+        ports = BrokerPorts(
+            *(self._clock, self._disk, self._entropy, self._client, self.open_channel), scheduler.begin
+        )
         try:
             record_cluster_id(self._disk, self._folders, cluster_id)
             broker = self.broker = Broker(settings, ports, self)

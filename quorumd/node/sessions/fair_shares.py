@@ -1,7 +1,8 @@
 """The shares of all connections in the node's time and memory.
 
-requests   Per iteration of the event loop a limited number is decoded and routed. Connections with more to read take
-           turns; proven peers do not wait, so that no client delays the followers of a leader.
+requests   Per iteration of the event loop a limited number is decoded and routed, and none after some milliseconds.
+           Connections with more to read take turns; proven peers do not wait, so that no client delays the followers
+           of a leader. Received bytes count as requests, so that large frames cannot take more than small ones.
 bytes      Received and not yet handled, or written and not yet read by the client. Above the limit, the connection
            that holds the most is aborted.
 warnings   Those that any client can cause are logged once per interval and kind, with their number.
@@ -22,7 +23,14 @@ logger = logging.getLogger("quorumd.connections")
 
 REQUESTS_PER_TURN: Final = 128
 """Some milliseconds of work."""
-MAX_HELD_BYTES: Final = 64 * 1024 * 1024
+TURN_MS: Final = 5.0
+"""Requests that take longer than usual use up the turn before their number does."""
+BYTES_PER_REQUEST: Final = 16 * 1024
+"""Received bytes that take about as long as a request, with the memory that they need."""
+BULK_BYTES: Final = 64 * 1024
+"""A connection that received this much at once waits for its next turn: the loop would read on for as long as there
+is more."""
+MAX_HELD_BYTES: Final = 48 * 1024 * 1024
 MIN_COUNTED_BYTES: Final = 4096
 """A connection that holds less is not counted: 10,000 of them hold 40 MB."""
 WARNING_INTERVAL_MS: Final = 10_000.0
@@ -58,6 +66,7 @@ class FairShares:
         self._call_soon = call_soon
         self._now_ms = now_ms
         self._per_turn = self._left = requests_per_turn
+        self._turn_end_ms = inf
         self._max_held_bytes = max_held_bytes
         self._waiting: deque[Member] = deque()
         self._is_scheduled = False
@@ -75,35 +84,43 @@ class FairShares:
 
     def grant(self, member: Member) -> int:
         """The number of requests that a connection may read in this iteration."""
+        self._begin_turn()
         if member.is_peer:
             return ALL
         share = max(1, self._per_turn // (1 + len(self._waiting)))
-        return min(share, self._left)
+        return max(0, min(share, self._left))
 
-    def take(self, requests: int) -> None:
-        """Record requests that were read in this iteration."""
-        self._left -= requests
-        self._schedule()
+    def take(self, member: Member, requests: int, received_bytes: int) -> bool:
+        """Record what a connection read in this iteration. Returns whether it must not receive more before its next
+        turn."""
+        self._left -= requests + received_bytes // BYTES_PER_REQUEST
+        return received_bytes >= BULK_BYTES and not member.is_peer
+
+    def is_over(self, member: Member) -> bool:
+        """Whether the connection must leave the requests that it has read to its next turn."""
+        return self._is_scheduled and not member.is_peer and self._now_ms() >= self._turn_end_ms
 
     def wait(self, member: Member) -> None:
         """Let a connection continue when it is its turn."""
         self._waiting.append(member)
-        self._schedule()
+        self._begin_turn()
 
-    def _schedule(self) -> None:
+    def _begin_turn(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True
+            self._turn_end_ms = self._now_ms() + TURN_MS
             self._call_soon(self._next_turn)
 
     def _next_turn(self) -> None:
         self._is_scheduled = False
         self._left = self._per_turn
+        if not self._waiting:
+            return
+        self._begin_turn()
         for _ in range(len(self._waiting)):
-            if self._left <= 0:
+            if self._left <= 0 or self._now_ms() >= self._turn_end_ms:
                 break
             self._waiting.popleft().continue_reading()
-        if self._waiting:
-            self._schedule()
 
     # Bytes
 

@@ -119,13 +119,14 @@ class ServerSession:
         return self._connection.gathered_bytes + (transport.unsent_bytes if transport is not None else 0)
 
     def continue_reading(self) -> None:
-        """Read requests that were received in an earlier iteration."""
+        """Handle requests that were received in an earlier iteration."""
         self._is_waiting = False
-        if self._may_route:
+        if self._queued:
+            self._continue_routing()
+        if not self._queued and self._may_route:
             self.received(b"")
-        transport = self._transport
-        if transport is not None:
-            self._resume_reading(transport)
+        if self._transport is not None:
+            self._resume_reading(self._transport)
 
     def abort(self) -> None:
         """Close without sending what is queued."""
@@ -138,7 +139,7 @@ class ServerSession:
             return
         shares = self._shares
         try:
-            requests = self._connection.receive(data, shares.grant(self))
+            requests = self._connection.receive(data, shares.grant(self) if not self._queued else 0)
         except MalformedMessage as fault:
             self._report_malformed(fault)
             self.close()
@@ -146,7 +147,7 @@ class ServerSession:
         if self._connection.has_output:
             # The connection itself refused a request; its response waits for no handler.
             self.flush()
-        shares.take(len(requests))
+        must_wait = shares.take(self, len(requests), len(data))
         self._tick.begin()
         now = self._clock.now_ms()
         for request in requests:
@@ -156,10 +157,11 @@ class ServerSession:
         self._route_queued()
         self._tick.end()
         connection = self._connection
-        if connection.has_more and self._may_route:
+        if must_wait or self._has_more:
             self._await_turn()
         must_pause = (
             self._is_closing
+            or self._is_waiting
             or connection.has_more
             or not self._may_route
             or connection.pending > MAX_PENDING_REQUESTS
@@ -175,6 +177,11 @@ class ServerSession:
         """Whether the next request may be passed to its handler."""
         return self._blocking_request is None and not self._is_muted
 
+    @property
+    def _has_more(self) -> bool:
+        """Whether requests wait for the next turn."""
+        return (self._connection.has_more or bool(self._queued)) and self._may_route
+
     def _await_turn(self) -> None:
         if not self._is_waiting:
             self._is_waiting = True
@@ -182,13 +189,24 @@ class ServerSession:
 
     def _report_malformed(self, fault: MalformedMessage) -> None:
         self._statistics.malformed_frames += 1
+        # The connection keeps the fault, whose frames refer to the connection.
+        fault.__traceback__ = None
         is_stranger = self._authentication is not None and self._authentication.proof is None
         hint = f"; listener {self.listener} requires SASL" if is_stranger else ""
         self._shares.warn("malformed", f"closing the connection from {self.peer}: {fault}{hint}")
 
+    def _continue_routing(self) -> None:
+        self._tick.begin()
+        self._route_queued()
+        self._tick.end()
+
     def _route_queued(self) -> None:
-        """Route queued requests up to the next one that blocks."""
+        """Route queued requests up to the next one that blocks, or to the end of the turn."""
+        shares = self._shares
         while self._queued and self._may_route and self._transport is not None:
+            if shares.is_over(self):
+                self._await_turn()
+                break
             request = self._queued.popleft()
             if self._authentication is not None and self._authentication.handles(request):
                 self._authenticate(request, self._authentication)
@@ -297,9 +315,7 @@ class ServerSession:
 
     def _continue(self, transport: Transport) -> None:
         """Route queued requests, and read more."""
-        self._tick.begin()
-        self._route_queued()
-        self._tick.end()
+        self._continue_routing()
         self._resume_reading(transport)
 
     def closed(self, reason: str, refused: bool) -> None:
@@ -408,10 +424,11 @@ class ServerSession:
 
     def _resume_reading(self, transport: Transport) -> None:
         connection = self._connection
-        if connection.has_more and self._may_route and not self._is_closing:
+        if self._has_more and not self._is_closing:
             self._await_turn()
         may_resume = (
             self._may_route
+            and not self._is_waiting
             and not connection.has_more
             and connection.pending < MAX_PENDING_REQUESTS // 2
             and connection.pending_bytes <= MAX_PENDING_BYTES // 2

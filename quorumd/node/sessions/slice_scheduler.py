@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
 
-
-class SlicedTask(Protocol):
-    """A long task that can pause after any step and continue in a later iteration."""
-
-    def advance(self, budget: int) -> int:
-        """Do up to `budget` units of work, at least one step; returns the number of units."""
-
-    @property
-    def is_done(self) -> bool: ...
+from quorumd.protocol.routes import SlicedTask
 
 
 class SliceScheduler:
@@ -22,7 +13,7 @@ class SliceScheduler:
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], None], slice_size: int) -> None:
         self._call_soon = call_soon
-        self._slice_size = slice_size
+        self.slice_size = slice_size
         self._budget = slice_size
         self._waiting: deque[SlicedTask] = deque()
         self._is_scheduled = False
@@ -37,7 +28,7 @@ class SliceScheduler:
 
     def _next_tick(self) -> None:
         self._is_scheduled = False
-        self._budget = self._slice_size
+        self._budget = self.slice_size
         while self._waiting and self._budget > 0:
             self._advance(self._waiting.popleft())
         self._schedule()
@@ -49,7 +40,7 @@ class SliceScheduler:
 
     def _schedule(self) -> None:
         """Schedule the next iteration if tasks wait or the budget is partly used and must be renewed."""
-        is_due = bool(self._waiting) or self._budget < self._slice_size
+        is_due = bool(self._waiting) or self._budget < self.slice_size
         if is_due and not self._is_scheduled:
             self._is_scheduled = True
             self._call_soon(self._next_tick)

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from quorumd.broker.api.fetch import FetchApis
+from quorumd.broker.api.metadata import SLICE_PARTITIONS
 from quorumd.broker.broker import Broker, BrokerPorts
 from quorumd.broker.channels.controller_channel import NoResponse
 from quorumd.broker.partitions.hosted_partition import HostedPartition
@@ -20,6 +21,7 @@ from quorumd.controller.partition import Partition, PartitionId
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.log.meta_properties import MetaProperties, save_meta_properties
+from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.protocol.apis import ApiKey, api, request_class, response_class
 from quorumd.protocol.codec import decode, encode
 from quorumd.protocol.connection import Request
@@ -91,12 +93,14 @@ class SimulatedBroker:
         self.process = Process(f"broker {self.id}", self.id, self.incarnation)
         self.applied, self.is_unfenced = 0, False
         self.disk.mount(self.process)
+        clock = SimulatedClock(cluster.heap, self.process)
         ports = BrokerPorts(
-            SimulatedClock(cluster.heap, self.process),
+            clock,
             self.disk,
             SimulatedEntropy(Random(f"{cluster.seed} {self.id} {self.incarnation}")),
             self,
             lambda: _Channel(self),
+            SliceScheduler(clock.call_soon, SLICE_PARTITIONS).begin,
         )
         self.broker = Broker(self.settings, ports, self)
         self.broker.start()

@@ -98,3 +98,16 @@ def test_frames_beyond_the_limit_come_with_the_next_call() -> None:
     assert reader.feed(b"\0\1", 3) == []
     assert not reader.has_more
     assert reader.feed(b"\5") == [b"\5"]
+
+
+def test_large_frame_with_others_behind_it() -> None:
+    reader = FrameReader(1 << 20)
+    large = bytes(range(256)) * 1000
+    stream = len(large).to_bytes(4) + large + b"\0\0\0\2ab" + b"\0\0\0\3cd"
+    assert reader.feed(stream[:1000]) == []
+    assert reader.feed(stream[1000:200_000]) == []
+    assert reader.feed(stream[200_000:], 1) == [large]
+    assert reader.has_more
+    assert reader.feed(b"", 0) == []
+    assert reader.feed(b"") == [b"ab"]
+    assert reader.feed(b"e") == [b"cde"]

@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from quorumd.broker.api import metadata as module
+from quorumd.broker.api.metadata import SLICE_PARTITIONS
 from quorumd.broker.controller_requests import topic_creation
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
+from quorumd.node.api.forwarding import decode_response
 from quorumd.protocol.connection import encode_response
 from quorumd.protocol.messages.create_topics_request import CreateTopicsRequest
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
-from quorumd.protocol.messages.metadata_response import MetadataResponse
 from tests.support.broker.api_clients import Client
 from tests.support.broker.simulated_brokers import SimulatedBrokers
 from tests.support.node.recording_session import request_of
@@ -119,22 +119,42 @@ def test_refused_topic_is_not_requested_again_at_once() -> None:
     assert creations(cluster) == [["events"], ["events"]]
 
 
-@pytest.mark.parametrize("version", [1, 9, 13])
-def test_many_partitions_are_described_in_slices(monkeypatch: pytest.MonkeyPatch, version: int) -> None:
-    cluster = started(1)
-    cluster.create_topic("large", *[(1,)] * 25)
+LARGE = 2 * SLICE_PARTITIONS + 5
+
+
+@pytest.fixture
+def large() -> SimulatedBrokers:
+    """A cluster with a topic of more than two slices."""
+    cluster = started(1, 2)
     cluster.create_topic("a", (1,), (1,))
+    cluster.create_topic("large", *[(2,)] * LARGE)
     cluster.create_topic("z", (1,))
     cluster.run_for(50.0)
-    client = Client(cluster)
-    whole: MetadataResponse = client.call(MetadataRequest(None), version)
-    assert [len(topic.partitions) for topic in whole.topics] == [2, 25, 1]
-    monkeypatch.setattr(module, "SLICE_PARTITIONS", 10)
-    client.send(MetadataRequest(None), version)
-    cluster.run_for(0.0)
+    return cluster
+
+
+@pytest.mark.parametrize("version", [1, 9, 13])
+def test_many_partitions_are_described_in_slices(large: SimulatedBrokers, version: int) -> None:
+    client = Client(large)
+    for _ in range(2):
+        client.send(MetadataRequest(None), version)
+        large.run_for(0.0)
     request = request_of(MetadataRequest(), version)
-    assert client.responses[1] == encode_response(request, whole)
-    assert len(client.session.held) == 1
+    first, second = client.responses
+    assert first == second, "the second is made of what the first has encoded"
+    whole: Any = decode_response(request, first)
+    assert [len(topic.partitions) for topic in whole.topics] == [2, LARGE, 1]
+    assert first == encode_response(request, whole)
+    assert client.session.held
+
+
+def test_listing_of_a_client_that_is_gone_ends(large: SimulatedBrokers) -> None:
+    client = Client(large)
+    client.send(MetadataRequest(None), 12)
+    (cancel,) = client.session.on_unblocked
+    cancel()
+    large.run_for(10.0)
+    assert client.responses == []
 
 
 def test_cluster_as_its_brokers() -> None:

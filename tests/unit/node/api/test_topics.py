@@ -4,12 +4,14 @@ from typing import Any
 
 import pytest
 
+from quorumd.broker.api.topic_listing import MAX_SHARED_TOPICS, LargeTopics, TopicEntry
 from quorumd.broker.api.topic_messages import metadata_head, metadata_partitions
 from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, partition_record
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
+from quorumd.node.api import topic_listing
 from quorumd.node.api.forwarding import decode_response
-from quorumd.node.api.topic_listing import TopicListings
+from quorumd.node.api.topic_listing import NodeTopics
 from quorumd.node.api.topics import MAX_PARTITIONS, TopicApis
 from quorumd.protocol.connection import Request, encode_response
 from quorumd.protocol.messages.describe_topic_partitions_request import (
@@ -17,8 +19,8 @@ from quorumd.protocol.messages.describe_topic_partitions_request import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
-from quorumd.protocol.messages.metadata_request import MetadataRequest
-from quorumd.protocol.messages.metadata_response import MetadataResponse
+from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from quorumd.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from tests.support.controller.topic_harness import a_broker, directory_of
@@ -37,7 +39,7 @@ class TopicApiHarness(ApiHarness):
             state_machine=ScriptedImage(), committed_image=self.commits, slice_partitions=SLICE_PARTITIONS
         )
         self.apis = TopicApis(self.context)
-        self.listings = TopicListings(self.context)
+        self.listings = NodeTopics(self.context)
         for broker in (a_broker(1), a_broker(2), a_broker(3, fenced=True)):
             self.image.brokers[broker.id] = broker
 
@@ -70,7 +72,7 @@ class TopicApiHarness(ApiHarness):
 
     def request_metadata(self, version: int = 12) -> Request:
         request = request_of(MetadataRequest(None), version)
-        self.listings.respond_with_topics(
+        self.listings.respond(
             self.session,
             request,
             self.listings.all_topics,
@@ -253,7 +255,7 @@ def test_slices_of_one_topic_have_the_bytes_of_the_whole_response(
         head.partitions = metadata_partitions(image, topic.partitions, range(len(topic.partitions)), {})
         whole.topics.append(head)
     assert harness.session.responses[0] == encode_response(request, whole)
-    assert turns >= size // SLICE_PARTITIONS
+    assert turns >= size // (2 * SLICE_PARTITIONS)
 
 
 def test_topic_is_listed_as_of_its_first_slice(harness: TopicApiHarness) -> None:
@@ -266,6 +268,111 @@ def test_topic_is_listed_as_of_its_first_slice(harness: TopicApiHarness) -> None
     reported: Any = decode_response(request, harness.session.responses[0])
     assert [p.partition_index for p in reported.topics[-1].partitions] == list(range(4 * SLICE_PARTITIONS))
     assert reported.topics[-1].partitions[-1].leader_epoch == 0
+
+
+@pytest.fixture
+def counted(harness: TopicApiHarness, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of partitions of each slice that was described, of a topic of four slices."""
+    harness.add("large", 4 * SLICE_PARTITIONS)
+    described: list[int] = []
+
+    def count(image: Any, partitions: Any, numbers: Any, shared: Any) -> Any:
+        described.append(len(list(numbers)))
+        return metadata_partitions(image, partitions, numbers, shared)
+
+    monkeypatch.setattr(topic_listing, "metadata_partitions", count)
+    return described
+
+
+def reported(harness: TopicApiHarness, request: Request) -> Any:
+    harness.finish()
+    response: Any = decode_response(request, harness.session.responses[-1])
+    return response.topics[-1].partitions
+
+
+@pytest.mark.stand_in
+def test_encoded_partitions_are_shared(harness: TopicApiHarness, counted: list[int]) -> None:
+    """Many clients that request a large topic at once cost little more than one."""
+    requests = [harness.request_metadata() for _ in range(20)]
+    harness.finish()
+    assert len(harness.session.responses) == 20
+    assert len(set(harness.session.responses)) == 1
+    assert len(reported(harness, requests[0])) == 4 * SLICE_PARTITIONS
+    assert counted.count(SLICE_PARTITIONS) == 4
+    other_version = harness.request_metadata(8)
+    assert len(reported(harness, other_version)) == 4 * SLICE_PARTITIONS
+    assert counted.count(SLICE_PARTITIONS) == 8
+
+
+@pytest.mark.stand_in
+@pytest.mark.parametrize("change", ["partition", "broker"])
+def test_shared_partitions_are_those_of_the_moment(
+    harness: TopicApiHarness, counted: list[int], change: str
+) -> None:
+    before = reported(harness, harness.request_metadata())
+    if change == "partition":
+        harness.put("large", 5, Partition((2, 1), (2,), 2, 9))
+    else:
+        harness.image.brokers[2] = a_broker(2, fenced=True)
+    after = reported(harness, harness.request_metadata())
+    assert before[5] != after[5]
+    assert after == reported(harness, harness.request_metadata())
+    assert counted.count(SLICE_PARTITIONS) == 8
+
+
+def test_least_recent_encoded_partitions_are_dropped(harness: TopicApiHarness) -> None:
+    shared = LargeTopics(max_bytes=100)
+    entries = [
+        TopicEntry(MetadataResponseTopic(0, name, KafkaUuid(name.encode().ljust(16))), {}) for name in "ab"
+    ]
+    first, second = (shared.get(entry, 0) for entry in entries)
+    shared.keep(first, (0, 0), bytes(60))
+    shared.keep(second, (0, 0), bytes(60))
+    assert (first.encoded, len(second.encoded)) == ({}, 1)
+    shared.keep(second, (0, 1), bytes(101))
+    assert len(second.encoded) == 1, "it is too large to keep"
+    shared.keep(first, (0, 0), bytes(10))
+    assert first.encoded == {}, "it is not current"
+    assert shared.get(entries[0], 1) is not first
+    topics = [
+        shared.get(TopicEntry(MetadataResponseTopic(0, "", KafkaUuid(bytes([n]) * 16)), {}), 0)
+        for n in range(MAX_SHARED_TOPICS)
+    ]
+    assert shared.get(entries[1], 0) is not second
+    assert len(topics) == MAX_SHARED_TOPICS
+
+
+def test_responses_to_one_commit_are_sent_in_turns(harness: TopicApiHarness) -> None:
+    """A hundred of them would take the event loop a tenth of a second."""
+    harness.add("large", 4 * SLICE_PARTITIONS)
+    for _ in range(SLICE_PARTITIONS + 2):
+        harness.request_metadata()
+    while harness.turns:
+        harness.turns.pop()()
+    outcomes, harness.commits.waiting[:] = list(harness.commits.waiting), []
+    for outcome in outcomes:
+        outcome(True)
+    sent = [len(harness.session.responses)]
+    while harness.turns:
+        harness.turns.pop()()
+        sent.append(len(harness.session.responses))
+    assert sent[-1] == SLICE_PARTITIONS + 2
+    assert len(set(sent)) > 1
+
+
+def test_response_to_a_client_that_left_before_the_commit_is_not_sent(harness: TopicApiHarness) -> None:
+    harness.add("large", 4 * SLICE_PARTITIONS)
+    harness.request_metadata()
+    while harness.turns:
+        harness.turns.pop()()
+    harness.session.on_unblocked[0]()
+    harness.finish()
+    assert harness.session.responses == []
+
+
+def test_topic_named_twice_is_listed_once(harness: TopicApiHarness) -> None:
+    names = [MetadataRequestTopic(name=name) for name in ("a", "b", "a")]
+    assert [entry.head.name for entry in harness.listings.requested_topics(names)] == ["a", "b"]
 
 
 def test_response_waits_for_the_commit_of_every_slice(harness: TopicApiHarness) -> None:

@@ -6,7 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from quorumd.node.sessions.fair_shares import MIN_COUNTED_BYTES, WARNING_INTERVAL_MS, FairShares
+from quorumd.node.sessions.fair_shares import (
+    BULK_BYTES,
+    BYTES_PER_REQUEST,
+    MIN_COUNTED_BYTES,
+    TURN_MS,
+    WARNING_INTERVAL_MS,
+    FairShares,
+)
 from tests.support.node.parts import NodeParts
 
 PER_TURN = 10
@@ -28,7 +35,7 @@ class Client:
         read = min(self.left, self._shares.grant(self))
         self.left -= read
         self.turns.append(read)
-        self._shares.take(read)
+        self._shares.take(self, read, 0)
         if self.left:
             self._shares.wait(self)
 
@@ -92,9 +99,39 @@ def test_every_turn_is_bounded_however_many_clients_wait(
 
 
 def test_peers_do_not_wait(shares: FairShares) -> None:
-    shares.take(PER_TURN)
+    shares.take(Client(shares, 0), PER_TURN, 0)
     assert shares.grant(Client(shares, 5)) == 0
     assert shares.grant(Client(shares, 5, is_peer=True)) >= 5
+
+
+def test_turn_ends_with_its_time(
+    parts: NodeParts, turns: list[Callable[[], None]], shares: FairShares
+) -> None:
+    """Some requests take much longer than others."""
+    client, peer = Client(shares, 1), Client(shares, 1, is_peer=True)
+    assert not shares.is_over(client), "no turn has begun"
+    assert shares.grant(client) == PER_TURN
+    assert not shares.is_over(client)
+    parts.time.pass_ms(TURN_MS)
+    assert shares.is_over(client)
+    assert not shares.is_over(peer)
+    waiting = [Client(shares, 1) for _ in range(3)]
+    for each in waiting:
+        shares.wait(each)
+    waiting[0].continue_reading = lambda: parts.time.pass_ms(TURN_MS)  # type: ignore[method-assign] # a stand-in
+    end_turn(turns)
+    assert [each.left for each in waiting[1:]] == [1, 1]
+    end_turn(turns)
+    assert [each.left for each in waiting[1:]] == [0, 0]
+
+
+def test_received_bytes_count_as_requests(shares: FairShares) -> None:
+    client, peer = Client(shares, 1), Client(shares, 1, is_peer=True)
+    assert not shares.take(client, 0, BULK_BYTES - 1)
+    assert shares.take(client, 0, BULK_BYTES), "it waits for its next turn"
+    assert not shares.take(peer, 0, BULK_BYTES)
+    shares.take(client, 0, PER_TURN * BYTES_PER_REQUEST)
+    assert shares.grant(client) == 0
 
 
 def test_largest_holder_is_aborted(shares: FairShares) -> None:

@@ -9,8 +9,6 @@ import pytest
 from quorumd.node.sessions import server_session as module
 from quorumd.node.sessions.connections import IncomingConnections
 from quorumd.node.sessions.decoding_task import STEPS_PER_UNIT
-from quorumd.node.sessions.fair_shares import MAX_HELD_BYTES, REQUESTS_PER_TURN
-from quorumd.node.sessions.server_session import MAX_PENDING_BYTES
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from quorumd.protocol.messages.metadata_response import MetadataResponse
@@ -366,43 +364,3 @@ def test_sessions_are_numbered_in_the_order_of_their_connections() -> None:
     )
     connections = IncomingConnections(*[unused] * 8)
     assert [connections.take_number(), connections.take_number(), connections.next_number] == [0, 1, 2]
-
-
-def test_requests_beyond_the_share_are_read_in_later_turns(harness: SessionHarness) -> None:
-    harness.send(3 * REQUESTS_PER_TURN)
-    assert len(harness.requests) == REQUESTS_PER_TURN
-    assert harness.transport.reading == ["pause"]
-    harness.send()
-    harness.time.end_turn()
-    assert len(harness.requests) == 3 * REQUESTS_PER_TURN + 1
-    for number in range(len(harness.requests)):
-        harness.respond(number)
-    harness.time.end_turn()
-    assert harness.transport.reading == ["pause", "resume"]
-
-
-def test_proven_peer_is_read_at_once(harness: SessionHarness) -> None:
-    harness.session.is_peer = True
-    harness.send(3 * REQUESTS_PER_TURN)
-    assert len(harness.requests) == 3 * REQUESTS_PER_TURN
-
-
-def test_reading_pauses_while_large_requests_wait(harness: SessionHarness) -> None:
-    topics = [MetadataRequestTopic(name="x" * 200) for _ in range(60)]
-    frames = [harness.client.request(MetadataRequest(topics), 12)[1] for _ in range(100)]
-    for frame in frames:
-        harness.session.received(frame)
-    assert harness.transport.reading == ["pause"]
-    assert harness.session.held_bytes > MAX_PENDING_BYTES
-    for number in range(90):
-        harness.respond(number)
-    harness.time.end_turn()
-    assert harness.transport.reading == ["pause", "resume"]
-
-
-def test_client_that_holds_too_much_is_aborted(harness: SessionHarness) -> None:
-    harness.send()
-    harness.transport.unsent_bytes = MAX_HELD_BYTES + 1
-    harness.respond(0)
-    harness.time.end_turn()
-    assert harness.transport.is_closed

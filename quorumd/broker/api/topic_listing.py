@@ -1,0 +1,301 @@
+"""Responses to Metadata in slices: a topic may have more partitions than one slice.
+
+What is encoded of a large topic is shared by all responses until the topic or a broker changes, so that many clients
+that request it at once cost little more than one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from functools import partial
+from typing import Final, NamedTuple
+
+from quorumd.broker.api.encoded_topics import EncodedTopics, encode_partitions
+from quorumd.broker.api.topic_messages import SharedLists
+from quorumd.controller.partition import Partition
+from quorumd.ids import KafkaUuid
+from quorumd.protocol.connection import Request
+from quorumd.protocol.messages.metadata_response import MetadataResponsePartition, MetadataResponseTopic
+from quorumd.protocol.routes import Session, SlicedTask
+from quorumd.protocol.wire import Message
+
+MAX_SHARED_BYTES: Final = 8 * 1024 * 1024
+MAX_SHARED_TOPICS: Final = 8
+COPIES_PER_UNIT: Final = 64
+"""Partitions that are copied in the time of describing one."""
+BYTES_PER_UNIT: Final = 4096
+"""Bytes of a response that are joined and sent in that time."""
+
+
+class TopicEntry(NamedTuple):
+    """A topic without its partitions, and these."""
+
+    head: MetadataResponseTopic
+    partitions: Mapping[int, Partition]
+
+
+class LargeTopic:
+    """The partitions of a topic as of one moment, and what of them is encoded, by version and position."""
+
+    def __init__(self, entry: TopicEntry, revision: Hashable) -> None:
+        self.head = entry.head
+        self.revision = revision
+        self.partitions = dict(entry.partitions)
+        self.numbers = sorted(self.partitions)
+        self.encoded: dict[tuple[int, int], bytes] = {}
+
+
+class LargeTopics:
+    """The large topics that were described last. `max_bytes`: of their encoded partitions."""
+
+    def __init__(self, max_bytes: int = MAX_SHARED_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._topics: dict[KafkaUuid, LargeTopic] = {}
+
+    def get(self, entry: TopicEntry, revision: Hashable) -> LargeTopic:
+        """Return the topic as of now; `revision` differs if any of its content does."""
+        topic_id = entry.head.topic_id
+        known = self._topics.get(topic_id)
+        if known is None or known.revision != revision:
+            self._drop(topic_id)
+            if len(self._topics) >= MAX_SHARED_TOPICS:
+                self._drop(next(iter(self._topics)))
+            known = self._topics[topic_id] = LargeTopic(entry, revision)
+        return known
+
+    def keep(self, topic: LargeTopic, key: tuple[int, int], encoded: bytes) -> None:
+        """Keep encoded partitions for other responses, in place of those that were kept first."""
+        topic_id = topic.head.topic_id
+        if self._topics.get(topic_id) is not topic or len(encoded) > self._max_bytes:
+            return
+        while self._bytes + len(encoded) > self._max_bytes:
+            oldest = next(iter(self._topics))
+            self._drop(oldest)
+        self._topics[topic_id] = topic
+        topic.encoded[key] = encoded
+        self._bytes += len(encoded)
+
+    def _drop(self, topic_id: KafkaUuid) -> None:
+        dropped = self._topics.pop(topic_id, None)
+        if dropped is not None:
+            self._bytes -= sum(map(len, dropped.encoded.values()))
+            dropped.encoded = {}
+
+
+class Described(NamedTuple):
+    """Partitions as a response has them. `is_lasting`: whether they depend on nothing but the revision."""
+
+    partitions: list[MetadataResponsePartition]
+    is_lasting: bool = True
+
+
+class TopicSource(NamedTuple):
+    """The image behind a response.
+
+    `revision(topic_id)` differs if anything that `describe(entry, numbers, shared)` shows of a topic does.
+    `when_committed(callback)` calls back with whether the current content of the image is committed.
+    """
+
+    revision: Callable[[KafkaUuid], Hashable]
+    describe: Callable[[TopicEntry, list[int], SharedLists], Described]
+    when_committed: Callable[[Callable[[bool], None]], None]
+    slice_partitions: int
+    large_topics: LargeTopics
+
+
+class TopicListingTask:
+    """Satisfies `SlicedTask`; a unit is a topic or a partition.
+
+    A topic is described as of its turn, whatever changes while its partitions are encoded. `build(topics)` builds the
+    response after the last slice: with all topics if it is the only slice, else with none, since they are in
+    `encoded`. `on_complete` gets the response once all of it is committed; `on_lost()` is called if it may never be.
+    """
+
+    def __init__(
+        self,
+        topics: Iterator[TopicEntry],
+        source: TopicSource,
+        encoded: EncodedTopics,
+        build: Callable[[list[MetadataResponseTopic]], Message],
+        on_complete: Callable[[Message], None],
+        on_lost: Callable[[], None],
+    ) -> None:
+        self.is_done = False
+        self._topics = topics
+        self._source = source
+        self._encoded = encoded
+        self._build = build
+        self._on_complete = on_complete
+        self._on_lost = on_lost
+        self._shared: SharedLists = {}
+        self._described: list[MetadataResponseTopic] = []
+        self._large: LargeTopic | None = None
+        """The topic that is too large for one slice."""
+        self._next = 0
+        self._uncommitted_slices = 0
+        self._is_lost = False
+        self._is_cancelled = False
+        self._response: Message | None = None
+
+    def cancel(self) -> None:
+        """End the task without a response: its client is gone."""
+        self._is_cancelled = self.is_done = True
+
+    def advance(self, budget: int) -> int:
+        if self._is_cancelled:
+            return 0
+        left = budget
+        while left > 0 and not self.is_done:
+            left -= self._large_slice(self._large) if self._large is not None else self._next_topic()
+        if not self.is_done or len(self._encoded):
+            self._encode_described()
+        if self.is_done:
+            self._response = self._build(self._described)
+        # Each slice shows the image of its own moment, so each must be committed, not only the last.
+        self._uncommitted_slices += 1
+        self._source.when_committed(self._on_slice_committed)
+        return budget - left
+
+    def _next_topic(self) -> int:
+        entry = None if self._is_lost else next(self._topics, None)
+        if entry is None:
+            self.is_done = True
+            return 0
+        source, size = self._source, len(entry.partitions)
+        if size < source.slice_partitions:
+            described = source.describe(entry, sorted(entry.partitions), self._shared)
+            entry.head.partitions += described.partitions
+            self._described.append(entry.head)
+            return 1 + size
+        self._encode_described()
+        self._encoded.begin_topic(entry.head, size)
+        self._large = source.large_topics.get(entry, source.revision(entry.head.topic_id))
+        self._next = 0
+        return 1 + size // COPIES_PER_UNIT
+
+    def _large_slice(self, topic: LargeTopic) -> int:
+        """Add the next partitions, from what is shared if another response had them."""
+        source, key = self._source, (self._encoded.version, self._next)
+        numbers = topic.numbers[self._next : self._next + source.slice_partitions]
+        encoded, cost = topic.encoded.get(key), 1
+        if encoded is None:
+            described = source.describe(TopicEntry(topic.head, topic.partitions), numbers, self._shared)
+            encoded, cost = encode_partitions(described.partitions, self._encoded.version), len(numbers)
+            if described.is_lasting:
+                source.large_topics.keep(topic, key, encoded)
+        self._encoded.add_partitions(encoded, len(numbers))
+        self._next += len(numbers)
+        if self._next >= len(topic.numbers):
+            self._large = None
+        return cost
+
+    def _encode_described(self) -> None:
+        if self._described:
+            self._encoded.add(self._described)
+            self._described = []
+
+    def _on_slice_committed(self, committed: bool) -> None:
+        self._uncommitted_slices -= 1
+        self._is_lost = self._is_lost or not committed
+        if self._response is None or self._uncommitted_slices or self._is_cancelled:
+            return
+        if self._is_lost:
+            self._on_lost()
+        else:
+            self._on_complete(self._response)
+
+
+class SendingTask:
+    """Satisfies `SlicedTask`: joins and sends a response in one step, whose size counts, so that not all clients that
+    wait for the same commit get theirs in one iteration of the event loop."""
+
+    def __init__(self, size: int, send: Callable[[], None]) -> None:
+        self.is_done = False
+        self._size = size
+        self._send = send
+
+    def cancel(self) -> None:
+        """Send nothing: the client is gone."""
+        self.is_done = True
+
+    def advance(self, budget: int) -> int:
+        del budget
+        if self.is_done:
+            return 0
+        self.is_done = True
+        self._send()
+        return 1 + self._size // BYTES_PER_UNIT
+
+
+class TopicListings:
+    """Lists topics in responses to Metadata. `begin` runs a task in slices."""
+
+    def __init__(self, source: TopicSource, begin: Callable[[SlicedTask], None]) -> None:
+        self.source = source
+        self.begin = begin
+
+    def respond(
+        self,
+        session: Session,
+        request: Request[Message],
+        topics: Callable[[], Iterator[TopicEntry]],
+        build: Callable[[list[MetadataResponseTopic]], Message],
+    ) -> None:
+        """Collect the topics in slices and send the response that `build` returns. A large one blocks the session,
+        and ends with its connection."""
+        _Listing(self, session, request, topics, build).start()
+
+
+class _Listing:
+    """One response: the task under way, and no reference to it afterwards, so that nothing waits for the garbage
+    collector."""
+
+    def __init__(
+        self,
+        listings: TopicListings,
+        session: Session,
+        request: Request[Message],
+        topics: Callable[[], Iterator[TopicEntry]],
+        build: Callable[[list[MetadataResponseTopic]], Message],
+    ) -> None:
+        self._listings = listings
+        self._session = session
+        self._request = request
+        self._topics = topics
+        self._build = build
+        self._encoded = EncodedTopics(request.api_version)
+        self._task: TopicListingTask | SendingTask | None = None
+
+    def start(self) -> None:
+        """Begin, and block the session unless the response is small or already sent."""
+        work = TopicListingTask(
+            self._topics(), self._listings.source, self._encoded, self._build, self._complete, self._retry
+        )
+        self._begin(work)
+        if self._task is not None and (not work.is_done or len(self._encoded)):
+            self._session.block(self._request, self._cancel)
+
+    def _begin(self, task: TopicListingTask | SendingTask) -> None:
+        self._task = task
+        self._listings.begin(task)
+
+    def _complete(self, response: Message) -> None:
+        if len(self._encoded):
+            self._begin(SendingTask(self._encoded.size, partial(self._send, response)))
+        else:
+            self._task = None
+            self._session.respond(self._request, response)
+
+    def _send(self, response: Message) -> None:
+        self._task = None
+        self._session.respond_encoded(self._request, self._encoded.encode_response(self._request, response))
+
+    def _retry(self) -> None:
+        self._task = None
+        self._listings.respond(self._session, self._request, self._topics, self._build)
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None

@@ -1,0 +1,87 @@
+"""A session takes only its share of the node's time and memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from quorumd.node.sessions.fair_shares import BULK_BYTES, MAX_HELD_BYTES, REQUESTS_PER_TURN, TURN_MS
+from quorumd.node.sessions.server_session import MAX_PENDING_BYTES
+from quorumd.protocol.connection import Request
+from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from quorumd.protocol.routes import Session
+from tests.support.node.session_harness import SessionHarness
+
+
+@pytest.fixture
+def harness() -> SessionHarness:
+    return SessionHarness()
+
+
+def test_requests_beyond_the_share_are_read_in_later_turns(harness: SessionHarness) -> None:
+    harness.send(3 * REQUESTS_PER_TURN)
+    assert len(harness.requests) == REQUESTS_PER_TURN
+    assert harness.transport.reading == ["pause"]
+    harness.send()
+    harness.time.end_turn()
+    assert len(harness.requests) == 3 * REQUESTS_PER_TURN + 1
+    for number in range(len(harness.requests)):
+        harness.respond(number)
+    harness.time.end_turn()
+    assert harness.transport.reading == ["pause", "resume"]
+
+
+def test_large_frames_are_read_in_turns(harness: SessionHarness) -> None:
+    """The loop would read on for as long as there is more of them."""
+    part = bytes(BULK_BYTES)
+    harness.session.received((4 * BULK_BYTES).to_bytes(4) + part)
+    assert harness.transport.reading == ["pause"]
+    harness.time.end_turn()
+    assert harness.transport.reading == ["pause", "resume"]
+    harness.session.received(b"x")
+    assert harness.transport.reading == ["pause", "resume"]
+
+
+def test_requests_that_take_long_leave_the_rest_to_later_turns(harness: SessionHarness) -> None:
+    handled = harness.requests
+
+    def take_long(session: Session, request: Request) -> None:
+        harness.time.heap.now_ms += TURN_MS / 2
+
+    harness.route = take_long
+    harness.send(5)
+    assert len(handled) == 2
+    assert harness.transport.reading == ["pause"]
+    harness.session.received(b"\xff\xff\xff\xff")
+    harness.time.end_turn()
+    assert [request.correlation_id for request in handled] == list(range(5))
+    for number in range(5):
+        harness.respond(number)
+    harness.time.end_turn()
+    assert harness.transport.is_closed, "the malformed frame behind them was read last"
+
+
+def test_proven_peer_is_read_at_once(harness: SessionHarness) -> None:
+    harness.session.is_peer = True
+    harness.send(3 * REQUESTS_PER_TURN)
+    assert len(harness.requests) == 3 * REQUESTS_PER_TURN
+
+
+def test_reading_pauses_while_large_requests_wait(harness: SessionHarness) -> None:
+    topics = [MetadataRequestTopic(name="x" * 200) for _ in range(60)]
+    frames = [harness.client.request(MetadataRequest(topics), 12)[1] for _ in range(100)]
+    for frame in frames:
+        harness.session.received(frame)
+    assert harness.transport.reading == ["pause"]
+    assert harness.session.held_bytes > MAX_PENDING_BYTES
+    for number in range(90):
+        harness.respond(number)
+    harness.time.end_turn()
+    assert harness.transport.reading == ["pause", "resume"]
+
+
+def test_client_that_holds_too_much_is_aborted(harness: SessionHarness) -> None:
+    harness.send()
+    harness.transport.unsent_bytes = MAX_HELD_BYTES + 1
+    harness.respond(0)
+    harness.time.end_turn()
+    assert harness.transport.is_closed
