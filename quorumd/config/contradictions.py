@@ -99,6 +99,7 @@ def _listener_problems(settings: Settings) -> Iterator[Problem]:
                 f"no listener is named {advertised.name}",
                 f"{names[0]}://host:port",
             )
+    yield from _early_listener_problems(settings, names)
     is_complete = True
     for name in dict.fromkeys((*names, settings.controller_listener_name)):
         if not settings.protocol_of(name):
@@ -111,6 +112,18 @@ def _listener_problems(settings: Settings) -> Iterator[Problem]:
     yield from _listener_name_problems(settings)
     if is_complete:
         yield from _security_problems(settings)
+
+
+def _early_listener_problems(settings: Settings, names: list[str]) -> Iterator[Problem]:
+    """Check that the quorum can elect a leader before the ACLs are loaded: they come from it."""
+    early = settings.early_start_listeners
+    unknown = [each for each in early if each not in (*names, *settings.controller_listener_names)]
+    field = ("early_start_listeners", "listeners")
+    if unknown:
+        yield Problem(field, f"no listener is named {unknown[0]}", " or ".join(names))
+    elif early and settings.is_controller and settings.controller_listener_name not in early:
+        wrong = "the ACLs are loaded from the quorum, whose listener would wait for them"
+        yield Problem(field, wrong, f"with {settings.controller_listener_name}")
 
 
 def _listener_name_problems(settings: Settings) -> Iterator[Problem]:

@@ -295,8 +295,8 @@ class NodeFields(BaseModel):
     early_start_listeners: Annotated[tuple[str, ...], NAMES] = setting(
         "early.start.listeners",
         default="",
-        about="Names of listeners that serve super users before the ACLs are loaded. Empty means the controllers' "
-        "listeners.",
+        about="Names of listeners that accept connections before the ACLs are loaded, and serve super users. Empty "
+        "means the controllers' listeners.",
     )
     token_secret_key: Annotated[str, TEXT] = setting(
         "delegation.token.secret.key",

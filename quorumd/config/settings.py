@@ -113,6 +113,12 @@ class Settings(NodeLogins, SecurityFields, BrokerFields):
         return tuple(each for each in self.listeners if each != self.listener and each not in clients)
 
     @property
+    def quorum_listener_names(self) -> tuple[str, ...]:
+        """The names of the controllers' listeners of this node; none without that role."""
+        clients = self.client_listeners
+        return tuple(each.name for each in self.listeners if self.is_controller and each not in clients)
+
+    @property
     def inter_broker_listener(self) -> str:
         """The name of the listener on which brokers replicate."""
         names = [each.name for each in self.client_listeners]
@@ -194,10 +200,9 @@ class Settings(NodeLogins, SecurityFields, BrokerFields):
         )
 
     def _authorizer_settings(self) -> AuthorizerSettings | None:
-        """The authorizer; the controllers' listeners always serve super users, as in Kafka."""
         if not self.authorizer_class:
             return None
-        early = self.early_start_listeners or (self.controller_listener_name,)
+        early = self.early_start_listeners or self.quorum_listener_names
         return AuthorizerSettings(self.super_users, self.allows_without_acl, frozenset(early))
 
     def _broker_settings(self) -> BrokerRoleSettings | None:

@@ -173,6 +173,7 @@ class _Builder:
         monitor = self._monitor(peers)
         context = self._context(connections, discovery, peers, monitor)
         add_routes(context)
+        self.incoming.serves = context.authorization.serves
         broker = self._broker(context, discovery, listeners)
         membership = create_membership_manager(context, self.own, self.ports.entropy, endpoints)
         boot_timestamp = next_boot_timestamp(self.ports.disk, settings.data_directory, clock.wall_ms())

@@ -44,8 +44,8 @@ _IMPLY_DESCRIBE_CONFIGS: Final = (Operation.DESCRIBE_CONFIGS, Operation.ALTER_CO
 
 @dataclass(frozen=True, slots=True)
 class AuthorizerSettings:
-    """`super_users`: principals that may do everything. `early_start_listeners`: names of listeners that serve
-    requests before the ACLs are loaded."""
+    """`super_users`: principals that may do everything. `early_start_listeners`: names of listeners that accept
+    connections before the ACLs are loaded."""
 
     super_users: frozenset[str] = frozenset()
     allows_without_acl: bool = False

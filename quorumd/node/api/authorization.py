@@ -48,6 +48,15 @@ class RequestAuthorization:
         self._role = role
         self._statistics = statistics
 
+    def serves(self, listener: str) -> bool:
+        """Whether the listener has started: without `early.start.listeners` it waits until the ACLs are loaded."""
+        authorizer = self.authorizer
+        return (
+            authorizer is None
+            or listener in authorizer.settings.early_start_listeners
+            or authorizer.is_loaded()
+        )
+
     def guard(self, routes: Iterable[Route], rules: Mapping[int, Rule] = NODE_RULES) -> Iterable[Route]:
         """Return the routes with their checks in front."""
         if self.authorizer is None:

@@ -26,13 +26,13 @@ from quorumd.node.api.topics import TopicApis
 from quorumd.node.api.voters import VoterApis
 from quorumd.node.listeners import BoundListeners
 from quorumd.node.sessions.authentication import Authenticator
-from quorumd.node.sessions.connections import IncomingConnections
+from quorumd.node.sessions.connections import IncomingConnections, RejectedConnection
 from quorumd.node.sessions.fair_shares import FairShares
 from quorumd.node.sessions.router import RequestRouter
 from quorumd.node.settings import NodeSettings
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.tick import Tick
-from quorumd.ports import Clock, Connection, Transport
+from quorumd.ports import Clock, Connection
 from quorumd.protocol.apis import FORWARDABLE, ApiKey, request_class
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
@@ -90,17 +90,6 @@ _CONCERNS_QUORUM: Final[dict[int, Callable[[Message], bool]]] = {
 }
 
 
-class RejectedConnection:
-    """A connection that is closed at once; the client retries, here or at another broker."""
-
-    def connected(self, transport: Transport) -> None:
-        transport.close()
-
-    def received(self, data: bytes) -> None: ...
-
-    def closed(self, reason: str, refused: bool) -> None: ...
-
-
 class ClientListeners:
     """Accepts connections while `is_open`: until the broker serves clients they would see other APIs and metadata.
 
@@ -144,6 +133,7 @@ class ClientListeners:
     def add_public_apis(self, context: ApiContext) -> None:
         """Serve the APIs of any node. Those of the broker, which are added later, take precedence."""
         self._authorization = context.authorization
+        self._connections.serves = context.authorization.serves
         if self._listen:
             routes = public_routes(replace(context, router=self.router))
             self.router.add(context.authorization.guard(routes))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from quorumd.node.sessions.authentication import Authenticator
 from quorumd.node.sessions.fair_shares import FairShares
 from quorumd.node.sessions.router import RequestRouter
@@ -11,12 +13,24 @@ from quorumd.node.sessions.throttle import Throttle
 from quorumd.node.settings import NodeSettings
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.tick import Tick
-from quorumd.ports import Clock
+from quorumd.ports import Clock, Connection, Transport
 from quorumd.quotas.client_quotas import ClientQuotas
 
 
+class RejectedConnection:
+    """A connection that is closed at once; the client retries, here or at another node."""
+
+    def connected(self, transport: Transport) -> None:
+        transport.close()
+
+    def received(self, data: bytes) -> None: ...
+
+    def closed(self, reason: str, refused: bool) -> None: ...
+
+
 class IncomingConnections:
-    """`next_number`: the number of the next session; numbers increase."""
+    """`next_number`: the number of the next session; numbers increase. `serves(listener)`: whether connections to a
+    listener are accepted yet."""
 
     def __init__(
         self,
@@ -30,6 +44,7 @@ class IncomingConnections:
         quotas: ClientQuotas,
     ) -> None:
         self.next_number = 0
+        self.serves: Callable[[str], bool] = lambda listener: True
         self._router = router
         self._max_request_bytes = settings.max_request_bytes
         self._large_request_bytes = settings.large_request_bytes
@@ -47,8 +62,10 @@ class IncomingConnections:
         self.next_number += 1
         return self.next_number - 1
 
-    def accept(self, listener: str) -> ServerSession:
+    def accept(self, listener: str) -> Connection:
         """Create the session of a connection that is being accepted by the listener with this name."""
+        if not self.serves(listener):
+            return RejectedConnection()
         session = ServerSession(
             self._router.route,
             self._router.supported_versions,

@@ -159,13 +159,13 @@ class Cluster:
 class Client:
     """One connection to a node. `request` waits for the response; `send` does not, `responses` has all."""
 
-    def __init__(self, cluster: Cluster, node_id: int, host: str) -> None:
+    def __init__(self, cluster: Cluster, node_id: int, host: str, port: int = PORT) -> None:
         self._cluster = cluster
         self._connection = ClientConnection("test")
         self._transport: Transport | None = None
         self.responses: list[Message] = []
         self.is_closed = False
-        cluster.network.host(host).connect(host_of(node_id), PORT, self)
+        cluster.network.host(host).connect(host_of(node_id), port, self)
         cluster.run_until(lambda: self._transport or self.is_closed)
 
     def request(self, message: Message, version: int, limit_ms: float = 20_000) -> Any:

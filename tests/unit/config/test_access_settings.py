@@ -12,13 +12,15 @@ from quorumd.node.settings import NodeSettings
 from quorumd.quotas.client_quotas import QuotaSettings
 from quorumd.security.authorizer import AuthorizerSettings
 
-PLAIN = "node.id=1\nlog.dirs=data\nlisteners=CONTROLLER://127.0.0.1:9093\nquorum.voters=1\n"
+LISTENER = "listeners=CONTROLLER://127.0.0.1:9093\n"
+PLAIN = f"node.id=1\nlog.dirs=data\n{LISTENER}quorum.voters=1\n"
 STANDARD = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
 
 
 def settings(tmp_path: Path, lines: str) -> NodeSettings:
     path = tmp_path / "node.properties"
-    path.write_text(PLAIN + lines)
+    own = PLAIN if "listeners=CONTROLLER:" not in lines else PLAIN.replace(LISTENER, "")
+    path.write_text(own + lines)
     return load(str(path)).node_settings()
 
 
@@ -30,8 +32,22 @@ def test_standard_authorizer_reads_kafkas_settings(tmp_path: Path) -> None:
     lines = STANDARD + "super.users=User:CN=a,O=b; User:c\nallow.everyone.if.no.acl.found=true\n"
     expected = AuthorizerSettings(frozenset({"User:CN=a,O=b", "User:c"}), True, frozenset({"CONTROLLER"}))
     assert settings(tmp_path, lines).authorizer == expected
-    early = settings(tmp_path, STANDARD + "early.start.listeners=OTHER\n").authorizer
-    assert early == AuthorizerSettings(early_start_listeners=frozenset({"OTHER"}))
+
+
+@pytest.mark.parametrize(
+    ("lines", "names"),
+    [
+        ("", {"CONTROLLER", "SECOND"}),
+        ("controller.listener.names=CONTROLLER\n", {"CONTROLLER", "SECOND"}),
+        ("early.start.listeners=CONTROLLER\n", {"CONTROLLER"}),
+        ("process.roles=broker,controller\ncontroller.listener.names=CONTROLLER\n", {"CONTROLLER"}),
+    ],
+)
+def test_controllers_listeners_start_early(tmp_path: Path, lines: str, names: set[str]) -> None:
+    both = "listeners=CONTROLLER://127.0.0.1:9093,SECOND://127.0.0.1:9094\n"
+    protocols = "listener.security.protocol.map=SECOND:PLAINTEXT\n"
+    found = settings(tmp_path, both + protocols + STANDARD + lines).authorizer
+    assert found == AuthorizerSettings(early_start_listeners=frozenset(names))
 
 
 @pytest.mark.parametrize(
@@ -40,6 +56,11 @@ def test_standard_authorizer_reads_kafkas_settings(tmp_path: Path) -> None:
         ("authorizer.class.name=com.example.Mine", ("com.example.Mine", "StandardAuthorizer")),
         ("super.users=alice", ("super.users", "User:alice")),
         ("allow.everyone.if.no.acl.found=perhaps", ("true", "false")),
+        ("early.start.listeners=OTHER", ("early.start.listeners", "CONTROLLER")),
+        (
+            "listeners=CONTROLLER://127.0.0.1:9093,PLAINTEXT://127.0.0.1:9094\nearly.start.listeners=PLAINTEXT",
+            ("early.start.listeners", "CONTROLLER"),
+        ),
     ],
 )
 def test_wrong_values_are_refused(tmp_path: Path, line: str, facts: tuple[str, ...]) -> None:
