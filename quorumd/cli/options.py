@@ -163,16 +163,6 @@ def bootstrap_server(command: F) -> F:
 
 def bootstrap_server_without_timeout(command: F) -> F:
     """`--bootstrap-server` and `--command-config`, for commands with their own default of --timeout."""
-    command = click.option(
-        "--command-config",
-        type=click.Path(dir_okay=False, path_type=Path),
-        metavar="FILE",
-        envvar=COMMAND_CONFIG_VARIABLE,
-        show_envvar=True,
-        expose_value=False,
-        callback=use_client_security,
-        help="Connect as this file of Kafka's client properties says: security.protocol, ssl.*, sasl.*.",
-    )(command)
     return click.option(
         "--bootstrap-server",
         "servers",
@@ -182,7 +172,21 @@ def bootstrap_server_without_timeout(command: F) -> F:
         envvar=SERVERS_VARIABLE,
         show_envvar=True,
         help="Connect to any of these nodes, separated by commas.",
-    )(command)
+    )(command_config()(command))
+
+
+def command_config(*, expose: bool = False) -> Callable[[F], F]:
+    """`--command-config`, which all connections of the command use; as `command_config` if `expose`."""
+    return click.option(
+        "--command-config",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        envvar=COMMAND_CONFIG_VARIABLE,
+        show_envvar=True,
+        expose_value=expose,
+        callback=use_client_security,
+        help="Connect as this file of Kafka's client properties says: security.protocol, ssl.*, sasl.*.",
+    )
 
 
 def output(command: F) -> F:

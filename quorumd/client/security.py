@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Mapping
 from contextvars import ContextVar
 from secrets import token_hex
 from typing import Final, NamedTuple
@@ -10,6 +11,7 @@ from typing import Final, NamedTuple
 from quorumd.errors import AuthenticationFailed, RequestFailed
 from quorumd.protocol.handshake import SaslClient
 from quorumd.security.sasl.settings import ClientSasl
+from quorumd.security.tls import TlsSettings
 
 
 class ClientSecurity(NamedTuple):
@@ -27,6 +29,31 @@ class ClientSecurity(NamedTuple):
 PLAIN: Final = ClientSecurity()
 CLIENT_SECURITY: ContextVar[ClientSecurity] = ContextVar("CLIENT_SECURITY", default=PLAIN)
 """The security of every `NodeConnection` that is opened in this context: commands set it from --command-config."""
+
+
+def client_security(
+    tls: TlsSettings | None, login: tuple[str, Mapping[str, str], str] | None
+) -> ClientSecurity:
+    """The security of a client. `login`: mechanism, options of its login module, URL of OAUTHBEARER tokens. Blocks.
+
+    Raises ConfigError for key material that cannot be used, and RequestFailed if there is no token.
+    """
+    from quorumd.client.oauth import TokenSource
+    from quorumd.client.tls import build_contexts
+
+    context = build_contexts(tls).client if tls is not None else None
+    if login is None:
+        return ClientSecurity(context)
+    mechanism, options, token_url = login
+    sasl = ClientSasl(
+        mechanism,
+        options.get("username", ""),
+        options.get("password", ""),
+        options.get("tokenauth", "").lower() == "true",
+        TokenSource(token_url, options) if token_url else None,
+    )
+    fetch_token(sasl)
+    return ClientSecurity(context, sasl)
 
 
 def connection_failure(error: OSError) -> str:

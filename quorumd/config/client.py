@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from pydantic import ValidationError
 
 from quorumd.config.properties import parse_properties
 from quorumd.config.references import Providers
-from quorumd.config.security import ListenerProperties, ListenerSecurity
+from quorumd.config.security import ListenerProperties
 from quorumd.config.security_fields import SecurityFields
 from quorumd.config.values import SECURITY_PROTOCOLS
 from quorumd.errors import ConfigError
 from quorumd.security.sasl.settings import MECHANISMS
+from quorumd.security.tls import TlsSettings
 
 _PROTOCOL: Final = "security.protocol"
 _MECHANISM: Final = "sasl.mechanism"
 
 
-def load_client(path: str, environment: dict[str, str]) -> ListenerSecurity:
+class ClientProperties(NamedTuple):
+    """TLS and login of a client, None without. `login`: mechanism, options of its login module, URL of its tokens."""
+
+    tls: TlsSettings | None
+    login: tuple[str, Mapping[str, str], str] | None
+
+
+def load_client(path: str, environment: Mapping[str, str]) -> ClientProperties:
     """Read a client's properties file; keys that do not concern security have no effect. Raises ConfigError."""
     try:
         properties = parse_properties(Path(path).read_text())
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    providers = Providers(environment)
+    providers = Providers(dict(environment))
     providers.declare(properties)
     field_of_key = {
         key: name
@@ -55,13 +64,17 @@ def load_client(path: str, environment: dict[str, str]) -> ListenerSecurity:
     return _security(path, known.get(_PROTOCOL, "PLAINTEXT"), known.get(_MECHANISM, ""), fields)
 
 
-def _security(path: str, protocol: str, mechanism: str, fields: SecurityFields) -> ListenerSecurity:
+def _security(path: str, protocol: str, mechanism: str, fields: SecurityFields) -> ClientProperties:
     if protocol not in SECURITY_PROTOCOLS:
         names = ", ".join(SECURITY_PROTOCOLS)
         raise ConfigError(f"{path}: {_PROTOCOL}={protocol} is not known; allowed: {names}")
     if protocol.startswith("SASL") and mechanism not in MECHANISMS:
         raise ConfigError(f"{path}: {_MECHANISM}={mechanism}; allowed: {', '.join(MECHANISMS)}")
     try:
-        return ListenerProperties("", fields, ()).security(protocol, mechanism, accepts=False)
+        found = ListenerProperties("", fields, ()).security(protocol, mechanism, accepts=False)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
+    login = found.login
+    if login is None:
+        return ClientProperties(found.tls, None)
+    return ClientProperties(found.tls, (login.mechanism, login.jaas.options, login.token_url))

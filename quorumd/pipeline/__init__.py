@@ -41,6 +41,8 @@ Options of the source
                       reports. The last segment of a copy may end within a batch if the node was killed or is
                       writing
     committedOnly     for a live cluster: true (default) reads only below the high watermark
+    commandConfig     for a live cluster: Kafka's client properties (security.protocol, ssl.*, sasl.*), a file that
+                      all workers can read
     timeoutMs         for a live cluster: fail a request after this time, retries included (default 30000)
     maxOffsetsPerTrigger                  for a stream: at most this many offsets per micro-batch
     packBytes, splitBytes                 small segments share a task up to packBytes, larger ones are split

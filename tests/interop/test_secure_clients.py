@@ -16,6 +16,8 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import TopicAuthorizationFailedError
 
 from quorumd.cli.local_cluster import LocalCluster
+from quorumd.errors import RequestFailed
+from quorumd.pipeline.source.options import parse_options
 from tests.support.processes.daemons import PATIENCE_S, free_port, run_quorumd, wait_for
 
 TOPIC, PASSWORD, MECHANISM = "orders", "alice-secret", "SCRAM-SHA-512"
@@ -155,3 +157,21 @@ def test_client_without_tls_is_refused(cluster: LocalCluster) -> None:
             await producer.stop()
 
     asyncio.run(run())
+
+
+def test_pipeline_reads_the_log_with_a_certificate(cluster: LocalCluster, tmp_path: Path) -> None:
+    node = authority(cluster).with_name("node-0.pem")
+    client_file = tmp_path / "client.properties"
+    stores = f"ssl.keystore.location={node}\nssl.truststore.location={authority(cluster)}\n"
+    client_file.write_text(f"security.protocol=SSL\n{stores}")
+    given = {"bootstrap": f"127.0.0.1:{cluster.nodes[0].port}", "commandConfig": str(client_file)}
+    with parse_options(given).observer() as observer:
+        assert observer.fetch(observer.extent().start).data
+    plain = given | {"commandConfig": "", "timeoutMs": "1"}
+    with parse_options(plain).observer() as refused, pytest.raises(RequestFailed):
+        refused.extent()
+
+
+def test_pipeline_plans_as_an_administrator(cluster: LocalCluster, tmp_path: Path) -> None:
+    quorumd(cluster, "pipeline", "plan", "make", "--out", str(tmp_path / "plan"))
+    assert (tmp_path / "plan").exists()

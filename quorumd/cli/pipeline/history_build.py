@@ -24,6 +24,7 @@ TIMEOUT_S = 30.0
     metavar="HOST:PORT,...",
     help="Read a live cluster as an observer instead.",
 )
+@options.command_config(expose=True)
 @options.timeout(f"{TIMEOUT_S:g}s")
 @click.option(
     "--to",
@@ -39,6 +40,7 @@ TIMEOUT_S = 30.0
 def build(
     path: str | None,
     bootstrap: str | None,
+    command_config: Path | None,
     folder: Path,
     follow: bool,
     once: bool,
@@ -65,6 +67,8 @@ def build(
     from quorumd.pipeline.spark.remote_folders import copied_folders
 
     source, folders = _source(path, bootstrap, follow, once)
+    if bootstrap is not None and command_config is not None:
+        source["commandConfig"] = str(command_config.absolute())
     with spark.session("thin") as session, copied_folders(session, folders, spark.master) as copies:
         if folders:
             source["path"] = ",".join(f"{node}={copy}" for node, copy in copies.items())

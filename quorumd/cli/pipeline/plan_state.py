@@ -60,7 +60,7 @@ def state_options(command: F) -> F:
 
 
 def bootstrap(*, required: bool) -> Callable[[F], F]:
-    """`--bootstrap-server` and `--timeout`."""
+    """`--bootstrap-server`, `--command-config` and `--timeout`."""
     option = click.option(
         "--bootstrap-server",
         "servers",
@@ -71,7 +71,7 @@ def bootstrap(*, required: bool) -> Callable[[F], F]:
         required=required,
         help="Connect to this live cluster: any node, or several separated by commas.",
     )
-    return lambda command: option(options.timeout(REQUEST_LIMIT)(command))
+    return lambda command: option(options.command_config()(options.timeout(REQUEST_LIMIT)(command)))
 
 
 def request_cluster(servers: Addresses, request: Callable[[AdminClient], Awaitable[T]]) -> T:

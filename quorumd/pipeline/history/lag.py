@@ -53,6 +53,7 @@ class _ClusterLag:
         options = parse_options(source)
         self._addresses: Sequence[tuple[str, int]] = options.bootstrap
         self._timeout_ms = options.timeout_s * 1000
+        self._security = options.security
 
     def __call__(self, as_of: datetime, end: int) -> list[Row]:
         del as_of, end
@@ -60,7 +61,9 @@ class _ClusterLag:
 
     async def _described(self) -> PartitionData:
         from quorumd.client.admin import AdminClient
+        from quorumd.client.security import CLIENT_SECURITY
 
+        CLIENT_SECURITY.set(self._security())
         async with AdminClient(self._addresses, timeout_ms=self._timeout_ms) as admin:
             quorum = await admin.describe_quorum()
             self._addresses = admin.addresses

@@ -107,11 +107,9 @@ def _snapshot_of_cluster(
 
 
 def _observer(source: Mapping[str, str], report: Callable[[str], None]) -> Observer:
-    from quorumd.pipeline.live.observer import Observer
     from quorumd.pipeline.source.options import parse_options
 
-    options = parse_options(source)
-    return Observer(options.bootstrap, timeout_s=options.timeout_s, report=report)
+    return parse_options(source).observer(report=report)
 
 
 def cluster_id_of(source: Mapping[str, str], report: Callable[[str], None]) -> str | None:

@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import BinaryIO, NamedTuple, NoReturn, Self, TypeVar
 
 from quorumd.client.backoff import backoff_ms
+from quorumd.client.security import PLAIN, ClientSecurity
 from quorumd.errors import (
     CorruptLog,
     ErrorCode,
@@ -109,13 +110,17 @@ class _Deleted(Exception):
 class _NodeConnection:
     """A blocking connection, with the API versions that both sides support."""
 
-    def __init__(self, address: Address, timeout_s: float) -> None:
+    def __init__(self, address: Address, timeout_s: float, security: ClientSecurity) -> None:
         self.address = address
         self._client = ClientConnection("quorumd-pipeline")
         self._socket = socket.create_connection(address, timeout_s)
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            handshake = Handshake(self._client)
+            if security.context is not None:
+                self._socket = security.context.wrap_socket(self._socket, server_hostname=address[0])
+            handshake = Handshake(
+                self._client, security.new_sasl_client if security.login is not None else None
+            )
             data: bytes | None = handshake.begin()
             while data is not None:
                 data = handshake.handle_response(self._exchange(data))
@@ -162,12 +167,14 @@ class Observer:
     def __init__(
         self,
         bootstrap: Sequence[Address],
+        security: ClientSecurity = PLAIN,
         *,
         committed_only: bool = True,
         timeout_s: float = DEFAULT_TIMEOUT_S,
         report: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._report = report
+        self._security = security
         self._bootstrap = tuple(bootstrap)
         self._voters: tuple[Address, ...] = ()
         self._replica_id = NO_NODE if committed_only else OBSERVER_ID
@@ -386,7 +393,8 @@ class Observer:
 
     def _connected(self) -> _NodeConnection:
         if self._node is None:
-            self._node = _NodeConnection(self._target(), min(self._timeout_s, _ATTEMPT_TIMEOUT_S))
+            timeout_s = min(self._timeout_s, _ATTEMPT_TIMEOUT_S)
+            self._node = _NodeConnection(self._target(), timeout_s, self._security)
         return self._node
 
     def _send(self, request: Message) -> Message:

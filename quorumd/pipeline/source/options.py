@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from quorumd.client.security import ClientSecurity
 from quorumd.errors import ConfigError
 from quorumd.pipeline.copies.log_files import parse_folders
-from quorumd.pipeline.live.observer import DEFAULT_TIMEOUT_S
+from quorumd.pipeline.live.observer import DEFAULT_TIMEOUT_S, Observer
+from quorumd.pipeline.live.security import read_security
 from quorumd.pipeline.tables import schemas
 from quorumd.pipeline.tables.schemas import Table
 
@@ -21,7 +23,7 @@ _NAMES = {
     for name in (
         "path", "bootstrap", "level", "lists", "startingOffset", "endingOffset", "startingTimestamp",
         "endingTimestamp", "onCorrupt", "committedOnly", "maxOffsetsPerTrigger", "packBytes", "splitBytes",
-        "timeoutMs",
+        "timeoutMs", "commandConfig",
     )
 }  # fmt: skip
 
@@ -90,6 +92,28 @@ class SourceOptions:
     split_bytes: int | None
     timeout_s: float
     """The limit for a request to a live cluster, including retries."""
+    command_config: str
+    """A file of Kafka's client properties, "" to connect in plain text."""
+
+    def security(self) -> ClientSecurity:
+        """How to connect to a live cluster. Raises ConfigError, RequestFailed."""
+        return read_security(self.command_config)
+
+    def observer(
+        self,
+        addresses: Sequence[tuple[str, int]] | None = None,
+        *,
+        committed_only: bool = True,
+        report: Callable[[str], None] = lambda text: None,
+    ) -> Observer:
+        """Return an observer of the live cluster, which the caller closes."""
+        return Observer(
+            addresses or self.bootstrap,
+            self.security(),
+            committed_only=committed_only,
+            timeout_s=self.timeout_s,
+            report=report,
+        )
 
     @property
     def is_live(self) -> bool:
@@ -167,6 +191,7 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
         _number(values, "packBytes", 0, least=1) or None,
         _number(values, "splitBytes", 0, least=1) or None,
         _number(values, "timeoutMs", int(DEFAULT_TIMEOUT_S * 1000), least=1) / 1000,
+        values.get("commandConfig", ""),
     )
 
 

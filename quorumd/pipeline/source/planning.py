@@ -8,7 +8,6 @@ from pathlib import Path
 
 from quorumd.errors import InputIncomplete
 from quorumd.pipeline.copies.log_files import read_folders
-from quorumd.pipeline.live.observer import Observer
 from quorumd.pipeline.scan.search import COUNTS, announced_size, resync
 from quorumd.pipeline.source.options import EVERY_TIME, Interval, Selection, SourceOptions
 from quorumd.pipeline.source.tasks import (
@@ -59,9 +58,7 @@ def plan_parts(parts: Sequence[tuple[File, int, int]], options: SourceOptions) -
 
 def plan_live(options: SourceOptions, wanted: Selection) -> list[tuple[int, int]]:
     """Return a range of offsets per task. Raises InputIncomplete, RequestFailed."""
-    with Observer(
-        options.bootstrap, committed_only=options.committed_only, timeout_s=options.timeout_s
-    ) as observer:
+    with options.observer(committed_only=options.committed_only) as observer:
         extent = observer.extent()
     requested = options.selection.offsets
     if 0 < requested.low < extent.start:
@@ -79,7 +76,7 @@ def live_ranges(start: int, end: int) -> list[tuple[int, int]]:
 
 def require_snapshot(options: SourceOptions) -> None:
     """Raise InputIncomplete if a live cluster has no snapshot, RequestFailed if it does not respond."""
-    with Observer(options.bootstrap, timeout_s=options.timeout_s) as observer:
+    with options.observer() as observer:
         if observer.newest_snapshot() is None:
             raise InputIncomplete(NO_SNAPSHOT)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from quorumd.errors import InputIncomplete
-from quorumd.pipeline.live.observer import FETCH_BYTES, Address, Observer
+from quorumd.pipeline.live.observer import FETCH_BYTES, Address
 from quorumd.pipeline.scan.batches import Place
 from quorumd.pipeline.source.filters import selection_of
 from quorumd.pipeline.source.options import EVERY_OFFSET, REPORT, Interval, Selection, SourceOptions
@@ -119,9 +119,7 @@ class PlainReader(Reader):
 
 
 def _read_live(options: SourceOptions, task: LiveTask, wanted: Wanted) -> Iterator[Read]:
-    with Observer(
-        task.addresses, committed_only=options.committed_only, timeout_s=options.timeout_s
-    ) as observer:
+    with options.observer(task.addresses, committed_only=options.committed_only) as observer:
         pieces = (
             (Origin(fetched.node, None, f"the log of node {fetched.node}"), fetched.data)
             for fetched in observer.read(task.offsets.low, task.offsets.high)
@@ -133,7 +131,7 @@ def _read_live_snapshot(options: SourceOptions, wanted: Wanted) -> Iterator[Read
     # Copied before the first row is yielded: until then a snapshot that is deleted meanwhile can be replaced.
     with (
         tempfile.TemporaryFile() as file,
-        Observer(options.bootstrap, timeout_s=options.timeout_s) as observer,
+        options.observer() as observer,
     ):
         snapshot = observer.copy_snapshot(file)
         if snapshot is None:

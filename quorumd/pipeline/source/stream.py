@@ -23,7 +23,6 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from quorumd.errors import InputIncomplete
-from quorumd.pipeline.live.observer import Observer
 from quorumd.pipeline.source.followed import FollowedCopy, FollowedFolders, Reached
 from quorumd.pipeline.source.options import Interval, Selection, SourceOptions
 from quorumd.pipeline.source.planning import live_ranges, plan_parts
@@ -185,9 +184,7 @@ class LiveLog:
     """The log of a live cluster."""
 
     def __init__(self, options: SourceOptions) -> None:
-        self._observer = Observer(
-            options.bootstrap, committed_only=options.committed_only, timeout_s=options.timeout_s
-        )
+        self._observer = options.observer(committed_only=options.committed_only)
         self._start = 0
 
     def look(self) -> Reached:
