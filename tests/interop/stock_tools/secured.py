@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.request import urlopen
 
-from quorumd.cli import metrics_view
 from tests.interop.stock_tools.kafka_brokers import KafkaBroker
 from tests.interop.stock_tools.tools import StockTools
-from tests.support.processes.daemons import QUICK, Cluster, Daemon, free_port, readyz, run_quorumd, wait_for
+from tests.support.processes.daemons import QUICK, Daemon, free_port, run_quorumd
+from tests.support.processes.secured import HOST, SecuredCluster
 from tests.support.security.certificates import Certificates
 
-HOST = "127.0.0.1"
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 TOKEN_KEY = "the-same-on-all-nodes-and-brokers"
 NAME_OF_CERTIFICATE = r"RULE:^CN=([^,]+).*$/$1/"
@@ -36,7 +35,7 @@ def scram_login(user: str, secret: str, option: str = "") -> str:
     return f'{module} required username="{user}" password="{secret}"{option};'
 
 
-class SecureCluster(Cluster):
+class SecureCluster(SecuredCluster):
     """Three nodes with two listeners each: CONTROLLER with certificates, CONTROLLER_SASL with SCRAM."""
 
     def __init__(self, folder: Path, release: str) -> None:
@@ -69,20 +68,6 @@ class SecureCluster(Cluster):
     @property
     def sasl_bootstrap(self) -> str:
         return ",".join(f"{HOST}:{port}" for port in self.sasl_ports.values())
-
-    def start(self) -> None:
-        for daemon in self:
-            daemon.start()
-        for daemon in self:
-            wait_for(f"node {daemon.node_id} to be ready", lambda daemon=daemon: readyz(daemon)[0] == 200)
-
-    def leader(self, besides: int = -1, seconds: float = 300.0) -> Daemon:
-        def find() -> Daemon | None:
-            views = {d.node_id: metrics_view.fetch(HOST, d.http_port) for d in self if d.runs}
-            leads = [node for node, view in views.items() if view is not None and view.role == "leader"]
-            return self[leads[0]] if len(leads) == 1 and leads[0] != besides else None
-
-        return wait_for("a leader", find, seconds)
 
     def quorumd(self, *arguments: str) -> str:
         """Run a command of quorumd as the administrator."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 
 import trustme
@@ -23,7 +24,7 @@ class Certificates:
         self.trusted = folder / "ca.pem"
         self.authority.cert_pem.write_to_path(self.trusted)
 
-    def issue(self, name: str, *hosts: str) -> Path:
+    def issue(self, name: str, *hosts: str, expires: datetime | None = None) -> Path:
         """Issue a certificate with CN=`name` for these hosts, those of loopback if there are none."""
         identities = hosts or ("127.0.0.1", "localhost")
         issued = self.authority.issue_cert(
@@ -31,6 +32,7 @@ class Certificates:
             common_name=name,
             organization_name="Tests",
             organization_unit_name="quorumd",
+            not_after=expires,
             key_type=trustme.KeyType.ECDSA,
         )
         path = self.folder / f"{name}.pem"

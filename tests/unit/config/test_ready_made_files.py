@@ -16,7 +16,7 @@ from scripts import run_demo
 
 ROOT = Path(__file__).parents[3]
 CONFIG = ROOT / "config"
-PROPERTIES = sorted(CONFIG.rglob("*.properties"))
+PROPERTIES = sorted(path for path in CONFIG.rglob("*.properties") if path.name != "client.properties")
 
 
 @pytest.mark.parametrize("path", PROPERTIES, ids=lambda path: str(path.relative_to(CONFIG)))
@@ -26,8 +26,9 @@ def test_properties_load_without_warning(path: Path) -> None:
     assert settings.metrics_listener is not None
 
 
-def test_three_nodes_share_only_voters() -> None:
-    nodes = [load(str(path)) for path in sorted((CONFIG / "three-nodes").iterdir())]
+@pytest.mark.parametrize("folder", ["three-nodes", "three-nodes-secure"])
+def test_three_nodes_share_only_voters(folder: str) -> None:
+    nodes = [load(str(path)) for path in sorted((CONFIG / folder).glob("[123].properties"))]
     assert [node.node_id for node in nodes] == [1, 2, 3]
     assert len({node.quorum_voters for node in nodes}) == 1
     assert len({node.data_directory for node in nodes}) == 3

@@ -1,0 +1,132 @@
+"""The files of config/three-nodes-secure with other ports and folders: nodes that log in at each other over TLS."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from quorumd.config import load
+from tests.support.processes.daemons import Daemon, free_port, run_quorumd, wait_for
+from tests.support.processes.secured import HOST, SecuredCluster, is_ready
+from tests.support.security.certificates import Certificates
+
+EXAMPLE = Path(__file__).parents[2] / "config/three-nodes-secure"
+NODES = (1, 2, 3)
+ADMIN = "SCRAM-SHA-512=[name=admin,password=admin-secret]"
+EXPIRY = 'quorumd_certificate_expiry_timestamp_seconds{listener="CONTROLLER"} '
+
+
+class SecureExample(SecuredCluster):
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.certificates = Certificates(folder)
+        ports = {node: free_port() for node in NODES}
+        self.daemons = {node: Daemon(folder / str(node), node, ports[node], ports) for node in NODES}
+        for daemon in self:
+            self.certificates.issue(f"node-{daemon.node_id}")
+            daemon.config.write_text(self.adapted(f"{daemon.node_id}.properties"))
+            daemon.data = Path(load(str(daemon.config)).data_directory)
+            daemon.format("--add-scram", ADMIN)
+        self.client_file = folder / "client.properties"
+        self.client_file.write_text(self.adapted("client.properties"))
+
+    def adapted(self, name: str) -> str:
+        text = (EXAMPLE / name).read_text()
+        for daemon in self:
+            text = text.replace(f"{HOST}:{9191 + daemon.node_id}", f"{HOST}:{daemon.port}")
+            text = text.replace(f"{HOST}:{9291 + daemon.node_id}", f"{HOST}:{daemon.http_port}")
+        return text.replace("run/three-nodes-secure", str(self.folder))
+
+    def quorumd(self, *arguments: str) -> str:
+        """Run a command as the user admin."""
+        client = ("--bootstrap-server", self.bootstrap, "--command-config", self.client_file)
+        done = run_quorumd(*arguments, *client)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def set_quota(self, user: str) -> None:
+        self.quorumd("quotas", "set", "producer_byte_rate=1", "--user", user)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureExample]:
+    cluster = SecureExample(tmp_path_factory.mktemp("secure"))
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+def expiry(daemon: Daemon) -> float:
+    with urlopen(f"http://{HOST}:{daemon.http_port}/metrics", timeout=30) as response:
+        lines = response.read().decode().splitlines()
+    return next(float(line.removeprefix(EXPIRY)) for line in lines if line.startswith(EXPIRY))
+
+
+def test_quorum_survives_the_loss_of_its_leader(cluster: SecureExample) -> None:
+    cluster.set_quota("before")
+    first = cluster.leader()
+    first.kill()
+    assert cluster.leader(first.node_id) is not first
+    cluster.set_quota("after")
+    first.start()
+    cluster.await_ready()
+    listed = cluster.quorumd("quotas", "list")
+    assert "before" in listed
+    assert "after" in listed
+    assert "leader" in cluster.quorumd("status")
+
+
+def test_node_with_a_wrong_password_does_not_take_part(cluster: SecureExample) -> None:
+    leader = cluster.leader()
+    other = next(daemon for daemon in cluster if daemon is not leader)
+    right = other.config.read_text()
+    failed = "authentication of the client at"
+    before = leader.log_text().count(failed)
+    other.stop()
+    other.config.write_text(right.replace(f'password="node-{other.node_id}-secret"', 'password="guessed"'))
+    other.start()
+    wait_for("the refusal", lambda: leader.log_text().count(failed) > before)
+    assert not is_ready(other)
+    other.stop()
+    other.config.write_text(right)
+    other.start()
+    cluster.await_ready()
+
+
+def test_certificates_are_replaced_without_restart(cluster: SecureExample) -> None:
+    before = {daemon: expiry(daemon) for daemon in cluster}
+    pids = {daemon: daemon.pid for daemon in cluster}
+    expires = datetime.now(UTC) + timedelta(days=20)
+    for daemon in cluster:
+        cluster.certificates.issue(f"node-{daemon.node_id}", expires=expires)
+        daemon.signal(signal.SIGHUP)
+        wait_for("the new certificate", lambda daemon=daemon: expiry(daemon) != before[daemon])
+        assert expiry(daemon) == int(expires.timestamp())
+    first = cluster.leader()
+    cluster.set_quota("renewed")
+    first.kill()
+    cluster.leader(first.node_id)
+    first.start()
+    cluster.await_ready()
+    assert {daemon: daemon.pid for daemon in cluster if daemon is not first} == {
+        daemon: pid for daemon, pid in pids.items() if daemon is not first
+    }
+    wait_for("the warning", lambda: "expires in" in first.log_text())
+
+
+def test_strangers_learn_nothing(cluster: SecureExample, tmp_path: Path) -> None:
+    plain = run_quorumd("quotas", "list", "--bootstrap-server", cluster.bootstrap, "--timeout", "1s")
+    assert plain.returncode != 0
+    client_file = tmp_path / "client.properties"
+    client_file.write_text(cluster.client_file.read_text().replace("admin-secret", "guessed"))
+    wrong = ("--bootstrap-server", cluster.bootstrap, "--command-config", client_file, "--timeout", "1s")
+    refused = run_quorumd("quotas", "list", *wrong)
+    assert refused.returncode != 0
+    assert "SASL_AUTHENTICATION_FAILED" in refused.stderr
