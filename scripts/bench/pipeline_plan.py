@@ -43,7 +43,7 @@ class Case:
     limit_s: float
 
 
-CASES = (Case(100_000, 300, 20, 10, 3.0), Case(1_000_000, 1_000, 50, 20, 15.0))
+CASES = (Case(100_000, 300, 20, 10, 3.0), Case(1_000_000, 1_000, 50, 20, 10.0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from quorumd.pipeline.plan.arrays import Ints, mixed
+from quorumd.pipeline.plan.arrays import Ints, mixed, sum_before
 from quorumd.pipeline.plan.placement import Placement
 
 _STALLED = 6
 """Consecutive rounds without a move before giving up."""
+_FARTHEST = 1 << 16
+"""The limit of candidates per replica that a broker has to give up, tried in one round."""
 
 
 def fill(placement: Placement, room: Ints, *, keep_spread: bool = True) -> None:
@@ -39,17 +41,29 @@ def shed(placement: Placement, surplus: Ints, room: Ints, *, keep_spread: bool =
     stalled = salt = 0
     while stalled < _STALLED and surplus.any() and room.any():
         waiting = _candidates(placement, surplus, salt)
-        moved = 0
+        moved, reach = 0, 1
         while len(waiting[0]) and surplus.any() and room.any():
-            moved += _round(placement, waiting, surplus, room, salt, keep_spread)
+            tried, taken = _round(placement, waiting, surplus, room, salt, reach, keep_spread)
+            # Where few can move, one candidate at a time would take as many rounds as a broker has replicas.
+            reach = min(2 * reach, _FARTHEST) if 2 * taken < tried else 1
+            moved += taken
             salt += 2
         stalled = 0 if moved else stalled + 1
 
 
 def _round(
-    placement: Placement, waiting: list[Ints], surplus: Ints, room: Ints, salt: int, keep_spread: bool
-) -> int:
-    """Try the first candidates of each broker, up to its surplus, and remove them from `waiting`."""
+    placement: Placement,
+    waiting: list[Ints],
+    surplus: Ints,
+    room: Ints,
+    salt: int,
+    reach: int,
+    keep_spread: bool,
+) -> tuple[int, int]:
+    """Try the first candidates of each broker, up to `reach` times its surplus, and remove them from `waiting`.
+
+    Return the number of tried and of moved replicas.
+    """
     partitions, columns, brokers = waiting
     weights = placement.weights[partitions]
     useful = weights <= surplus[brokers]
@@ -58,23 +72,25 @@ def _round(
     before = np.repeat(
         running[starts] - np.where(useful, weights, 0)[starts], np.diff(np.r_[starts, len(brokers)])
     )
-    tried = useful & (running - before <= surplus[brokers])
+    tried = useful & (running - before <= surplus[brokers] * reach)
     keep = ~tried & useful
     if not tried.any():
         waiting[:] = [partitions[:0], columns[:0], brokers[:0]]
-        return 0
+        return 0, 0
     chosen = np.flatnonzero(tried)
     _, first = np.unique(partitions[chosen], return_index=True)
     keep[np.delete(chosen, first)] = True
-    chosen = chosen[first]
+    chosen = chosen[np.sort(first)]
     going, at, source = partitions[chosen], columns[chosen], brokers[chosen]
     which, targets = placement.accepted(going, at, room, salt, keep_spread=keep_spread)
+    within = sum_before(source[which], placement.weights[going[which]]) <= surplus[source[which]]
+    which, targets = which[within], targets[within]
     placement.put(going[which], at[which], targets)
     moved = placement.weights[going[which]]
     np.subtract.at(surplus, source[which], moved)
     np.subtract.at(room, targets, moved)
     waiting[:] = [partitions[keep], columns[keep], brokers[keep]]
-    return len(which)
+    return len(chosen), len(which)
 
 
 def _candidates(placement: Placement, surplus: Ints, salt: int) -> list[Ints]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -210,6 +210,7 @@ def broker_index_of(state: ClusterState, changes: Changes) -> BrokerIndex:
             rack = coming[id] if id in coming else state.brokers[id].rack
         racks.append(rack)
     alive = np.array([(id in registered or id in coming) and id not in leaving for id in ids.tolist()], bool)
+    _check_racks(ids[alive], [rack for rack, lives in zip(racks, alive, strict=True) if lives])
     names = sorted({rack or "" for rack, lives in zip(racks, alive, strict=True) if lives})
     rack_of = np.array(
         [names.index(rack or "") if lives else NONE for rack, lives in zip(racks, alive, strict=True)],
@@ -242,22 +243,18 @@ def _check_brokers(
         raise ConfigError(
             f"broker {nowhere[0]} cannot get a rack, since it does not exist; known brokers are {_listed(registered)}"
         )
-    alone = _without_a_rack(state, changes, registered - leaving)
-    if alone is not None:
-        raise ConfigError(
-            f"broker {alone} is added without a rack, but all other brokers have one; "
-            f"name it with --add {alone}:RACK"
-        )
     if not (registered | changes.add.keys() | set(changes.replace.values())) - leaving:
         raise ConfigError("no broker that can hold a replica remains")
 
 
-def _without_a_rack(state: ClusterState, changes: Changes, staying: set[int]) -> int | None:
-    """Return an added broker without a rack if all remaining brokers have one."""
-    if not staying or any(changes.racks.get(id) is None and state.brokers[id].rack is None for id in staying):
-        return None
-    silent = [id for id, rack in changes.add.items() if rack is None and changes.racks.get(id) is None]
-    return min(silent, default=None)
+def _check_racks(ids: Ints, racks: Sequence[str | None]) -> None:
+    """Raise ConfigError if only some of the brokers have a rack: those without would be one more rack."""
+    without = [int(id) for id, rack in zip(ids, racks, strict=True) if rack is None]
+    if without and len(without) < len(ids):
+        raise ConfigError(
+            f"some brokers have a rack, but these have none: {_listed(set(without))}; name the rack of each, "
+            f"such as --rack {without[0]}=RACK, or --add {without[0]}:RACK for a new broker"
+        )
 
 
 def _listed(ids: set[int]) -> str:

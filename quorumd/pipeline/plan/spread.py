@@ -13,6 +13,8 @@ from quorumd.pipeline.plan.repair import may_take
 _TRADES = 5_000
 _PARTNERS = 20_000
 """The number of replicas examined for a trade."""
+_AT_ONCE = 2_000
+"""Those examined in one step; most trades have a partner among the first."""
 
 
 def spread_out(placement: Placement, original: Rows, successors: Mapping[int, int]) -> None:
@@ -48,16 +50,18 @@ def _trade(placement: Placement, partitions: Ints, columns: Ints, index: int) ->
     topic, here = int(placement.topics[one[0]]), int(placement.rows[one[0], column[0]])
     if placement.of_topic[topic * placement.brokers + here] <= placement.limits[topic]:
         return
-    others, at = partitions[:_PARTNERS], columns[:_PARTNERS]
-    there = placement.rows[others, at].astype(np.int64)
-    rack_allows = placement.allowed_racks(one, column)[0][placement.rack_of[there]]
-    goes = rack_allows & ~np.isin(there, placement.rows[one[0]])
-    goes &= placement.of_topic[topic * placement.brokers + there] < placement.limits[topic]
-    topics = placement.topics[others]
-    comes = (topics != topic) & may_take(placement, others, at, here)
-    comes &= placement.of_topic[topics * placement.brokers + here] < placement.limits[topics]
-    found = np.flatnonzero(goes & comes)
-    if len(found):
-        other = found[:1]
-        placement.put(one, column, there[other])
-        placement.put(others[other], at[other], np.array([here]))
+    allowed_racks = placement.allowed_racks(one, column)[0]
+    for start in range(0, min(len(partitions), _PARTNERS), _AT_ONCE):
+        others, at = partitions[start : start + _AT_ONCE], columns[start : start + _AT_ONCE]
+        there = placement.rows[others, at].astype(np.int64)
+        goes = allowed_racks[placement.rack_of[there]] & ~np.isin(there, placement.rows[one[0]])
+        goes &= placement.of_topic[topic * placement.brokers + there] < placement.limits[topic]
+        others, at, there = others[goes], at[goes], there[goes]
+        topics = placement.topics[others]
+        comes = (topics != topic) & may_take(placement, others, at, here)
+        comes &= placement.of_topic[topics * placement.brokers + here] < placement.limits[topics]
+        if comes.any():
+            other = np.flatnonzero(comes)[:1]
+            placement.put(one, column, there[other])
+            placement.put(others[other], at[other], np.array([here]))
+            return

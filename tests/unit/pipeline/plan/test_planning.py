@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from quorumd.errors import ConfigError
+from quorumd.pipeline.plan import moves as moves_module
 from quorumd.pipeline.plan.arrays import not_in
 from quorumd.pipeline.plan.planner import fenced_brokers, make_plan
 from quorumd.pipeline.plan.planning import Changes, make_outcome
@@ -174,7 +176,7 @@ def test_given_rack_overrides_registered_rack() -> None:
         ),
         ({"add": {3: "r0"}}, "broker 3 cannot be added, since it exists; use --rack"),
         ({"remove": frozenset({3}), "add": {3: "r0"}}, "broker 3 cannot be both removed and added"),
-        ({"add": {30: "r0", 31: None}}, "broker 31 is added without a rack, .* name it with --add 31:RACK"),
+        ({"add": {30: "r0", 31: None}}, "these have none: 31; .* --add 31:RACK"),
         ({"replace": {99: 3}}, "broker 99 cannot be removed, since it does not exist"),
         ({"racks": {77: "r"}}, "broker 77 cannot get a rack, since it does not exist"),
         ({"remove": frozenset(range(9))}, "no broker that can hold a replica remains"),
@@ -189,6 +191,27 @@ def test_given_rack_overrides_registered_rack() -> None:
 def test_impossible_changes_are_rejected(changes: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         make_outcome(EVEN, Changes(**changes))
+
+
+def test_racks_of_all_brokers_or_of_none_are_required() -> None:
+    """Otherwise a rack in a cluster without racks would get a replica of every partition."""
+    plain = skewed_state(60, [f"r{n}" for n in range(6)])
+    plain = replace(plain, brokers={id: BrokerState(id) for id in plain.brokers})
+    with pytest.raises(ConfigError, match="these have none: 0, 1, 2, 3, 4, 5;"):
+        make_outcome(plain, Changes(add={30: "r0"}))
+    check(make_outcome(plain, Changes(add={30: "r0"}, racks={id: f"r{id}" for id in plain.brokers})))
+
+
+def test_few_replicas_that_can_move_are_found_in_few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a shard, most replicas of an overloaded broker may enter only racks without room: a broker that gives up one
+    replica has hundreds of candidates."""
+    racks = [f"r{rack}" for rack, size in enumerate((10, 10, 11)) for _ in range(size)]
+    state = skewed_state(6_000, racks, seed=1, skew=0.25)
+    rounds = _counted(monkeypatch, moves_module, "_round")
+    outcome = make_outcome(state, Changes(frozenset({7, 8}), {35: "r0", 36: "r2"}), shards=4)
+    check(outcome)
+    assert moves(outcome) == outcome.bound
+    assert len(rounds) < 500
 
 
 def test_empty_state_is_reported() -> None:
@@ -220,15 +243,21 @@ def test_large_rack_is_filled_in_few_rounds(monkeypatch: pytest.MonkeyPatch) -> 
     """Every partition needs a replica in the largest rack. Most of those without one there have none on overloaded
     brokers either, so replicas move by way of a third broker, many at a time."""
     state = skewed_state(1_500, [f"r{min(n % 9, 5)}" for n in range(60)], seed=3, skew=0.7, heeds_racks=False)
-    chains = []
-    chain = Repair._chain
-
-    def counted(self: Repair, *arguments: Any, **others: Any) -> Any:
-        chains.append(1)
-        return chain(self, *arguments, **others)
-
-    monkeypatch.setattr(Repair, "_chain", counted)
+    chains = _counted(monkeypatch, Repair, "_chain")
     outcome = make_outcome(state, Changes())
     check(outcome)
     assert moves(outcome) == outcome.bound
     assert len(chains) < 20
+
+
+def _counted(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[None]:
+    """Return a list that grows with each call of a function."""
+    calls: list[None] = []
+    called = getattr(owner, name)
+
+    def counted(*arguments: Any, **others: Any) -> Any:
+        calls.append(None)
+        return called(*arguments, **others)
+
+    monkeypatch.setattr(owner, name, counted)
+    return calls
