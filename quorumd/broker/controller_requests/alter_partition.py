@@ -6,12 +6,13 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from quorumd.broker.channels.controller_channel import ControllerChannel, NoResponse
+from quorumd.broker.channels.controller_channel import ControllerChannel
+from quorumd.broker.controller_requests.repeated_request import RepeatedRequest
 from quorumd.broker.replication.isr_proposal import FINAL, CommittedIsr, IsrProposal
 from quorumd.controller.partition import PartitionId
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
-from quorumd.ports import Clock, Timer
+from quorumd.ports import Clock
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages.alter_partition_request import (
     AlterPartitionRequest,
@@ -21,7 +22,6 @@ from quorumd.protocol.messages.alter_partition_request import (
 )
 from quorumd.protocol.messages.alter_partition_response import AlterPartitionResponse
 from quorumd.protocol.messages.alter_partition_response import PartitionData as PartitionResult
-from quorumd.protocol.wire import Message
 
 logger = logging.getLogger("quorumd.broker")
 
@@ -45,67 +45,39 @@ class AlterPartitionChannel:
         broker_epoch: Callable[[], int],
         on_final: FinalCallback,
     ) -> None:
-        self._clock = clock
-        self._channel = channel
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._on_final = on_final
         self._waiting: dict[PartitionId, IsrProposal] = {}
         """Proposals without a final response, oldest first."""
-        self._is_in_flight = False
         self._is_stopped = False
-        self._timer: Timer | None = None
+        self._requests: RepeatedRequest[list[IsrProposal], AlterPartitionResponse] = RepeatedRequest(
+            clock,
+            channel,
+            ApiKey.ALTER_PARTITION,
+            RETRY_MS,
+            lambda: list(self._waiting.values()) or None,
+            self._build,
+            self._handle_response,
+        )
 
     def propose(self, proposal: IsrProposal) -> bool:
         """Send a proposal; False while an earlier proposal for the partition waits."""
         if self._is_stopped or proposal.partition in self._waiting:
             return False
         self._waiting[proposal.partition] = proposal
-        self._schedule(0.0)
+        self._requests.send()
         return True
 
     def stop(self) -> None:
         """Stop sending requests."""
         self._is_stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._requests.stop()
 
-    def _schedule(self, delay_ms: float) -> None:
-        if not self._is_in_flight and self._timer is None and not self._is_stopped:
-            self._timer = self._clock.call_at(self._clock.now_ms() + delay_ms, self._send)
+    def _build(self, proposals: list[IsrProposal], version: int) -> AlterPartitionRequest:
+        return AlterPartitionRequest(self._broker_id, self._broker_epoch(), _topics(proposals, version))
 
-    def _send(self) -> None:
-        self._timer = None
-        if not self._waiting:
-            return
-        self._is_in_flight = True
-        sent = list(self._waiting.values())
-        broker_epoch = self._broker_epoch()
-
-        def build(version: int) -> AlterPartitionRequest:
-            return AlterPartitionRequest(self._broker_id, broker_epoch, _topics(sent, version))
-
-        def handle_response(response: Message) -> None:
-            assert isinstance(response, AlterPartitionResponse)
-            self._is_in_flight = False
-            self._handle_response(sent, response)
-
-        def handle_failure(failure: NoResponse) -> None:
-            self._is_in_flight = False
-            logger.info("no response to AlterPartition, it is sent again: %s", failure.reason)
-            self._schedule(RETRY_MS)
-
-        self._channel.send(ApiKey.ALTER_PARTITION, build, handle_response, handle_failure)
-
-    def _handle_response(self, sent: list[IsrProposal], response: AlterPartitionResponse) -> None:
-        if self._is_stopped:
-            return
-        if response.error_code != ErrorCode.NONE:
-            logger.info(
-                "AlterPartition was refused, it is sent again: %s", ErrorCode.describe(response.error_code)
-            )
-            self._schedule(RETRY_MS)
-            return
+    def _handle_response(self, sent: list[IsrProposal], response: AlterPartitionResponse) -> float | None:
         results = {
             PartitionId(topic.topic_id, result.partition_index): result
             for topic in response.topics
@@ -115,9 +87,10 @@ class AlterPartitionChannel:
             result = results.get(proposal.partition)
             if result is not None:
                 self._complete(proposal, result)
-        if self._waiting:
-            is_retried = any(self._waiting.get(proposal.partition) is proposal for proposal in sent)
-            self._schedule(RETRY_MS if is_retried else 0.0)
+        if not self._waiting:
+            return None
+        is_retried = any(self._waiting.get(proposal.partition) is proposal for proposal in sent)
+        return RETRY_MS if is_retried else 0.0
 
     def _complete(self, proposal: IsrProposal, result: PartitionResult) -> None:
         try:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Final
 
-from quorumd.broker.channels.controller_channel import ControllerChannel, NoResponse
+from quorumd.broker.channels.controller_channel import ControllerChannel
+from quorumd.broker.controller_requests.repeated_request import RepeatedRequest
 from quorumd.broker.partitions.hosted_partition import HostedPartition
 from quorumd.broker.replication.replica import Transition
 from quorumd.controller.partition import PartitionId
-from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
-from quorumd.ports import Clock, Timer
+from quorumd.ports import Clock
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages.assign_replicas_to_dirs_request import (
     AssignReplicasToDirsRequest,
@@ -21,9 +20,6 @@ from quorumd.protocol.messages.assign_replicas_to_dirs_request import (
     TopicData,
 )
 from quorumd.protocol.messages.assign_replicas_to_dirs_response import AssignReplicasToDirsResponse
-from quorumd.protocol.wire import Message
-
-logger = logging.getLogger("quorumd.broker")
 
 RETRY_MS: Final = 500.0
 MAX_ASSIGNMENTS: Final = 2250
@@ -36,14 +32,20 @@ class DirectoryReports:
     def __init__(
         self, clock: Clock, channel: ControllerChannel, broker_id: int, broker_epoch: Callable[[], int]
     ) -> None:
-        self._clock = clock
-        self._channel = channel
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._waiting: dict[PartitionId, HostedPartition] = {}
-        self._is_in_flight = False
-        self._is_stopped = False
-        self._timer: Timer | None = None
+        self._requests: RepeatedRequest[list[HostedPartition], AssignReplicasToDirsResponse] = (
+            RepeatedRequest(
+                clock,
+                channel,
+                ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+                RETRY_MS,
+                self._collect,
+                self._build,
+                self._handle_response,
+            )
+        )
 
     def appended(self, hosted: HostedPartition) -> None:
         """See `PartitionListener`."""
@@ -57,7 +59,7 @@ class DirectoryReports:
             self._waiting.pop(hosted.id, None)
         elif self._differs(hosted):
             self._waiting[hosted.id] = hosted
-            self._schedule(0.0)
+            self._requests.send()
 
     def _differs(self, hosted: HostedPartition) -> bool:
         metadata = hosted.replica.metadata
@@ -67,55 +69,31 @@ class DirectoryReports:
 
     def stop(self) -> None:
         """Stop sending requests."""
-        self._is_stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._requests.stop()
 
-    def _schedule(self, delay_ms: float) -> None:
-        if not self._is_in_flight and self._timer is None and not self._is_stopped:
-            self._timer = self._clock.call_at(self._clock.now_ms() + delay_ms, self._send)
-
-    def _send(self) -> None:
-        self._timer = None
-        reported = [hosted for hosted in self._waiting.values() if self._differs(hosted)][:MAX_ASSIGNMENTS]
+    def _collect(self) -> list[HostedPartition] | None:
+        reported = [hosted for hosted in self._waiting.values() if self._differs(hosted)]
         if not reported:
             self._waiting.clear()
-            return
+        return reported[:MAX_ASSIGNMENTS] or None
+
+    def _build(self, reported: list[HostedPartition], version: int) -> AssignReplicasToDirsRequest:
+        del version
         directories: dict[KafkaUuid, dict[KafkaUuid, TopicData]] = {}
         for hosted in reported:
             topics = directories.setdefault(hosted.directory.id, {})
             topic = topics.setdefault(hosted.id.topic_id, TopicData(hosted.id.topic_id))
             topic.partitions.append(PartitionData(hosted.id.number))
-        request = AssignReplicasToDirsRequest(
+        return AssignReplicasToDirsRequest(
             self._broker_id,
             self._broker_epoch(),
             [DirectoryData(directory, list(topics.values())) for directory, topics in directories.items()],
         )
 
-        def handle_response(response: Message) -> None:
-            assert isinstance(response, AssignReplicasToDirsResponse)
-            self._is_in_flight = False
-            if response.error_code == ErrorCode.NONE:
-                for hosted in reported:
-                    if self._waiting.get(hosted.id) is hosted:
-                        del self._waiting[hosted.id]
-            else:
-                logger.info(
-                    "AssignReplicasToDirs was refused, it is sent again: %s",
-                    ErrorCode.describe(response.error_code),
-                )
-            self._send_rest(0.0 if response.error_code == ErrorCode.NONE else RETRY_MS)
-
-        def handle_failure(failure: NoResponse) -> None:
-            self._is_in_flight = False
-            logger.info("no response to AssignReplicasToDirs, it is sent again: %s", failure.reason)
-            self._send_rest(RETRY_MS)
-
-        self._is_in_flight = True
-        self._channel.send(
-            ApiKey.ASSIGN_REPLICAS_TO_DIRS, lambda version: request, handle_response, handle_failure
-        )
-
-    def _send_rest(self, delay_ms: float) -> None:
-        if self._waiting:
-            self._schedule(delay_ms)
+    def _handle_response(
+        self, reported: list[HostedPartition], response: AssignReplicasToDirsResponse
+    ) -> float | None:
+        for hosted in reported:
+            if self._waiting.get(hosted.id) is hosted:
+                del self._waiting[hosted.id]
+        return 0.0 if self._waiting else None

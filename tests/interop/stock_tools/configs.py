@@ -24,7 +24,7 @@ from kio.schema.create_topics.v7 import request as create
 from kio.schema.incremental_alter_configs.v1 import request as alter
 
 from tests.interop.stock_tools.claims import ClaimBroken, Step
-from tests.interop.stock_tools.kafka_controller import HEAP
+from tests.interop.stock_tools.kafka_process import HEAP
 from tests.interop.stock_tools.tools import KAFKA, STORAGE, StockTools, stock_tools
 from tests.support.controller.config_cases import CREATE, DATA, REPLACE, TOPIC, Case, cases, recorded
 from tests.support.processes.daemons import free_port, wait_for

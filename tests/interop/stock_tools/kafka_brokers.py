@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.interop.stock_tools.tools import KAFKA, StockTools
-from tests.support.processes.daemons import PATIENCE_S, Cluster, free_port
+from tests.interop.stock_tools.kafka_process import KafkaProcess
+from tests.interop.stock_tools.tools import StockTools
+from tests.support.processes.daemons import Cluster, free_port
 
-HEAP = ("-Xms64M", "-Xmx256M", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 SETTINGS = {
     "process.roles": "broker",
     "controller.listener.names": "CONTROLLER",
@@ -28,8 +26,8 @@ SETTINGS = {
 }
 
 
-class KafkaBroker:
-    """One broker: its folder and, while it runs, its process."""
+class KafkaBroker(KafkaProcess):
+    """One broker."""
 
     def __init__(
         self,
@@ -46,11 +44,8 @@ class KafkaBroker:
         others."""
         self.broker_id = broker_id
         self.port = free_port()
-        self.output = folder / "broker.log"
         self.data = folder / "data"
-        self._config = folder / "server.properties"
-        self._tools = tools
-        self._child: subprocess.Popen[bytes] | None = None
+        super().__init__(tools, folder / "server.properties", folder / "broker.log")
         self.data.mkdir(parents=True)
         settings = (
             SETTINGS
@@ -72,27 +67,6 @@ class KafkaBroker:
     @property
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
-
-    @property
-    def runs(self) -> bool:
-        return self._child is not None and self._child.poll() is None
-
-    def start(self) -> None:
-        with self.output.open("ab") as output:
-            command = self._tools.command(KAFKA, self._config, java=HEAP)
-            self._child = subprocess.Popen(command, stdout=output, stderr=output)
-
-    def end(self, number: signal.Signals) -> None:
-        """Send a signal and wait until the process is gone."""
-        assert self._child is not None
-        self._child.send_signal(number)
-        self._child.wait(PATIENCE_S)
-
-    def stop(self) -> None:
-        """Stop the process if it runs."""
-        if self._child is not None and self.runs:
-            self._child.kill()
-            self._child.wait()
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from pathlib import Path
 import click
 
 from tests.interop.stock_tools.claims import ClaimBroken
-from tests.interop.stock_tools.kafka_brokers import HEAP
+from tests.interop.stock_tools.kafka_process import HEAP
 from tests.interop.stock_tools.tools import KAFKA, STORAGE, TOPICS, StockTools, ToolsMissing, stock_tools
 from tests.support.processes.daemons import free_port
 

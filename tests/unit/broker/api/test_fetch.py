@@ -30,21 +30,6 @@ from tests.support.security.rights import allow, authorizer_of, on_cluster
 NO_WAIT: dict[str, Any] = {"max_wait_ms": 0}
 
 
-@pytest.fixture
-def cluster() -> SimulatedBrokers:
-    cluster = SimulatedBrokers()
-    cluster.start()
-    cluster.create_topic("events", (1,), (1,))
-    cluster.await_leader("events")
-    cluster.await_leader("events", 1)
-    return cluster
-
-
-@pytest.fixture
-def client(cluster: SimulatedBrokers) -> Client:
-    return Client(cluster)
-
-
 def fetch_request(
     *positions: FetchPartition,
     topic: str = "events",

@@ -16,21 +16,6 @@ from tests.support.broker.simulated_brokers import SimulatedBrokers
 from tests.support.log.data_batches import produced
 
 
-@pytest.fixture
-def cluster() -> SimulatedBrokers:
-    cluster = SimulatedBrokers()
-    cluster.start()
-    cluster.create_topic("events", (1,), (1,))
-    cluster.await_leader("events")
-    cluster.await_leader("events", 1)
-    return cluster
-
-
-@pytest.fixture
-def client(cluster: SimulatedBrokers) -> Client:
-    return Client(cluster)
-
-
 @pytest.mark.parametrize("version", range(3, 13))
 @pytest.mark.parametrize("acks", [1, -1])
 def test_batch_is_appended_and_its_offset_returned(client: Client, version: int, acks: int) -> None:
@@ -72,7 +57,7 @@ def test_partitions_of_a_request_have_results_of_their_own(client: Client) -> No
 @pytest.mark.parametrize(
     ("records", "version", "error", "text"),
     [
-        (b"", 12, ErrorCode.INVALID_RECORD, "and this one none"),
+        (b"", 12, ErrorCode.INVALID_RECORD, "has none"),
         (produced([]), 12, ErrorCode.INVALID_RECORD, "0 records"),
         (produced()[:-1] + b"\x01", 12, ErrorCode.CORRUPT_MESSAGE, "CRC"),
         (produced([(b"k", b"v" * 2_000)]), 12, ErrorCode.MESSAGE_TOO_LARGE, "max.message.bytes is 1000"),
