@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import socket
+import ssl
 import struct
 from types import TracebackType
 from typing import Any
@@ -78,6 +79,18 @@ class Wire:
             chunks.append(chunk)
             length -= len(chunk)
         return b"".join(chunks)
+
+
+class TlsWire(Wire):
+    """The same over TLS."""
+
+    def __init__(self, address: tuple[str, int], timeout: float = 120, *, context: ssl.SSLContext) -> None:
+        super().__init__(address, timeout)
+        try:
+            self._socket = context.wrap_socket(self._socket, server_hostname=address[0])
+        except OSError:
+            self.close()
+            raise
 
 
 def encode(entity: Any) -> bytes:

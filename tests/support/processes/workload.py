@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -23,6 +24,7 @@ class Writer:
 
     name: str
     addresses: list[tuple[str, int]]
+    connect: Callable[..., Wire] = Wire
     acknowledged: list[int] = field(default_factory=list)
     times: list[tuple[float, float]] = field(default_factory=list)
     """When (time.monotonic) each acknowledged write was begun and acknowledged."""
@@ -38,7 +40,7 @@ class Writer:
             begun = time.monotonic()
             try:
                 if wire is None:
-                    wire = Wire(self.addresses[self._turn % len(self.addresses)], timeout=3)
+                    wire = self.connect(self.addresses[self._turn % len(self.addresses)], timeout=3)
                 set_register(wire, self.name, str(self.attempts))
                 self.acknowledged.append(self.attempts)
                 self.times.append((begun, time.monotonic()))
@@ -59,10 +61,12 @@ class Writer:
 class Workload:
     """Several writers in threads, between `with` and its end."""
 
-    def __init__(self, addresses: list[tuple[str, int]], writers: int = 4) -> None:
+    def __init__(
+        self, addresses: list[tuple[str, int]], writers: int = 4, connect: Callable[..., Wire] = Wire
+    ) -> None:
         number = next(_numbers)
         rotated = [addresses[i % len(addresses) :] + addresses[: i % len(addresses)] for i in range(writers)]
-        self.writers = [Writer(f"{LOAD}{number}-{i}", nodes) for i, nodes in enumerate(rotated)]
+        self.writers = [Writer(f"{LOAD}{number}-{i}", nodes, connect) for i, nodes in enumerate(rotated)]
         self._threads = [threading.Thread(target=writer.run) for writer in self.writers]
 
     def __enter__(self) -> Workload:

@@ -1,0 +1,132 @@
+"""Key material in all of its forms: made by keytool, in PEM files, and as PEM text."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from quorumd.client.tls import build_contexts, subject_of
+from quorumd.errors import ConfigError
+from quorumd.security.tls import KeyStore, TlsSettings, TrustStore
+from tests.support.security.certificates import Certificates
+
+KEYTOOL = Path(__file__).parents[2] / "support/data/keytool"
+PASSWORD = "changeit"
+"""Of the stores that `keytool` of Java 17 made: a key with a chain of two certificates, and the authority."""
+BY_KEYTOOL = TlsSettings(
+    KeyStore(str(KEYTOOL / "keystore.p12"), PASSWORD),
+    TrustStore(str(KEYTOOL / "truststore.p12"), PASSWORD),
+    client_auth="required",
+)
+
+
+@pytest.fixture
+def certificates(tmp_path: Path) -> Certificates:
+    found = Certificates(tmp_path)
+    found.issue("node-1")
+    return found
+
+
+def subject_at_server(settings: TlsSettings) -> str:
+    """Connect a client and a server with the same settings; returns the subject that the server sees."""
+    contexts = build_contexts(settings)
+    assert contexts.server is not None
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = contexts.client.wrap_bio(to_client, to_server, server_hostname="localhost")
+    server = contexts.server.wrap_bio(to_server, to_client, server_side=True)
+    open_ends = [client, server]
+    for _ in range(10):
+        for end in list(open_ends):
+            try:
+                end.do_handshake()
+                open_ends.remove(end)
+            except ssl.SSLWantReadError:
+                pass
+    assert open_ends == []
+    presented = server.getpeercert(binary_form=True)
+    assert presented is not None
+    assert subject_of(presented)
+    return x509.load_der_x509_certificate(presented).subject.rfc4514_string()
+
+
+def test_stores_of_keytool_are_read() -> None:
+    assert subject_at_server(BY_KEYTOOL) == "CN=node-1,OU=quorumd,O=Tests"
+    expires_s = build_contexts(BY_KEYTOOL).expires_at_s
+    assert expires_s is not None
+    assert expires_s > 4_000_000_000
+
+
+def test_pem_files_are_read(certificates: Certificates) -> None:
+    keys, trusted = KeyStore(str(certificates.folder / "node-1.pem")), TrustStore(str(certificates.trusted))
+    assert "CN=node-1" in subject_at_server(TlsSettings(keys, trusted, "required"))
+
+
+@pytest.mark.parametrize("password", ["", "secret"])
+def test_pem_text_is_read(certificates: Certificates, password: str) -> None:
+    pem = (certificates.folder / "node-1.pem").read_bytes()
+    key = load_pem_private_key(pem, None)
+    text = pem.decode()
+    if password:
+        encryption = BestAvailableEncryption(password.encode())
+        text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption).decode()
+    chain = pem[pem.index(b"-----BEGIN CERT") :].decode()
+    keys = KeyStore(key_password=password, certificate_chain=chain, key=text)
+    trusted = TrustStore(certificates=certificates.trusted.read_text())
+    assert "CN=node-1" in subject_at_server(TlsSettings(keys, trusted, "required"))
+
+
+def refusal(settings: TlsSettings) -> str:
+    with pytest.raises(ConfigError) as refused:
+        build_contexts(settings)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("kind", ["ssl.keystore.location", "ssl.truststore.location"])
+def test_jks_is_refused_with_the_command_that_converts_it(kind: str) -> None:
+    path = str(KEYTOOL / "keystore.jks")
+    keys, trusted = KeyStore(path, PASSWORD), TrustStore(path, PASSWORD)
+    settings = TlsSettings(keys) if "key" in kind else TlsSettings(trust_store=trusted)
+    text = refusal(settings)
+    assert f"{kind}={path}" in text
+    assert (
+        f"keytool -importkeystore -srckeystore {path} -destkeystore {path}.p12 -deststoretype PKCS12" in text
+    )
+
+
+def test_unusable_stores_are_named(certificates: Certificates, tmp_path: Path) -> None:
+    path = BY_KEYTOOL.key_store.location
+    wrong = refusal(replace(BY_KEYTOOL, key_store=KeyStore(path, "guessed")))
+    assert path in wrong
+    assert "guessed" not in wrong
+    trusted = BY_KEYTOOL.trust_store.location
+    assert trusted in refusal(replace(BY_KEYTOOL, trust_store=TrustStore(trusted, "guessed")))
+    assert trusted in refusal(TlsSettings(KeyStore(trusted, PASSWORD))), "a store without a key"
+    assert "/absent.pem" in refusal(TlsSettings(KeyStore("/absent.pem")))
+    assert "ssl.keystore.certificate.chain" in refusal(TlsSettings(KeyStore(certificate_chain="x", key="y")))
+    certificates.issue("other")
+    first, second = ((certificates.folder / name).read_text() for name in ("node-1.pem", "other.pem"))
+    (tmp_path / "mixed.pem").write_text(
+        first[: first.index("-----BEGIN CERT")] + second[second.index("-----BEGIN CERT") :]
+    )
+    assert "key" in refusal(TlsSettings(KeyStore(str(tmp_path / "mixed.pem"))))
+
+
+def test_cipher_suites_have_the_names_of_java_or_openssl(certificates: Certificates) -> None:
+    for name in ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "ECDHE-ECDSA-AES128-GCM-SHA256"):
+        settings = replace(BY_KEYTOOL, ciphers=(name, "TLS_AES_256_GCM_SHA384"), protocols=("TLSv1.2",))
+        context = build_contexts(settings).server
+        assert context is not None
+        chosen = {cipher["name"] for cipher in context.get_ciphers() if cipher["protocol"] == "TLSv1.2"}
+        assert chosen == {"ECDHE-ECDSA-AES128-GCM-SHA256"}
+        assert subject_at_server(settings)
+    assert "ssl.cipher.suites" in refusal(replace(BY_KEYTOOL, ciphers=("TLS_UNKNOWN",)))

@@ -1,0 +1,175 @@
+"""TLS and SASL of listeners, as properties files give them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from quorumd.config import Settings, load
+from quorumd.config.client import load_client
+from quorumd.config.contradictions import exposure
+from quorumd.errors import ConfigError
+from quorumd.security.tls import KeyStore, TrustStore
+
+PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+NODE = "node.id=1\nlog.dirs=data\nquorum.voters=1\n"
+TWO = (
+    "listeners=CONTROLLER://127.0.0.1:9093,SECOND://127.0.0.1:9094\n"
+    "listener.security.protocol.map=CONTROLLER:SSL,SECOND:SASL_SSL\n"
+    "ssl.keystore.location=/all.pem\nssl.client.auth=required\n"
+    "sasl.enabled.mechanisms=SCRAM-SHA-512\n"
+)
+SASL = "listeners=CONTROLLER://127.0.0.1:9093\nlistener.security.protocol.map=CONTROLLER:SASL_PLAINTEXT\n"
+LOGIN = "sasl.mechanism.controller.protocol=PLAIN\nsasl.enabled.mechanisms=PLAIN\n"
+JAAS = "listener.name.controller.plain.sasl.jaas.config="
+
+
+def settings(tmp_path: Path, lines: str) -> Settings:
+    path = tmp_path / "node.properties"
+    path.write_text(NODE + lines)
+    return load(str(path))
+
+
+def refusal(tmp_path: Path, lines: str) -> str:
+    with pytest.raises(ConfigError) as refused:
+        settings(tmp_path, lines)
+    return str(refused.value)
+
+
+def test_properties_of_a_listener_come_before_those_of_all(tmp_path: Path) -> None:
+    own = "listener.name.second.ssl.keystore.location=/second.pem\nlistener.name.SECOND.ssl.client.auth=requested\n"
+    found = settings(tmp_path, TWO + own).security()
+    first, second = found["CONTROLLER"], found["SECOND"]
+    assert (first.protocol, second.protocol) == ("SSL", "SASL_SSL")
+    assert first.tls is not None
+    assert second.tls is not None
+    assert (first.tls.key_store.location, first.tls.client_auth) == ("/all.pem", "required")
+    assert (second.tls.key_store.location, second.tls.client_auth) == ("/second.pem", "requested")
+    assert first.sasl is None
+    assert second.sasl is not None
+    assert second.sasl.mechanisms == ("SCRAM-SHA-512",)
+
+
+def test_client_auth_of_all_listeners_is_not_that_of_sasl(tmp_path: Path) -> None:
+    second = settings(tmp_path, TWO).security()["SECOND"]
+    assert second.tls is not None
+    assert second.tls.client_auth == "none"
+
+
+def test_pem_text_is_kept_with_its_lines(tmp_path: Path) -> None:
+    pem = "-----BEGIN CERTIFICATE-----\\nMIIB\\n-----END CERTIFICATE-----"
+    key = "-----BEGIN PRIVATE KEY-----\\nhunter2\\n-----END PRIVATE KEY-----"
+    lines = (
+        "listeners=SSL://127.0.0.1:9093\n"
+        f"ssl.keystore.type=PEM\nssl.keystore.certificate.chain={pem}\nssl.keystore.key={key}\n"
+        f"ssl.truststore.certificates={pem}\n"
+    )
+    tls = settings(tmp_path, lines).security()["SSL"].tls
+    assert tls is not None
+    text = pem.replace("\\n", "\n")
+    assert tls.key_store == KeyStore(certificate_chain=text, key=key.replace("\\n", "\n"))
+    assert tls.trust_store == TrustStore(certificates=text)
+    assert "hunter2" not in repr(tls)
+
+
+def test_jaas_config_has_users_and_the_login_of_the_node(tmp_path: Path) -> None:
+    jaas = (
+        f'{PLAIN_MODULE} required username="node-1" password="a \\\\"quoted\\\\" one" \\\n'
+        '    user_node-1=unquoted user_bob.b@c="x;y";\n'
+    )
+    found = settings(tmp_path, f"{SASL}{LOGIN}{JAAS}{jaas}").security()["CONTROLLER"]
+    assert found.sasl is not None
+    assert found.sasl.users == {"node-1": "unquoted", "bob.b@c": "x;y"}
+    assert found.login is not None
+    assert found.login.mechanism == "PLAIN"
+    assert found.login.jaas.options["password"] == 'a "quoted" one'
+
+
+@pytest.mark.parametrize(
+    ("jaas", "facts"),
+    [
+        (f'{PLAIN_MODULE} required username="a" password="b";', ("user_<name>",)),
+        (f'{PLAIN_MODULE} required user_a="hunter2";', ("username", "password")),
+        (f'{SCRAM_MODULE} required username="a" password="hunter2" user_a="b";', ("PlainLoginModule",)),
+        (f'{PLAIN_MODULE} username="a" password="hunter2";', ("required",)),
+        (f'{PLAIN_MODULE} required username="a" password="hunter2;', ('name="value"',)),
+        ("com.example.LoginModule required;", ("login module",)),
+        ("org.apache.kafka.common.security.kerberos.KerberosLoginModule required;", ("Kerberos",)),
+    ],
+)
+def test_wrong_jaas_configs_are_refused(tmp_path: Path, jaas: str, facts: tuple[str, ...]) -> None:
+    text = refusal(tmp_path, f"{SASL}{LOGIN}{JAAS}{jaas}\n")
+    for fact in (JAAS.removesuffix("="), *facts):
+        assert fact in text
+    assert "hunter2" not in text
+
+
+@pytest.mark.parametrize(
+    ("lines", "fact"),
+    [
+        (SASL, "sasl.mechanism.controller.protocol"),
+        (SASL + "sasl.mechanism.controller.protocol=PLAIN\n", "sasl.enabled.mechanisms"),
+        (SASL + LOGIN, JAAS.removesuffix("=")),
+        (SASL + LOGIN.replace("PLAIN", "GSSAPI"), "GSSAPI"),
+    ],
+)
+def test_incomplete_sasl_is_refused(tmp_path: Path, lines: str, fact: str) -> None:
+    assert fact in refusal(tmp_path, lines)
+
+
+@pytest.mark.parametrize(
+    ("lines", "exposed"),
+    [
+        ("listeners=PLAINTEXT://127.0.0.1:1", ()),
+        ("listeners=PLAINTEXT://localhost:1", ()),
+        ("listeners=PLAINTEXT://10.0.0.1:1", ("PLAINTEXT://10.0.0.1:1",)),
+        ("listeners=PLAINTEXT://:1\nadvertised.listeners=PLAINTEXT://a:1", ("PLAINTEXT://:1",)),
+        ("listeners=SSL://10.0.0.1:1\nssl.keystore.location=/a.pem", ()),
+    ],
+)
+def test_listeners_without_security_that_others_reach_are_named(
+    tmp_path: Path, lines: str, exposed: tuple[str, ...]
+) -> None:
+    warning = exposure(settings(tmp_path, lines + "\n"))
+    assert (warning is not None) == bool(exposed)
+    for each in exposed:
+        assert each in str(warning)
+
+
+def client(tmp_path: Path, lines: str) -> str:
+    path = tmp_path / "client.properties"
+    path.write_text(lines)
+    return str(path)
+
+
+def test_client_properties_have_tls_and_login(tmp_path: Path) -> None:
+    jaas = f'sasl.jaas.config={SCRAM_MODULE} required username="a" password="b" tokenauth="true";\n'
+    lines = (
+        f"security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-256\n{jaas}ssl.truststore.location=/ca.pem\n"
+    )
+    tls, login = load_client(client(tmp_path, lines + "retries=5\n"), {})
+    assert tls is not None
+    assert tls.trust_store.location == "/ca.pem"
+    assert login == ("SCRAM-SHA-256", {"username": "a", "password": "b", "tokenauth": "true"}, "")
+    assert load_client(client(tmp_path, "retries=5\n"), {}) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "security.protocol=TLS\n",
+        "security.protocol=SASL_SSL\n",
+        "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n",
+        "ssl.client.auth=perhaps\n",
+        "ssl.keystore.location=${file:/absent:x}\n",
+    ],
+)
+def test_wrong_client_properties_are_refused(tmp_path: Path, lines: str) -> None:
+    path = client(tmp_path, lines)
+    with pytest.raises(ConfigError) as refused:
+        load_client(path, {})
+    assert path in str(refused.value)
+    with pytest.raises(ConfigError):
+        load_client(str(tmp_path / "absent"), {})
