@@ -2,6 +2,7 @@
 
     commit            committed writes of three quorumd daemons, a three-node etcd and the bare disk
     simulator         speed of the simulator
+    tls               committed writes of daemons with TLS between nodes, and without
     replacement       cost of replacing all voters for writes
     snapshots         a snapshot of a million configs
     controller        changes of partitions
@@ -67,6 +68,7 @@ from scripts.bench.replacement import ReplacementReport, measure_replacements
 from scripts.bench.simulator import Load, SimulatorReport, measure_simulator
 from scripts.bench.snapshots import SnapshotReport, measure_snapshots
 from scripts.bench.summary import Level, Report, Run
+from scripts.bench.tls import TlsReport, measure_tls
 
 BUILD = Path("build/bench")
 COMPILED = Path("build/compiled")
@@ -75,18 +77,20 @@ IN_FLIGHT = (1, 16, 64, 256)
 CONNECTIONS = (1, 4, 16)
 TRIAL_SECONDS = 1.0
 COLD_STARTS = 3
-COMMIT, SIMULATOR, REPLACEMENT, SNAPSHOTS = "commit", "simulator", "replacement", "snapshots"
+COMMIT, TLS, SIMULATOR, REPLACEMENT = "commit", "tls", "simulator", "replacement"
+SNAPSHOTS = "snapshots"
 CONTROLLER, PARTITIONS, LARGE_LOG, BROKERS = "controller", "partitions", "large-log", "brokers"
 PIPELINE_DECODE, PIPELINE_AUDIT, PIPELINE_HISTORY = "pipeline-decode", "pipeline-audit", "pipeline-history"
 PIPELINE_PLAN, PIPELINE_SOURCE, PIPELINE_START = "pipeline-plan", "pipeline-source", "pipeline-start"
 PARTS = (
-    *(COMMIT, SIMULATOR, REPLACEMENT, SNAPSHOTS, CONTROLLER, PARTITIONS, LARGE_LOG, BROKERS),
+    *(COMMIT, TLS, SIMULATOR, REPLACEMENT, SNAPSHOTS, CONTROLLER, PARTITIONS, LARGE_LOG, BROKERS),
     *(PIPELINE_DECODE, PIPELINE_SOURCE, PIPELINE_AUDIT, PIPELINE_HISTORY, PIPELINE_PLAN, PIPELINE_START),
 )
 RESULTS = BUILD / "commit.json"
 
 AnyReport = (
     Report
+    | TlsReport
     | SimulatorReport
     | ReplacementReport
     | SnapshotReport
@@ -351,6 +355,7 @@ MEASURES: Mapping[str, Callable[[Plan, Callable[[str], None]], AnyReport]] = {
     PIPELINE_START: lambda plan, echo: measure_start(
         plan.folder / PIPELINE_START, plan.package, echo, plan.sizes.starts
     ),
+    TLS: lambda plan, echo: measure_tls(plan.folder / TLS, plan.package, plan.seconds, plan.rounds, echo),
     COMMIT: lambda plan, echo: measure_commits(
         plan.folder / "tmp", plan.package, plan.seconds, plan.rounds, echo
     ),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from quorumd.cli.local_cluster import METRICS_PORT_OFFSET, LocalCluster, is_free
+from quorumd.cli.local_security import LocalSecurity, node_name
 from quorumd.client.load import CLIENT_METRICS, write_request
 from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC
@@ -27,6 +28,8 @@ from scripts.bench.processes import PORTS_BELOW_EPHEMERAL, BenchError, Process, 
 from scripts.bench.summary import Latency, Run
 
 NODES = 3
+CLIENTS_OFFSET = 50
+"""From the port of a node to that of its clients, if nodes speak TLS to each other."""
 M = TypeVar("M", bound=Message)
 Address = tuple[str, int]
 
@@ -35,12 +38,13 @@ PROBE = "bench-probe"
 
 
 class QuorumdCluster:
-    """Format and start the nodes in `folder`."""
+    """Format and start the nodes in `folder`; if `is_encrypted`, they speak mutual TLS to each other."""
 
-    def __init__(self, folder: Path) -> None:
-        self._cluster = _format(folder)
+    def __init__(self, folder: Path, *, is_encrypted: bool = False) -> None:
+        self._cluster = _format(folder, is_encrypted)
         self.processes = _start(self._cluster)
-        self._addresses = [("127.0.0.1", node.port) for node in self._cluster.nodes]
+        offset = CLIENTS_OFFSET if is_encrypted else 0
+        self._addresses = [("127.0.0.1", node.port + offset) for node in self._cluster.nodes]
         wait_until("quorumd to elect a leader", self._has_leader, self.processes)
 
     def stop(self) -> None:
@@ -137,16 +141,38 @@ def cold_start(folder: Path) -> float:
             process.stop()
 
 
-def _format(folder: Path) -> LocalCluster:
+def _format(folder: Path, is_encrypted: bool = False) -> LocalCluster:
     ports = PORTS_BELOW_EPHEMERAL
     for base in range(ports.start + 5000, ports.stop, METRICS_PORT_OFFSET):
-        if all(is_free(base + i) and is_free(base + METRICS_PORT_OFFSET + i) for i in range(NODES)):
+        used = (
+            base + i + offset for i in range(NODES) for offset in (0, CLIENTS_OFFSET, METRICS_PORT_OFFSET)
+        )
+        if all(map(is_free, used)):
             break
     else:
         raise BenchError(f"no free ports in {ports}")
     cluster = LocalCluster.open_or_plan(folder, NODES, base)
+    if is_encrypted:
+        _encrypt(cluster)
     cluster.create()
     return cluster
+
+
+def _encrypt(cluster: LocalCluster) -> None:
+    """Write properties in which the listener of the nodes has mutual TLS, and one for clients has not."""
+    folder = cluster.folder / "security"
+    LocalSecurity(cluster.folder, NODES).create()
+    for node in cluster.nodes:
+        own = f"CONTROLLER://127.0.0.1:{node.port}"
+        both = f"{own},CLIENTS://127.0.0.1:{node.port + CLIENTS_OFFSET}"
+        node.config.parent.mkdir(parents=True, exist_ok=True)
+        node.config.write_text(
+            cluster.properties(node).replace(f"listeners={own}", f"listeners={both}")
+            + "controller.listener.names=CONTROLLER,CLIENTS\n"
+            "listener.security.protocol.map=CONTROLLER:SSL,CLIENTS:PLAINTEXT\n"
+            f"ssl.client.auth=required\nssl.truststore.location={folder / 'ca.pem'}\n"
+            f"ssl.keystore.location={folder / node_name(node.id)}.pem\n"
+        )
 
 
 def _start(cluster: LocalCluster) -> list[Process]:

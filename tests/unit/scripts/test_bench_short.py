@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[3]
 PARTS = (
     "simulator",
     "replacement",
+    "tls",
     "snapshots",
     "partitions",
     "large-log",
