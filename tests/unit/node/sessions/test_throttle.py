@@ -59,8 +59,8 @@ def harness() -> ThrottledHarness:
 def test_without_quotas_nothing_is_throttled(harness: ThrottledHarness) -> None:
     harness.work_ms = 1000
     harness.produce(10_000)
-    harness.send()
     harness.time.end_turn()
+    harness.send()
     assert harness.throttle_times() == [0, 0]
     assert harness.transport.reading == []
 
