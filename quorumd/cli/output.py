@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import click
 
+from quorumd.text import escaped
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -39,7 +41,7 @@ def json_array() -> Iterator[Callable[[str], None]]:
 def columns(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """The table format of every command: two spaces between columns, one-word headings, numbers right-aligned."""
     headings = [heading(name) for name in header]
-    cells = [[str(cell) for cell in row] for row in rows]
+    cells = [[escaped(str(cell)) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in [headings, *cells]) for i in range(len(headings))]
     numeric = [bool(rows) and all(_NUMBER.fullmatch(row[i]) for row in cells) for i in range(len(headings))]
 
@@ -55,7 +57,7 @@ def columns(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 def fields(pairs: Iterable[tuple[str, object]]) -> str:
     """The fields of one object, one per line: heading, colon and value, with aligned values."""
-    shown = [(f"{heading(name)}:", str(value)) for name, value in pairs]
+    shown = [(f"{heading(name)}:", escaped(str(value))) for name, value in pairs]
     width = max((len(name) for name, _ in shown), default=0)
     return "\n".join(f"{name:<{width}}  {value}".rstrip() for name, value in shown)
 

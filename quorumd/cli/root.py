@@ -45,6 +45,7 @@ from quorumd.errors import (
     QuorumdError,
     StorageError,
 )
+from quorumd.text import escaped
 
 EXIT_CODES = "\b\nExit codes:\n" + "\n".join(f"  {code:<4} {code.meaning}" for code in ExitCode)
 
@@ -130,5 +131,5 @@ def _usage_error(error: click.ClickException) -> int:
 
 def _echo_error(text: str) -> None:
     """Print one line on stderr per problem; indented lines continue the previous one."""
-    for line in text.splitlines():
+    for line in map(escaped, text.split("\n")):
         click.echo(line if line.startswith(" ") else f"error: {line}", err=True)

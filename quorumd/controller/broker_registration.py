@@ -21,6 +21,7 @@ from quorumd.protocol.messages.register_broker_record import (
 from quorumd.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from quorumd.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
 from quorumd.protocol.wire import Message
+from quorumd.text import is_name
 
 NO_EPOCH: Final = -1
 RESERVED_DIRECTORIES: Final = 100
@@ -113,13 +114,15 @@ def _is_valid_request(message: BrokerRegistrationRequest) -> bool:
     return (
         len(set(names)) == len(names)
         and all(map(_is_valid_listener, message.listeners))
-        and all(0 < len(name) <= MAX_NAME_LENGTH for name in (*names, *features))
+        and all(0 < len(name) <= MAX_NAME_LENGTH and is_name(name) for name in (*names, *features))
         and len(message.rack or "") <= MAX_NAME_LENGTH
+        and is_name(message.rack or "")
     )
 
 
 def _is_valid_listener(listener: Listener) -> bool:
-    return 0 < len(listener.host) <= MAX_NAME_LENGTH and 0 < listener.port <= MAX_PORT
+    is_host = 0 < len(listener.host) <= MAX_NAME_LENGTH and is_name(listener.host)
+    return is_host and 0 < listener.port <= MAX_PORT
 
 
 def _are_unclaimed_directories(image: ClusterImage, broker_id: int, directories: list[KafkaUuid]) -> bool:

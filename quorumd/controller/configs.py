@@ -30,6 +30,7 @@ from quorumd.controller.topic_names import invalid_name_reason
 from quorumd.errors import ErrorCode, RequestError, invalid_config
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.resource_type import ResourceType
+from quorumd.text import is_name
 
 MAX_TEXT_BYTES = 32_767
 """Maximum of a non-flexible string (int16), so that every client can read back the values that it set."""
@@ -78,11 +79,11 @@ def _check_name(resource: Resource) -> RequestError | None:
             return None
         return RequestError(ErrorCode.INVALID_TOPIC if name else ErrorCode.INVALID_REQUEST, problem)
     if kind in (ResourceType.GROUP, ResourceType.CLIENT_METRICS):
-        if name and not _is_too_long(name):
+        if name and not _is_too_long(name) and is_name(name):
             return None
         return RequestError(
             ErrorCode.INVALID_REQUEST,
-            f"A group or client metrics name must have 1 to {MAX_TEXT_BYTES} bytes.",
+            f"A group or client metrics name must have 1 to {MAX_TEXT_BYTES} bytes and no control characters.",
         )
     return RequestError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported config resource type {kind}.")
 

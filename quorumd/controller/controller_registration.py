@@ -23,6 +23,7 @@ from quorumd.protocol.messages.register_controller_record import (
 )
 from quorumd.protocol.messages.unregister_controller_request import UnregisterControllerRequest
 from quorumd.protocol.messages.unregister_controller_response import UnregisterControllerResponse
+from quorumd.text import is_name
 
 MAX_NAME_LENGTH: Final = 255
 """Maximum length of a host, listener or feature name, in characters."""
@@ -84,16 +85,16 @@ def _validate_request(message: ControllerRegistrationRequest) -> str | None:
     if len(set(names)) < len(names) or len(set(features)) < len(features):
         return "it has a duplicate listener or feature"
     if not all(map(_is_valid_endpoint, message.listeners)):
-        return "a listener has no name, host or port, or an unknown security protocol"
+        return "a listener has no valid name, host or port, or an unknown security protocol"
     if not all(map(_is_valid_feature, message.features)):
-        return "a feature has no name or an invalid range of levels"
+        return "a feature has no valid name or an invalid range of levels"
     return None
 
 
 def _is_valid_endpoint(listener: Listener) -> bool:
     return (
-        0 < len(listener.name) <= MAX_NAME_LENGTH
-        and 0 < len(listener.host) <= MAX_NAME_LENGTH
+        _is_valid_name(listener.name)
+        and _is_valid_name(listener.host)
         and 0 < listener.port <= MAX_PORT
         and 0 <= listener.security_protocol < SECURITY_PROTOCOLS
     )
@@ -101,7 +102,11 @@ def _is_valid_endpoint(listener: Listener) -> bool:
 
 def _is_valid_feature(feature: Feature) -> bool:
     lowest, highest = feature.min_supported_version, feature.max_supported_version
-    return 0 < len(feature.name) <= MAX_NAME_LENGTH and 0 <= lowest <= highest
+    return _is_valid_name(feature.name) and 0 <= lowest <= highest
+
+
+def _is_valid_name(text: str) -> bool:
+    return 0 < len(text) <= MAX_NAME_LENGTH and is_name(text)
 
 
 def _is_registered(known: RegisteredController | None, message: ControllerRegistrationRequest) -> bool:

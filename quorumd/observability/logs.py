@@ -8,6 +8,8 @@ import sys
 from datetime import UTC, datetime
 from typing import TextIO
 
+from quorumd.text import escaped, escaped_json
+
 
 def configure_logging(level: str, line_format: str, stream: TextIO | None = None) -> None:
     """Send all log records to standard error. `line_format` is "text" or "json"."""
@@ -27,11 +29,12 @@ class TextLines(logging.Formatter):
     """`2026-01-31T12:00:00.000Z INFO    quorumd.node: text`; a traceback follows on indented lines."""
 
     def format(self, record: logging.LogRecord) -> str:
-        # Escaped, so that text from a peer cannot start a new log line.
-        text = record.getMessage().replace("\n", "\\n").replace("\r", "\\r")
+        # Escaped, so that text from a peer can neither start a new log line nor control a terminal.
+        text = escaped(record.getMessage())
         line = f"{timestamp(record.created)} {record.levelname:<7} {record.name}: {text}"
         if record.exc_info:
-            line += "\n    " + self.formatException(record.exc_info).replace("\n", "\n    ")
+            lines = self.formatException(record.exc_info).split("\n")
+            line += "".join(f"\n    {escaped(each)}" for each in lines)
         return line
 
 
@@ -49,4 +52,4 @@ class JsonLines(logging.Formatter):
             event["traceback"] = self.formatException(record.exc_info)
         if hasattr(record, "stacks"):
             event["stacks"] = record.stacks
-        return json.dumps(event, ensure_ascii=False)
+        return escaped_json(json.dumps(event, ensure_ascii=False))

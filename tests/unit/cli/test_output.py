@@ -14,6 +14,13 @@ def test_columns_are_aligned_and_numbers_right_aligned() -> None:
     )
 
 
+def test_cells_neither_control_a_terminal_nor_forge_rows() -> None:
+    hostile = "rack\n   1  leader\x1b[2J\x9b"
+    for shown in (columns(["NODE", "RACK"], [[0, hostile]]), "\n" + fields([("rack", hostile)])):
+        assert shown.count("\n") == 1
+        assert all(each == "\n" or each.isprintable() for each in shown)
+
+
 def test_table_without_rows_has_only_header() -> None:
     assert columns(["A", "B"], []) == "A  B"
 

@@ -254,3 +254,10 @@ def test_replacement_only_removes_cordons() -> None:
     assert isinstance(plan_replacement(image, resource, []), list)
     assert isinstance(plan_replacement(image, resource, [("cordoned.log.dirs", "/a")]), list)
     assert isinstance(plan_replacement(image, resource, [("cordoned.log.dirs", "/c")]), RequestError)
+
+
+@pytest.mark.parametrize("kind", [ResourceType.GROUP, ResourceType.CLIENT_METRICS])
+def test_names_have_no_control_characters(kind: ResourceType) -> None:
+    error = plan_incremental(ClusterImage(), (int(kind), "a\x1b[31m"), [("metrics", 0, "x")])
+    assert isinstance(error, RequestError)
+    assert error.error is ErrorCode.INVALID_REQUEST

@@ -106,6 +106,9 @@ def test_repeated_registration_writes_no_record(controller: Controller) -> None:
         {"features": [Feature("metadata.version", 30, 21)]},
         {"features": [Feature("metadata.version", -1, 21)]},
         {"features": [Feature("", 0, 1)]},
+        {"features": [Feature("f\x07", 0, 1)]},
+        {"listeners": [Listener("N\x1b", "h", 1, 0)]},
+        {"listeners": [Listener("N", "h\x85", 1, 0)]},
     ],
     ids=repr,
 )

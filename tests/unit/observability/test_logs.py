@@ -36,6 +36,22 @@ def test_event_is_one_line_whatever_its_text(root_logger: logging.Logger) -> Non
     assert "x\\nforged line\\r" in stream.getvalue()
 
 
+HOSTILE = "\x1b[2J\x9b31m\x07\u202e\u2028"
+
+
+@pytest.mark.parametrize("line_format", ["text", "json"])
+def test_no_event_controls_a_terminal(root_logger: logging.Logger, line_format: str) -> None:
+    stream = io.StringIO()
+    configure_logging("INFO", line_format, stream)
+    try:
+        raise ValueError(f"a\nb{HOSTILE}")
+    except ValueError:
+        logging.getLogger("a").exception("client %s", HOSTILE)
+    assert all(each == "\n" or each.isprintable() for each in stream.getvalue())
+    if line_format == "json":
+        assert json.loads(stream.getvalue())["message"] == f"client {HOSTILE}"
+
+
 def test_json_lines_are_formatted(root_logger: logging.Logger) -> None:
     stream = io.StringIO()
     configure_logging("WARNING", "json", stream)
