@@ -17,6 +17,7 @@ ALGORITHMS: Final = (
     *("ES256", "ES384", "ES512", "EdDSA"),
 )
 """Asymmetric signatures only: the key that a node reads verifies and cannot sign."""
+MAX_TIME_S: Final = 1 << 40
 MISSING_PACKAGE: Final = "needs the packages PyJWT and cryptography: pip install 'quorumd[security]'"
 
 
@@ -90,8 +91,11 @@ class JwtValidator:
         """Return when the token expires, Unix time in milliseconds."""
         now_s, leeway_s = self._now_ms() / 1000, self._rules.leeway_s
         expires_s, begins_s = claims["exp"], claims.get("nbf", 0)
-        if not all(isinstance(each, int | float) for each in (expires_s, begins_s)):
-            raise AuthenticationFailed("the times of the token are not numbers")
+        # JSON also has NaN, which is below and above nothing, and numbers without a limit.
+        if not all(
+            isinstance(each, int | float) and abs(each) < MAX_TIME_S for each in (expires_s, begins_s)
+        ):
+            raise AuthenticationFailed("the times of the token are not times")
         if expires_s + leeway_s <= now_s:
             raise AuthenticationFailed("the token has expired")
         if begins_s - leeway_s > now_s:

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
-from tests.fuzz.targets import controller, files, node, pipeline, wire
+from tests.fuzz.targets import controller, files, node, pipeline, security, wire
 
-TARGETS = (*wire.TARGETS, *files.TARGETS, *controller.TARGETS, *node.TARGETS, *pipeline.TARGETS)
+TARGETS = (
+    *wire.TARGETS,
+    *files.TARGETS,
+    *controller.TARGETS,
+    *node.TARGETS,
+    *security.TARGETS,
+    *pipeline.TARGETS,
+)
