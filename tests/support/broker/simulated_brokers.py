@@ -234,7 +234,7 @@ class _Channel:
 
         def handle() -> None:
             if owner.is_isolated or not owner.process.alive:
-                fail(200.0)
+                fail("no route", 200.0)
                 return
             response = cluster.controller.handle(request, version, connection)
             if response is None or cluster.loses_response(request):
@@ -247,8 +247,8 @@ class _Channel:
             else:
                 deliver()
 
-        def fail(delay_ms: float = 0.0) -> None:
-            cluster.later(owner.process, lambda: complete(on_failure, Failure("no response")), delay_ms)
+        def fail(reason: str = "no response", delay_ms: float = 0.0) -> None:
+            cluster.later(owner.process, lambda: complete(on_failure, Failure(reason)), delay_ms)
 
         def complete(callback: Callable[[Any], None], outcome: Any) -> None:
             if self._connection == connection:
