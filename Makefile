@@ -55,7 +55,7 @@ WHY_INTERPRETED := $(PYTHON_BIN)/python -c 'from scripts.build_backend import *;
 # Options of `make bench`: --interpreted measures the sources, --short the short form.
 BENCH ?=
 
-.PHONY: attack audit-histories bench chaos chaos-reassign check clean compile fuzz help messages mutants mutation quick reached reassignment-example run setup soak standalone stock-tools stream-kills test test-compiled
+.PHONY: attack audit-histories bench chaos chaos-reassign check clean client-suites compile fuzz help messages mutants mutation quick reached reassignment-example run setup soak standalone stock-tools stream-kills test test-compiled
 
 help:
 	@echo "make run       set up, start a three-node cluster on this machine, run the demo; Ctrl-C stops it"
@@ -74,6 +74,7 @@ help:
 	@echo "make reassignment-example  the worked examples of the replication description on real brokers under load"
 	@echo "make audit-histories  audit the logs of HISTORIES (1000) simulated seeds, and plant damage in them"
 	@echo "make standalone  compare the pipeline on a Spark master with two workers with a local run"
+	@echo "make client-suites  run the integration tests of kafka-python (from PyPI) on a broker of quorumd"
 	@echo "make stock-tools  run Kafka's own tools and brokers (from Maven) on quorumd's plans, logs and nodes"
 	@echo "make stream-kills  kill -9 streams into Parquet KILLS (100) times, and check that each record is written once"
 	@echo "make mutants   plant known bugs, each of which the simulator must catch; table in tests/README.md"
@@ -165,6 +166,9 @@ standalone: $(READY)
 
 reassignment-example: $(READY)
 	@$(PYTHON_BIN)/python scripts/reassignment_example.py
+
+client-suites: $(READY)
+	$(PYTHON_BIN)/python -m tests.interop.client_suites
 
 stock-tools: $(READY)
 	$(PYTHON_BIN)/python -m tests.interop.stock_tools $(STOCK)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -32,12 +33,20 @@ class KafkaCluster:
     `nodes` is their number, and their ids are those below it. Topics are created when a client first uses them. With
     three nodes, internal topics have three replicas; give topics of tests their own replication factor. `folder`
     keeps the data and the logs of the daemons; without it they are in a temporary folder, removed at the end. A new
-    cluster has the features of `release`, such as "4.3", by default of the newest one.
+    cluster has the features of `release`, such as "4.3", by default of the newest one, and `properties` in the
+    properties file of each node.
     """
 
-    def __init__(self, nodes: int = 1, folder: Path | None = None, release: str | None = None) -> None:
+    def __init__(
+        self,
+        nodes: int = 1,
+        folder: Path | None = None,
+        release: str | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
         self._count = nodes
         self._release = release
+        self._properties = dict(properties or {})
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._folder = folder
         self._cluster: LocalCluster | None = None
@@ -125,6 +134,9 @@ class KafkaCluster:
             except AddressInUse:
                 continue
             local.create(partial(bootstrap_content, self._release, ()) if self._release else default_content)
+            for node in local.nodes:
+                with node.config.open("a", encoding="utf-8") as file:
+                    file.writelines(f"{name}={value}\n" for name, value in self._properties.items())
             return local
         raise AddressInUse(f"no free ports for {self._count} nodes from {PORTS.start} to {PORTS.stop}")
 

@@ -1,0 +1,1 @@
+"""Integration tests of other projects, run against a broker of quorumd."""
