@@ -36,14 +36,21 @@ def collect_broker_statistics(node: Node) -> BrokerStatistics | None:
     if broker is None:
         return BrokerStatistics(state, 0, 0, 0, 0, 0, 0, 0)
     hosted = broker.partitions.all()
-    led = [each for each in hosted if each.is_leader]
+    leaders = under_replicated = under_min_isr = log_bytes = 0
+    for each in hosted:
+        replica = each.replica
+        log_bytes += replica.log.size_bytes
+        if replica.leadership is not None:
+            leaders += 1
+            under_replicated += is_under_replicated(each)
+            under_min_isr += len(replica.isr) < each.min_isr
     return BrokerStatistics(
         state,
         len(hosted),
-        len(led),
-        sum(is_under_replicated(each) for each in led),
-        sum(len(each.replica.isr) < each.min_isr for each in led),
+        leaders,
+        under_replicated,
+        under_min_isr,
         sum(not directory.is_online for directory in broker.directories.all),
-        sum(each.log.size_bytes for each in hosted),
+        log_bytes,
         node.broker.counters.messages_in,
     )

@@ -12,7 +12,6 @@ from quorumd.broker.api.fetch_reader import (
     PartitionReader,
     ReadPartition,
     failed_partition,
-    replica_fetch,
 )
 from quorumd.broker.api.fetch_sessions import FetchSessions, PartitionKey, SessionFetch
 from quorumd.broker.replication.repeated_fetch import count_repeated
@@ -205,15 +204,26 @@ class _Fetch:
         is_registered = fetcher.broker_epoch == context.metadata.broker_epoch(fetcher.replica_id)
         if not fetcher.is_follower or not is_registered or self._denied:
             return self._fetch.partitions
-        now_ms = context.clock.now_ms()
+        now_ms, keys, hosted_by_id = context.clock.now_ms(), self._keys, context.partitions.hosted_by_id
+        replica_id, broker_epoch = fetcher.replica_id, fetcher.broker_epoch
 
         def is_unchanged(key: PartitionKey, requested: FetchPartition, end: int, start: int) -> bool:
-            id = context.partition_id(_topic(key), key[1])
-            hosted = context.partitions.hosted(id) if id is not None else None
+            # Every idle partition of a follower passes here with each of its fetches.
+            hosted = hosted_by_id.get(key)  # type: ignore[call-overload]  # a PartitionId equals its key
             if hosted is None or end > requested.high_watermark:
                 return False
-            self._keys[hosted.id] = key
-            return count_repeated(hosted.replica, replica_fetch(fetcher, requested), end, start, now_ms)
+            keys[hosted.id] = key
+            return count_repeated(
+                hosted.replica,
+                replica_id,
+                broker_epoch,
+                requested.current_leader_epoch,
+                requested.fetch_offset,
+                requested.log_start_offset,
+                end,
+                start,
+                now_ms,
+            )
 
         return self._fetch.unread(is_unchanged)
 

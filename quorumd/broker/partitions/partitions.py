@@ -66,7 +66,8 @@ class Partitions:
         self._clock = clock
         self._propose = propose
         self._on_directories_lost = on_directories_lost
-        self._hosted: dict[PartitionId, HostedPartition] = {}
+        self.hosted_by_id: dict[PartitionId, HostedPartition] = {}
+        """The partitions with an open replica here; only `Partitions` changes it."""
         self._opening: dict[PartitionId, None] = {}
         self._offline: dict[PartitionId, None] = {}
         self._listeners: list[PartitionListener] = []
@@ -79,7 +80,7 @@ class Partitions:
     # Lookups
 
     def __len__(self) -> int:
-        return len(self._hosted)
+        return len(self.hosted_by_id)
 
     @property
     def is_serving(self) -> bool:
@@ -88,11 +89,11 @@ class Partitions:
 
     def hosted(self, id: PartitionId) -> HostedPartition | None:
         """Return the partition if it has an open replica here."""
-        return self._hosted.get(id)
+        return self.hosted_by_id.get(id)
 
     def all(self) -> list[HostedPartition]:
         """Return the partitions with an open replica here, in the order in which they were opened."""
-        return list(self._hosted.values())
+        return list(self.hosted_by_id.values())
 
     def is_offline(self, id: PartitionId) -> bool:
         """Whether the replica here is in a failed log directory."""
@@ -100,7 +101,7 @@ class Partitions:
 
     def is_served(self, id: PartitionId) -> bool:
         """Whether the replica here is open, or will not be; opening a new log takes some time."""
-        return id in self._hosted or id in self._offline
+        return id in self.hosted_by_id or id in self._offline
 
     def find(self, topic: KafkaUuid | str, number: int) -> HostedPartition:
         """Find a partition by topic id or name. Raises RequestError."""
@@ -112,7 +113,7 @@ class Partitions:
                 raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         else:
             topic_id = topic
-        hosted = self._hosted.get(PartitionId(topic_id, number))
+        hosted = self.hosted_by_id.get(PartitionId(topic_id, number))
         if hosted is not None:
             return hosted
         raise RequestError(self._why_unavailable(PartitionId(topic_id, number)))
@@ -129,7 +130,7 @@ class Partitions:
 
     def leader(self, id: PartitionId, leader_epoch: int = NOT_GIVEN) -> HostedPartition:
         """Return a partition that this broker leads in the epoch, if one is given. Raises RequestError."""
-        hosted = self._hosted.get(id)
+        hosted = self.hosted_by_id.get(id)
         if hosted is None:
             raise RequestError(self._why_unavailable(id))
         error = hosted.replica.check_leader(leader_epoch)
@@ -186,7 +187,7 @@ class Partitions:
         """Bring the replica in line with the metadata, as far as that is possible now."""
         topic = self.metadata.image.topics.get(id.topic_id)
         partition = topic.partitions.get(id.number) if topic is not None else None
-        hosted = self._hosted.get(id)
+        hosted = self.hosted_by_id.get(id)
         if topic is None or partition is None or self._broker_id not in partition.replicas:
             self._offline.pop(id, None)
             if hosted is not None:
@@ -212,7 +213,7 @@ class Partitions:
 
     def _remove(self, hosted: HostedPartition) -> None:
         """Stop serving a partition; its log is then free for the disk thread."""
-        del self._hosted[hosted.id]
+        del self.hosted_by_id[hosted.id]
         self._expiry.remove(hosted)
         hosted.is_open = False
         hosted.replica.resign()
@@ -267,7 +268,7 @@ class Partitions:
             self._settings.replica_lag_time_max_ms,
         )
         min_isr = self._topic_settings().min_isr(topic)
-        self._hosted[id] = HostedPartition(id, topic, directory, replica, min_isr)
+        self.hosted_by_id[id] = HostedPartition(id, topic, directory, replica, min_isr)
         self._reconcile(id, self._clock.now_ms())
 
     def _retry(self, id: PartitionId) -> None:
@@ -395,7 +396,7 @@ class Partitions:
 
     def min_isr(self, partition: PartitionId) -> int:
         """See `ReplicaContext`."""
-        return self._hosted[partition].min_isr
+        return self.hosted_by_id[partition].min_isr
 
     def broker_epoch(self, broker_id: int) -> int:
         """See `ReplicaContext`."""
@@ -413,7 +414,7 @@ class Partitions:
         self, proposal: IsrProposal, error: ErrorCode, committed: CommittedIsr | None
     ) -> None:
         """Handle the controller's final response to a proposal."""
-        hosted = self._hosted.get(proposal.partition)
+        hosted = self.hosted_by_id.get(proposal.partition)
         if hosted is not None:
             outcome = error.name if committed is None else f"now {list(committed.isr)}"
             logger.info("%s: proposed the ISR %s, %s", hosted.name, list(proposal.members), outcome)
@@ -421,13 +422,13 @@ class Partitions:
 
     def high_watermark_advanced(self, replica: Replica[Any], before: int) -> None:
         """See `ReplicaContext`."""
-        hosted = self._hosted[replica.partition]
+        hosted = self.hosted_by_id[replica.partition]
         for listener in self._listeners:
             listener.high_watermark_advanced(hosted)
 
     def truncated(self, replica: Replica[Any], before: int, high_watermark: int) -> None:
         """See `ReplicaContext`."""
-        hosted = self._hosted[replica.partition]
+        hosted = self.hosted_by_id[replica.partition]
         end = replica.log.end_offset
         level = logging.WARNING if end < high_watermark else logging.INFO
         logger.log(

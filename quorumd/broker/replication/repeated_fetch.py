@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 from quorumd.broker.replication.replica import L, Replica
-from quorumd.broker.replication.replica_fetch import ReplicaFetch
 
 
 def count_repeated(
-    replica: Replica[L], fetch: ReplicaFetch, high_watermark: int, start_offset: int, now_ms: float
+    replica: Replica[L],
+    replica_id: int,
+    broker_epoch: int,
+    leader_epoch: int,
+    offset: int,
+    log_start_offset: int,
+    high_watermark: int,
+    start_offset: int,
+    now_ms: float,
 ) -> bool:
     """Count the fetch, if it repeats the last one and its response has nothing but what the follower knows: this high
     watermark and log start offset. Returns whether that is so.
 
     Much cheaper than `Replica.serve_fetch`, which such a fetch does not need: the follower is in the ISR and has
-    everything, and everything is committed.
+    everything, and everything is committed. The fetch is given by the fields of a ReplicaFetch.
     """
-    leadership, log = replica.leadership, replica.log
+    leadership, metadata, log = replica.leadership, replica.metadata, replica.log
+    if leadership is None or metadata is None or leadership.epoch != leader_epoch:
+        return False
     end = log.end_offset
+    if not offset == end == replica.high_watermark == high_watermark or log.start_offset != start_offset:
+        return False
+    follower = leadership.followers.get(replica_id)
     if (
-        leadership is None
-        or leadership.epoch != fetch.leader_epoch
-        or not fetch.offset == end == replica.high_watermark == high_watermark
-        or log.start_offset != start_offset
-        or fetch.replica_id not in replica.isr
+        follower is None
+        or follower.end_offset != end
+        or follower.broker_epoch != broker_epoch
+        or replica_id not in metadata.isr
     ):
         return False
-    follower = leadership.followers.get(fetch.replica_id)
-    if follower is None or follower.end_offset != end or follower.broker_epoch != fetch.broker_epoch:
-        return False
-    follower.update(end, fetch.start_offset, fetch.broker_epoch, end, now_ms)
+    follower.update(end, log_start_offset, broker_epoch, end, now_ms)
     return True

@@ -13,6 +13,20 @@ from tests.support.broker.replicas import Leader
 REPEATED = ReplicaFetch(2, 20, 1, 1, 1, 0)
 
 
+def counts(leader: Leader, fetch: ReplicaFetch, high_watermark: int, start_offset: int) -> bool:
+    return count_repeated(
+        leader.replica,
+        fetch.replica_id,
+        fetch.broker_epoch,
+        fetch.leader_epoch,
+        fetch.offset,
+        fetch.start_offset,
+        high_watermark,
+        start_offset,
+        500.0,
+    )
+
+
 def leader_with_a_record() -> Leader:
     leader = Leader(isr=(1, 2))
     leader.append()
@@ -23,7 +37,7 @@ def leader_with_a_record() -> Leader:
 
 def test_repeated_fetch_counts() -> None:
     leader = leader_with_a_record()
-    assert count_repeated(leader.replica, REPEATED, 1, 0, 500.0)
+    assert counts(leader, REPEATED, 1, 0)
     assert leader.replica.leadership is not None
     follower = leader.replica.leadership.followers[2]
     assert (follower.fetched_ms, follower.caught_up_ms, follower.end_offset) == (500.0, 500.0, 1)
@@ -41,12 +55,12 @@ def test_repeated_fetch_counts() -> None:
 )
 def test_another_fetch_does_not(fetch: ReplicaFetch) -> None:
     leader = leader_with_a_record()
-    assert not count_repeated(leader.replica, fetch, 1, 0, 500.0)
+    assert not counts(leader, fetch, 1, 0)
 
 
 @pytest.mark.parametrize(("high_watermark", "start_offset"), [(0, 0), (1, 1)])
 def test_follower_that_has_to_learn_offsets_is_served(high_watermark: int, start_offset: int) -> None:
-    assert not count_repeated(leader_with_a_record().replica, REPEATED, high_watermark, start_offset, 500.0)
+    assert not counts(leader_with_a_record(), REPEATED, high_watermark, start_offset)
 
 
 @pytest.mark.parametrize(
@@ -62,4 +76,4 @@ def test_follower_that_has_to_learn_offsets_is_served(high_watermark: int, start
 def test_fetch_after_a_change_is_served(change: Callable[[Leader], object]) -> None:
     leader = leader_with_a_record()
     change(leader)
-    assert not count_repeated(leader.replica, REPEATED, 1, 0, 500.0)
+    assert not counts(leader, REPEATED, 1, 0)
