@@ -18,6 +18,8 @@ from tests.support.security.certificates import Certificates
 EXAMPLE = Path(__file__).parents[2] / "config/three-nodes-secure"
 NODES = (1, 2, 3)
 ADMIN = "SCRAM-SHA-512=[name=admin,password=admin-secret]"
+EPOCH = "quorumd_raft_current_epoch "
+HANDSHAKES = 'quorumd_requests_total{api="SaslHandshake"} '
 EXPIRY = 'quorumd_certificate_expiry_timestamp_seconds{listener="CONTROLLER"} '
 
 
@@ -29,7 +31,8 @@ class SecureExample(SecuredCluster):
         self.daemons = {node: Daemon(folder / str(node), node, ports[node], ports) for node in NODES}
         for daemon in self:
             self.certificates.issue(f"node-{daemon.node_id}")
-            daemon.config.write_text(self.adapted(f"{daemon.node_id}.properties"))
+            own = self.adapted(f"{daemon.node_id}.properties")
+            daemon.config.write_text(f"{own}connections.max.reauth.ms=2s\n")
             daemon.data = Path(load(str(daemon.config)).data_directory)
             daemon.format("--add-scram", ADMIN)
         self.client_file = folder / "client.properties"
@@ -63,10 +66,22 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureExample]
         cluster.stop()
 
 
-def expiry(daemon: Daemon) -> float:
+def metric(daemon: Daemon, name: str) -> float:
     with urlopen(f"http://{HOST}:{daemon.http_port}/metrics", timeout=30) as response:
         lines = response.read().decode().splitlines()
-    return next(float(line.removeprefix(EXPIRY)) for line in lines if line.startswith(EXPIRY))
+    return next((float(line.removeprefix(name)) for line in lines if line.startswith(name)), 0.0)
+
+
+def expiry(daemon: Daemon) -> float:
+    return metric(daemon, EXPIRY)
+
+
+def test_nodes_authenticate_again_without_an_election(cluster: SecureExample) -> None:
+    leader = cluster.leader()
+    epoch, begun = metric(leader, EPOCH), metric(leader, HANDSHAKES)
+    wait_for("both followers to do so twice", lambda: metric(leader, HANDSHAKES) >= begun + 4)
+    assert metric(leader, EPOCH) == epoch
+    assert cluster.leader() is leader
 
 
 def test_quorum_survives_the_loss_of_its_leader(cluster: SecureExample) -> None:
