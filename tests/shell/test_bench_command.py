@@ -50,7 +50,7 @@ def _outcome(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
 
 def test_load_continues_when_the_leader_is_killed(own_cluster: Cluster) -> None:
     own_cluster.at_leader(lambda wire: set_register(wire, "bench", "1"))
-    process = _bench(own_cluster, 8)
+    process = _bench(own_cluster, 5)
     time.sleep(2 * WARM_UP_S)  # the warm-up is not measured
     own_cluster.leader().kill()
     code, row, _ = _outcome(process)
