@@ -45,3 +45,15 @@ def test_a_missing_file_and_a_missing_heading_are_broken_links(tmp_path: Path) -
         "# A heading, with `code`\n[a](#a-heading-with-code) [b](nowhere.md) [c](#nowhere) [d](https://x.org)\n"
     )
     assert broken_links(page) == ["nowhere.md", "#nowhere"]
+
+
+def test_architecture_names_code_that_exists() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    sources = [path.read_text() for path in (ROOT / "quorumd").rglob("*.py")]
+    defined = set(re.findall(r"^ *(?:async )?(?:def|class) (\w+)", "\n".join(sources), re.MULTILINE))
+    named = re.findall(r"`(\w+)\(\)`|`([A-Z][a-z]+[A-Z]\w+)[`(]", page)
+    assert {function or class_ for function, class_ in named} - defined == set()
+    files = set(re.findall(r"`((?:\w+/)*\w+\.py)`", page))
+    assert [
+        file for file in files if not any((base / file).exists() for base in (ROOT, ROOT / "quorumd"))
+    ] == []
