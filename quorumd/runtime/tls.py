@@ -28,7 +28,8 @@ MAX_HANDSHAKES: Final = 256
 MAX_HANDSHAKE_BYTES: Final = 256 * 1024
 """What a peer may send before its handshake is complete; certificate chains have a few KiB."""
 FAILURE_LOG_INTERVAL_S: Final = 10.0
-_READ_BYTES: Final = 256 * 1024
+_READ_BYTES: Final = 16 * 1024
+"""The plaintext of the largest record."""
 
 
 class Handshakes:
@@ -156,7 +157,11 @@ class TlsStream:
         try:
             while chunk := self._ssl.read(_READ_BYTES):
                 chunks.append(chunk)
-            self.is_ended = True
+                if not (self._incoming.pending or self._ssl.pending()):
+                    # Usually whole records arrive, and the exception costs as much as the decryption.
+                    break
+            else:
+                self.is_ended = True
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLZeroReturnError:
