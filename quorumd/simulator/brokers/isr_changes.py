@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from quorumd.broker.replication.isr_proposal import FINAL
 from quorumd.controller.partition import Partition, PartitionId
 from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID, KafkaUuid
@@ -20,21 +21,6 @@ EPOCHS_SINCE: Final = 3
 TOPIC_IDS_SINCE: Final = 2
 """Older requests name topics."""
 RETRY_MS: Final = 50.0
-FINAL: Final = frozenset(
-    {
-        ErrorCode.NONE,
-        ErrorCode.INELIGIBLE_REPLICA,
-        ErrorCode.OPERATION_NOT_ATTEMPTED,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.INVALID_UPDATE_VERSION,
-        ErrorCode.INVALID_REQUEST,
-        ErrorCode.NEW_LEADER_ELECTED,
-    }
-)
-"""Errors that end a proposal; it is retried after all others."""
-
 Settled = Callable[[Proposal, ErrorCode, Partition | None], None]
 
 

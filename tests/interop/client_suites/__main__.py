@@ -37,7 +37,7 @@ PROPERTIES: Final = {
 """Those of the broker that kafka-python would start."""
 
 EXPECTED_FAILURES: Final = {
-    "test_describe_configs_broker_resource_returns_configs": "a broker does not describe its listeners",
+    "test_describe_configs_broker_resource_returns_configs": "advertised.listeners is not in the properties file",
     "test_list_config_resources": "ListConfigResources is not supported",
 }
 """Tests that fail, and why."""
