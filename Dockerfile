@@ -24,8 +24,9 @@ WORKDIR /var/lib/quorumd
 VOLUME /var/lib/quorumd
 EXPOSE 9192 9292
 STOPSIGNAL SIGTERM
+# The probe asks at the port that the properties, or QUORUMD_METRICS_LISTENER, give.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=60s --retries=3 \
-    CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:9292/healthz', timeout=2)"]
+    CMD ["python", "-m", "quorumd.runtime.health_probe", "/etc/quorumd/quorumd.properties"]
 # A node with a blank volume joins the quorum of its properties, or founds one with all of quorum.voters.
 # The command line is the image's entry point, so that `docker run quorumd quorum describe ...` works too.
 ENTRYPOINT ["quorumd"]

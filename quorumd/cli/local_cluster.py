@@ -352,8 +352,11 @@ def _signal(pid: int, number: int) -> None:
 
 
 def _is_daemon_of(pid: int, config: Path) -> bool:
-    """Whether `pid` is a daemon started from this properties file: process ids are reused."""
+    """Whether `pid` is a daemon of this user started from this properties file: process ids are reused, and any user
+    may start a process with the same arguments."""
     try:
+        if Path(f"/proc/{pid}").stat().st_uid != os.getuid():
+            return False
         arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         if Path("/proc/self/cmdline").exists():
@@ -365,6 +368,7 @@ def _is_daemon_of(pid: int, config: Path) -> bool:
 def _arguments_from_ps(pid: int) -> list[bytes]:
     """The arguments of a process without /proc (macOS); paths with spaces are not recognised."""
     listing = subprocess.run(
-        ["ps", "-ww", "-o", "command=", "-p", str(pid)], capture_output=True, check=False
+        ["ps", "-ww", "-o", "uid=,command=", "-p", str(pid)], capture_output=True, check=False
     )
-    return listing.stdout.split()
+    owner, *arguments = listing.stdout.split() or [b""]
+    return arguments if owner == str(os.getuid()).encode() else []

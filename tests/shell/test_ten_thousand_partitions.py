@@ -22,6 +22,11 @@ from quorumd.protocol.messages.alter_partition_request import (
     PartitionData,
     TopicData,
 )
+from quorumd.protocol.messages.create_topics_request import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+)
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from quorumd.protocol.messages.describe_cluster_response import DescribeClusterResponse
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -39,6 +44,7 @@ IN_ONE_REQUEST = 10_000
 """Maximum number of partitions that one request may create."""
 PIPELINED = 50
 MOVED = 11_000
+TOO_MANY = 30_000
 
 
 @pytest.fixture(scope="module")
@@ -145,3 +151,28 @@ def test_reassignments_of_most_partitions_succeed(cluster: Cluster) -> None:
     assert [(item.partition_index, item.error_code) for item in topic.partitions] == [
         (number, 0) for number in range(MOVED)
     ]
+
+
+@pytest.mark.usefixtures("large")
+def test_creation_of_too_many_partitions_is_refused_with_an_error(cluster: Cluster) -> None:
+    async def create(connection: NodeConnection) -> Any:
+        everywhere = [CreatableReplicaAssignment(number, [FIRST]) for number in range(TOO_MANY)]
+        topics = [CreatableTopic("too-large", -1, -1, everywhere), CreatableTopic("small", 1, 1)]
+        return await connection.send(CreateTopicsRequest(topics, 60_000))
+
+    response = at_leader(cluster, create)
+    errors = {topic.name: (topic.error_code, topic.error_message) for topic in response.topics}
+    assert set(errors) == {"too-large", "small"}
+    code, text = errors["too-large"]
+    assert code != 0
+    assert str(IN_ONE_REQUEST) in text.replace(",", "")
+
+
+@pytest.mark.usefixtures("large")
+def test_client_reads_a_topic_of_many_partitions(cluster: Cluster) -> None:
+    async def describe() -> int:
+        async with AdminClient(cluster.addresses) as admin:
+            (topic,) = await admin.describe_topics(["large"])
+            return len(topic.partitions)
+
+    assert asyncio.run(describe()) == PARTITIONS

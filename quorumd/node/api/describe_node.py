@@ -7,6 +7,7 @@ from math import inf
 
 from quorumd.ids import NO_NODE
 from quorumd.node.api.context import ApiContext
+from quorumd.node.api.endpoints import NodeEndpoints
 from quorumd.node.readiness import readiness
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import describe_node_response as wire
@@ -19,6 +20,7 @@ class NodeApis:
 
     def __init__(self, context: ApiContext) -> None:
         self._context = context
+        self._endpoints = NodeEndpoints(context)
 
     def routes(self) -> Iterable[Route]:
         return (Route(DescribeNodeRequest, self.describe_node),)
@@ -52,15 +54,16 @@ class NodeApis:
                 decision.is_ready,
                 list(decision.lacks),
                 [wire.SilentPeer(p.node_id, int(p.silent_ms), p.reason) for p in node_status.silent_peers],
-                self._nodes(),
+                self._nodes(session.listener),
             ),
         )
 
-    def _nodes(self) -> list[wire.KnownNode]:
+    def _nodes(self, listener: str) -> list[wire.KnownNode]:
+        """The nodes of the quorum, where a client of this listener reaches them."""
         engine, discovery = self._context.engine, self._context.discovery
         wanted = {*engine.voters.current.ids, engine.leader_id, discovery.own_id}
         return [
-            wire.KnownNode(node_id, address.host, address.port)
-            for node_id, address in discovery.addresses()
-            if node_id in wanted
+            wire.KnownNode(node_id, endpoint.host, endpoint.port)
+            for node_id, _ in discovery.addresses()
+            if node_id in wanted and (endpoint := self._endpoints.endpoint_of(node_id, listener)) is not None
         ]

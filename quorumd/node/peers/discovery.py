@@ -41,7 +41,10 @@ SEARCH_INTERVAL_MS = 1000.0
 STABLE_INTERVAL_MS = 30_000.0
 FAST_ROUNDS = 20
 MAX_UNVERIFIED = 64
-"""Announced addresses that are being verified; nodes repeat their announcements."""
+"""Announced addresses of nodes that are not voters that are verified at once; nodes repeat their announcements."""
+MAX_UNVERIFIED_PER_VOTER = 4
+"""The same for each voter, so that no stranger's announcements delay those of voters that moved. One more is for an
+announcement that comes from the announced host, which other hosts cannot forge."""
 MAX_AHEAD_MS = 3_600_000
 """Nodes that started later than this in the future are not believed: no other announcement could replace theirs."""
 
@@ -241,24 +244,32 @@ class Discovery:
         self._founding.fill_report(response)
         session.respond(request, response)
         host_port = (sender.host, sender.port)
-        is_unverified = self._begin_verification(message.replica_id, announced)
+        is_unverified = self._begin_verification(message.replica_id, announced, session.host)
         if is_unverified or self._founding.needs_report_from(
             host_port, message.replica_id, self._clock.now_ms()
         ):
             self._send_discovery(*host_port)
 
-    def _begin_verification(self, node_id: int, announced: Address) -> bool:
-        """Whether an announced address is new, so that the node there must respond before it counts."""
+    def _begin_verification(self, node_id: int, announced: Address, host: str) -> bool:
+        """Whether an address announced from a host is new, so that the node there must respond before it counts."""
         key = (node_id, announced.host, announced.port)
         is_new = (
             node_id != self._own.id
             and key not in self._unverified
-            and len(self._unverified) < MAX_UNVERIFIED
+            and self._has_slot(node_id, announced.host == host)
             and self._book.accepts(node_id, announced, node_id in self._voter_ids())
         )
         if is_new:
             self._unverified[key] = announced
         return is_new
+
+    def _has_slot(self, node_id: int, is_own_host: bool) -> bool:
+        """Whether one more announced address of the node may be verified now."""
+        voters = self._voter_ids()
+        if node_id in voters:
+            used = sum(1 for each, _, _ in self._unverified if each == node_id)
+            return used < MAX_UNVERIFIED_PER_VOTER + is_own_host
+        return sum(1 for each, _, _ in self._unverified if each not in voters) < MAX_UNVERIFIED
 
     def _complete_verification(self, host: str, port: int, response: DiscoverBrokersResponse | None) -> None:
         """Record the announced addresses of the node that responded, None for no response."""

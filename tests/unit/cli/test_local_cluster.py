@@ -176,6 +176,19 @@ def test_folder_without_cluster_is_reported(tmp_path: Path, content: str | None)
         LocalCluster.open(tmp_path)
 
 
+def test_process_of_another_user_is_no_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any user may start a process with the arguments of a daemon; its id may be in an old pid file."""
+    node = made(tmp_path).nodes[0]
+    process = run_as_daemon_of(node, WAIT_FOR_A_SIGNAL)
+    try:
+        assert node.pid() == process.pid
+        monkeypatch.setattr("quorumd.cli.local_cluster.os.getuid", lambda: 12_345)
+        assert node.pid() is None
+    finally:
+        process.kill()
+        process.communicate()
+
+
 @pytest.mark.parametrize("content", ["{own}", "999999999", "", "not a pid"])
 def test_stale_pid_file_counts_as_stopped(tmp_path: Path, content: str) -> None:
     node = made(tmp_path, 1, 9300).nodes[0]

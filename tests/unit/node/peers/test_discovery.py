@@ -12,6 +12,7 @@ from quorumd.node.peers.connection import Call, Failure
 from quorumd.node.peers.discovery import (
     MAX_AHEAD_MS,
     MAX_UNVERIFIED,
+    MAX_UNVERIFIED_PER_VOTER,
     SEARCH_INTERVAL_MS,
     STABLE_INTERVAL_MS,
     Discovery,
@@ -106,6 +107,7 @@ def report_of(
 class RecordingSession:
     """A session that records its responses."""
 
+    host = "192.0.2.7"
     peer = "test:1"
     is_controller_client = False
 
@@ -240,6 +242,19 @@ def test_verifications_are_bounded(harness: DiscoveryHarness) -> None:
     for number in range(MAX_UNVERIFIED + 10):
         harness.announce(DiscoverBrokersRequest(100 + number, 4, "nine", 1 + number, DIRECTORY))
     assert len(harness.queried(ApiKey.DISCOVER_BROKERS)) == MAX_UNVERIFIED
+
+
+def test_voters_have_slots_for_verification_of_their_own(harness: DiscoveryHarness) -> None:
+    """Neither strangers nor forged announcements in its name keep a voter from announcing that it moved."""
+    for number in range(MAX_UNVERIFIED):
+        harness.announce(DiscoverBrokersRequest(100 + number, 4, "nine", 1 + number, DIRECTORY))
+    harness.calls.clear()
+    for number in range(MAX_UNVERIFIED):
+        harness.announce(DiscoverBrokersRequest(2, 4, "false", 1 + number, DIRECTORY))
+    assert len(harness.queried(ApiKey.DISCOVER_BROKERS)) == MAX_UNVERIFIED_PER_VOTER
+    harness.calls.clear()
+    harness.announce(DiscoverBrokersRequest(2, 4, RecordingSession().host, 9092, DIRECTORY))
+    assert len(harness.queried(ApiKey.DISCOVER_BROKERS)) == 1
 
 
 def test_observer_is_forgotten_if_it_twice_does_not_respond(harness: DiscoveryHarness) -> None:
