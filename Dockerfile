@@ -24,7 +24,7 @@ WORKDIR /var/lib/quorumd
 VOLUME /var/lib/quorumd
 EXPOSE 9192 9292
 STOPSIGNAL SIGTERM
-# The probe asks at the port that the properties, or QUORUMD_METRICS_LISTENER, give.
+# The port is that of metrics.listener, in the properties or in QUORUMD_METRICS_LISTENER.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=60s --retries=3 \
     CMD ["python", "-m", "quorumd.runtime.health_probe", "/etc/quorumd/quorumd.properties"]
 # A node with a blank volume joins the quorum of its properties, or founds one with all of quorum.voters.

@@ -6,7 +6,7 @@ import time
 
 from tests.attacks.attack import Attack
 from tests.attacks.field import Field
-from tests.attacks.strikes import elections, resources
+from tests.attacks.strikes import elections, resources, security
 from tests.support.processes.requests import nodes_known
 
 
@@ -72,4 +72,7 @@ ATTACKS = (
     Attack("flood of requests", resources.flood_with_requests),
     Attack("malformed frames", resources.send_bad_frames),
     Attack("mutated requests", resources.send_fuzzed),
+    Attack("mutated TLS records", security.send_fuzzed_tls),
+    Attack("mutated SASL messages", security.send_fuzzed_sasl),
+    Attack("mutated requests about ACLs", security.send_fuzzed_acls),
 )

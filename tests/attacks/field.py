@@ -16,12 +16,24 @@ from kio.schema.describe_quorum.v2 import request as describe_quorum
 from quorumd.client.admin import AdminClient
 from quorumd.ids import KafkaUuid
 from tests.attacks.probe import Interval
-from tests.attacks.target import HUGE_PARTITIONS, HUGE_TOPIC, Target
-from tests.support.processes.daemons import Cluster, Daemon, wait_for
+from tests.attacks.target import HUGE_PARTITIONS, HUGE_TOPIC, Address, Target
+from tests.support.processes.daemons import Cluster, Daemon, free_port, wait_for
 from tests.support.processes.fake_broker import BrokerStandIn, brokers
+from tests.support.security.certificates import Certificates
 
 PROPERTIES = "quorum.fetch.timeout.ms=2000\nquorum.request.timeout.ms=2000\nquorum.election.timeout.ms=1000\n"
 """Kafka's default timeouts."""
+SECURITY = """listener.security.protocol.map=CONTROLLER:PLAINTEXT,TLS:SSL,SASL:SASL_PLAINTEXT
+controller.listener.names=CONTROLLER,TLS,SASL
+listener.name.tls.ssl.client.auth=required
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256
+listener.name.sasl.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \\
+  user_alice="secret";
+listener.name.sasl.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS
+"""
+"""Clients of the plain listener may do everything, as without an authorizer."""
 BROKER = 101
 DESCRIPTORS = (1024, 4096)
 """The soft and hard limit of open files, as a service usually has them."""
@@ -35,10 +47,17 @@ def limit_descriptors() -> None:
 class Field:
     """A running cluster, a probe that commits writes, and a topic with very many partitions."""
 
-    def __init__(self, cluster: Cluster, stand_ins: list[BrokerStandIn], probe: ProbeProcess) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        stand_ins: list[BrokerStandIn],
+        probe: ProbeProcess,
+        secured: dict[str, list[Address]],
+    ) -> None:
         self.cluster = cluster
         self.probe = probe
         self.stand_ins = stand_ins
+        self.secured = secured
         self.base_kib = {daemon.node_id: resident_kib(daemon) for daemon in cluster}
 
     def target(self, seconds: float) -> Target:
@@ -56,6 +75,8 @@ class Field:
             voters,
             end,
             seconds,
+            self.secured["TLS"],
+            self.secured["SASL"],
         )
 
     def mark(self) -> None:
@@ -138,10 +159,26 @@ async def create_huge_topic(cluster: Cluster) -> None:
         await admin.create_topic(HUGE_TOPIC, assignments=everywhere)
 
 
+def secure(cluster: Cluster, folder: Path) -> dict[str, list[Address]]:
+    """Give every node a listener with TLS and one with SASL; returns their addresses."""
+    certificates = Certificates(folder / "certificates")
+    certificates.issue("node")
+    secured: dict[str, list[Address]] = {"TLS": [], "SASL": []}
+    for daemon in cluster:
+        listeners = [f"CONTROLLER://127.0.0.1:{daemon.port}"]
+        for name, addresses in secured.items():
+            addresses.append(("127.0.0.1", free_port()))
+            listeners.append(f"{name}://127.0.0.1:{addresses[-1][1]}")
+        keys = certificates.properties("node", "listener.name.tls.")
+        daemon.configure(f"listeners={','.join(listeners)}\n{PROPERTIES}{SECURITY}{keys}")
+    return secured
+
+
 @contextmanager
-def field(folder: Path, prepare: Callable[[Cluster], None], extra: str = "") -> Iterator[Field]:
+def field(folder: Path, prepare: Callable[[Cluster], None]) -> Iterator[Field]:
     """Three daemons with the usual limit of open files."""
-    cluster = Cluster(folder, extra=PROPERTIES + extra)
+    cluster = Cluster(folder)
+    secured = secure(cluster, folder)
     try:
         for daemon in cluster:
             daemon.start(limits=limit_descriptors)
@@ -153,7 +190,7 @@ def field(folder: Path, prepare: Callable[[Cluster], None], extra: str = "") -> 
             try:
                 probe.mark(cluster)
                 wait_for("the probe to commit", lambda: probe.report().commits > 100)
-                yield Field(cluster, stand_ins, probe)
+                yield Field(cluster, stand_ins, probe, secured)
             finally:
                 probe.stop()
     finally:

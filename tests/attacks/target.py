@@ -39,6 +39,10 @@ class Target:
     directories: dict[int, KafkaUuid]
     end_offset: int
     seconds: float
+    tls: list[Address] = field(default_factory=list)
+    """The listeners with TLS of the nodes."""
+    sasl: list[Address] = field(default_factory=list)
+    """Those with SASL."""
     down: list[int] = field(default_factory=list)
     """Voters that have been stopped."""
 

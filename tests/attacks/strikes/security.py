@@ -1,0 +1,78 @@
+"""Mutated TLS records, SASL messages and requests about ACLs."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from random import Random
+
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.codec import encode
+from quorumd.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
+from quorumd.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
+from quorumd.protocol.wire import Message
+from tests.attacks.target import SIZE, Address, Peer, Target
+from tests.fuzz.mutation import Mutator
+from tests.fuzz.targets import security
+from tests.support.node.sample_requests import full_request
+
+MECHANISMS = {"PLAIN": "SASL PLAIN", "SCRAM-SHA-256": "SASL SCRAM"}
+ACL_APIS = (ApiKey.CREATE_ACLS, ApiKey.DESCRIBE_ACLS, ApiKey.DELETE_ACLS)
+IN_ONE_CONNECTION = 10
+FLEXIBLE = 2
+
+
+def _corpus(name: str) -> list[bytes]:
+    (target,) = (each for each in security.TARGETS if each.name == name)
+    return list(target.corpus())
+
+
+def send_fuzzed_tls(target: Target) -> None:
+    """Mutated handshakes, each on a connection of its own."""
+    _send(target, target.tls, Mutator(Random(1), _corpus("TLS records")), 1)
+
+
+def send_fuzzed_sasl(target: Target) -> None:
+    """Mutated messages of each mechanism, after a valid handshake."""
+    mutators = {name: Mutator(Random(2), _corpus(kind)) for name, kind in MECHANISMS.items()}
+    for _ in target.deadline():
+        for address in target.sasl:
+            for mechanism, mutator in mutators.items():
+                with suppress(OSError):
+                    peer = Peer(address)
+                    messages: list[tuple[Message, int]] = [(SaslHandshakeRequest(mechanism), 1)]
+                    messages += [(SaslAuthenticateRequest(mutator.next_input()), 2) for _ in range(2)]
+                    peer.send(*(peer.frame(message, version) for message, version in messages))
+                    peer.close()
+
+
+def send_fuzzed_acls(target: Target) -> None:
+    """Mutated requests about ACLs, of a client that may do everything."""
+    frames = [
+        key.to_bytes(2)
+        + FLEXIBLE.to_bytes(2)
+        + bytes(4)
+        + b"\xff\xff\x00"
+        + _body(full_request(key, FLEXIBLE))
+        for key in ACL_APIS
+    ]
+    mutator = Mutator(Random(3), frames)
+    framed = Mutator(Random(4), [SIZE.pack(len(frame)) + frame for frame in frames])
+    _send(target, list(target.nodes.values()), mutator, IN_ONE_CONNECTION, with_size=True)
+    _send(target, list(target.nodes.values()), framed, IN_ONE_CONNECTION)
+
+
+def _body(message: Message) -> bytes:
+    return encode(message, FLEXIBLE)
+
+
+def _send(
+    target: Target, addresses: list[Address], mutator: Mutator, count: int, *, with_size: bool = False
+) -> None:
+    for _ in target.deadline():
+        for address in addresses:
+            with suppress(OSError):
+                peer = Peer(address)
+                for _ in range(count):
+                    data = mutator.next_input()
+                    peer.send(SIZE.pack(len(data)) + data if with_size else data)
+                peer.close()
