@@ -44,34 +44,51 @@ class Exchanges:
         self._placement = placement
         self._original = original
         self._within = within
+        self._alive = placement.rack_of >= 0
         self._outside = placement.brokers
         """An index after all brokers for the room within bands."""
         self._costs = np.zeros((0, 0), np.int32)
+        self._places = np.zeros(0, np.int64)
+        """The places of all replicas when the costs were computed, by broker."""
+        self._place_bounds = np.zeros(0, np.int64)
 
     def balance(self) -> None:
         """Move replicas from brokers above their bands to those below or with room, along the cheapest paths.
 
         Brokers may stay above their bands if replicas of one partition obstruct each other.
         """
-        placement, high = self._placement, self._within.high
         for _ in range(_ROUNDS):
-            over = np.flatnonzero((placement.loads > high) & (placement.rack_of >= 0))
-            if not len(over):
+            if not len(self._overloaded):
                 return
             self._update_costs()
+            if not self._relieve():
+                return
+
+    @property
+    def _overloaded(self) -> Ints:
+        return np.flatnonzero((self._placement.loads > self._within.high) & self._alive)
+
+    def _relieve(self) -> bool:
+        """Move replicas along paths of the present costs until none is left; return True if any moved."""
+        moved = False
+        while len(over := self._overloaded):
             _, onward = _prices(self._costs)
             done = [self._carry_out(cycle) for cycle in _cycles(onward)]
             for broker in over.tolist():
                 path = _path(broker, onward, self._outside)
-                while path and placement.loads[broker] > high[broker] and self._takes(path[-1]):
-                    if not self._pass_on(list(pairwise(path))):
+                while path and (count := min(self._above(broker), -self._above(path[-1]))) > 0:
+                    if not self._pass_on(list(pairwise(path)), count):
                         break
                     done.append(True)
             if not any(done):
-                return
+                break
+            moved = True
+            self._update_room()
+        return moved
 
-    def _takes(self, broker: int) -> bool:
-        return bool(self._placement.loads[broker] < self._within.high[broker])
+    def _above(self, broker: int) -> int:
+        """Return the number of replicas by which a broker is above its band; negative if it has room."""
+        return int(self._placement.loads[broker] - self._within.high[broker])
 
     def save_moves(self) -> Ints:
         """Carry out all cycles that save moves, within a time limit; return the price of a place on each broker,
@@ -99,18 +116,27 @@ class Exchanges:
         """Compute lower bounds of the cost of each exchange. The target may already have a replica of the
         partition, which is checked only when an exchange is carried out."""
         placement = self._placement
+        replicas = placement.rows.ravel()
+        self._places = np.argsort(replicas, kind="stable")
+        self._place_bounds = np.searchsorted(replicas[self._places], np.arange(self._outside + 1))
         self._costs = np.full((self._outside + 1, self._outside + 1), _FAR, np.int32)
         to_racks = np.full((self._outside, placement.racks), _FAR, np.int32)
         block = max(1, _BLOCK_CELLS // max(placement.racks, 1))
         for start in range(0, len(placement.rows), block):
             self._update_costs_for(np.arange(start, min(start + block, len(placement.rows))), to_racks)
-        alive = np.flatnonzero(placement.rack_of >= 0)
+        alive = np.flatnonzero(self._alive)
         self._costs[: self._outside, alive] = np.minimum(
             self._costs[: self._outside, alive], to_racks[:, placement.rack_of[alive]]
         )
-        self._costs[alive[placement.loads[alive] < self._within.high[alive]], self._outside] = 0
-        self._costs[alive[placement.loads[alive] < self._within.low[alive]], self._outside] = -_LONGEST
-        self._costs[self._outside, alive[placement.loads[alive] > self._within.low[alive]]] = 0
+        self._update_room()
+
+    def _update_room(self) -> None:
+        """Let paths end at brokers with room in their bands, first at those that lack replicas."""
+        loads, low, high = self._placement.loads, self._within.low, self._within.high
+        self._costs[:-1, self._outside] = np.where(
+            self._alive & (loads < low), -_LONGEST, np.where(self._alive & (loads < high), 0, _FAR)
+        )
+        self._costs[self._outside, :-1] = np.where(self._alive & (loads > low), 0, _FAR)
 
     def _update_costs_for(self, part: Ints, to_racks: Rows) -> None:
         """Add the exchanges of the replicas of these partitions to a rack, and to brokers that had a replica."""
@@ -139,37 +165,48 @@ class Exchanges:
         """Carry out a cycle. Return False without changes if it is impossible or more expensive than its bound;
         then correct the bound."""
         hops = pairwise([*cycle, cycle[0]])
-        return self._pass_on([(a, b) for a, b in hops if self._outside not in (a, b)])
+        return self._pass_on([(a, b) for a, b in hops if self._outside not in (a, b)], 1) > 0
 
-    def _pass_on(self, hops: list[tuple[int, int]]) -> bool:
-        """Like `_carry_out`, for pairs of brokers."""
+    def _pass_on(self, hops: list[tuple[int, int]], count: int) -> int:
+        """Like `_carry_out`, for pairs of brokers and up to `count` replicas for each; return their number."""
         for source, target in hops:
-            cost = self._cheapest(source, target)[2]
+            partitions, _, cost = self._cheapest(source, target, count)
             if cost > self._costs[source, target] or cost == _FAR:
                 self._costs[source, target] = cost
-                return False
+                return 0
+            count = min(count, len(partitions))
+        while (passed := self._try_passing(hops, count)) < count:
+            count = passed
+        return count
+
+    def _try_passing(self, hops: list[tuple[int, int]], count: int) -> int:
+        """Pass on `count` replicas for each pair, or none if a pair has fewer; return the fewest found."""
         done: list[tuple[Ints, Ints, int]] = []
         for source, target in hops:
-            partition, column, cost = self._cheapest(source, target)
-            if cost > self._costs[source, target]:
-                # Only one replica of a partition can move.
+            partitions, columns, cost = self._cheapest(source, target, count)
+            # The replicas of a partition that moved for one pair may be unable to move for the next.
+            found = len(partitions) if cost <= self._costs[source, target] else 0
+            if found < count:
                 for place in reversed(done):
-                    self._placement.put(place[0], place[1], np.array([place[2]]))
-                return False
-            self._placement.put(partition, column, np.array([target]))
-            done.append((partition, column, source))
-        return True
+                    self._placement.put(place[0], place[1], np.full(count, place[2]))
+                return found
+            self._placement.put(partitions, columns, np.full(count, target))
+            done.append((partitions, columns, source))
+        return count
 
-    def _cheapest(self, source: int, target: int) -> tuple[Ints, Ints, int]:
-        """Return the place of the replica that is cheapest to pass on, and its cost."""
-        partitions, columns = np.nonzero(self._placement.rows == source)
+    def _cheapest(self, source: int, target: int, count: int) -> tuple[Ints, Ints, int]:
+        """Return the places of up to `count` replicas that are cheapest to pass on, and the cost of each; none and
+        _FAR if no replica can be. Replicas that came since the costs were computed stay."""
+        places = self._places[self._place_bounds[source] : self._place_bounds[source + 1]]
+        partitions, columns = np.divmod(places, self._placement.rows.shape[1])
+        here = self._placement.rows[partitions, columns] == source
+        partitions, columns = partitions[here], columns[here]
         original = self._original[partitions]
         costs = (original == source).any(1).astype(np.int64) - (original == target).any(1)
         costs[~may_take(self._placement, partitions, columns, target)] = _FAR
-        if not len(costs):
-            return partitions, columns, _FAR
-        best = [int(np.argmin(costs))]
-        return partitions[best], columns[best], int(costs[best[0]])
+        least = int(costs.min(initial=_FAR))
+        best = np.flatnonzero(costs == least)[:count] if least < _FAR else np.zeros(0, np.int64)
+        return partitions[best], columns[best], least
 
 
 def _prices(costs: Rows) -> tuple[Ints, Ints]:

@@ -11,6 +11,7 @@ import pytest
 from quorumd.errors import ConfigError
 from quorumd.pipeline.plan import moves as moves_module
 from quorumd.pipeline.plan.arrays import not_in
+from quorumd.pipeline.plan.exchanges import Exchanges
 from quorumd.pipeline.plan.planner import fenced_brokers, make_plan
 from quorumd.pipeline.plan.planning import Changes, make_outcome
 from quorumd.pipeline.plan.repair import Repair
@@ -212,6 +213,15 @@ def test_few_replicas_that_can_move_are_found_in_few_rounds(monkeypatch: pytest.
     check(outcome)
     assert moves(outcome) == outcome.bound
     assert len(rounds) < 500
+
+
+def test_costs_are_computed_few_times_for_many_overloaded_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Costs depend on all partitions; 66 brokers with surplus use the same ones, also when the next room is full."""
+    state = skewed_state(10_000, [f"rack-{n % 3}" for n in range(100)], seed=1, skew=0.25, heeds_racks=False)
+    monkeypatch.setattr(Exchanges, "save_moves", lambda exchanges: np.zeros(102, np.int64))
+    costs = _counted(monkeypatch, Exchanges, "_update_costs")
+    check(make_outcome(state, Changes(frozenset({7, 8}), {200: "r1", 201: "r2"}), shards=4))
+    assert 0 < len(costs) <= 8
 
 
 def test_empty_state_is_reported() -> None:
