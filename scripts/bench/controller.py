@@ -22,21 +22,14 @@ from rich.table import Table
 
 from quorumd.client.admin import AdminClient
 from quorumd.errors import RequestFailed
-from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages import create_topics_request as creation
-from quorumd.protocol.messages.alter_partition_request import (
-    AlterPartitionRequest,
-    BrokerState,
-    PartitionData,
-    TopicData,
-)
-from quorumd.protocol.messages.alter_partition_response import AlterPartitionResponse
 from quorumd.protocol.messages.create_topics_response import CreateTopicsResponse
-from scripts.bench.broker_fleet import FIRST_BROKER, BrokerStub, Fleet
+from scripts.bench.broker_fleet import FIRST_BROKER, Fleet
 from scripts.bench.etcd import EtcdCluster
+from scripts.bench.isr_load import create_leaders, run_load
 from scripts.bench.members import Members
 from scripts.bench.processes import BenchError
-from scripts.bench.summary import Latency, Run, update_json
+from scripts.bench.summary import Run, update_json
 
 IN_FLIGHT = (1, 64, 256)
 BATCH = 1000
@@ -44,7 +37,6 @@ BATCHES_IN_FLIGHT = 4
 RECORD_BYTES = 60
 """Size of an ISR change with its framing, and of the peer's values."""
 MANY_TOPICS, PARTITIONS_OF_EACH, TOPICS_A_REQUEST = 100, 1000, 10
-WARM_UP_S = 0.5
 
 
 @dataclass(slots=True)
@@ -166,7 +158,7 @@ async def _measure(
         try:
             levels = []
             for in_flight, partitions in (*((n, 1) for n in IN_FLIGHT), (BATCHES_IN_FLIGHT, BATCH)):
-                leaders = await _leaders(fleet, admin, in_flight, partitions)
+                leaders = await create_leaders(fleet, admin, in_flight, partitions)
                 level = IsrLevel(in_flight, partitions)
                 for turn in range(rounds):
                     if partitions == 1:
@@ -174,7 +166,7 @@ async def _measure(
                         level.puts.append(
                             await asyncio.to_thread(theirs.run, RECORD_BYTES, in_flight, connections, seconds)
                         )
-                    level.changes.append(await _load(leaders, seconds))
+                    level.changes.append(await run_load(leaders, seconds))
                     echo(
                         f"{in_flight} in flight with {partitions} partitions, round {turn + 1} of {rounds}: "
                         f"{level.changes[-1].writes_per_second:,.0f} changes/s"
@@ -184,78 +176,6 @@ async def _measure(
         finally:
             fleet.close()
     return ControllerReport(package, levels, MANY_TOPICS * PARTITIONS_OF_EACH, creation_s)
-
-
-class Leader:
-    """A broker that leads `partitions` of a topic, and shrinks and expands all their ISRs at once."""
-
-    def __init__(
-        self, broker: BrokerStub, topic_id: KafkaUuid, count: int, followers: tuple[int, int]
-    ) -> None:
-        self._broker = broker
-        self._isrs = [
-            [BrokerState(broker.id, -1), *(BrokerState(follower, -1) for follower in some)]
-            for some in (followers, followers[:1])
-        ]
-        self._data = [PartitionData(number, 0) for number in range(count)]
-        for data in self._data:
-            data.partition_epoch = 0
-        self._topic = TopicData("", topic_id, self._data)
-        self.count = count
-
-    async def change(self) -> None:
-        """Send one change of all ISRs. Raises BenchError if one is rejected."""
-        for data in self._data:
-            data.new_isr_with_epochs = self._isrs[(data.partition_epoch + 1) % 2]
-        request = AlterPartitionRequest(self._broker.id, self._broker.epoch, [self._topic])
-        reply = await self._broker.send(request, AlterPartitionResponse)
-        if reply.error_code:
-            raise BenchError(f"AlterPartition was rejected: error {reply.error_code}")
-        for data, parsed in zip(self._data, reply.topics[0].partitions, strict=True):
-            if parsed.error_code:
-                raise BenchError(f"an ISR change was rejected: error {parsed.error_code}")
-            data.partition_epoch = parsed.partition_epoch
-
-
-async def _leaders(fleet: Fleet, admin: AdminClient, count: int, partitions: int) -> list[Leader]:
-    """Create brokers that each lead a topic of their own."""
-    brokers = fleet.brokers
-    topics = []
-    for number in range(count):
-        topic = creation.CreatableTopic(f"isr-{count}-{partitions}-{number}", -1, -1)
-        replicas = [brokers[(number + step) % len(brokers)].id for step in range(3)]
-        topic.assignments = [creation.CreatableReplicaAssignment(n, replicas) for n in range(partitions)]
-        topics.append(topic)
-    request = creation.CreateTopicsRequest(topics, 60_000, False)
-    reply = await admin.send(request)
-    assert isinstance(reply, CreateTopicsResponse)
-    leaders = []
-    for number, parsed in enumerate(reply.topics):
-        if parsed.error_code:
-            raise BenchError(f"the topic {parsed.name} was not created: {parsed.error_message}")
-        followers = brokers[(number + 1) % len(brokers)].id, brokers[(number + 2) % len(brokers)].id
-        leaders.append(Leader(brokers[number], parsed.topic_id, partitions, followers))
-    return leaders
-
-
-async def _load(leaders: list[Leader], seconds: float) -> Run:
-    """Measure with one request in flight per leader; changes acknowledged after the warm-up count."""
-    begin = time.perf_counter() + WARM_UP_S
-    end = begin + seconds
-    took_ms: list[float] = []
-
-    async def work(leader: Leader) -> int:
-        changes = 0
-        while (sent := time.perf_counter()) < end:
-            await leader.change()
-            now = time.perf_counter()
-            if begin <= now < end:
-                changes += leader.count
-                took_ms.append((now - sent) * 1000)
-        return changes
-
-    total = sum(await asyncio.gather(*(work(leader) for leader in leaders)))
-    return Run(total / seconds, Latency.of(took_ms), len(leaders))
 
 
 async def _create_many(admin: AdminClient, turn: int, echo: Callable[[str], None]) -> float:

@@ -1,161 +1,239 @@
-"""Profiles the CPU time of a committed write on the leader and on a follower.
+"""Prints the CPU time per request of the leader and of a follower, under each kind of load, and where it is spent.
 
-    python -m scripts.bench.profile_commit [--in-flight 64] [--seconds 10]
+    python -m scripts.bench.profile_commit [--load isr-64] [--seconds 10] [--profiler perf]
 
-py-spy samples the running daemons from outside, without instrumentation. The CPU time per write comes from /proc and
-is exact; the samples divide it. A sample belongs to the innermost frame of quorumd's own code: library and kernel
-time of `runtime/network` counts as `runtime/network`.
+The CPU time comes from /proc and is exact, on a busy machine too. A profiler samples the running daemons from
+outside: perf shows the functions of compiled modules, of the interpreter and of the kernel; py-spy those of
+interpreted modules.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shutil
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
+import uvloop
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from quorumd.errors import RequestFailed
+from scripts.bench.__main__ import BUILD, COMPILED, choose_package
+from scripts.bench.broker_fleet import Fleet
+from scripts.bench.members import Members
 from scripts.bench.processes import BenchError, Process
-from scripts.bench.quorumd_cluster import QuorumdCluster
+from scripts.bench.profile_loads import LOADS, Counts, Work
+from scripts.bench.quorumd_cluster import run_load
 
-BUILD = Path("build/bench")
+NODES = 3
 SAMPLES_PER_SECOND = 400
-EVENT_LOOP = "event loop and sockets (uvloop)"
+WARM_UP_S = 1.0
+SHOWN = 30
+CONFIGS = {f"config-{in_flight}": in_flight for in_flight in (1, 16, 64, 256)}
 _FRAME = re.compile(r"(?P<function>.+) \((?P<file>[^()]+?)(?::\d+)?\)$")
+_PERF_ROW = re.compile(r"\s*([\d.]+)%\s+(\S+)\s+\[.\]\s+(.+)$")
+PROPERTIES = {"broker.session.timeout.ms": "3600000"}
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
-    """One daemon during the run. Microseconds of CPU per write."""
+class Measured:
+    """A load and the microseconds of CPU per request on each node; `functions_us`: of a profiler, by node."""
 
-    name: str
-    total_us: float
-    modules_us: dict[str, float]
-    functions_us: dict[str, float]
+    load: str
+    requests: int
+    partitions: int
+    requests_per_second: float
+    leader_us: float
+    follower_us: float
+    functions_us: dict[str, dict[str, float]]
 
 
 @click.command()
-@click.option("--in-flight", default=64, show_default=True)
-@click.option("--connections", default=1, show_default=True)
-@click.option("--seconds", default=10.0, show_default=True)
-def main(in_flight: int, connections: int, seconds: float) -> None:
-    """Load three daemons, sample leader and one follower, print a table, write build/bench/profile.json."""
+@click.option("--load", "loads", type=click.Choice([*CONFIGS, *LOADS]), multiple=True, help="[default: all]")
+@click.option("--seconds", default=5.0, show_default=True)
+@click.option("--profiler", type=click.Choice(["perf", "py-spy"]), help="Also print the costliest functions.")
+@click.option(
+    "--interpreted", is_flag=True, help="Measure the sources instead of the output of `make compile`."
+)
+@click.option("--package", type=click.Path(path_type=Path), help="Measure the quorumd in this folder.")
+def main(
+    loads: tuple[str, ...], seconds: float, profiler: str | None, interpreted: bool, package: Path | None
+) -> None:
+    """Load three daemons, print a table, and update build/bench/profile.json."""
     folder = (BUILD / "tmp-profile").resolve()
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    console = Console(width=110)
+    console = Console(width=130)
     try:
-        profiles, writes_per_second = measure(folder, in_flight, connections, seconds)
-    except BenchError as error:
+        described = choose_package(Path.cwd() if interpreted else (package or COMPILED).resolve())
+        measured = [measure(folder, load, seconds, profiler) for load in loads or [*CONFIGS, *LOADS]]
+    except (BenchError, RequestFailed) as error:
         console.print(f"error: {error}", markup=False, style="red")
         sys.exit(1)
-    shutil.rmtree(folder)
-    title = f"{in_flight} in flight, {writes_per_second:,.0f} writes/s"
-    for profile in profiles:
-        console.print(_table(f"{profile.name}, {title}: us of CPU a write", profile))
-    report = {
-        "in_flight": in_flight,
-        "writes_per_second": writes_per_second,
-        "daemons": {
-            profile.name: {
-                "total_us": profile.total_us,
-                "modules_us": profile.modules_us,
-                "functions_us": profile.functions_us,
-            }
-            for profile in profiles
-        },
-    }
+    table = Table(title=f"CPU time, quorumd {described}", box=box.SIMPLE_HEAD)
+    for heading in (
+        "load",
+        "requests/s",
+        "leader us/request",
+        "us/partition",
+        "follower us/request",
+        "us/partition",
+    ):
+        table.add_column(heading, justify="right")
+    for each in measured:
+        share = each.requests / each.partitions if each.partitions else None
+        table.add_row(
+            each.load,
+            f"{each.requests_per_second:,.0f}",
+            f"{each.leader_us:,.1f}",
+            f"{each.leader_us * share:.2f}" if share else "",
+            f"{each.follower_us:,.1f}",
+            f"{each.follower_us * share:.2f}" if share else "",
+        )
+    console.print(table)
+    for each in measured:
+        for name, functions in each.functions_us.items():
+            console.print(_functions(f"{each.load}, {name}: us of CPU per request", functions))
+    report = {"quorumd": described, "loads": [asdict(each) for each in measured]}
     (BUILD / "profile.json").write_text(json.dumps(report, indent=2) + "\n")
-    console.print(f"written to {BUILD / 'profile.json'}")
 
 
-def measure(folder: Path, in_flight: int, connections: int, seconds: float) -> tuple[list[Profile], float]:
-    """Profile the leader and one follower under load; returns the profiles and writes/s. Raises BenchError."""
-    program = shutil.which("py-spy") or shutil.which("py-spy", path=str(Path(sys.executable).parent))
-    if program is None:
-        raise BenchError(f"py-spy is not installed: {sys.executable} -m pip install py-spy")
-    cluster = QuorumdCluster(folder / "quorumd")
+def measure(folder: Path, load: str, seconds: float, profiler: str | None) -> Measured:
+    """Start three nodes and run one load. Raises BenchError."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    members = Members(folder, NODES, NODES, PROPERTIES)
     try:
-        cluster.run(200, in_flight, connections, 1)
-        leader, follower = cluster.leader_and_a_follower()
-        sampled = {"leader": leader, "follower": follower}
-        cpu_before = {name: process.cpu_seconds() for name, process in sampled.items()}
-        samplers = [
-            _start_sampler(program, process, folder / f"{name}.stacks", seconds)
-            for name, process in sampled.items()
-        ]
-        run = cluster.run(200, in_flight, connections, seconds)
-        cpu = {name: process.cpu_seconds() - cpu_before[name] for name, process in sampled.items()}
-        for sampler in samplers:
-            if sampler.wait(60):
-                raise BenchError(f"py-spy failed; it needs the right to trace: {sampler.args!r}")
+        for node_id in range(NODES):
+            members.start(node_id)
+        measured = uvloop.run(_measure(members, folder, load, seconds, profiler))
     finally:
-        cluster.stop()
-    profiles = [
-        _profile(name, folder / f"{name}.stacks", cpu[name] * 1e6 / run.latency.count) for name in sampled
-    ]
-    return profiles, run.writes_per_second
+        members.stop()
+    shutil.rmtree(folder)
+    return measured
 
 
-def _start_sampler(program: str, process: Process, output: Path, seconds: float) -> subprocess.Popen[bytes]:
-    command = [
-        program, "record", "--pid", str(process.pid), "--duration", str(max(1, int(seconds))), "--threads",
-        "--rate", str(SAMPLES_PER_SECOND), "--format", "raw", "--output", str(output), "--nonblocking",
-    ]  # fmt: skip
+async def _measure(
+    members: Members, folder: Path, load: str, seconds: float, profiler: str | None
+) -> Measured:
+    async with members.admin() as admin:
+        leader_id = (await admin.describe_quorum()).leader_id
+        nodes = {
+            "leader": members.processes[leader_id],
+            "follower": members.processes[(leader_id + 1) % NODES],
+        }
+        if load in CONFIGS:
+            return await _sampled(load, _configs(members, CONFIGS[load]), nodes, folder, seconds, profiler)
+        kind = LOADS[load]
+        cluster_id = (await admin.describe_cluster()).cluster_id
+        fleet = await Fleet.register(*members.addresses[leader_id], cluster_id, kind.brokers)
+        try:
+            work = await kind.prepare(fleet, admin)
+            return await _sampled(load, work, nodes, folder, seconds, profiler)
+        finally:
+            fleet.close()
+
+
+def _configs(members: Members, in_flight: int) -> Work:
+    async def work(seconds: float) -> Counts:
+        before = await asyncio.to_thread(lambda: members.describe().high_watermark)
+        await asyncio.to_thread(run_load, members.addresses, 200, in_flight, min(in_flight, 4), seconds)
+        after = await asyncio.to_thread(lambda: members.describe().high_watermark)
+        return Counts(after - before, 0)
+
+    return work
+
+
+async def _sampled(
+    load: str, work: Work, nodes: Mapping[str, Process], folder: Path, seconds: float, profiler: str | None
+) -> Measured:
+    await work(WARM_UP_S)
+    before = {name: node.cpu_seconds() for name, node in nodes.items()}
+    stacks = {name: folder / f"{name}.{profiler}" for name in nodes if profiler}
+    samplers = [_start_sampler(str(profiler), nodes[name], path, seconds) for name, path in stacks.items()]
+    counts = await work(seconds)
+    used_us = {name: (node.cpu_seconds() - before[name]) * 1e6 for name, node in nodes.items()}
+    for sampler in samplers:
+        if await asyncio.to_thread(sampler.wait, 120):
+            raise BenchError(f"the profiler failed; it needs the right to trace: {sampler.args!r}")
+    per_request = {name: us / max(1, counts.requests) for name, us in used_us.items()}
+    read = _read_perf if profiler == "perf" else _read_py_spy
+    functions = {name: _scaled(read(path), per_request[name]) for name, path in stacks.items()}
+    rate = counts.requests / seconds
+    leader_us, follower_us = per_request["leader"], per_request["follower"]
+    return Measured(load, counts.requests, counts.partitions, rate, leader_us, follower_us, functions)
+
+
+def _start_sampler(profiler: str, process: Process, output: Path, seconds: float) -> subprocess.Popen[bytes]:
+    program = shutil.which(profiler) or shutil.which(profiler, path=str(Path(sys.executable).parent))
+    if program is None:
+        raise BenchError(f"{profiler} is not installed")
+    duration, rate = str(max(1, int(seconds))), str(SAMPLES_PER_SECOND)
+    commands = {
+        "perf": ["record", "-q", "-F", rate, "-p", str(process.pid), "-o", str(output), "--", "sleep", duration],
+        "py-spy": ["record", "--pid", str(process.pid), "--duration", duration, "--threads", "--rate", rate,
+                   "--format", "raw", "--output", str(output), "--nonblocking"],
+    }  # fmt: skip
+    command = [program, *commands[profiler]]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def _profile(name: str, stacks: Path, total_us: float) -> Profile:
-    modules: Counter[str] = Counter()
-    functions: Counter[str] = Counter()
-    for line in stacks.read_text().splitlines():
+def _scaled(samples: Mapping[str, float], total_us: float) -> dict[str, float]:
+    us_a_sample = total_us / max(1.0, sum(samples.values()))
+    costliest = sorted(samples.items(), key=lambda pair: -pair[1])[:SHOWN]
+    return {name: round(count * us_a_sample, 2) for name, count in costliest}
+
+
+def _read_perf(output: Path) -> Mapping[str, float]:
+    command = [
+        "perf",
+        "report",
+        "-i",
+        str(output),
+        "--stdio",
+        "--no-children",
+        "--sort",
+        "dso,symbol",
+        "-g",
+        "none",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    rows = (_PERF_ROW.match(line) for line in done.stdout.splitlines())
+    return {f"{row[3].strip()} ({row[2][:24]})": float(row[1]) for row in rows if row}
+
+
+def _read_py_spy(output: Path) -> Mapping[str, float]:
+    """Samples by the innermost function of quorumd: library and kernel time counts as that of its caller."""
+    samples: Counter[str] = Counter()
+    for line in output.read_text().splitlines():
         stack, _, count = line.rpartition(" ")
-        module, function = _owner(stack)
-        modules[module] += int(count)
-        functions[f"{module}:{function}" if function else module] += int(count)
-    us_a_sample = total_us / max(1, modules.total())
-    return Profile(
-        name,
-        total_us,
-        {module: count * us_a_sample for module, count in modules.most_common()},
-        {function: count * us_a_sample for function, count in functions.most_common(25)},
-    )
+        samples[_owner(stack)] += int(count)
+    return samples
 
 
-def _owner(stack: str) -> tuple[str, str]:
-    """Module and function of quorumd's innermost frame of one stack."""
+def _owner(stack: str) -> str:
     for frame in reversed(stack.split(";")):
         parsed = _FRAME.match(frame)
         if parsed and (inside := parsed["file"].rpartition("quorumd/")[2]) != parsed["file"]:
             if inside == "runtime/daemon.py":
                 break
-            return inside.removesuffix(".py"), parsed["function"]
-    return EVENT_LOOP, ""
+            return f"{parsed['function']} ({inside})"
+    return "event loop and sockets (uvloop)"
 
 
-def _table(title: str, profile: Profile) -> Table:
-    table = Table(title=title)
-    table.add_column("module")
+def _functions(title: str, functions: Mapping[str, float]) -> Table:
+    table = Table(title=title, box=box.SIMPLE_HEAD)
+    table.add_column("function", overflow="fold")
     table.add_column("us", justify="right")
-    table.add_column("share", justify="right")
-    table.add_column("of that, most in")
-    for module, us in profile.modules_us.items():
-        if us < profile.total_us * 0.01:
-            continue
-        inside = [
-            f"{name.partition(':')[2]} {spent:.1f}"
-            for name, spent in profile.functions_us.items()
-            if name.startswith(f"{module}:")
-        ]
-        table.add_row(module, f"{us:.1f}", f"{us / profile.total_us:.0%}", ", ".join(inside[:3]))
-    table.add_row("all", f"{profile.total_us:.1f}", "100%", "")
+    for name, us in functions.items():
+        table.add_row(name, f"{us:.2f}")
     return table
 
 
