@@ -12,7 +12,7 @@ from quorumd.controller.cluster_image import Topic
 from quorumd.controller.controller import Controller
 from quorumd.controller.controller_result import ControllerResult
 from quorumd.controller.partition import RECOVERED, RECOVERING, Partition, PartitionId, Replicas
-from quorumd.controller.partition_change import PartitionChange, build_partition_change
+from quorumd.controller.partition_change import PartitionChange, PartitionRules, build_partition_change
 from quorumd.controller.partition_rules import rules_for
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages import alter_partition_response as wire
@@ -41,10 +41,19 @@ def plan_alter_partition(
     topics: list[wire.TopicData] = []
     for requested in message.topics:
         topic = _topic(controller, requested, version)
-        partition_responses = [
-            _alter(controller, message.broker_id, topic, data, version, records)
-            for data in requested.partitions
-        ]
+        if topic is None:
+            unknown = (
+                ErrorCode.UNKNOWN_TOPIC_ID
+                if version >= _TOPIC_IDS_SINCE
+                else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
+            partition_responses = [_error_response(data, unknown) for data in requested.partitions]
+        else:
+            rules = rules_for(controller, topic.name)
+            partition_responses = [
+                _alter(controller, message.broker_id, topic, rules, data, version, records)
+                for data in requested.partitions
+            ]
         topics.append(wire.TopicData(requested.topic_name, requested.topic_id, partition_responses))
     return ControllerResult(list(records.values()), wire.AlterPartitionResponse(0, 0, topics))
 
@@ -58,18 +67,12 @@ def _topic(controller: Controller, requested: TopicData, version: int) -> Topic 
 def _alter(
     controller: Controller,
     leader_id: int,
-    topic: Topic | None,
+    topic: Topic,
+    rules: PartitionRules,
     requested: PartitionData,
     version: int,
     records: dict[PartitionId, PartitionChangeRecord],
 ) -> wire.PartitionData:
-    if topic is None:
-        unknown = (
-            ErrorCode.UNKNOWN_TOPIC_ID
-            if version >= _TOPIC_IDS_SINCE
-            else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        )
-        return _error_response(requested, unknown)
     tp = PartitionId(topic.id, requested.partition_index)
     partition = topic.partitions.get(tp.number)
     if partition is None:
@@ -86,12 +89,12 @@ def _alter(
         tp,
         partition,
         PartitionChange(isr=isr, recovery=requested.leader_recovery_state),
-        rules_for(controller, topic.name),
+        rules,
     )
     if record is None:
         return _success_response(requested, partition)
     records[tp] = record
-    updated = partition.apply(record)
+    updated = partition.apply(record, controller.image.shared)
     if updated.leader != leader_id:
         # The change elected another leader: the sender must wait for the metadata.
         newer = version >= _TOPIC_IDS_SINCE
@@ -105,7 +108,7 @@ def _proposed_isr(requested: PartitionData, version: int) -> tuple[Replicas, Rep
     """Return the proposed ISR, and the broker epoch of each member."""
     if version >= 3:
         replicas = requested.new_isr_with_epochs
-        return tuple(m.broker_id for m in replicas), tuple(m.broker_epoch for m in replicas)
+        return tuple([m.broker_id for m in replicas]), tuple([m.broker_epoch for m in replicas])
     return tuple(requested.new_isr), (ANY_EPOCH,) * len(requested.new_isr)
 
 
@@ -125,7 +128,7 @@ def _validate_request(
         return ErrorCode.INVALID_REQUEST
     if requested.partition_epoch < partition.partition_epoch:
         return ErrorCode.INVALID_UPDATE_VERSION
-    if len(set(isr)) != len(isr) or any(replica_id not in partition.replicas for replica_id in isr):
+    if len(set(isr)) != len(isr) or not set(isr).issubset(partition.replicas):
         return ErrorCode.INVALID_REQUEST
     if leader_id not in isr or requested.leader_recovery_state not in (RECOVERED, RECOVERING):
         return ErrorCode.INVALID_REQUEST

@@ -7,6 +7,7 @@ not cryptographic.
 from __future__ import annotations
 
 from array import array
+from struct import pack
 from typing import Final
 
 from crc32c import crc32c
@@ -58,27 +59,25 @@ def opaque_row(frame: bytes) -> int:
 
 def partition_row(tp: PartitionId, partition: Partition) -> int:
     """Hash every field of a partition."""
-    numbers = array(
-        "i",
-        (
-            tp.number,
-            partition.leader,
-            partition.leader_epoch,
-            partition.partition_epoch,
-            partition.recovery,
-            len(partition.replicas),
-            *partition.replicas,
-            len(partition.isr),
-            *partition.isr,
-        ),
+    replicas, isr, elr = partition.replicas, partition.isr, partition.elr
+    numbers = pack(
+        f"={7 + len(replicas) + len(isr)}i",
+        tp.number,
+        partition.leader,
+        partition.leader_epoch,
+        partition.partition_epoch,
+        partition.recovery,
+        len(replicas),
+        *replicas,
+        len(isr),
+        *isr,
     )
     if partition.adding or partition.removing or partition.original:
         adding, removing = partition.adding, partition.removing
-        numbers.extend((-2, len(adding), *adding, len(removing), *removing, *partition.original))
-    if partition.elr or partition.last_known_elr:
-        elr = partition.elr
-        numbers.extend((-3, len(elr), *elr, *partition.last_known_elr))
-    return _row(crc32c(tp.topic_id + numbers.tobytes() + b"".join(partition.directories)))
+        numbers += array("i", (-2, len(adding), *adding, len(removing), *removing, *partition.original))
+    if elr or partition.last_known_elr:
+        numbers += array("i", (-3, len(elr), *elr, *partition.last_known_elr))
+    return _row(crc32c(tp.topic_id + numbers + b"".join(partition.directories)))
 
 
 def _row(checksum: int) -> int:

@@ -29,12 +29,13 @@ UNPACK_ih = Struct(">ih").unpack_from
 
 
 class AddPartitionsToTxnTopicResult(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # string 0+.
         "name",
         # []AddPartitionsToTxnPartitionResult 0+.
         "results_by_partition",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -46,12 +47,13 @@ class AddPartitionsToTxnTopicResult(MessageStruct):
 
 
 class AddPartitionsToTxnPartitionResult(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # int32 0+.
         "partition_index",
         # int16 0+.
         "partition_error_code",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -65,12 +67,13 @@ class AddPartitionsToTxnPartitionResult(MessageStruct):
 class AddPartitionsToTxnResult(MessageStruct):
     """The results of a broker's request."""
 
-    __slots__ = (
+    FIELDS = (
         # string 4+. The transactional id.
         "transactional_id",
         # []AddPartitionsToTxnTopicResult 4+.
         "topic_results",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -84,7 +87,7 @@ class AddPartitionsToTxnResult(MessageStruct):
 class AddPartitionsToTxnResponse(Message):
     """Whether each partition is in the transaction."""
 
-    __slots__ = (
+    FIELDS = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # int16 4+, left out where a version lacks it. The error of the whole request; 0 for none.
@@ -94,6 +97,7 @@ class AddPartitionsToTxnResponse(Message):
         # []AddPartitionsToTxnTopicResult 0-3. The results of a producer's request.
         "results_by_topic_v3_and_below",
     )
+    __slots__ = FIELDS
     NAME = "AddPartitionsToTxnResponse"
     API_KEY = 24
     MIN_VERSION = 0
@@ -184,19 +188,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_results_by_topic_v3_and_below, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_results_by_topic_v3_and_below
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results_by_topic_v3_and_below = []
-    for _ in range(count):
+    for _ in range(count_of_results_by_topic_v3_and_below):
         add_partitions_to_txn_topic_result_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 6)
-        memory += 121 * count
+        count_of_add_partitions_to_txn_topic_result_results_by_partition, pos = read_count(buf, pos, 6)
+        memory += 121 * count_of_add_partitions_to_txn_topic_result_results_by_partition
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         add_partitions_to_txn_topic_result_results_by_partition = []
-        for _ in range(count):
+        for _ in range(count_of_add_partitions_to_txn_topic_result_results_by_partition):
             add_partitions_to_txn_partition_result_partition_index, add_partitions_to_txn_partition_result_partition_error_code = UNPACK_ih(buf, pos)
             pos += 6
             add_partitions_to_txn_topic_result_results_by_partition.append(AddPartitionsToTxnPartitionResult(add_partitions_to_txn_partition_result_partition_index, add_partitions_to_txn_partition_result_partition_error_code))
@@ -219,19 +223,19 @@ def decode_v3(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_results_by_topic_v3_and_below, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_results_by_topic_v3_and_below
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results_by_topic_v3_and_below = []
-    for _ in range(count):
+    for _ in range(count_of_results_by_topic_v3_and_below):
         add_partitions_to_txn_topic_result_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 7)
-        memory += 121 * count
+        count_of_add_partitions_to_txn_topic_result_results_by_partition, pos = read_compact_count(buf, pos, 7)
+        memory += 121 * count_of_add_partitions_to_txn_topic_result_results_by_partition
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         add_partitions_to_txn_topic_result_results_by_partition = []
-        for _ in range(count):
+        for _ in range(count_of_add_partitions_to_txn_topic_result_results_by_partition):
             add_partitions_to_txn_partition_result_partition_index, add_partitions_to_txn_partition_result_partition_error_code = UNPACK_ih(buf, pos)
             pos += 6
             if buf[pos] == 0:
@@ -260,26 +264,26 @@ def decode_v4(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnResponse, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_results_by_transaction, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_results_by_transaction
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results_by_transaction = []
-    for _ in range(count):
+    for _ in range(count_of_results_by_transaction):
         add_partitions_to_txn_result_transactional_id, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 3)
-        memory += 185 * count
+        count_of_add_partitions_to_txn_result_topic_results, pos = read_compact_count(buf, pos, 3)
+        memory += 185 * count_of_add_partitions_to_txn_result_topic_results
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         add_partitions_to_txn_result_topic_results = []
-        for _ in range(count):
+        for _ in range(count_of_add_partitions_to_txn_result_topic_results):
             add_partitions_to_txn_topic_result_name, pos = read_compact_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 7)
-            memory += 121 * count
+            count_of_add_partitions_to_txn_topic_result_results_by_partition, pos = read_compact_count(buf, pos, 7)
+            memory += 121 * count_of_add_partitions_to_txn_topic_result_results_by_partition
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             add_partitions_to_txn_topic_result_results_by_partition = []
-            for _ in range(count):
+            for _ in range(count_of_add_partitions_to_txn_topic_result_results_by_partition):
                 add_partitions_to_txn_partition_result_partition_index, add_partitions_to_txn_partition_result_partition_error_code = UNPACK_ih(buf, pos)
                 pos += 6
                 if buf[pos] == 0:

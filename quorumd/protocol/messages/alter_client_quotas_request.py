@@ -35,12 +35,13 @@ PACK_i = Struct(">i").pack
 class EntityData(MessageStruct):
     """The parts of the entity: user, client-id or ip."""
 
-    __slots__ = (
+    FIELDS = (
         # string 0+.
         "entity_type",
         # string 0+, null 0+. Null stands for the default entity.
         "entity_name",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class EntityData(MessageStruct):
 
 
 class OpData(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # string 0+.
         "key",
         # float64 0+.
@@ -60,6 +61,7 @@ class OpData(MessageStruct):
         # bool 0+.
         "remove",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -73,12 +75,13 @@ class OpData(MessageStruct):
 
 
 class EntryData(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # []EntityData 0+. The parts of the entity: user, client-id or ip.
         "entity",
         # []OpData 0+.
         "ops",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -92,12 +95,13 @@ class EntryData(MessageStruct):
 class AlterClientQuotasRequest(Message):
     """Sets and removes client quotas (KIP-546)."""
 
-    __slots__ = (
+    FIELDS = (
         # []EntryData 0+.
         "entries",
         # bool 0+. Whether nothing is changed.
         "validate_only",
     )
+    __slots__ = FIELDS
     NAME = "AlterClientQuotasRequest"
     API_KEY = 49
     MIN_VERSION = 0
@@ -153,27 +157,27 @@ def encode_v1(message: AlterClientQuotasRequest, out: bytearray) -> None:
 
 def decode_v0(buf: bytes, pos: int) -> tuple[AlterClientQuotasRequest, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 8)
-    memory += 201 * count
+    count_of_entries, pos = read_count(buf, pos, 8)
+    memory += 201 * count_of_entries
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     entries = []
-    for _ in range(count):
-        count, pos = read_count(buf, pos, 4)
-        memory += 169 * count
+    for _ in range(count_of_entries):
+        count_of_entry_data_entity, pos = read_count(buf, pos, 4)
+        memory += 169 * count_of_entry_data_entity
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         entry_data_entity = []
-        for _ in range(count):
+        for _ in range(count_of_entry_data_entity):
             entity_data_entity_type, pos = read_string(buf, pos)
             entity_data_entity_name, pos = read_nullable_string(buf, pos)
             entry_data_entity.append(EntityData(entity_data_entity_type, entity_data_entity_name))
-        count, pos = read_count(buf, pos, 11)
-        memory += 153 * count
+        count_of_entry_data_ops, pos = read_count(buf, pos, 11)
+        memory += 153 * count_of_entry_data_ops
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         entry_data_ops = []
-        for _ in range(count):
+        for _ in range(count_of_entry_data_ops):
             op_data_key, pos = read_string(buf, pos)
             op_data_value, op_data_remove = UNPACK_dt(buf, pos)
             pos += 9
@@ -186,18 +190,18 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterClientQuotasRequest, int]:
 
 def decode_v1(buf: bytes, pos: int) -> tuple[AlterClientQuotasRequest, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 201 * count
+    count_of_entries, pos = read_compact_count(buf, pos, 3)
+    memory += 201 * count_of_entries
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     entries = []
-    for _ in range(count):
-        count, pos = read_compact_count(buf, pos, 3)
-        memory += 169 * count
+    for _ in range(count_of_entries):
+        count_of_entry_data_entity, pos = read_compact_count(buf, pos, 3)
+        memory += 169 * count_of_entry_data_entity
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         entry_data_entity = []
-        for _ in range(count):
+        for _ in range(count_of_entry_data_entity):
             entity_data_entity_type, pos = read_compact_string(buf, pos)
             entity_data_entity_name, pos = read_compact_nullable_string(buf, pos)
             if buf[pos] == 0:
@@ -205,12 +209,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AlterClientQuotasRequest, int]:
             else:
                 pos = skip_tagged_fields(buf, pos)
             entry_data_entity.append(EntityData(entity_data_entity_type, entity_data_entity_name))
-        count, pos = read_compact_count(buf, pos, 11)
-        memory += 153 * count
+        count_of_entry_data_ops, pos = read_compact_count(buf, pos, 11)
+        memory += 153 * count_of_entry_data_ops
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         entry_data_ops = []
-        for _ in range(count):
+        for _ in range(count_of_entry_data_ops):
             op_data_key, pos = read_compact_string(buf, pos)
             op_data_value, op_data_remove = UNPACK_dt(buf, pos)
             pos += 9

@@ -34,12 +34,13 @@ PACK_i = Struct(">i").pack
 
 
 class AlterableConfig(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # string 0+.
         "name",
         # string 0+, null 0+. null restores the default.
         "value",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -51,7 +52,7 @@ class AlterableConfig(MessageStruct):
 
 
 class AlterConfigsResource(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # int8 0+. 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
         "resource_type",
         # string 0+. The topic name or broker id; empty for the default of all brokers.
@@ -59,6 +60,7 @@ class AlterConfigsResource(MessageStruct):
         # []AlterableConfig 0+.
         "configs",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -74,12 +76,13 @@ class AlterConfigsResource(MessageStruct):
 class AlterConfigsRequest(Message):
     """Replaces all dynamic configs of each resource. Superseded by IncrementalAlterConfigs."""
 
-    __slots__ = (
+    FIELDS = (
         # []AlterConfigsResource 0+.
         "resources",
         # bool 0+. Validate the request without applying it.
         "validate_only",
     )
+    __slots__ = FIELDS
     NAME = "AlterConfigsRequest"
     API_KEY = 33
     MIN_VERSION = 0
@@ -127,21 +130,21 @@ def encode_v2(message: AlterConfigsRequest, out: bytearray) -> None:
 
 def decode_v0(buf: bytes, pos: int) -> tuple[AlterConfigsRequest, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 7)
-    memory += 193 * count
+    count_of_resources, pos = read_count(buf, pos, 7)
+    memory += 193 * count_of_resources
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     resources = []
-    for _ in range(count):
+    for _ in range(count_of_resources):
         (alter_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         alter_configs_resource_resource_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 4)
-        memory += 169 * count
+        count_of_alter_configs_resource_configs, pos = read_count(buf, pos, 4)
+        memory += 169 * count_of_alter_configs_resource_configs
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         alter_configs_resource_configs = []
-        for _ in range(count):
+        for _ in range(count_of_alter_configs_resource_configs):
             alterable_config_name, pos = read_string(buf, pos)
             alterable_config_value, pos = read_nullable_string(buf, pos)
             alter_configs_resource_configs.append(AlterableConfig(alterable_config_name, alterable_config_value))
@@ -156,21 +159,21 @@ decode_v1 = decode_v0
 
 def decode_v2(buf: bytes, pos: int) -> tuple[AlterConfigsRequest, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 4)
-    memory += 193 * count
+    count_of_resources, pos = read_compact_count(buf, pos, 4)
+    memory += 193 * count_of_resources
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     resources = []
-    for _ in range(count):
+    for _ in range(count_of_resources):
         (alter_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         alter_configs_resource_resource_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 3)
-        memory += 169 * count
+        count_of_alter_configs_resource_configs, pos = read_compact_count(buf, pos, 3)
+        memory += 169 * count_of_alter_configs_resource_configs
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         alter_configs_resource_configs = []
-        for _ in range(count):
+        for _ in range(count_of_alter_configs_resource_configs):
             alterable_config_name, pos = read_compact_string(buf, pos)
             alterable_config_value, pos = read_compact_nullable_string(buf, pos)
             if buf[pos] == 0:
@@ -194,21 +197,21 @@ def decode_v2(buf: bytes, pos: int) -> tuple[AlterConfigsRequest, int]:
 
 def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[AlterConfigsRequest, int]]:
     memory = 0
-    count, pos = read_count(buf, pos, 7)
-    memory += 193 * count
+    count_of_resources, pos = read_count(buf, pos, 7)
+    memory += 193 * count_of_resources
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     resources = []
-    for _ in range(count):
+    for _ in range(count_of_resources):
         (alter_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         alter_configs_resource_resource_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 4)
-        memory += 169 * count
+        count_of_alter_configs_resource_configs, pos = read_count(buf, pos, 4)
+        memory += 169 * count_of_alter_configs_resource_configs
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         alter_configs_resource_configs = []
-        for _ in range(count):
+        for _ in range(count_of_alter_configs_resource_configs):
             alterable_config_name, pos = read_string(buf, pos)
             alterable_config_value, pos = read_nullable_string(buf, pos)
             alter_configs_resource_configs.append(AlterableConfig(alterable_config_name, alterable_config_value))
@@ -225,21 +228,21 @@ decode_in_steps_v1 = decode_in_steps_v0
 
 def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[None, None, tuple[AlterConfigsRequest, int]]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 4)
-    memory += 193 * count
+    count_of_resources, pos = read_compact_count(buf, pos, 4)
+    memory += 193 * count_of_resources
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     resources = []
-    for _ in range(count):
+    for _ in range(count_of_resources):
         (alter_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         alter_configs_resource_resource_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 3)
-        memory += 169 * count
+        count_of_alter_configs_resource_configs, pos = read_compact_count(buf, pos, 3)
+        memory += 169 * count_of_alter_configs_resource_configs
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         alter_configs_resource_configs = []
-        for _ in range(count):
+        for _ in range(count_of_alter_configs_resource_configs):
             alterable_config_name, pos = read_compact_string(buf, pos)
             alterable_config_value, pos = read_compact_nullable_string(buf, pos)
             if buf[pos] == 0:

@@ -28,7 +28,7 @@ UNPACK_ih = Struct(">ih").unpack_from
 
 
 class ReassignablePartitionResponse(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # int32 0+. The partition index.
         "partition_index",
         # int16 0+. The error code; 0 for none.
@@ -36,6 +36,7 @@ class ReassignablePartitionResponse(MessageStruct):
         # string 0+, null 0+. The error message; null if there was no error.
         "error_message",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -49,12 +50,13 @@ class ReassignablePartitionResponse(MessageStruct):
 
 
 class ReassignableTopicResponse(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # string 0+.
         "name",
         # []ReassignablePartitionResponse 0+.
         "partitions",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -70,7 +72,7 @@ class AlterPartitionReassignmentsResponse(Message):
     completed.
     """
 
-    __slots__ = (
+    FIELDS = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # bool 1+, left out where a version lacks it. As in the request.
@@ -82,6 +84,7 @@ class AlterPartitionReassignmentsResponse(Message):
         # []ReassignableTopicResponse 0+.
         "responses",
     )
+    __slots__ = FIELDS
     NAME = "AlterPartitionReassignmentsResponse"
     API_KEY = 45
     MIN_VERSION = 0
@@ -151,19 +154,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterPartitionReassignmentsResponse
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     error_message, pos = read_compact_nullable_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_responses, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_responses
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count):
+    for _ in range(count_of_responses):
         reassignable_topic_response_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 8)
-        memory += 185 * count
+        count_of_reassignable_topic_response_partitions, pos = read_compact_count(buf, pos, 8)
+        memory += 185 * count_of_reassignable_topic_response_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         reassignable_topic_response_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_reassignable_topic_response_partitions):
             reassignable_partition_response_partition_index, reassignable_partition_response_error_code = UNPACK_ih(buf, pos)
             pos += 6
             reassignable_partition_response_error_message, pos = read_compact_nullable_string(buf, pos)
@@ -195,19 +198,19 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AlterPartitionReassignmentsResponse
     throttle_time_ms, allow_replication_factor_change, error_code = UNPACK_ith(buf, pos)
     pos += 7
     error_message, pos = read_compact_nullable_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_responses, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_responses
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count):
+    for _ in range(count_of_responses):
         reassignable_topic_response_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 8)
-        memory += 185 * count
+        count_of_reassignable_topic_response_partitions, pos = read_compact_count(buf, pos, 8)
+        memory += 185 * count_of_reassignable_topic_response_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         reassignable_topic_response_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_reassignable_topic_response_partitions):
             reassignable_partition_response_partition_index, reassignable_partition_response_error_code = UNPACK_ih(buf, pos)
             pos += 6
             reassignable_partition_response_error_message, pos = read_compact_nullable_string(buf, pos)

@@ -33,7 +33,7 @@ UNPACK_ihii = Struct(">ihii").unpack_from
 
 
 class PartitionData(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # int32 0+. The partition index.
         "partition_index",
         # int16 0+. The error code; 0 for none.
@@ -49,6 +49,7 @@ class PartitionData(MessageStruct):
         # int32 0+. Incremented with every change of the partition.
         "partition_epoch",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -70,7 +71,7 @@ class PartitionData(MessageStruct):
 
 
 class TopicData(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # string 0-1, left out where a version lacks it.
         "topic_name",
         # uuid 2+, left out where a version lacks it.
@@ -78,6 +79,7 @@ class TopicData(MessageStruct):
         # []PartitionData 0+.
         "partitions",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -93,7 +95,7 @@ class TopicData(MessageStruct):
 class AlterPartitionResponse(Message):
     """The state of each partition after the change, or the error."""
 
-    __slots__ = (
+    FIELDS = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # int16 0+. The top-level error code; 0 for none.
@@ -101,6 +103,7 @@ class AlterPartitionResponse(Message):
         # []TopicData 0+.
         "topics",
     )
+    __slots__ = FIELDS
     NAME = "AlterPartitionResponse"
     API_KEY = 56
     MIN_VERSION = 0
@@ -203,19 +206,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 20)
-        memory += 329 * count
+        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 20)
+        memory += 329 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             (
                 partition_data_partition_index,
                 partition_data_error_code,
@@ -223,12 +226,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int]:
                 partition_data_leader_epoch,
             ) = UNPACK_ihii(buf, pos)
             pos += 14
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_partition_data_isr, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_partition_data_isr
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            partition_data_isr = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            partition_data_isr = list(unpack_from(f">{count_of_partition_data_isr}i", buf, pos))
+            pos += 4 * count_of_partition_data_isr
             (partition_data_partition_epoch,) = UNPACK_i(buf, pos)
             pos += 4
             if buf[pos] == 0:
@@ -260,19 +263,19 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 21)
-        memory += 329 * count
+        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 21)
+        memory += 329 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             (
                 partition_data_partition_index,
                 partition_data_error_code,
@@ -280,12 +283,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int]:
                 partition_data_leader_epoch,
             ) = UNPACK_ihii(buf, pos)
             pos += 14
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_partition_data_isr, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_partition_data_isr
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            partition_data_isr = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            partition_data_isr = list(unpack_from(f">{count_of_partition_data_isr}i", buf, pos))
+            pos += 4 * count_of_partition_data_isr
             partition_data_leader_recovery_state, partition_data_partition_epoch = UNPACK_bi(buf, pos)
             pos += 5
             if buf[pos] == 0:
@@ -317,20 +320,20 @@ def decode_v2(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (topic_data_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 21)
-        memory += 329 * count
+        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 21)
+        memory += 329 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             (
                 partition_data_partition_index,
                 partition_data_error_code,
@@ -338,12 +341,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int]:
                 partition_data_leader_epoch,
             ) = UNPACK_ihii(buf, pos)
             pos += 14
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_partition_data_isr, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_partition_data_isr
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            partition_data_isr = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            partition_data_isr = list(unpack_from(f">{count_of_partition_data_isr}i", buf, pos))
+            pos += 4 * count_of_partition_data_isr
             partition_data_leader_recovery_state, partition_data_partition_epoch = UNPACK_bi(buf, pos)
             pos += 5
             if buf[pos] == 0:

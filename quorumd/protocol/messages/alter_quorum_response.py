@@ -30,7 +30,7 @@ UNPACK_ih = Struct(">ih").unpack_from
 
 
 class PartitionData(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # int32 0+. Only 0 is supported.
         "partition_index",
         # int16 0+. The error code; 0 for none.
@@ -42,6 +42,7 @@ class PartitionData(MessageStruct):
         # string 0+, null 0+, tag 10002 in 0+. The error message; null if there was no error.
         "error_message",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -59,12 +60,13 @@ class PartitionData(MessageStruct):
 
 
 class TopicData(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # string 0+. Only __cluster_metadata is supported.
         "topic_name",
         # []PartitionData 0+.
         "partitions",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -78,10 +80,11 @@ class TopicData(MessageStruct):
 class AlterQuorumResponse(Message):
     """Sent when the new target is committed, before it is reached (KIP-595 draft)."""
 
-    __slots__ = (
+    FIELDS = (
         # []TopicData 0+.
         "topics",
     )
+    __slots__ = FIELDS
     NAME = "AlterQuorumResponse"
     API_KEY = 1003
     MIN_VERSION = 0
@@ -128,19 +131,19 @@ def encode_v0(message: AlterQuorumResponse, out: bytearray) -> None:
 
 def decode_v0(buf: bytes, pos: int) -> tuple[AlterQuorumResponse, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 7)
-        memory += 265 * count
+        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 7)
+        memory += 265 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             partition_data_leader_id: int = -1
             partition_data_leader_epoch: int = -1
             partition_data_error_message: str | None = None

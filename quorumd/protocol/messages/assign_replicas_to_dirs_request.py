@@ -27,10 +27,11 @@ UNPACK_iq = Struct(">iq").unpack_from
 
 
 class PartitionData(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # int32 0+. The partition index.
         "partition_index",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -40,12 +41,13 @@ class PartitionData(MessageStruct):
 
 
 class TopicData(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # uuid 0+.
         "topic_id",
         # []PartitionData 0+.
         "partitions",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -57,12 +59,13 @@ class TopicData(MessageStruct):
 
 
 class DirectoryData(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # uuid 0+. The directory id.
         "id",
         # []TopicData 0+.
         "topics",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -76,7 +79,7 @@ class DirectoryData(MessageStruct):
 class AssignReplicasToDirsRequest(Message):
     """A broker reports the log directories of its replicas (KIP-858)."""
 
-    __slots__ = (
+    FIELDS = (
         # int32 0+.
         "broker_id",
         # int64 0+. The broker epoch from the registration.
@@ -84,6 +87,7 @@ class AssignReplicasToDirsRequest(Message):
         # []DirectoryData 0+.
         "directories",
     )
+    __slots__ = FIELDS
     NAME = "AssignReplicasToDirsRequest"
     API_KEY = 73
     MIN_VERSION = 0
@@ -125,28 +129,28 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AssignReplicasToDirsRequest, int]:
     memory = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 201 * count
+    count_of_directories, pos = read_compact_count(buf, pos, 18)
+    memory += 201 * count_of_directories
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     directories = []
-    for _ in range(count):
+    for _ in range(count_of_directories):
         (directory_data_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 18)
-        memory += 201 * count
+        count_of_directory_data_topics, pos = read_compact_count(buf, pos, 18)
+        memory += 201 * count_of_directory_data_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         directory_data_topics = []
-        for _ in range(count):
+        for _ in range(count_of_directory_data_topics):
             (topic_data_topic_id,) = UNPACK_16s(buf, pos)
             pos += 16
-            count, pos = read_compact_count(buf, pos, 5)
-            memory += 81 * count
+            count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 5)
+            memory += 81 * count_of_topic_data_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             topic_data_partitions = []
-            for _ in range(count):
+            for _ in range(count_of_topic_data_partitions):
                 (partition_data_partition_index,) = UNPACK_i(buf, pos)
                 pos += 4
                 if buf[pos] == 0:
@@ -175,28 +179,28 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[Assi
     memory = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 201 * count
+    count_of_directories, pos = read_compact_count(buf, pos, 18)
+    memory += 201 * count_of_directories
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     directories = []
-    for _ in range(count):
+    for _ in range(count_of_directories):
         (directory_data_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 18)
-        memory += 201 * count
+        count_of_directory_data_topics, pos = read_compact_count(buf, pos, 18)
+        memory += 201 * count_of_directory_data_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         directory_data_topics = []
-        for _ in range(count):
+        for _ in range(count_of_directory_data_topics):
             (topic_data_topic_id,) = UNPACK_16s(buf, pos)
             pos += 16
-            count, pos = read_compact_count(buf, pos, 5)
-            memory += 81 * count
+            count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 5)
+            memory += 81 * count_of_topic_data_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             topic_data_partitions = []
-            for _ in range(count):
+            for _ in range(count_of_topic_data_partitions):
                 (partition_data_partition_index,) = UNPACK_i(buf, pos)
                 pos += 4
                 if buf[pos] == 0:

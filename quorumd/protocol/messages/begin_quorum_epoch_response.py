@@ -39,7 +39,7 @@ UNPACK_ihii = Struct(">ihii").unpack_from
 
 
 class PartitionData(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # int32 0+. Only 0 is supported.
         "partition_index",
         # int16 0+. The error code; 0 for none.
@@ -49,6 +49,7 @@ class PartitionData(MessageStruct):
         # int32 0+. The current epoch of the sender.
         "leader_epoch",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -64,12 +65,13 @@ class PartitionData(MessageStruct):
 
 
 class TopicData(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # string 0+. Only __cluster_metadata is supported.
         "topic_name",
         # []PartitionData 0+.
         "partitions",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -83,7 +85,7 @@ class TopicData(MessageStruct):
 class NodeEndpoint(MessageStruct):
     """The endpoints of that leader."""
 
-    __slots__ = (
+    FIELDS = (
         # int32 1+.
         "node_id",
         # string 1+.
@@ -91,6 +93,7 @@ class NodeEndpoint(MessageStruct):
         # uint16 1+.
         "port",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -106,7 +109,7 @@ class NodeEndpoint(MessageStruct):
 class BeginQuorumEpochResponse(Message):
     """Whether the receiver follows the leader or knows a newer one."""
 
-    __slots__ = (
+    FIELDS = (
         # int16 0+. The error code; 0 for none.
         "error_code",
         # []TopicData 0+.
@@ -117,6 +120,7 @@ class BeginQuorumEpochResponse(Message):
         # EpochToken of the request.
         "knows_tokens",
     )
+    __slots__ = FIELDS
     NAME = "BeginQuorumEpochResponse"
     API_KEY = 53
     MIN_VERSION = 0
@@ -192,19 +196,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[BeginQuorumEpochResponse, int]:
     memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_data_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 14)
-        memory += 201 * count
+        count_of_topic_data_partitions, pos = read_count(buf, pos, 14)
+        memory += 201 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             (
                 partition_data_partition_index,
                 partition_data_error_code,
@@ -233,19 +237,19 @@ def decode_v1(buf: bytes, pos: int) -> tuple[BeginQuorumEpochResponse, int]:
     knows_tokens: bool = False
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 15)
-        memory += 201 * count
+        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 15)
+        memory += 201 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             (
                 partition_data_partition_index,
                 partition_data_error_code,
@@ -275,12 +279,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[BeginQuorumEpochResponse, int]:
         for _ in range(tag_count):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
-                count, pos = read_compact_count(buf, pos, 8)
-                memory += 185 * count
+                count_of_node_endpoints, pos = read_compact_count(buf, pos, 8)
+                memory += 185 * count_of_node_endpoints
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
                 node_endpoints = []
-                for _ in range(count):
+                for _ in range(count_of_node_endpoints):
                     (node_endpoint_node_id,) = UNPACK_i(buf, pos)
                     pos += 4
                     node_endpoint_host, pos = read_compact_string(buf, pos)

@@ -39,7 +39,7 @@ UNPACK_q = Struct(">q").unpack_from
 class Listener(MessageStruct):
     """The broker's endpoints, one per listener."""
 
-    __slots__ = (
+    FIELDS = (
         # string 0+.
         "name",
         # string 0+.
@@ -49,6 +49,7 @@ class Listener(MessageStruct):
         # int16 0+. 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL.
         "security_protocol",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class Listener(MessageStruct):
 class Feature(MessageStruct):
     """Features that the broker supports; before v4, those with minimum level 0 are omitted."""
 
-    __slots__ = (
+    FIELDS = (
         # string 0+.
         "name",
         # int16 0+.
@@ -74,6 +75,7 @@ class Feature(MessageStruct):
         # int16 0+.
         "max_supported_version",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -89,7 +91,7 @@ class Feature(MessageStruct):
 class BrokerRegistrationRequest(Message):
     """Registers a broker after its start (KIP-631)."""
 
-    __slots__ = (
+    FIELDS = (
         # int32 0+.
         "broker_id",
         # string 0+. The broker's cluster id.
@@ -110,6 +112,7 @@ class BrokerRegistrationRequest(Message):
         # after an unclean one (KIP-966).
         "previous_broker_epoch",
     )
+    __slots__ = FIELDS
     NAME = "BrokerRegistrationRequest"
     API_KEY = 62
     MIN_VERSION = 0
@@ -261,12 +264,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
     cluster_id, pos = read_compact_string(buf, pos)
     (incarnation_id,) = UNPACK_16s(buf, pos)
     pos += 16
-    count, pos = read_compact_count(buf, pos, 7)
-    memory += 249 * count
+    count_of_listeners, pos = read_compact_count(buf, pos, 7)
+    memory += 249 * count_of_listeners
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     listeners = []
-    for _ in range(count):
+    for _ in range(count_of_listeners):
         listener_name, pos = read_compact_string(buf, pos)
         listener_host, pos = read_compact_string(buf, pos)
         listener_port, listener_security_protocol = UNPACK_Hh(buf, pos)
@@ -281,12 +284,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
             listener_port,
             listener_security_protocol,
         ))
-    count, pos = read_compact_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_features, pos = read_compact_count(buf, pos, 6)
+    memory += 185 * count_of_features
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     features = []
-    for _ in range(count):
+    for _ in range(count_of_features):
         feature_name, pos = read_compact_string(buf, pos)
         feature_min_supported_version, feature_max_supported_version = UNPACK_hh(buf, pos)
         pos += 4
@@ -320,12 +323,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
     cluster_id, pos = read_compact_string(buf, pos)
     (incarnation_id,) = UNPACK_16s(buf, pos)
     pos += 16
-    count, pos = read_compact_count(buf, pos, 7)
-    memory += 249 * count
+    count_of_listeners, pos = read_compact_count(buf, pos, 7)
+    memory += 249 * count_of_listeners
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     listeners = []
-    for _ in range(count):
+    for _ in range(count_of_listeners):
         listener_name, pos = read_compact_string(buf, pos)
         listener_host, pos = read_compact_string(buf, pos)
         listener_port, listener_security_protocol = UNPACK_Hh(buf, pos)
@@ -340,12 +343,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
             listener_port,
             listener_security_protocol,
         ))
-    count, pos = read_compact_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_features, pos = read_compact_count(buf, pos, 6)
+    memory += 185 * count_of_features
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     features = []
-    for _ in range(count):
+    for _ in range(count_of_features):
         feature_name, pos = read_compact_string(buf, pos)
         feature_min_supported_version, feature_max_supported_version = UNPACK_hh(buf, pos)
         pos += 4
@@ -381,12 +384,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
     cluster_id, pos = read_compact_string(buf, pos)
     (incarnation_id,) = UNPACK_16s(buf, pos)
     pos += 16
-    count, pos = read_compact_count(buf, pos, 7)
-    memory += 249 * count
+    count_of_listeners, pos = read_compact_count(buf, pos, 7)
+    memory += 249 * count_of_listeners
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     listeners = []
-    for _ in range(count):
+    for _ in range(count_of_listeners):
         listener_name, pos = read_compact_string(buf, pos)
         listener_host, pos = read_compact_string(buf, pos)
         listener_port, listener_security_protocol = UNPACK_Hh(buf, pos)
@@ -401,12 +404,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
             listener_port,
             listener_security_protocol,
         ))
-    count, pos = read_compact_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_features, pos = read_compact_count(buf, pos, 6)
+    memory += 185 * count_of_features
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     features = []
-    for _ in range(count):
+    for _ in range(count_of_features):
         feature_name, pos = read_compact_string(buf, pos)
         feature_min_supported_version, feature_max_supported_version = UNPACK_hh(buf, pos)
         pos += 4
@@ -418,12 +421,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
     rack, pos = read_compact_nullable_string(buf, pos)
     (is_migrating_zk_broker,) = UNPACK_t(buf, pos)
     pos += 1
-    count, pos = read_compact_count(buf, pos, 16)
-    memory += 81 * count
+    count_of_log_dirs, pos = read_compact_count(buf, pos, 16)
+    memory += 81 * count_of_log_dirs
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     log_dirs = []
-    for _ in range(count):
+    for _ in range(count_of_log_dirs):
         log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
         pos += 16
     if buf[pos] == 0:
@@ -450,12 +453,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
     cluster_id, pos = read_compact_string(buf, pos)
     (incarnation_id,) = UNPACK_16s(buf, pos)
     pos += 16
-    count, pos = read_compact_count(buf, pos, 7)
-    memory += 249 * count
+    count_of_listeners, pos = read_compact_count(buf, pos, 7)
+    memory += 249 * count_of_listeners
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     listeners = []
-    for _ in range(count):
+    for _ in range(count_of_listeners):
         listener_name, pos = read_compact_string(buf, pos)
         listener_host, pos = read_compact_string(buf, pos)
         listener_port, listener_security_protocol = UNPACK_Hh(buf, pos)
@@ -470,12 +473,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
             listener_port,
             listener_security_protocol,
         ))
-    count, pos = read_compact_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_features, pos = read_compact_count(buf, pos, 6)
+    memory += 185 * count_of_features
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     features = []
-    for _ in range(count):
+    for _ in range(count_of_features):
         feature_name, pos = read_compact_string(buf, pos)
         feature_min_supported_version, feature_max_supported_version = UNPACK_hh(buf, pos)
         pos += 4
@@ -487,12 +490,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
     rack, pos = read_compact_nullable_string(buf, pos)
     (is_migrating_zk_broker,) = UNPACK_t(buf, pos)
     pos += 1
-    count, pos = read_compact_count(buf, pos, 16)
-    memory += 81 * count
+    count_of_log_dirs, pos = read_compact_count(buf, pos, 16)
+    memory += 81 * count_of_log_dirs
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     log_dirs = []
-    for _ in range(count):
+    for _ in range(count_of_log_dirs):
         log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
         pos += 16
     (previous_broker_epoch,) = UNPACK_q(buf, pos)

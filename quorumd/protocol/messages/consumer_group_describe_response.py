@@ -34,7 +34,7 @@ UNPACK_ii = Struct(">ii").unpack_from
 
 
 class TopicPartitions(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # uuid 0+. The topic id.
         "topic_id",
         # string 0+.
@@ -42,6 +42,7 @@ class TopicPartitions(MessageStruct):
         # []int32 0+.
         "partitions",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -55,10 +56,11 @@ class TopicPartitions(MessageStruct):
 
 
 class Assignment(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # []TopicPartitions 0+.
         "topic_partitions",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -68,7 +70,7 @@ class Assignment(MessageStruct):
 
 
 class Member(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # string 0+. The member id.
         "member_id",
         # string 0+, null 0+. The id of a static member; null for a dynamic one.
@@ -93,6 +95,7 @@ class Member(MessageStruct):
         # uses heartbeats of consumer groups; -1 if unknown.
         "member_type",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -122,7 +125,7 @@ class Member(MessageStruct):
 
 
 class DescribedGroup(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # int16 0+. The error code; 0 for none.
         "error_code",
         # string 0+, null 0+. The error message; null if there is none.
@@ -142,6 +145,7 @@ class DescribedGroup(MessageStruct):
         # int32 0+. Operations that the client is authorized for, one bit each; the minimum if not requested.
         "authorized_operations",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -169,12 +173,13 @@ class DescribedGroup(MessageStruct):
 class ConsumerGroupDescribeResponse(Message):
     """The groups with their members and assignments."""
 
-    __slots__ = (
+    FIELDS = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # []DescribedGroup 0+.
         "groups",
     )
+    __slots__ = FIELDS
     NAME = "ConsumerGroupDescribeResponse"
     API_KEY = 69
     MIN_VERSION = 0
@@ -289,12 +294,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeResponse, int]
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 20)
-    memory += 537 * count
+    count_of_groups, pos = read_compact_count(buf, pos, 20)
+    memory += 537 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         (described_group_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         described_group_error_message, pos = read_compact_nullable_string(buf, pos)
@@ -303,12 +308,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeResponse, int]
         described_group_group_epoch, described_group_assignment_epoch = UNPACK_ii(buf, pos)
         pos += 8
         described_group_assignor_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 16)
-        memory += 793 * count
+        count_of_described_group_members, pos = read_compact_count(buf, pos, 16)
+        memory += 793 * count_of_described_group_members
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         described_group_members = []
-        for _ in range(count):
+        for _ in range(count_of_described_group_members):
             member_member_id, pos = read_compact_string(buf, pos)
             member_instance_id, pos = read_compact_nullable_string(buf, pos)
             member_rack_id, pos = read_compact_nullable_string(buf, pos)
@@ -316,30 +321,30 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeResponse, int]
             pos += 4
             member_client_id, pos = read_compact_string(buf, pos)
             member_client_host, pos = read_compact_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 1)
-            memory += 65 * count
+            count_of_member_subscribed_topic_names, pos = read_compact_count(buf, pos, 1)
+            memory += 65 * count_of_member_subscribed_topic_names
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             member_subscribed_topic_names = []
-            for _ in range(count):
+            for _ in range(count_of_member_subscribed_topic_names):
                 member_subscribed_topic_names_element, pos = read_compact_string(buf, pos)
                 member_subscribed_topic_names.append(member_subscribed_topic_names_element)
             member_subscribed_topic_regex, pos = read_compact_nullable_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 19)
-            memory += 265 * count
+            count_of_assignment_topic_partitions, pos = read_compact_count(buf, pos, 19)
+            memory += 265 * count_of_assignment_topic_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             assignment_topic_partitions = []
-            for _ in range(count):
+            for _ in range(count_of_assignment_topic_partitions):
                 (topic_partitions_topic_id,) = UNPACK_16s(buf, pos)
                 pos += 16
                 topic_partitions_topic_name, pos = read_compact_string(buf, pos)
-                count, pos = read_compact_count(buf, pos, 4)
-                memory += 41 * count
+                count_of_topic_partitions_partitions, pos = read_compact_count(buf, pos, 4)
+                memory += 41 * count_of_topic_partitions_partitions
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
-                topic_partitions_partitions = list(unpack_from(f">{count}i", buf, pos))
-                pos += 4 * count
+                topic_partitions_partitions = list(unpack_from(f">{count_of_topic_partitions_partitions}i", buf, pos))
+                pos += 4 * count_of_topic_partitions_partitions
                 if buf[pos] == 0:
                     pos += 1
                 else:
@@ -350,21 +355,21 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeResponse, int]
             else:
                 pos = skip_tagged_fields(buf, pos)
             member_assignment = Assignment(assignment_topic_partitions)
-            count, pos = read_compact_count(buf, pos, 19)
-            memory += 265 * count
+            count_of_target_assignment_assignment_topic_partitions, pos = read_compact_count(buf, pos, 19)
+            memory += 265 * count_of_target_assignment_assignment_topic_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             target_assignment_assignment_topic_partitions = []
-            for _ in range(count):
+            for _ in range(count_of_target_assignment_assignment_topic_partitions):
                 (topic_partitions_topic_partitions_topic_id,) = UNPACK_16s(buf, pos)
                 pos += 16
                 topic_partitions_topic_partitions_topic_name, pos = read_compact_string(buf, pos)
-                count, pos = read_compact_count(buf, pos, 4)
-                memory += 41 * count
+                count_of_topic_partitions_topic_partitions_partitions, pos = read_compact_count(buf, pos, 4)
+                memory += 41 * count_of_topic_partitions_topic_partitions_partitions
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
-                topic_partitions_topic_partitions_partitions = list(unpack_from(f">{count}i", buf, pos))
-                pos += 4 * count
+                topic_partitions_topic_partitions_partitions = list(unpack_from(f">{count_of_topic_partitions_topic_partitions_partitions}i", buf, pos))
+                pos += 4 * count_of_topic_partitions_topic_partitions_partitions
                 if buf[pos] == 0:
                     pos += 1
                 else:
@@ -420,12 +425,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeResponse, int]
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 20)
-    memory += 537 * count
+    count_of_groups, pos = read_compact_count(buf, pos, 20)
+    memory += 537 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         (described_group_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         described_group_error_message, pos = read_compact_nullable_string(buf, pos)
@@ -434,12 +439,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeResponse, int]
         described_group_group_epoch, described_group_assignment_epoch = UNPACK_ii(buf, pos)
         pos += 8
         described_group_assignor_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 17)
-        memory += 793 * count
+        count_of_described_group_members, pos = read_compact_count(buf, pos, 17)
+        memory += 793 * count_of_described_group_members
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         described_group_members = []
-        for _ in range(count):
+        for _ in range(count_of_described_group_members):
             member_member_id, pos = read_compact_string(buf, pos)
             member_instance_id, pos = read_compact_nullable_string(buf, pos)
             member_rack_id, pos = read_compact_nullable_string(buf, pos)
@@ -447,30 +452,30 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeResponse, int]
             pos += 4
             member_client_id, pos = read_compact_string(buf, pos)
             member_client_host, pos = read_compact_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 1)
-            memory += 65 * count
+            count_of_member_subscribed_topic_names, pos = read_compact_count(buf, pos, 1)
+            memory += 65 * count_of_member_subscribed_topic_names
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             member_subscribed_topic_names = []
-            for _ in range(count):
+            for _ in range(count_of_member_subscribed_topic_names):
                 member_subscribed_topic_names_element, pos = read_compact_string(buf, pos)
                 member_subscribed_topic_names.append(member_subscribed_topic_names_element)
             member_subscribed_topic_regex, pos = read_compact_nullable_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 19)
-            memory += 265 * count
+            count_of_assignment_topic_partitions, pos = read_compact_count(buf, pos, 19)
+            memory += 265 * count_of_assignment_topic_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             assignment_topic_partitions = []
-            for _ in range(count):
+            for _ in range(count_of_assignment_topic_partitions):
                 (topic_partitions_topic_id,) = UNPACK_16s(buf, pos)
                 pos += 16
                 topic_partitions_topic_name, pos = read_compact_string(buf, pos)
-                count, pos = read_compact_count(buf, pos, 4)
-                memory += 41 * count
+                count_of_topic_partitions_partitions, pos = read_compact_count(buf, pos, 4)
+                memory += 41 * count_of_topic_partitions_partitions
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
-                topic_partitions_partitions = list(unpack_from(f">{count}i", buf, pos))
-                pos += 4 * count
+                topic_partitions_partitions = list(unpack_from(f">{count_of_topic_partitions_partitions}i", buf, pos))
+                pos += 4 * count_of_topic_partitions_partitions
                 if buf[pos] == 0:
                     pos += 1
                 else:
@@ -481,21 +486,21 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeResponse, int]
             else:
                 pos = skip_tagged_fields(buf, pos)
             member_assignment = Assignment(assignment_topic_partitions)
-            count, pos = read_compact_count(buf, pos, 19)
-            memory += 265 * count
+            count_of_target_assignment_assignment_topic_partitions, pos = read_compact_count(buf, pos, 19)
+            memory += 265 * count_of_target_assignment_assignment_topic_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             target_assignment_assignment_topic_partitions = []
-            for _ in range(count):
+            for _ in range(count_of_target_assignment_assignment_topic_partitions):
                 (topic_partitions_topic_partitions_topic_id,) = UNPACK_16s(buf, pos)
                 pos += 16
                 topic_partitions_topic_partitions_topic_name, pos = read_compact_string(buf, pos)
-                count, pos = read_compact_count(buf, pos, 4)
-                memory += 41 * count
+                count_of_topic_partitions_topic_partitions_partitions, pos = read_compact_count(buf, pos, 4)
+                memory += 41 * count_of_topic_partitions_topic_partitions_partitions
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
-                topic_partitions_topic_partitions_partitions = list(unpack_from(f">{count}i", buf, pos))
-                pos += 4 * count
+                topic_partitions_topic_partitions_partitions = list(unpack_from(f">{count_of_topic_partitions_topic_partitions_partitions}i", buf, pos))
+                pos += 4 * count_of_topic_partitions_topic_partitions_partitions
                 if buf[pos] == 0:
                     pos += 1
                 else:

@@ -28,12 +28,13 @@ UNPACK_i = Struct(">i").unpack_from
 class PartitionMetadata(MessageStruct):
     """The racks of the partitions' replicas."""
 
-    __slots__ = (
+    FIELDS = (
         # int32 0+.
         "partition",
         # []string 0+.
         "racks",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -45,7 +46,7 @@ class PartitionMetadata(MessageStruct):
 
 
 class TopicMetadata(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # uuid 0+. The topic id.
         "topic_id",
         # string 0+.
@@ -55,6 +56,7 @@ class TopicMetadata(MessageStruct):
         # []PartitionMetadata 0+. The racks of the partitions' replicas.
         "partition_metadata",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -74,10 +76,11 @@ class ConsumerGroupPartitionMetadataValue(Message):
     ConsumerGroupMetadataValue.
     """
 
-    __slots__ = (
+    FIELDS = (
         # []TopicMetadata 0+.
         "topics",
     )
+    __slots__ = FIELDS
     NAME = "ConsumerGroupPartitionMetadataValue"
     API_KEY = None
     RECORD_TYPE = 4
@@ -111,31 +114,31 @@ def encode_v0(message: ConsumerGroupPartitionMetadataValue, out: bytearray) -> N
 
 def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupPartitionMetadataValue, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 23)
-    memory += 305 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 23)
+    memory += 305 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (topic_metadata_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
         topic_metadata_topic_name, pos = read_compact_string(buf, pos)
         (topic_metadata_num_partitions,) = UNPACK_i(buf, pos)
         pos += 4
-        count, pos = read_compact_count(buf, pos, 6)
-        memory += 161 * count
+        count_of_topic_metadata_partition_metadata, pos = read_compact_count(buf, pos, 6)
+        memory += 161 * count_of_topic_metadata_partition_metadata
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_metadata_partition_metadata = []
-        for _ in range(count):
+        for _ in range(count_of_topic_metadata_partition_metadata):
             (partition_metadata_partition,) = UNPACK_i(buf, pos)
             pos += 4
-            count, pos = read_compact_count(buf, pos, 1)
-            memory += 65 * count
+            count_of_partition_metadata_racks, pos = read_compact_count(buf, pos, 1)
+            memory += 65 * count_of_partition_metadata_racks
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             partition_metadata_racks = []
-            for _ in range(count):
+            for _ in range(count_of_partition_metadata_racks):
                 partition_metadata_racks_element, pos = read_compact_string(buf, pos)
                 partition_metadata_racks.append(partition_metadata_racks_element)
             if buf[pos] == 0:

@@ -25,7 +25,7 @@ UNPACK_qq = Struct(">qq").unpack_from
 class ConsumerGroupRegularExpressionValue(Message):
     """The topics that a regular expression matched."""
 
-    __slots__ = (
+    FIELDS = (
         # []string 0+. The topics that it matched.
         "topics",
         # int64 0+. The offset of the metadata log at which it was evaluated.
@@ -33,6 +33,7 @@ class ConsumerGroupRegularExpressionValue(Message):
         # int64 0+. When it was evaluated, in ms since 1970.
         "timestamp",
     )
+    __slots__ = FIELDS
     NAME = "ConsumerGroupRegularExpressionValue"
     API_KEY = None
     RECORD_TYPE = 16
@@ -64,12 +65,12 @@ def encode_v0(message: ConsumerGroupRegularExpressionValue, out: bytearray) -> N
 
 def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupRegularExpressionValue, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topics_element, pos = read_compact_string(buf, pos)
         topics.append(topics_element)
     version, timestamp = UNPACK_qq(buf, pos)

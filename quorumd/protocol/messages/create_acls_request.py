@@ -29,7 +29,7 @@ PACK_i = Struct(">i").pack
 
 
 class AclCreation(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # int8 1+. Kafka's code of the resource type.
         "resource_type",
         # string 1+.
@@ -45,6 +45,7 @@ class AclCreation(MessageStruct):
         # int8 1+. 2 deny, 3 allow.
         "permission_type",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -68,10 +69,11 @@ class AclCreation(MessageStruct):
 class CreateAclsRequest(Message):
     """Creates ACLs."""
 
-    __slots__ = (
+    FIELDS = (
         # []AclCreation 1+.
         "creations",
     )
+    __slots__ = FIELDS
     NAME = "CreateAclsRequest"
     API_KEY = 30
     MIN_VERSION = 1
@@ -120,12 +122,12 @@ encode_v3 = encode_v2
 
 def decode_v1(buf: bytes, pos: int) -> tuple[CreateAclsRequest, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 10)
-    memory += 265 * count
+    count_of_creations, pos = read_count(buf, pos, 10)
+    memory += 265 * count_of_creations
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     creations = []
-    for _ in range(count):
+    for _ in range(count_of_creations):
         (acl_creation_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         acl_creation_resource_name, pos = read_string(buf, pos)
@@ -149,12 +151,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[CreateAclsRequest, int]:
 
 def decode_v2(buf: bytes, pos: int) -> tuple[CreateAclsRequest, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 8)
-    memory += 265 * count
+    count_of_creations, pos = read_compact_count(buf, pos, 8)
+    memory += 265 * count_of_creations
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     creations = []
-    for _ in range(count):
+    for _ in range(count_of_creations):
         (acl_creation_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         acl_creation_resource_name, pos = read_compact_string(buf, pos)

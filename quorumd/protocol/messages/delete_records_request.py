@@ -28,12 +28,13 @@ UNPACK_iq = Struct(">iq").unpack_from
 
 
 class DeleteRecordsPartition(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # int32 0+.
         "partition_index",
         # int64 0+. The new log start offset; -1 for the high watermark.
         "offset",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -45,12 +46,13 @@ class DeleteRecordsPartition(MessageStruct):
 
 
 class DeleteRecordsTopic(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # string 0+.
         "name",
         # []DeleteRecordsPartition 0+.
         "partitions",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -64,12 +66,13 @@ class DeleteRecordsTopic(MessageStruct):
 class DeleteRecordsRequest(Message):
     """Deletes the records before an offset."""
 
-    __slots__ = (
+    FIELDS = (
         # []DeleteRecordsTopic 0+.
         "topics",
         # int32 0+. How long to wait for the result, in ms.
         "timeout_ms",
     )
+    __slots__ = FIELDS
     NAME = "DeleteRecordsRequest"
     API_KEY = 21
     MIN_VERSION = 0
@@ -119,19 +122,19 @@ def encode_v2(message: DeleteRecordsRequest, out: bytearray) -> None:
 
 def decode_v0(buf: bytes, pos: int) -> tuple[DeleteRecordsRequest, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         delete_records_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 12)
-        memory += 121 * count
+        count_of_delete_records_topic_partitions, pos = read_count(buf, pos, 12)
+        memory += 121 * count_of_delete_records_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         delete_records_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_delete_records_topic_partitions):
             delete_records_partition_partition_index, delete_records_partition_offset = UNPACK_iq(buf, pos)
             pos += 12
             delete_records_topic_partitions.append(DeleteRecordsPartition(delete_records_partition_partition_index, delete_records_partition_offset))
@@ -146,19 +149,19 @@ decode_v1 = decode_v0
 
 def decode_v2(buf: bytes, pos: int) -> tuple[DeleteRecordsRequest, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         delete_records_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 13)
-        memory += 121 * count
+        count_of_delete_records_topic_partitions, pos = read_compact_count(buf, pos, 13)
+        memory += 121 * count_of_delete_records_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         delete_records_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_delete_records_topic_partitions):
             delete_records_partition_partition_index, delete_records_partition_offset = UNPACK_iq(buf, pos)
             pos += 12
             if buf[pos] == 0:

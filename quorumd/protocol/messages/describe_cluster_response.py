@@ -42,7 +42,7 @@ UNPACK_q = Struct(">q").unpack_from
 class Listener(MessageStruct):
     """The node's listeners."""
 
-    __slots__ = (
+    FIELDS = (
         # string 0+.
         "name",
         # string 0+.
@@ -52,6 +52,7 @@ class Listener(MessageStruct):
         # int16 0+. 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL.
         "security_protocol",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -67,7 +68,7 @@ class Listener(MessageStruct):
 
 
 class DescribeClusterBroker(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # int32 0+.
         "broker_id",
         # string 0+.
@@ -88,6 +89,7 @@ class DescribeClusterBroker(MessageStruct):
         # []Listener 0+, tag 10003 in 0+. The node's listeners.
         "listeners",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -115,7 +117,7 @@ class DescribeClusterBroker(MessageStruct):
 class DescribeClusterResponse(Message):
     """The nodes of the requested type and the active controller."""
 
-    __slots__ = (
+    FIELDS = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # int16 0+. The error code; 0 for none.
@@ -133,6 +135,7 @@ class DescribeClusterResponse(Message):
         # int32 0+. A bit field of operations; the minimum int32 if not requested.
         "cluster_authorized_operations",
     )
+    __slots__ = FIELDS
     NAME = "DescribeClusterResponse"
     API_KEY = 60
     MIN_VERSION = 0
@@ -318,12 +321,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
     cluster_id, pos = read_compact_string(buf, pos)
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 11)
-    memory += 425 * count
+    count_of_brokers, pos = read_compact_count(buf, pos, 11)
+    memory += 425 * count_of_brokers
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     brokers = []
-    for _ in range(count):
+    for _ in range(count_of_brokers):
         describe_cluster_broker_broker_epoch: int = -1
         describe_cluster_broker_in_controlled_shutdown: bool = False
         describe_cluster_broker_leader_count: int = 0
@@ -350,12 +353,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
                     (describe_cluster_broker_leader_count,) = UNPACK_i(buf, pos)
                     pos += 4
                 elif describe_cluster_broker_tag == 10003:
-                    count, pos = read_compact_count(buf, pos, 7)
-                    memory += 249 * count
+                    count_of_describe_cluster_broker_listeners, pos = read_compact_count(buf, pos, 7)
+                    memory += 249 * count_of_describe_cluster_broker_listeners
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_response_memory(buf, memory)
                     describe_cluster_broker_listeners = []
-                    for _ in range(count):
+                    for _ in range(count_of_describe_cluster_broker_listeners):
                         listener_name, pos = read_compact_string(buf, pos)
                         listener_host, pos = read_compact_string(buf, pos)
                         listener_port, listener_security_protocol = UNPACK_Hh(buf, pos)
@@ -413,12 +416,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
     cluster_id, pos = read_compact_string(buf, pos)
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 11)
-    memory += 425 * count
+    count_of_brokers, pos = read_compact_count(buf, pos, 11)
+    memory += 425 * count_of_brokers
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     brokers = []
-    for _ in range(count):
+    for _ in range(count_of_brokers):
         describe_cluster_broker_broker_epoch: int = -1
         describe_cluster_broker_in_controlled_shutdown: bool = False
         describe_cluster_broker_leader_count: int = 0
@@ -445,12 +448,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
                     (describe_cluster_broker_leader_count,) = UNPACK_i(buf, pos)
                     pos += 4
                 elif describe_cluster_broker_tag == 10003:
-                    count, pos = read_compact_count(buf, pos, 7)
-                    memory += 249 * count
+                    count_of_describe_cluster_broker_listeners, pos = read_compact_count(buf, pos, 7)
+                    memory += 249 * count_of_describe_cluster_broker_listeners
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_response_memory(buf, memory)
                     describe_cluster_broker_listeners = []
-                    for _ in range(count):
+                    for _ in range(count_of_describe_cluster_broker_listeners):
                         listener_name, pos = read_compact_string(buf, pos)
                         listener_host, pos = read_compact_string(buf, pos)
                         listener_port, listener_security_protocol = UNPACK_Hh(buf, pos)
@@ -508,12 +511,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
     cluster_id, pos = read_compact_string(buf, pos)
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 12)
-    memory += 425 * count
+    count_of_brokers, pos = read_compact_count(buf, pos, 12)
+    memory += 425 * count_of_brokers
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     brokers = []
-    for _ in range(count):
+    for _ in range(count_of_brokers):
         describe_cluster_broker_broker_epoch: int = -1
         describe_cluster_broker_in_controlled_shutdown: bool = False
         describe_cluster_broker_leader_count: int = 0
@@ -542,12 +545,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
                     (describe_cluster_broker_leader_count,) = UNPACK_i(buf, pos)
                     pos += 4
                 elif describe_cluster_broker_tag == 10003:
-                    count, pos = read_compact_count(buf, pos, 7)
-                    memory += 249 * count
+                    count_of_describe_cluster_broker_listeners, pos = read_compact_count(buf, pos, 7)
+                    memory += 249 * count_of_describe_cluster_broker_listeners
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_response_memory(buf, memory)
                     describe_cluster_broker_listeners = []
-                    for _ in range(count):
+                    for _ in range(count_of_describe_cluster_broker_listeners):
                         listener_name, pos = read_compact_string(buf, pos)
                         listener_host, pos = read_compact_string(buf, pos)
                         listener_port, listener_security_protocol = UNPACK_Hh(buf, pos)

@@ -37,7 +37,7 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class DescribedGroupMember(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # string 0+. The member id.
         "member_id",
         # string 4+, null 4+, left out where a version lacks it. The id of a static member; null for a dynamic
@@ -52,6 +52,7 @@ class DescribedGroupMember(MessageStruct):
         # bytes 0+. The member's assignment.
         "member_assignment",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -71,7 +72,7 @@ class DescribedGroupMember(MessageStruct):
 
 
 class DescribedGroup(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # int16 0+. The error code; 0 for none.
         "error_code",
         # string 6+, null 6+. The error message; null if there is none.
@@ -89,6 +90,7 @@ class DescribedGroup(MessageStruct):
         # int32 3+. Operations that the client is authorized for, one bit each; the minimum if not requested.
         "authorized_operations",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -114,13 +116,14 @@ class DescribedGroup(MessageStruct):
 class DescribeGroupsResponse(Message):
     """The groups with their members."""
 
-    __slots__ = (
+    FIELDS = (
         # int32 1+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
         # in ms; 0 if it is not.
         "throttle_time_ms",
         # []DescribedGroup 0+.
         "groups",
     )
+    __slots__ = FIELDS
     NAME = "DescribeGroupsResponse"
     API_KEY = 15
     MIN_VERSION = 0
@@ -276,24 +279,24 @@ def encode_v6(message: DescribeGroupsResponse, out: bytearray) -> None:
 
 def decode_v0(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 14)
-    memory += 433 * count
+    count_of_groups, pos = read_count(buf, pos, 14)
+    memory += 433 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         (described_group_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         described_group_group_id, pos = read_string(buf, pos)
         described_group_group_state, pos = read_string(buf, pos)
         described_group_protocol_type, pos = read_string(buf, pos)
         described_group_protocol_data, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 14)
-        memory += 337 * count
+        count_of_described_group_members, pos = read_count(buf, pos, 14)
+        memory += 337 * count_of_described_group_members
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         described_group_members = []
-        for _ in range(count):
+        for _ in range(count_of_described_group_members):
             described_group_member_member_id, pos = read_string(buf, pos)
             described_group_member_client_id, pos = read_string(buf, pos)
             described_group_member_client_host, pos = read_string(buf, pos)
@@ -324,24 +327,24 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 14)
-    memory += 433 * count
+    count_of_groups, pos = read_count(buf, pos, 14)
+    memory += 433 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         (described_group_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         described_group_group_id, pos = read_string(buf, pos)
         described_group_group_state, pos = read_string(buf, pos)
         described_group_protocol_type, pos = read_string(buf, pos)
         described_group_protocol_data, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 14)
-        memory += 337 * count
+        count_of_described_group_members, pos = read_count(buf, pos, 14)
+        memory += 337 * count_of_described_group_members
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         described_group_members = []
-        for _ in range(count):
+        for _ in range(count_of_described_group_members):
             described_group_member_member_id, pos = read_string(buf, pos)
             described_group_member_client_id, pos = read_string(buf, pos)
             described_group_member_client_host, pos = read_string(buf, pos)
@@ -375,24 +378,24 @@ def decode_v3(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 18)
-    memory += 465 * count
+    count_of_groups, pos = read_count(buf, pos, 18)
+    memory += 465 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         (described_group_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         described_group_group_id, pos = read_string(buf, pos)
         described_group_group_state, pos = read_string(buf, pos)
         described_group_protocol_type, pos = read_string(buf, pos)
         described_group_protocol_data, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 14)
-        memory += 337 * count
+        count_of_described_group_members, pos = read_count(buf, pos, 14)
+        memory += 337 * count_of_described_group_members
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         described_group_members = []
-        for _ in range(count):
+        for _ in range(count_of_described_group_members):
             described_group_member_member_id, pos = read_string(buf, pos)
             described_group_member_client_id, pos = read_string(buf, pos)
             described_group_member_client_host, pos = read_string(buf, pos)
@@ -425,24 +428,24 @@ def decode_v4(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 18)
-    memory += 465 * count
+    count_of_groups, pos = read_count(buf, pos, 18)
+    memory += 465 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         (described_group_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         described_group_group_id, pos = read_string(buf, pos)
         described_group_group_state, pos = read_string(buf, pos)
         described_group_protocol_type, pos = read_string(buf, pos)
         described_group_protocol_data, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 16)
-        memory += 393 * count
+        count_of_described_group_members, pos = read_count(buf, pos, 16)
+        memory += 393 * count_of_described_group_members
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         described_group_members = []
-        for _ in range(count):
+        for _ in range(count_of_described_group_members):
             described_group_member_member_id, pos = read_string(buf, pos)
             described_group_member_group_instance_id, pos = read_nullable_string(buf, pos)
             described_group_member_client_id, pos = read_string(buf, pos)
@@ -476,24 +479,24 @@ def decode_v5(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 12)
-    memory += 465 * count
+    count_of_groups, pos = read_compact_count(buf, pos, 12)
+    memory += 465 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         (described_group_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         described_group_group_id, pos = read_compact_string(buf, pos)
         described_group_group_state, pos = read_compact_string(buf, pos)
         described_group_protocol_type, pos = read_compact_string(buf, pos)
         described_group_protocol_data, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 7)
-        memory += 393 * count
+        count_of_described_group_members, pos = read_compact_count(buf, pos, 7)
+        memory += 393 * count_of_described_group_members
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         described_group_members = []
-        for _ in range(count):
+        for _ in range(count_of_described_group_members):
             described_group_member_member_id, pos = read_compact_string(buf, pos)
             described_group_member_group_instance_id, pos = read_compact_nullable_string(buf, pos)
             described_group_member_client_id, pos = read_compact_string(buf, pos)
@@ -539,12 +542,12 @@ def decode_v6(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 13)
-    memory += 521 * count
+    count_of_groups, pos = read_compact_count(buf, pos, 13)
+    memory += 521 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         (described_group_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         described_group_error_message, pos = read_compact_nullable_string(buf, pos)
@@ -552,12 +555,12 @@ def decode_v6(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int]:
         described_group_group_state, pos = read_compact_string(buf, pos)
         described_group_protocol_type, pos = read_compact_string(buf, pos)
         described_group_protocol_data, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 7)
-        memory += 393 * count
+        count_of_described_group_members, pos = read_compact_count(buf, pos, 7)
+        memory += 393 * count_of_described_group_members
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         described_group_members = []
-        for _ in range(count):
+        for _ in range(count_of_described_group_members):
             described_group_member_member_id, pos = read_compact_string(buf, pos)
             described_group_member_group_instance_id, pos = read_compact_nullable_string(buf, pos)
             described_group_member_client_id, pos = read_compact_string(buf, pos)

@@ -29,7 +29,7 @@ UNPACK_qiiqiq = Struct(">qiiqiq").unpack_from
 
 
 class ProducerState(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # int64 0+. The producer id.
         "producer_id",
         # int32 0+. The epoch of the producer id.
@@ -43,6 +43,7 @@ class ProducerState(MessageStruct):
         # int64 0+. The first offset of the open transaction; -1 if there is none.
         "current_txn_start_offset",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class ProducerState(MessageStruct):
 
 
 class PartitionResponse(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # int32 0+.
         "partition_index",
         # int16 0+. The error code; 0 for none.
@@ -72,6 +73,7 @@ class PartitionResponse(MessageStruct):
         # []ProducerState 0+.
         "active_producers",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -87,12 +89,13 @@ class PartitionResponse(MessageStruct):
 
 
 class TopicResponse(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # string 0+.
         "name",
         # []PartitionResponse 0+.
         "partitions",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -106,12 +109,13 @@ class TopicResponse(MessageStruct):
 class DescribeProducersResponse(Message):
     """The active producers."""
 
-    __slots__ = (
+    FIELDS = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # []TopicResponse 0+.
         "topics",
     )
+    __slots__ = FIELDS
     NAME = "DescribeProducersResponse"
     API_KEY = 61
     MIN_VERSION = 0
@@ -159,28 +163,28 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeProducersResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_response_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 9)
-        memory += 265 * count
+        count_of_topic_response_partitions, pos = read_compact_count(buf, pos, 9)
+        memory += 265 * count_of_topic_response_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_response_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_response_partitions):
             partition_response_partition_index, partition_response_error_code = UNPACK_ih(buf, pos)
             pos += 6
             partition_response_error_message, pos = read_compact_nullable_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 37)
-            memory += 281 * count
+            count_of_partition_response_active_producers, pos = read_compact_count(buf, pos, 37)
+            memory += 281 * count_of_partition_response_active_producers
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             partition_response_active_producers = []
-            for _ in range(count):
+            for _ in range(count_of_partition_response_active_producers):
                 (
                     producer_state_producer_id,
                     producer_state_producer_epoch,

@@ -43,12 +43,13 @@ UNPACK_iii = Struct(">iii").unpack_from
 class ReplicaInfo(MessageStruct):
     """PreferredSuccessors with directory ids."""
 
-    __slots__ = (
+    FIELDS = (
         # int32 1+.
         "candidate_id",
         # uuid 1+.
         "candidate_directory_id",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -60,7 +61,7 @@ class ReplicaInfo(MessageStruct):
 
 
 class PartitionData(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # int32 0+. Only 0 is supported.
         "partition_index",
         # int32 0+. The resigning leader.
@@ -76,6 +77,7 @@ class PartitionData(MessageStruct):
         # not the leader when a candidate resigns.
         "replica_id",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -95,12 +97,13 @@ class PartitionData(MessageStruct):
 
 
 class TopicData(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # string 0+. Only __cluster_metadata is supported.
         "topic_name",
         # []PartitionData 0+.
         "partitions",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -114,7 +117,7 @@ class TopicData(MessageStruct):
 class LeaderEndpoint(MessageStruct):
     """The leader's endpoints, one per listener."""
 
-    __slots__ = (
+    FIELDS = (
         # string 1+.
         "name",
         # string 1+.
@@ -122,6 +125,7 @@ class LeaderEndpoint(MessageStruct):
         # uint16 1+.
         "port",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -137,7 +141,7 @@ class LeaderEndpoint(MessageStruct):
 class EndQuorumEpochRequest(Message):
     """A resigning leader requests an election without waiting for a timeout (KIP-595)."""
 
-    __slots__ = (
+    FIELDS = (
         # string 0+, null 0+. The sender's cluster id; null if unknown.
         "cluster_id",
         # []TopicData 0+.
@@ -145,6 +149,7 @@ class EndQuorumEpochRequest(Message):
         # []LeaderEndpoint 1+, left out where a version lacks it. The leader's endpoints, one per listener.
         "leader_endpoints",
     )
+    __slots__ = FIELDS
     NAME = "EndQuorumEpochRequest"
     API_KEY = 54
     MIN_VERSION = 0
@@ -215,27 +220,27 @@ def encode_v1(message: EndQuorumEpochRequest, out: bytearray) -> None:
 def decode_v0(buf: bytes, pos: int) -> tuple[EndQuorumEpochRequest, int]:
     memory = 0
     cluster_id, pos = read_nullable_string(buf, pos)
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_data_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 16)
-        memory += 329 * count
+        count_of_topic_data_partitions, pos = read_count(buf, pos, 16)
+        memory += 329 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             partition_data_partition_index, partition_data_leader_id, partition_data_leader_epoch = UNPACK_iii(buf, pos)
             pos += 12
-            count, pos = read_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_partition_data_preferred_successors, pos = read_count(buf, pos, 4)
+            memory += 41 * count_of_partition_data_preferred_successors
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            partition_data_preferred_successors = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            partition_data_preferred_successors = list(unpack_from(f">{count_of_partition_data_preferred_successors}i", buf, pos))
+            pos += 4 * count_of_partition_data_preferred_successors
             topic_data_partitions.append(PartitionData(
                 partition_data_partition_index,
                 partition_data_leader_id,
@@ -251,28 +256,28 @@ def decode_v0(buf: bytes, pos: int) -> tuple[EndQuorumEpochRequest, int]:
 def decode_v1(buf: bytes, pos: int) -> tuple[EndQuorumEpochRequest, int]:
     memory = 0
     cluster_id, pos = read_compact_nullable_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 14)
-        memory += 361 * count
+        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 14)
+        memory += 361 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             partition_data_replica_id: int = -1
             partition_data_partition_index, partition_data_leader_id, partition_data_leader_epoch = UNPACK_iii(buf, pos)
             pos += 12
-            count, pos = read_compact_count(buf, pos, 21)
-            memory += 161 * count
+            count_of_partition_data_preferred_candidates, pos = read_compact_count(buf, pos, 21)
+            memory += 161 * count_of_partition_data_preferred_candidates
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             partition_data_preferred_candidates = []
-            for _ in range(count):
+            for _ in range(count_of_partition_data_preferred_candidates):
                 replica_info_candidate_id, replica_info_candidate_directory_id = UNPACK_i16s(buf, pos)
                 pos += 20
                 if buf[pos] == 0:
@@ -306,12 +311,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[EndQuorumEpochRequest, int]:
         else:
             pos = skip_tagged_fields(buf, pos)
         topics.append(TopicData(topic_data_topic_name, topic_data_partitions))
-    count, pos = read_compact_count(buf, pos, 5)
-    memory += 209 * count
+    count_of_leader_endpoints, pos = read_compact_count(buf, pos, 5)
+    memory += 209 * count_of_leader_endpoints
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     leader_endpoints = []
-    for _ in range(count):
+    for _ in range(count_of_leader_endpoints):
         leader_endpoint_name, pos = read_compact_string(buf, pos)
         leader_endpoint_host, pos = read_compact_string(buf, pos)
         (leader_endpoint_port,) = UNPACK_H(buf, pos)

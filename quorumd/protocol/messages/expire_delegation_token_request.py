@@ -23,12 +23,13 @@ UNPACK_q = Struct(">q").unpack_from
 class ExpireDelegationTokenRequest(Message):
     """Changes the expiry of a delegation token or removes it (KIP-48)."""
 
-    __slots__ = (
+    FIELDS = (
         # bytes 1+. The HMAC, which is the token's password in base64.
         "hmac",
         # int64 1+. A negative value removes the token at once.
         "expiry_time_period_ms",
     )
+    __slots__ = FIELDS
     NAME = "ExpireDelegationTokenRequest"
     API_KEY = 40
     MIN_VERSION = 1

@@ -21,12 +21,13 @@ UNPACK_h = Struct(">h").unpack_from
 class FeatureLevelRecord(Message):
     """The finalized level of a feature, including metadata.version; 0 removes it (KIP-584)."""
 
-    __slots__ = (
+    FIELDS = (
         # string 0+.
         "name",
         # int16 0+. 0 removes the feature.
         "feature_level",
     )
+    __slots__ = FIELDS
     NAME = "FeatureLevelRecord"
     API_KEY = 12
     MIN_VERSION = 0

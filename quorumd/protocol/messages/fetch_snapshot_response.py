@@ -42,12 +42,13 @@ UNPACK_qq = Struct(">qq").unpack_from
 class SnapshotId(MessageStruct):
     """The requested snapshot."""
 
-    __slots__ = (
+    FIELDS = (
         # int64 0+.
         "end_offset",
         # int32 0+.
         "epoch",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -59,12 +60,13 @@ class SnapshotId(MessageStruct):
 
 
 class LeaderIdAndEpoch(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # int32 0+. The current leader known to the sender; -1 if unknown.
         "leader_id",
         # int32 0+. The current epoch of the sender.
         "leader_epoch",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -76,7 +78,7 @@ class LeaderIdAndEpoch(MessageStruct):
 
 
 class PartitionSnapshot(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # int32 0+.
         "index",
         # int16 0+. The error code; 0 for none.
@@ -92,6 +94,7 @@ class PartitionSnapshot(MessageStruct):
         # records 0+. The chunk; not aligned to record batches.
         "unaligned_records",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -113,12 +116,13 @@ class PartitionSnapshot(MessageStruct):
 
 
 class TopicSnapshot(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # string 0+.
         "name",
         # []PartitionSnapshot 0+.
         "partitions",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -132,7 +136,7 @@ class TopicSnapshot(MessageStruct):
 class NodeEndpoint(MessageStruct):
     """The endpoints of that leader."""
 
-    __slots__ = (
+    FIELDS = (
         # int32 1+.
         "node_id",
         # string 1+.
@@ -140,6 +144,7 @@ class NodeEndpoint(MessageStruct):
         # uint16 1+.
         "port",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -155,7 +160,7 @@ class NodeEndpoint(MessageStruct):
 class FetchSnapshotResponse(Message):
     """A chunk of a snapshot; the snapshot is complete at Size bytes."""
 
-    __slots__ = (
+    FIELDS = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # int16 0+. The error code; 0 for none.
@@ -165,6 +170,7 @@ class FetchSnapshotResponse(Message):
         # []NodeEndpoint 1+, tag 0 in 1+. The endpoints of that leader.
         "node_endpoints",
     )
+    __slots__ = FIELDS
     NAME = "FetchSnapshotResponse"
     API_KEY = 59
     MIN_VERSION = 0
@@ -279,19 +285,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[FetchSnapshotResponse, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_snapshot_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 37)
-        memory += 489 * count
+        count_of_topic_snapshot_partitions, pos = read_compact_count(buf, pos, 37)
+        memory += 489 * count_of_topic_snapshot_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_snapshot_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_snapshot_partitions):
             partition_snapshot_current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch()
             partition_snapshot_index, partition_snapshot_error_code = UNPACK_ih(buf, pos)
             pos += 6
@@ -354,19 +360,19 @@ def decode_v1(buf: bytes, pos: int) -> tuple[FetchSnapshotResponse, int]:
     node_endpoints: list[NodeEndpoint] = []
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_snapshot_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 37)
-        memory += 489 * count
+        count_of_topic_snapshot_partitions, pos = read_compact_count(buf, pos, 37)
+        memory += 489 * count_of_topic_snapshot_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_snapshot_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_snapshot_partitions):
             partition_snapshot_current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch()
             partition_snapshot_index, partition_snapshot_error_code = UNPACK_ih(buf, pos)
             pos += 6
@@ -419,12 +425,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[FetchSnapshotResponse, int]:
         for _ in range(tag_count):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
-                count, pos = read_compact_count(buf, pos, 8)
-                memory += 185 * count
+                count_of_node_endpoints, pos = read_compact_count(buf, pos, 8)
+                memory += 185 * count_of_node_endpoints
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
                 node_endpoints = []
-                for _ in range(count):
+                for _ in range(count_of_node_endpoints):
                     (node_endpoint_node_id,) = UNPACK_i(buf, pos)
                     pos += 4
                     node_endpoint_host, pos = read_compact_string(buf, pos)

@@ -28,7 +28,7 @@ UNPACK_b = Struct(">b").unpack_from
 class FindCoordinatorRequest(Message):
     """Finds the coordinators of groups or transactional ids. Several keys from version 4."""
 
-    __slots__ = (
+    FIELDS = (
         # string 0-3. The group id or transactional id.
         "key",
         # int8 1+. 0 group, 1 transaction, 2 share group.
@@ -36,6 +36,7 @@ class FindCoordinatorRequest(Message):
         # []string 4+. The group ids or transactional ids.
         "coordinator_keys",
     )
+    __slots__ = FIELDS
     NAME = "FindCoordinatorRequest"
     API_KEY = 10
     MIN_VERSION = 0
@@ -125,12 +126,12 @@ def decode_v4(buf: bytes, pos: int) -> tuple[FindCoordinatorRequest, int]:
     memory = 0
     (key_type,) = UNPACK_b(buf, pos)
     pos += 1
-    count, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count
+    count_of_coordinator_keys, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count_of_coordinator_keys
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     coordinator_keys = []
-    for _ in range(count):
+    for _ in range(count_of_coordinator_keys):
         coordinator_keys_element, pos = read_compact_string(buf, pos)
         coordinator_keys.append(coordinator_keys_element)
     if buf[pos] == 0:

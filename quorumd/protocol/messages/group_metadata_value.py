@@ -38,7 +38,7 @@ UNPACK_q = Struct(">q").unpack_from
 
 
 class MemberMetadata(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # string 0+. The member id.
         "member_id",
         # string 3+, null 3+, left out where a version lacks it. The id of a static member; null for a dynamic
@@ -58,6 +58,7 @@ class MemberMetadata(MessageStruct):
         # bytes 0+. The member's assignment.
         "assignment",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -83,7 +84,7 @@ class MemberMetadata(MessageStruct):
 class GroupMetadataValue(Message):
     """A classic group: its generation and members."""
 
-    __slots__ = (
+    FIELDS = (
         # string 0+. The type of the group's protocols; "consumer" for consumers.
         "protocol_type",
         # int32 0+. The generation.
@@ -98,6 +99,7 @@ class GroupMetadataValue(Message):
         # []MemberMetadata 0+.
         "members",
     )
+    __slots__ = FIELDS
     NAME = "GroupMetadataValue"
     API_KEY = None
     RECORD_TYPE = 2
@@ -223,12 +225,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[GroupMetadataValue, int]:
     pos += 4
     protocol, pos = read_nullable_string(buf, pos)
     leader, pos = read_nullable_string(buf, pos)
-    count, pos = read_count(buf, pos, 18)
-    memory += 385 * count
+    count_of_members, pos = read_count(buf, pos, 18)
+    memory += 385 * count_of_members
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     members = []
-    for _ in range(count):
+    for _ in range(count_of_members):
         member_metadata_member_id, pos = read_string(buf, pos)
         member_metadata_client_id, pos = read_string(buf, pos)
         member_metadata_client_host, pos = read_string(buf, pos)
@@ -263,12 +265,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[GroupMetadataValue, int]:
     pos += 4
     protocol, pos = read_nullable_string(buf, pos)
     leader, pos = read_nullable_string(buf, pos)
-    count, pos = read_count(buf, pos, 22)
-    memory += 417 * count
+    count_of_members, pos = read_count(buf, pos, 22)
+    memory += 417 * count_of_members
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     members = []
-    for _ in range(count):
+    for _ in range(count_of_members):
         member_metadata_member_id, pos = read_string(buf, pos)
         member_metadata_client_id, pos = read_string(buf, pos)
         member_metadata_client_host, pos = read_string(buf, pos)
@@ -305,12 +307,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[GroupMetadataValue, int]:
     leader, pos = read_nullable_string(buf, pos)
     (current_state_timestamp,) = UNPACK_q(buf, pos)
     pos += 8
-    count, pos = read_count(buf, pos, 22)
-    memory += 417 * count
+    count_of_members, pos = read_count(buf, pos, 22)
+    memory += 417 * count_of_members
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     members = []
-    for _ in range(count):
+    for _ in range(count_of_members):
         member_metadata_member_id, pos = read_string(buf, pos)
         member_metadata_client_id, pos = read_string(buf, pos)
         member_metadata_client_host, pos = read_string(buf, pos)
@@ -347,12 +349,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[GroupMetadataValue, int]:
     leader, pos = read_nullable_string(buf, pos)
     (current_state_timestamp,) = UNPACK_q(buf, pos)
     pos += 8
-    count, pos = read_count(buf, pos, 24)
-    memory += 473 * count
+    count_of_members, pos = read_count(buf, pos, 24)
+    memory += 473 * count_of_members
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     members = []
-    for _ in range(count):
+    for _ in range(count_of_members):
         member_metadata_member_id, pos = read_string(buf, pos)
         member_metadata_group_instance_id, pos = read_nullable_string(buf, pos)
         member_metadata_client_id, pos = read_string(buf, pos)
@@ -390,12 +392,12 @@ def decode_v4(buf: bytes, pos: int) -> tuple[GroupMetadataValue, int]:
     leader, pos = read_compact_nullable_string(buf, pos)
     (current_state_timestamp,) = UNPACK_q(buf, pos)
     pos += 8
-    count, pos = read_compact_count(buf, pos, 15)
-    memory += 473 * count
+    count_of_members, pos = read_compact_count(buf, pos, 15)
+    memory += 473 * count_of_members
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     members = []
-    for _ in range(count):
+    for _ in range(count_of_members):
         member_metadata_member_id, pos = read_compact_string(buf, pos)
         member_metadata_group_instance_id, pos = read_compact_nullable_string(buf, pos)
         member_metadata_client_id, pos = read_compact_string(buf, pos)

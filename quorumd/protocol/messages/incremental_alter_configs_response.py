@@ -35,7 +35,7 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class AlterConfigsResourceResponse(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # int16 0+. The error code; 0 for none.
         "error_code",
         # string 0+, null 0+. The error message; null if there was no error.
@@ -45,6 +45,7 @@ class AlterConfigsResourceResponse(MessageStruct):
         # string 0+. The topic name or broker id; empty for the default of all brokers.
         "resource_name",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -62,12 +63,13 @@ class AlterConfigsResourceResponse(MessageStruct):
 class IncrementalAlterConfigsResponse(Message):
     """One result per resource."""
 
-    __slots__ = (
+    FIELDS = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # []AlterConfigsResourceResponse 0+.
         "responses",
     )
+    __slots__ = FIELDS
     NAME = "IncrementalAlterConfigsResponse"
     API_KEY = 44
     MIN_VERSION = 0
@@ -109,12 +111,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[IncrementalAlterConfigsResponse, in
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 7)
-    memory += 217 * count
+    count_of_responses, pos = read_count(buf, pos, 7)
+    memory += 217 * count_of_responses
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count):
+    for _ in range(count_of_responses):
         (alter_configs_resource_response_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         alter_configs_resource_response_error_message, pos = read_nullable_string(buf, pos)
@@ -134,12 +136,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[IncrementalAlterConfigsResponse, in
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 6)
-    memory += 217 * count
+    count_of_responses, pos = read_compact_count(buf, pos, 6)
+    memory += 217 * count_of_responses
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count):
+    for _ in range(count_of_responses):
         (alter_configs_resource_response_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         alter_configs_resource_response_error_message, pos = read_compact_nullable_string(buf, pos)

@@ -39,12 +39,13 @@ UNPACK_ii = Struct(">ii").unpack_from
 class JoinGroupRequestProtocol(MessageStruct):
     """The assignors that the member supports, the preferred one first."""
 
-    __slots__ = (
+    FIELDS = (
         # string 0+.
         "name",
         # bytes 0+. The member's subscription, for that assignor.
         "metadata",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -58,7 +59,7 @@ class JoinGroupRequestProtocol(MessageStruct):
 class JoinGroupRequest(Message):
     """Joins a classic group."""
 
-    __slots__ = (
+    FIELDS = (
         # string 0+. The group id.
         "group_id",
         # int32 0+. The coordinator removes the member after this time without a heartbeat, in ms.
@@ -77,6 +78,7 @@ class JoinGroupRequest(Message):
         # string 8+, null 8+, left out where a version lacks it. Why the member joins again.
         "reason",
     )
+    __slots__ = FIELDS
     NAME = "JoinGroupRequest"
     API_KEY = 11
     MIN_VERSION = 0
@@ -205,12 +207,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[JoinGroupRequest, int]:
     pos += 4
     member_id, pos = read_string(buf, pos)
     protocol_type, pos = read_string(buf, pos)
-    count, pos = read_count(buf, pos, 6)
-    memory += 153 * count
+    count_of_protocols, pos = read_count(buf, pos, 6)
+    memory += 153 * count_of_protocols
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     protocols = []
-    for _ in range(count):
+    for _ in range(count_of_protocols):
         join_group_request_protocol_name, pos = read_string(buf, pos)
         join_group_request_protocol_metadata, pos = read_bytes(buf, pos)
         protocols.append(JoinGroupRequestProtocol(join_group_request_protocol_name, join_group_request_protocol_metadata))
@@ -233,12 +235,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[JoinGroupRequest, int]:
     pos += 8
     member_id, pos = read_string(buf, pos)
     protocol_type, pos = read_string(buf, pos)
-    count, pos = read_count(buf, pos, 6)
-    memory += 153 * count
+    count_of_protocols, pos = read_count(buf, pos, 6)
+    memory += 153 * count_of_protocols
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     protocols = []
-    for _ in range(count):
+    for _ in range(count_of_protocols):
         join_group_request_protocol_name, pos = read_string(buf, pos)
         join_group_request_protocol_metadata, pos = read_bytes(buf, pos)
         protocols.append(JoinGroupRequestProtocol(join_group_request_protocol_name, join_group_request_protocol_metadata))
@@ -271,12 +273,12 @@ def decode_v5(buf: bytes, pos: int) -> tuple[JoinGroupRequest, int]:
     member_id, pos = read_string(buf, pos)
     group_instance_id, pos = read_nullable_string(buf, pos)
     protocol_type, pos = read_string(buf, pos)
-    count, pos = read_count(buf, pos, 6)
-    memory += 153 * count
+    count_of_protocols, pos = read_count(buf, pos, 6)
+    memory += 153 * count_of_protocols
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     protocols = []
-    for _ in range(count):
+    for _ in range(count_of_protocols):
         join_group_request_protocol_name, pos = read_string(buf, pos)
         join_group_request_protocol_metadata, pos = read_bytes(buf, pos)
         protocols.append(JoinGroupRequestProtocol(join_group_request_protocol_name, join_group_request_protocol_metadata))
@@ -300,12 +302,12 @@ def decode_v6(buf: bytes, pos: int) -> tuple[JoinGroupRequest, int]:
     member_id, pos = read_compact_string(buf, pos)
     group_instance_id, pos = read_compact_nullable_string(buf, pos)
     protocol_type, pos = read_compact_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 153 * count
+    count_of_protocols, pos = read_compact_count(buf, pos, 3)
+    memory += 153 * count_of_protocols
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     protocols = []
-    for _ in range(count):
+    for _ in range(count_of_protocols):
         join_group_request_protocol_name, pos = read_compact_string(buf, pos)
         join_group_request_protocol_metadata, pos = read_compact_bytes(buf, pos)
         if buf[pos] == 0:
@@ -340,12 +342,12 @@ def decode_v8(buf: bytes, pos: int) -> tuple[JoinGroupRequest, int]:
     member_id, pos = read_compact_string(buf, pos)
     group_instance_id, pos = read_compact_nullable_string(buf, pos)
     protocol_type, pos = read_compact_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 153 * count
+    count_of_protocols, pos = read_compact_count(buf, pos, 3)
+    memory += 153 * count_of_protocols
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     protocols = []
-    for _ in range(count):
+    for _ in range(count_of_protocols):
         join_group_request_protocol_name, pos = read_compact_string(buf, pos)
         join_group_request_protocol_metadata, pos = read_compact_bytes(buf, pos)
         if buf[pos] == 0:

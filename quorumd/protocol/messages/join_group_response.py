@@ -42,7 +42,7 @@ UNPACK_ihi = Struct(">ihi").unpack_from
 class JoinGroupResponseMember(MessageStruct):
     """The members, for the leader; empty for the others."""
 
-    __slots__ = (
+    FIELDS = (
         # string 0+. The member id.
         "member_id",
         # string 5+, null 5+, left out where a version lacks it. The id of a static member; null for a dynamic
@@ -51,6 +51,7 @@ class JoinGroupResponseMember(MessageStruct):
         # bytes 0+. The member's subscription, for the chosen assignor.
         "metadata",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class JoinGroupResponseMember(MessageStruct):
 class JoinGroupResponse(Message):
     """The generation that the member joined; the leader also gets the members."""
 
-    __slots__ = (
+    FIELDS = (
         # int32 2+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
         # in ms; 0 if it is not.
         "throttle_time_ms",
@@ -88,6 +89,7 @@ class JoinGroupResponse(Message):
         # []JoinGroupResponseMember 0+. The members, for the leader; empty for the others.
         "members",
     )
+    __slots__ = FIELDS
     NAME = "JoinGroupResponse"
     API_KEY = 11
     MIN_VERSION = 0
@@ -256,12 +258,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[JoinGroupResponse, int]:
     protocol_name, pos = read_string(buf, pos)
     leader, pos = read_string(buf, pos)
     member_id, pos = read_string(buf, pos)
-    count, pos = read_count(buf, pos, 6)
-    memory += 161 * count
+    count_of_members, pos = read_count(buf, pos, 6)
+    memory += 161 * count_of_members
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     members = []
-    for _ in range(count):
+    for _ in range(count_of_members):
         join_group_response_member_member_id, pos = read_string(buf, pos)
         join_group_response_member_metadata, pos = read_bytes(buf, pos)
         members.append(JoinGroupResponseMember(join_group_response_member_member_id, None, join_group_response_member_metadata))
@@ -288,12 +290,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[JoinGroupResponse, int]:
     protocol_name, pos = read_string(buf, pos)
     leader, pos = read_string(buf, pos)
     member_id, pos = read_string(buf, pos)
-    count, pos = read_count(buf, pos, 6)
-    memory += 161 * count
+    count_of_members, pos = read_count(buf, pos, 6)
+    memory += 161 * count_of_members
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     members = []
-    for _ in range(count):
+    for _ in range(count_of_members):
         join_group_response_member_member_id, pos = read_string(buf, pos)
         join_group_response_member_metadata, pos = read_bytes(buf, pos)
         members.append(JoinGroupResponseMember(join_group_response_member_member_id, None, join_group_response_member_metadata))
@@ -323,12 +325,12 @@ def decode_v5(buf: bytes, pos: int) -> tuple[JoinGroupResponse, int]:
     protocol_name, pos = read_string(buf, pos)
     leader, pos = read_string(buf, pos)
     member_id, pos = read_string(buf, pos)
-    count, pos = read_count(buf, pos, 8)
-    memory += 217 * count
+    count_of_members, pos = read_count(buf, pos, 8)
+    memory += 217 * count_of_members
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     members = []
-    for _ in range(count):
+    for _ in range(count_of_members):
         join_group_response_member_member_id, pos = read_string(buf, pos)
         join_group_response_member_group_instance_id, pos = read_nullable_string(buf, pos)
         join_group_response_member_metadata, pos = read_bytes(buf, pos)
@@ -353,12 +355,12 @@ def decode_v6(buf: bytes, pos: int) -> tuple[JoinGroupResponse, int]:
     protocol_name, pos = read_compact_string(buf, pos)
     leader, pos = read_compact_string(buf, pos)
     member_id, pos = read_compact_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 4)
-    memory += 217 * count
+    count_of_members, pos = read_compact_count(buf, pos, 4)
+    memory += 217 * count_of_members
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     members = []
-    for _ in range(count):
+    for _ in range(count_of_members):
         join_group_response_member_member_id, pos = read_compact_string(buf, pos)
         join_group_response_member_group_instance_id, pos = read_compact_nullable_string(buf, pos)
         join_group_response_member_metadata, pos = read_compact_bytes(buf, pos)
@@ -392,12 +394,12 @@ def decode_v7(buf: bytes, pos: int) -> tuple[JoinGroupResponse, int]:
     protocol_name, pos = read_compact_nullable_string(buf, pos)
     leader, pos = read_compact_string(buf, pos)
     member_id, pos = read_compact_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 4)
-    memory += 217 * count
+    count_of_members, pos = read_compact_count(buf, pos, 4)
+    memory += 217 * count_of_members
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     members = []
-    for _ in range(count):
+    for _ in range(count_of_members):
         join_group_response_member_member_id, pos = read_compact_string(buf, pos)
         join_group_response_member_group_instance_id, pos = read_compact_nullable_string(buf, pos)
         join_group_response_member_metadata, pos = read_compact_bytes(buf, pos)
@@ -436,12 +438,12 @@ def decode_v9(buf: bytes, pos: int) -> tuple[JoinGroupResponse, int]:
     (skip_assignment,) = UNPACK_t(buf, pos)
     pos += 1
     member_id, pos = read_compact_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 4)
-    memory += 217 * count
+    count_of_members, pos = read_compact_count(buf, pos, 4)
+    memory += 217 * count_of_members
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     members = []
-    for _ in range(count):
+    for _ in range(count_of_members):
         join_group_response_member_member_id, pos = read_compact_string(buf, pos)
         join_group_response_member_group_instance_id, pos = read_compact_nullable_string(buf, pos)
         join_group_response_member_metadata, pos = read_compact_bytes(buf, pos)

@@ -29,12 +29,13 @@ UNPACK_i16s = Struct(">i16s").unpack_from
 class Voter(MessageStruct):
     """A voter."""
 
-    __slots__ = (
+    FIELDS = (
         # int32 0+.
         "voter_id",
         # uuid 1+. The voter's directory id.
         "voter_directory_id",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class LeaderChangeMessage(Message):
     parse.
     """
 
-    __slots__ = (
+    FIELDS = (
         # int16 0+. The version of this record; always 0.
         "version",
         # int32 0+. The leader of the new epoch.
@@ -60,6 +61,7 @@ class LeaderChangeMessage(Message):
         # []Voter 0+. The voters that voted for the leader.
         "granting_voters",
     )
+    __slots__ = FIELDS
     NAME = "LeaderChangeMessage"
     API_KEY = None
     MIN_VERSION = 0
@@ -125,12 +127,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[LeaderChangeMessage, int]:
     memory = 0
     version, leader_id = UNPACK_hi(buf, pos)
     pos += 6
-    count, pos = read_compact_count(buf, pos, 5)
-    memory += 89 * count
+    count_of_voters, pos = read_compact_count(buf, pos, 5)
+    memory += 89 * count_of_voters
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     voters = []
-    for _ in range(count):
+    for _ in range(count_of_voters):
         (voter_voter_id,) = UNPACK_i(buf, pos)
         pos += 4
         if buf[pos] == 0:
@@ -138,12 +140,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[LeaderChangeMessage, int]:
         else:
             pos = skip_tagged_fields(buf, pos)
         voters.append(Voter(voter_voter_id, ZERO_UUID))
-    count, pos = read_compact_count(buf, pos, 5)
-    memory += 89 * count
+    count_of_granting_voters, pos = read_compact_count(buf, pos, 5)
+    memory += 89 * count_of_granting_voters
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     granting_voters = []
-    for _ in range(count):
+    for _ in range(count_of_granting_voters):
         (granting_voters_voter_voter_id,) = UNPACK_i(buf, pos)
         pos += 4
         if buf[pos] == 0:
@@ -167,12 +169,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[LeaderChangeMessage, int]:
     memory = 0
     version, leader_id = UNPACK_hi(buf, pos)
     pos += 6
-    count, pos = read_compact_count(buf, pos, 21)
-    memory += 161 * count
+    count_of_voters, pos = read_compact_count(buf, pos, 21)
+    memory += 161 * count_of_voters
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     voters = []
-    for _ in range(count):
+    for _ in range(count_of_voters):
         voter_voter_id, voter_voter_directory_id = UNPACK_i16s(buf, pos)
         pos += 20
         if buf[pos] == 0:
@@ -180,12 +182,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[LeaderChangeMessage, int]:
         else:
             pos = skip_tagged_fields(buf, pos)
         voters.append(Voter(voter_voter_id, KafkaUuid(voter_voter_directory_id)))
-    count, pos = read_compact_count(buf, pos, 21)
-    memory += 161 * count
+    count_of_granting_voters, pos = read_compact_count(buf, pos, 21)
+    memory += 161 * count_of_granting_voters
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     granting_voters = []
-    for _ in range(count):
+    for _ in range(count_of_granting_voters):
         granting_voters_voter_voter_id, granting_voters_voter_voter_directory_id = UNPACK_i16s(buf, pos)
         pos += 20
         if buf[pos] == 0:

@@ -30,7 +30,7 @@ PACK_i = Struct(">i").pack
 
 
 class MemberIdentity(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # string 3+. The member id.
         "member_id",
         # string 3+, null 3+. The id of a static member; null for a dynamic one.
@@ -38,6 +38,7 @@ class MemberIdentity(MessageStruct):
         # string 5+, null 5+, left out where a version lacks it. Why the member leaves; null if not given.
         "reason",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class MemberIdentity(MessageStruct):
 class LeaveGroupRequest(Message):
     """Removes members from a classic group. Several of them from version 3."""
 
-    __slots__ = (
+    FIELDS = (
         # string 0+. The group id.
         "group_id",
         # string 0-2. The member id.
@@ -61,6 +62,7 @@ class LeaveGroupRequest(Message):
         # []MemberIdentity 3+.
         "members",
     )
+    __slots__ = FIELDS
     NAME = "LeaveGroupRequest"
     API_KEY = 13
     MIN_VERSION = 0
@@ -141,12 +143,12 @@ decode_v2 = decode_v0
 def decode_v3(buf: bytes, pos: int) -> tuple[LeaveGroupRequest, int]:
     memory = 0
     group_id, pos = read_string(buf, pos)
-    count, pos = read_count(buf, pos, 4)
-    memory += 177 * count
+    count_of_members, pos = read_count(buf, pos, 4)
+    memory += 177 * count_of_members
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     members = []
-    for _ in range(count):
+    for _ in range(count_of_members):
         member_identity_member_id, pos = read_string(buf, pos)
         member_identity_group_instance_id, pos = read_nullable_string(buf, pos)
         members.append(MemberIdentity(member_identity_member_id, member_identity_group_instance_id, None))
@@ -156,12 +158,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[LeaveGroupRequest, int]:
 def decode_v4(buf: bytes, pos: int) -> tuple[LeaveGroupRequest, int]:
     memory = 0
     group_id, pos = read_compact_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 177 * count
+    count_of_members, pos = read_compact_count(buf, pos, 3)
+    memory += 177 * count_of_members
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     members = []
-    for _ in range(count):
+    for _ in range(count_of_members):
         member_identity_member_id, pos = read_compact_string(buf, pos)
         member_identity_group_instance_id, pos = read_compact_nullable_string(buf, pos)
         if buf[pos] == 0:
@@ -179,12 +181,12 @@ def decode_v4(buf: bytes, pos: int) -> tuple[LeaveGroupRequest, int]:
 def decode_v5(buf: bytes, pos: int) -> tuple[LeaveGroupRequest, int]:
     memory = 0
     group_id, pos = read_compact_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 4)
-    memory += 233 * count
+    count_of_members, pos = read_compact_count(buf, pos, 4)
+    memory += 233 * count_of_members
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     members = []
-    for _ in range(count):
+    for _ in range(count_of_members):
         member_identity_member_id, pos = read_compact_string(buf, pos)
         member_identity_group_instance_id, pos = read_compact_nullable_string(buf, pos)
         member_identity_reason, pos = read_compact_nullable_string(buf, pos)

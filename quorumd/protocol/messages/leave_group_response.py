@@ -34,7 +34,7 @@ UNPACK_ih = Struct(">ih").unpack_from
 
 
 class MemberResponse(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # string 3+. The member id.
         "member_id",
         # string 3+, null 3+. The id of a static member; null for a dynamic one.
@@ -42,6 +42,7 @@ class MemberResponse(MessageStruct):
         # int16 3+. The error code; 0 for none.
         "error_code",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class MemberResponse(MessageStruct):
 class LeaveGroupResponse(Message):
     """Whether the members were removed."""
 
-    __slots__ = (
+    FIELDS = (
         # int32 1+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
         # in ms; 0 if it is not.
         "throttle_time_ms",
@@ -66,6 +67,7 @@ class LeaveGroupResponse(Message):
         # []MemberResponse 3+.
         "members",
     )
+    __slots__ = FIELDS
     NAME = "LeaveGroupResponse"
     API_KEY = 13
     MIN_VERSION = 0
@@ -149,12 +151,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[LeaveGroupResponse, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count, pos = read_count(buf, pos, 6)
-    memory += 209 * count
+    count_of_members, pos = read_count(buf, pos, 6)
+    memory += 209 * count_of_members
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     members = []
-    for _ in range(count):
+    for _ in range(count_of_members):
         member_response_member_id, pos = read_string(buf, pos)
         member_response_group_instance_id, pos = read_nullable_string(buf, pos)
         (member_response_error_code,) = UNPACK_h(buf, pos)
@@ -167,12 +169,12 @@ def decode_v4(buf: bytes, pos: int) -> tuple[LeaveGroupResponse, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count, pos = read_compact_count(buf, pos, 5)
-    memory += 209 * count
+    count_of_members, pos = read_compact_count(buf, pos, 5)
+    memory += 209 * count_of_members
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     members = []
-    for _ in range(count):
+    for _ in range(count_of_members):
         member_response_member_id, pos = read_compact_string(buf, pos)
         member_response_group_instance_id, pos = read_compact_nullable_string(buf, pos)
         (member_response_error_code,) = UNPACK_h(buf, pos)

@@ -29,7 +29,7 @@ UNPACK_ih = Struct(">ih").unpack_from
 
 
 class ListedGroup(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # string 0+. The group id.
         "group_id",
         # string 0+. The type of the group's protocols; "consumer" for consumers.
@@ -40,6 +40,7 @@ class ListedGroup(MessageStruct):
         # streams.
         "group_type",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class ListedGroup(MessageStruct):
 class ListGroupsResponse(Message):
     """The groups."""
 
-    __slots__ = (
+    FIELDS = (
         # int32 1+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
         # in ms; 0 if it is not.
         "throttle_time_ms",
@@ -66,6 +67,7 @@ class ListGroupsResponse(Message):
         # []ListedGroup 0+.
         "groups",
     )
+    __slots__ = FIELDS
     NAME = "ListGroupsResponse"
     API_KEY = 16
     MIN_VERSION = 0
@@ -151,12 +153,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ListGroupsResponse, int]:
     memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
-    count, pos = read_count(buf, pos, 4)
-    memory += 185 * count
+    count_of_groups, pos = read_count(buf, pos, 4)
+    memory += 185 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         listed_group_group_id, pos = read_string(buf, pos)
         listed_group_protocol_type, pos = read_string(buf, pos)
         groups.append(ListedGroup(
@@ -172,12 +174,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ListGroupsResponse, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count, pos = read_count(buf, pos, 4)
-    memory += 185 * count
+    count_of_groups, pos = read_count(buf, pos, 4)
+    memory += 185 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         listed_group_group_id, pos = read_string(buf, pos)
         listed_group_protocol_type, pos = read_string(buf, pos)
         groups.append(ListedGroup(
@@ -196,12 +198,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[ListGroupsResponse, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_groups, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         listed_group_group_id, pos = read_compact_string(buf, pos)
         listed_group_protocol_type, pos = read_compact_string(buf, pos)
         if buf[pos] == 0:
@@ -225,12 +227,12 @@ def decode_v4(buf: bytes, pos: int) -> tuple[ListGroupsResponse, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count, pos = read_compact_count(buf, pos, 4)
-    memory += 241 * count
+    count_of_groups, pos = read_compact_count(buf, pos, 4)
+    memory += 241 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         listed_group_group_id, pos = read_compact_string(buf, pos)
         listed_group_protocol_type, pos = read_compact_string(buf, pos)
         listed_group_group_state, pos = read_compact_string(buf, pos)
@@ -255,12 +257,12 @@ def decode_v5(buf: bytes, pos: int) -> tuple[ListGroupsResponse, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count, pos = read_compact_count(buf, pos, 5)
-    memory += 297 * count
+    count_of_groups, pos = read_compact_count(buf, pos, 5)
+    memory += 297 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         listed_group_group_id, pos = read_compact_string(buf, pos)
         listed_group_protocol_type, pos = read_compact_string(buf, pos)
         listed_group_group_state, pos = read_compact_string(buf, pos)

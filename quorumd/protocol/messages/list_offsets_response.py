@@ -31,7 +31,7 @@ UNPACK_ihqqi = Struct(">ihqqi").unpack_from
 
 
 class ListOffsetsPartitionResponse(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # int32 1+.
         "partition_index",
         # int16 1+. The error code; 0 for none.
@@ -43,6 +43,7 @@ class ListOffsetsPartitionResponse(MessageStruct):
         # int32 4+. The leader epoch of the offset found; -1 if unknown.
         "leader_epoch",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -60,12 +61,13 @@ class ListOffsetsPartitionResponse(MessageStruct):
 
 
 class ListOffsetsTopicResponse(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # string 1+.
         "name",
         # []ListOffsetsPartitionResponse 1+.
         "partitions",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -79,13 +81,14 @@ class ListOffsetsTopicResponse(MessageStruct):
 class ListOffsetsResponse(Message):
     """The offsets found."""
 
-    __slots__ = (
+    FIELDS = (
         # int32 2+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
         # in ms; 0 if it is not.
         "throttle_time_ms",
         # []ListOffsetsTopicResponse 1+.
         "topics",
     )
+    __slots__ = FIELDS
     NAME = "ListOffsetsResponse"
     API_KEY = 2
     MIN_VERSION = 1
@@ -192,19 +195,19 @@ encode_v11 = encode_v6
 
 def decode_v1(buf: bytes, pos: int) -> tuple[ListOffsetsResponse, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         list_offsets_topic_response_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 22)
-        memory += 209 * count
+        count_of_list_offsets_topic_response_partitions, pos = read_count(buf, pos, 22)
+        memory += 209 * count_of_list_offsets_topic_response_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         list_offsets_topic_response_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_list_offsets_topic_response_partitions):
             (
                 list_offsets_partition_response_partition_index,
                 list_offsets_partition_response_error_code,
@@ -227,19 +230,19 @@ def decode_v2(buf: bytes, pos: int) -> tuple[ListOffsetsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         list_offsets_topic_response_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 22)
-        memory += 209 * count
+        count_of_list_offsets_topic_response_partitions, pos = read_count(buf, pos, 22)
+        memory += 209 * count_of_list_offsets_topic_response_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         list_offsets_topic_response_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_list_offsets_topic_response_partitions):
             (
                 list_offsets_partition_response_partition_index,
                 list_offsets_partition_response_error_code,
@@ -265,19 +268,19 @@ def decode_v4(buf: bytes, pos: int) -> tuple[ListOffsetsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         list_offsets_topic_response_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 26)
-        memory += 241 * count
+        count_of_list_offsets_topic_response_partitions, pos = read_count(buf, pos, 26)
+        memory += 241 * count_of_list_offsets_topic_response_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         list_offsets_topic_response_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_list_offsets_topic_response_partitions):
             (
                 list_offsets_partition_response_partition_index,
                 list_offsets_partition_response_error_code,
@@ -304,19 +307,19 @@ def decode_v6(buf: bytes, pos: int) -> tuple[ListOffsetsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         list_offsets_topic_response_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 27)
-        memory += 241 * count
+        count_of_list_offsets_topic_response_partitions, pos = read_compact_count(buf, pos, 27)
+        memory += 241 * count_of_list_offsets_topic_response_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         list_offsets_topic_response_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_list_offsets_topic_response_partitions):
             (
                 list_offsets_partition_response_partition_index,
                 list_offsets_partition_response_error_code,

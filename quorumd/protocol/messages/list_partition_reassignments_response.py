@@ -28,7 +28,7 @@ UNPACK_ih = Struct(">ih").unpack_from
 
 
 class OngoingPartitionReassignment(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # int32 0+. The partition index.
         "partition_index",
         # []int32 0+. All current replicas, including those being added and removed.
@@ -38,6 +38,7 @@ class OngoingPartitionReassignment(MessageStruct):
         # []int32 0+. The replicas being removed.
         "removing_replicas",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -53,12 +54,13 @@ class OngoingPartitionReassignment(MessageStruct):
 
 
 class OngoingTopicReassignment(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # string 0+.
         "name",
         # []OngoingPartitionReassignment 0+.
         "partitions",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -72,7 +74,7 @@ class OngoingTopicReassignment(MessageStruct):
 class ListPartitionReassignmentsResponse(Message):
     """The reassignments in progress; other partitions are omitted."""
 
-    __slots__ = (
+    FIELDS = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # int16 0+. The top-level error code; 0 for none.
@@ -82,6 +84,7 @@ class ListPartitionReassignmentsResponse(Message):
         # []OngoingTopicReassignment 0+.
         "topics",
     )
+    __slots__ = FIELDS
     NAME = "ListPartitionReassignmentsResponse"
     API_KEY = 46
     MIN_VERSION = 0
@@ -129,39 +132,39 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ListPartitionReassignmentsResponse,
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     error_message, pos = read_compact_nullable_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         ongoing_topic_reassignment_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 8)
-        memory += 321 * count
+        count_of_ongoing_topic_reassignment_partitions, pos = read_compact_count(buf, pos, 8)
+        memory += 321 * count_of_ongoing_topic_reassignment_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         ongoing_topic_reassignment_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_ongoing_topic_reassignment_partitions):
             (ongoing_partition_reassignment_partition_index,) = UNPACK_i(buf, pos)
             pos += 4
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_ongoing_partition_reassignment_replicas, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_ongoing_partition_reassignment_replicas
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            ongoing_partition_reassignment_replicas = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            ongoing_partition_reassignment_replicas = list(unpack_from(f">{count_of_ongoing_partition_reassignment_replicas}i", buf, pos))
+            pos += 4 * count_of_ongoing_partition_reassignment_replicas
+            count_of_ongoing_partition_reassignment_adding_replicas, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_ongoing_partition_reassignment_adding_replicas
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            ongoing_partition_reassignment_adding_replicas = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            ongoing_partition_reassignment_adding_replicas = list(unpack_from(f">{count_of_ongoing_partition_reassignment_adding_replicas}i", buf, pos))
+            pos += 4 * count_of_ongoing_partition_reassignment_adding_replicas
+            count_of_ongoing_partition_reassignment_removing_replicas, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_ongoing_partition_reassignment_removing_replicas
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            ongoing_partition_reassignment_removing_replicas = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            ongoing_partition_reassignment_removing_replicas = list(unpack_from(f">{count_of_ongoing_partition_reassignment_removing_replicas}i", buf, pos))
+            pos += 4 * count_of_ongoing_partition_reassignment_removing_replicas
             if buf[pos] == 0:
                 pos += 1
             else:

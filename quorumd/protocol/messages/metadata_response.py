@@ -42,7 +42,7 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class MetadataResponseBroker(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # int32 0+.
         "node_id",
         # string 0+.
@@ -52,6 +52,7 @@ class MetadataResponseBroker(MessageStruct):
         # string 1+, null 1+, left out where a version lacks it. The node's rack; null if not set.
         "rack",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -67,7 +68,7 @@ class MetadataResponseBroker(MessageStruct):
 
 
 class MetadataResponsePartition(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # int16 0+. The top-level error code; 0 for none.
         "error_code",
         # int32 0+. The partition index.
@@ -83,6 +84,7 @@ class MetadataResponsePartition(MessageStruct):
         # []int32 5+, left out where a version lacks it. The replicas that are offline.
         "offline_replicas",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -104,7 +106,7 @@ class MetadataResponsePartition(MessageStruct):
 
 
 class MetadataResponseTopic(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # int16 0+. The top-level error code; 0 for none.
         "error_code",
         # string 0+, null 12+.
@@ -118,6 +120,7 @@ class MetadataResponseTopic(MessageStruct):
         # int32 8+. A bit field of operations; the minimum int32 if not requested.
         "topic_authorized_operations",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -139,7 +142,7 @@ class MetadataResponseTopic(MessageStruct):
 class MetadataResponse(Message):
     """The nodes, the controller and the requested topics."""
 
-    __slots__ = (
+    FIELDS = (
         # int32 3+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
         # in ms; 0 if it is not.
         "throttle_time_ms",
@@ -156,6 +159,7 @@ class MetadataResponse(Message):
         # int16 13+, left out where a version lacks it. The top-level error code; 0 for none.
         "error_code",
     )
+    __slots__ = FIELDS
     NAME = "MetadataResponse"
     API_KEY = 3
     MIN_VERSION = 0
@@ -632,12 +636,12 @@ def encode_v13(message: MetadataResponse, out: bytearray) -> None:
 
 def decode_v0(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 10)
-    memory += 193 * count
+    count_of_brokers, pos = read_count(buf, pos, 10)
+    memory += 193 * count_of_brokers
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     brokers = []
-    for _ in range(count):
+    for _ in range(count_of_brokers):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
         pos += 4
         metadata_response_broker_host, pos = read_string(buf, pos)
@@ -649,35 +653,35 @@ def decode_v0(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
             metadata_response_broker_port,
             None,
         ))
-    count, pos = read_count(buf, pos, 8)
-    memory += 249 * count
+    count_of_topics, pos = read_count(buf, pos, 8)
+    memory += 249 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         metadata_response_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 18)
-        memory += 409 * count
+        count_of_metadata_response_topic_partitions, pos = read_count(buf, pos, 18)
+        memory += 409 * count_of_metadata_response_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_metadata_response_topic_partitions):
             metadata_response_partition_error_code, metadata_response_partition_partition_index, metadata_response_partition_leader_id = UNPACK_hii(buf, pos)
             pos += 10
-            count, pos = read_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_metadata_response_partition_replica_nodes, pos = read_count(buf, pos, 4)
+            memory += 41 * count_of_metadata_response_partition_replica_nodes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
-            count, pos = read_count(buf, pos, 4)
-            memory += 41 * count
+            metadata_response_partition_replica_nodes = list(unpack_from(f">{count_of_metadata_response_partition_replica_nodes}i", buf, pos))
+            pos += 4 * count_of_metadata_response_partition_replica_nodes
+            count_of_metadata_response_partition_isr_nodes, pos = read_count(buf, pos, 4)
+            memory += 41 * count_of_metadata_response_partition_isr_nodes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            metadata_response_partition_isr_nodes = list(unpack_from(f">{count_of_metadata_response_partition_isr_nodes}i", buf, pos))
+            pos += 4 * count_of_metadata_response_partition_isr_nodes
             metadata_response_topic_partitions.append(MetadataResponsePartition(
                 metadata_response_partition_error_code,
                 metadata_response_partition_partition_index,
@@ -708,12 +712,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
 
 def decode_v1(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 12)
-    memory += 249 * count
+    count_of_brokers, pos = read_count(buf, pos, 12)
+    memory += 249 * count_of_brokers
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     brokers = []
-    for _ in range(count):
+    for _ in range(count_of_brokers):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
         pos += 4
         metadata_response_broker_host, pos = read_string(buf, pos)
@@ -728,37 +732,37 @@ def decode_v1(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         ))
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 9)
-    memory += 249 * count
+    count_of_topics, pos = read_count(buf, pos, 9)
+    memory += 249 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         metadata_response_topic_name, pos = read_string(buf, pos)
         (metadata_response_topic_is_internal,) = UNPACK_t(buf, pos)
         pos += 1
-        count, pos = read_count(buf, pos, 18)
-        memory += 409 * count
+        count_of_metadata_response_topic_partitions, pos = read_count(buf, pos, 18)
+        memory += 409 * count_of_metadata_response_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_metadata_response_topic_partitions):
             metadata_response_partition_error_code, metadata_response_partition_partition_index, metadata_response_partition_leader_id = UNPACK_hii(buf, pos)
             pos += 10
-            count, pos = read_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_metadata_response_partition_replica_nodes, pos = read_count(buf, pos, 4)
+            memory += 41 * count_of_metadata_response_partition_replica_nodes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
-            count, pos = read_count(buf, pos, 4)
-            memory += 41 * count
+            metadata_response_partition_replica_nodes = list(unpack_from(f">{count_of_metadata_response_partition_replica_nodes}i", buf, pos))
+            pos += 4 * count_of_metadata_response_partition_replica_nodes
+            count_of_metadata_response_partition_isr_nodes, pos = read_count(buf, pos, 4)
+            memory += 41 * count_of_metadata_response_partition_isr_nodes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            metadata_response_partition_isr_nodes = list(unpack_from(f">{count_of_metadata_response_partition_isr_nodes}i", buf, pos))
+            pos += 4 * count_of_metadata_response_partition_isr_nodes
             metadata_response_topic_partitions.append(MetadataResponsePartition(
                 metadata_response_partition_error_code,
                 metadata_response_partition_partition_index,
@@ -789,12 +793,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
 
 def decode_v2(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 12)
-    memory += 249 * count
+    count_of_brokers, pos = read_count(buf, pos, 12)
+    memory += 249 * count_of_brokers
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     brokers = []
-    for _ in range(count):
+    for _ in range(count_of_brokers):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
         pos += 4
         metadata_response_broker_host, pos = read_string(buf, pos)
@@ -810,37 +814,37 @@ def decode_v2(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     cluster_id, pos = read_nullable_string(buf, pos)
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 9)
-    memory += 249 * count
+    count_of_topics, pos = read_count(buf, pos, 9)
+    memory += 249 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         metadata_response_topic_name, pos = read_string(buf, pos)
         (metadata_response_topic_is_internal,) = UNPACK_t(buf, pos)
         pos += 1
-        count, pos = read_count(buf, pos, 18)
-        memory += 409 * count
+        count_of_metadata_response_topic_partitions, pos = read_count(buf, pos, 18)
+        memory += 409 * count_of_metadata_response_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_metadata_response_topic_partitions):
             metadata_response_partition_error_code, metadata_response_partition_partition_index, metadata_response_partition_leader_id = UNPACK_hii(buf, pos)
             pos += 10
-            count, pos = read_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_metadata_response_partition_replica_nodes, pos = read_count(buf, pos, 4)
+            memory += 41 * count_of_metadata_response_partition_replica_nodes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
-            count, pos = read_count(buf, pos, 4)
-            memory += 41 * count
+            metadata_response_partition_replica_nodes = list(unpack_from(f">{count_of_metadata_response_partition_replica_nodes}i", buf, pos))
+            pos += 4 * count_of_metadata_response_partition_replica_nodes
+            count_of_metadata_response_partition_isr_nodes, pos = read_count(buf, pos, 4)
+            memory += 41 * count_of_metadata_response_partition_isr_nodes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            metadata_response_partition_isr_nodes = list(unpack_from(f">{count_of_metadata_response_partition_isr_nodes}i", buf, pos))
+            pos += 4 * count_of_metadata_response_partition_isr_nodes
             metadata_response_topic_partitions.append(MetadataResponsePartition(
                 metadata_response_partition_error_code,
                 metadata_response_partition_partition_index,
@@ -873,12 +877,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 12)
-    memory += 249 * count
+    count_of_brokers, pos = read_count(buf, pos, 12)
+    memory += 249 * count_of_brokers
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     brokers = []
-    for _ in range(count):
+    for _ in range(count_of_brokers):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
         pos += 4
         metadata_response_broker_host, pos = read_string(buf, pos)
@@ -894,37 +898,37 @@ def decode_v3(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     cluster_id, pos = read_nullable_string(buf, pos)
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 9)
-    memory += 249 * count
+    count_of_topics, pos = read_count(buf, pos, 9)
+    memory += 249 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         metadata_response_topic_name, pos = read_string(buf, pos)
         (metadata_response_topic_is_internal,) = UNPACK_t(buf, pos)
         pos += 1
-        count, pos = read_count(buf, pos, 18)
-        memory += 409 * count
+        count_of_metadata_response_topic_partitions, pos = read_count(buf, pos, 18)
+        memory += 409 * count_of_metadata_response_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_metadata_response_topic_partitions):
             metadata_response_partition_error_code, metadata_response_partition_partition_index, metadata_response_partition_leader_id = UNPACK_hii(buf, pos)
             pos += 10
-            count, pos = read_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_metadata_response_partition_replica_nodes, pos = read_count(buf, pos, 4)
+            memory += 41 * count_of_metadata_response_partition_replica_nodes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
-            count, pos = read_count(buf, pos, 4)
-            memory += 41 * count
+            metadata_response_partition_replica_nodes = list(unpack_from(f">{count_of_metadata_response_partition_replica_nodes}i", buf, pos))
+            pos += 4 * count_of_metadata_response_partition_replica_nodes
+            count_of_metadata_response_partition_isr_nodes, pos = read_count(buf, pos, 4)
+            memory += 41 * count_of_metadata_response_partition_isr_nodes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            metadata_response_partition_isr_nodes = list(unpack_from(f">{count_of_metadata_response_partition_isr_nodes}i", buf, pos))
+            pos += 4 * count_of_metadata_response_partition_isr_nodes
             metadata_response_topic_partitions.append(MetadataResponsePartition(
                 metadata_response_partition_error_code,
                 metadata_response_partition_partition_index,
@@ -960,12 +964,12 @@ def decode_v5(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 12)
-    memory += 249 * count
+    count_of_brokers, pos = read_count(buf, pos, 12)
+    memory += 249 * count_of_brokers
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     brokers = []
-    for _ in range(count):
+    for _ in range(count_of_brokers):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
         pos += 4
         metadata_response_broker_host, pos = read_string(buf, pos)
@@ -981,43 +985,43 @@ def decode_v5(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     cluster_id, pos = read_nullable_string(buf, pos)
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 9)
-    memory += 249 * count
+    count_of_topics, pos = read_count(buf, pos, 9)
+    memory += 249 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         metadata_response_topic_name, pos = read_string(buf, pos)
         (metadata_response_topic_is_internal,) = UNPACK_t(buf, pos)
         pos += 1
-        count, pos = read_count(buf, pos, 22)
-        memory += 409 * count
+        count_of_metadata_response_topic_partitions, pos = read_count(buf, pos, 22)
+        memory += 409 * count_of_metadata_response_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_metadata_response_topic_partitions):
             metadata_response_partition_error_code, metadata_response_partition_partition_index, metadata_response_partition_leader_id = UNPACK_hii(buf, pos)
             pos += 10
-            count, pos = read_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_metadata_response_partition_replica_nodes, pos = read_count(buf, pos, 4)
+            memory += 41 * count_of_metadata_response_partition_replica_nodes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
-            count, pos = read_count(buf, pos, 4)
-            memory += 41 * count
+            metadata_response_partition_replica_nodes = list(unpack_from(f">{count_of_metadata_response_partition_replica_nodes}i", buf, pos))
+            pos += 4 * count_of_metadata_response_partition_replica_nodes
+            count_of_metadata_response_partition_isr_nodes, pos = read_count(buf, pos, 4)
+            memory += 41 * count_of_metadata_response_partition_isr_nodes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
-            count, pos = read_count(buf, pos, 4)
-            memory += 41 * count
+            metadata_response_partition_isr_nodes = list(unpack_from(f">{count_of_metadata_response_partition_isr_nodes}i", buf, pos))
+            pos += 4 * count_of_metadata_response_partition_isr_nodes
+            count_of_metadata_response_partition_offline_replicas, pos = read_count(buf, pos, 4)
+            memory += 41 * count_of_metadata_response_partition_offline_replicas
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            metadata_response_partition_offline_replicas = list(unpack_from(f">{count_of_metadata_response_partition_offline_replicas}i", buf, pos))
+            pos += 4 * count_of_metadata_response_partition_offline_replicas
             metadata_response_topic_partitions.append(MetadataResponsePartition(
                 metadata_response_partition_error_code,
                 metadata_response_partition_partition_index,
@@ -1053,12 +1057,12 @@ def decode_v7(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 12)
-    memory += 249 * count
+    count_of_brokers, pos = read_count(buf, pos, 12)
+    memory += 249 * count_of_brokers
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     brokers = []
-    for _ in range(count):
+    for _ in range(count_of_brokers):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
         pos += 4
         metadata_response_broker_host, pos = read_string(buf, pos)
@@ -1074,23 +1078,23 @@ def decode_v7(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     cluster_id, pos = read_nullable_string(buf, pos)
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 9)
-    memory += 249 * count
+    count_of_topics, pos = read_count(buf, pos, 9)
+    memory += 249 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         metadata_response_topic_name, pos = read_string(buf, pos)
         (metadata_response_topic_is_internal,) = UNPACK_t(buf, pos)
         pos += 1
-        count, pos = read_count(buf, pos, 26)
-        memory += 441 * count
+        count_of_metadata_response_topic_partitions, pos = read_count(buf, pos, 26)
+        memory += 441 * count_of_metadata_response_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_metadata_response_topic_partitions):
             (
                 metadata_response_partition_error_code,
                 metadata_response_partition_partition_index,
@@ -1098,24 +1102,24 @@ def decode_v7(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
                 metadata_response_partition_leader_epoch,
             ) = UNPACK_hiii(buf, pos)
             pos += 14
-            count, pos = read_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_metadata_response_partition_replica_nodes, pos = read_count(buf, pos, 4)
+            memory += 41 * count_of_metadata_response_partition_replica_nodes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
-            count, pos = read_count(buf, pos, 4)
-            memory += 41 * count
+            metadata_response_partition_replica_nodes = list(unpack_from(f">{count_of_metadata_response_partition_replica_nodes}i", buf, pos))
+            pos += 4 * count_of_metadata_response_partition_replica_nodes
+            count_of_metadata_response_partition_isr_nodes, pos = read_count(buf, pos, 4)
+            memory += 41 * count_of_metadata_response_partition_isr_nodes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
-            count, pos = read_count(buf, pos, 4)
-            memory += 41 * count
+            metadata_response_partition_isr_nodes = list(unpack_from(f">{count_of_metadata_response_partition_isr_nodes}i", buf, pos))
+            pos += 4 * count_of_metadata_response_partition_isr_nodes
+            count_of_metadata_response_partition_offline_replicas, pos = read_count(buf, pos, 4)
+            memory += 41 * count_of_metadata_response_partition_offline_replicas
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            metadata_response_partition_offline_replicas = list(unpack_from(f">{count_of_metadata_response_partition_offline_replicas}i", buf, pos))
+            pos += 4 * count_of_metadata_response_partition_offline_replicas
             metadata_response_topic_partitions.append(MetadataResponsePartition(
                 metadata_response_partition_error_code,
                 metadata_response_partition_partition_index,
@@ -1148,12 +1152,12 @@ def decode_v8(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 12)
-    memory += 249 * count
+    count_of_brokers, pos = read_count(buf, pos, 12)
+    memory += 249 * count_of_brokers
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     brokers = []
-    for _ in range(count):
+    for _ in range(count_of_brokers):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
         pos += 4
         metadata_response_broker_host, pos = read_string(buf, pos)
@@ -1169,23 +1173,23 @@ def decode_v8(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     cluster_id, pos = read_nullable_string(buf, pos)
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 13)
-    memory += 281 * count
+    count_of_topics, pos = read_count(buf, pos, 13)
+    memory += 281 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         metadata_response_topic_name, pos = read_string(buf, pos)
         (metadata_response_topic_is_internal,) = UNPACK_t(buf, pos)
         pos += 1
-        count, pos = read_count(buf, pos, 26)
-        memory += 441 * count
+        count_of_metadata_response_topic_partitions, pos = read_count(buf, pos, 26)
+        memory += 441 * count_of_metadata_response_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_metadata_response_topic_partitions):
             (
                 metadata_response_partition_error_code,
                 metadata_response_partition_partition_index,
@@ -1193,24 +1197,24 @@ def decode_v8(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
                 metadata_response_partition_leader_epoch,
             ) = UNPACK_hiii(buf, pos)
             pos += 14
-            count, pos = read_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_metadata_response_partition_replica_nodes, pos = read_count(buf, pos, 4)
+            memory += 41 * count_of_metadata_response_partition_replica_nodes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
-            count, pos = read_count(buf, pos, 4)
-            memory += 41 * count
+            metadata_response_partition_replica_nodes = list(unpack_from(f">{count_of_metadata_response_partition_replica_nodes}i", buf, pos))
+            pos += 4 * count_of_metadata_response_partition_replica_nodes
+            count_of_metadata_response_partition_isr_nodes, pos = read_count(buf, pos, 4)
+            memory += 41 * count_of_metadata_response_partition_isr_nodes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
-            count, pos = read_count(buf, pos, 4)
-            memory += 41 * count
+            metadata_response_partition_isr_nodes = list(unpack_from(f">{count_of_metadata_response_partition_isr_nodes}i", buf, pos))
+            pos += 4 * count_of_metadata_response_partition_isr_nodes
+            count_of_metadata_response_partition_offline_replicas, pos = read_count(buf, pos, 4)
+            memory += 41 * count_of_metadata_response_partition_offline_replicas
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            metadata_response_partition_offline_replicas = list(unpack_from(f">{count_of_metadata_response_partition_offline_replicas}i", buf, pos))
+            pos += 4 * count_of_metadata_response_partition_offline_replicas
             metadata_response_topic_partitions.append(MetadataResponsePartition(
                 metadata_response_partition_error_code,
                 metadata_response_partition_partition_index,
@@ -1247,12 +1251,12 @@ def decode_v9(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 11)
-    memory += 249 * count
+    count_of_brokers, pos = read_compact_count(buf, pos, 11)
+    memory += 249 * count_of_brokers
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     brokers = []
-    for _ in range(count):
+    for _ in range(count_of_brokers):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
         pos += 4
         metadata_response_broker_host, pos = read_compact_string(buf, pos)
@@ -1272,23 +1276,23 @@ def decode_v9(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 10)
-    memory += 281 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 10)
+    memory += 281 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         metadata_response_topic_name, pos = read_compact_string(buf, pos)
         (metadata_response_topic_is_internal,) = UNPACK_t(buf, pos)
         pos += 1
-        count, pos = read_compact_count(buf, pos, 18)
-        memory += 441 * count
+        count_of_metadata_response_topic_partitions, pos = read_compact_count(buf, pos, 18)
+        memory += 441 * count_of_metadata_response_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_metadata_response_topic_partitions):
             (
                 metadata_response_partition_error_code,
                 metadata_response_partition_partition_index,
@@ -1296,24 +1300,24 @@ def decode_v9(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
                 metadata_response_partition_leader_epoch,
             ) = UNPACK_hiii(buf, pos)
             pos += 14
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_metadata_response_partition_replica_nodes, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_metadata_response_partition_replica_nodes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            metadata_response_partition_replica_nodes = list(unpack_from(f">{count_of_metadata_response_partition_replica_nodes}i", buf, pos))
+            pos += 4 * count_of_metadata_response_partition_replica_nodes
+            count_of_metadata_response_partition_isr_nodes, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_metadata_response_partition_isr_nodes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            metadata_response_partition_isr_nodes = list(unpack_from(f">{count_of_metadata_response_partition_isr_nodes}i", buf, pos))
+            pos += 4 * count_of_metadata_response_partition_isr_nodes
+            count_of_metadata_response_partition_offline_replicas, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_metadata_response_partition_offline_replicas
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            metadata_response_partition_offline_replicas = list(unpack_from(f">{count_of_metadata_response_partition_offline_replicas}i", buf, pos))
+            pos += 4 * count_of_metadata_response_partition_offline_replicas
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -1362,12 +1366,12 @@ def decode_v10(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 11)
-    memory += 249 * count
+    count_of_brokers, pos = read_compact_count(buf, pos, 11)
+    memory += 249 * count_of_brokers
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     brokers = []
-    for _ in range(count):
+    for _ in range(count_of_brokers):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
         pos += 4
         metadata_response_broker_host, pos = read_compact_string(buf, pos)
@@ -1387,23 +1391,23 @@ def decode_v10(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 26)
-    memory += 353 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 26)
+    memory += 353 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         metadata_response_topic_name, pos = read_compact_string(buf, pos)
         metadata_response_topic_topic_id, metadata_response_topic_is_internal = UNPACK_16st(buf, pos)
         pos += 17
-        count, pos = read_compact_count(buf, pos, 18)
-        memory += 441 * count
+        count_of_metadata_response_topic_partitions, pos = read_compact_count(buf, pos, 18)
+        memory += 441 * count_of_metadata_response_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_metadata_response_topic_partitions):
             (
                 metadata_response_partition_error_code,
                 metadata_response_partition_partition_index,
@@ -1411,24 +1415,24 @@ def decode_v10(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
                 metadata_response_partition_leader_epoch,
             ) = UNPACK_hiii(buf, pos)
             pos += 14
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_metadata_response_partition_replica_nodes, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_metadata_response_partition_replica_nodes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            metadata_response_partition_replica_nodes = list(unpack_from(f">{count_of_metadata_response_partition_replica_nodes}i", buf, pos))
+            pos += 4 * count_of_metadata_response_partition_replica_nodes
+            count_of_metadata_response_partition_isr_nodes, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_metadata_response_partition_isr_nodes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            metadata_response_partition_isr_nodes = list(unpack_from(f">{count_of_metadata_response_partition_isr_nodes}i", buf, pos))
+            pos += 4 * count_of_metadata_response_partition_isr_nodes
+            count_of_metadata_response_partition_offline_replicas, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_metadata_response_partition_offline_replicas
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            metadata_response_partition_offline_replicas = list(unpack_from(f">{count_of_metadata_response_partition_offline_replicas}i", buf, pos))
+            pos += 4 * count_of_metadata_response_partition_offline_replicas
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -1477,12 +1481,12 @@ def decode_v11(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 11)
-    memory += 249 * count
+    count_of_brokers, pos = read_compact_count(buf, pos, 11)
+    memory += 249 * count_of_brokers
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     brokers = []
-    for _ in range(count):
+    for _ in range(count_of_brokers):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
         pos += 4
         metadata_response_broker_host, pos = read_compact_string(buf, pos)
@@ -1502,23 +1506,23 @@ def decode_v11(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 26)
-    memory += 353 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 26)
+    memory += 353 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         metadata_response_topic_name, pos = read_compact_string(buf, pos)
         metadata_response_topic_topic_id, metadata_response_topic_is_internal = UNPACK_16st(buf, pos)
         pos += 17
-        count, pos = read_compact_count(buf, pos, 18)
-        memory += 441 * count
+        count_of_metadata_response_topic_partitions, pos = read_compact_count(buf, pos, 18)
+        memory += 441 * count_of_metadata_response_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_metadata_response_topic_partitions):
             (
                 metadata_response_partition_error_code,
                 metadata_response_partition_partition_index,
@@ -1526,24 +1530,24 @@ def decode_v11(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
                 metadata_response_partition_leader_epoch,
             ) = UNPACK_hiii(buf, pos)
             pos += 14
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_metadata_response_partition_replica_nodes, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_metadata_response_partition_replica_nodes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            metadata_response_partition_replica_nodes = list(unpack_from(f">{count_of_metadata_response_partition_replica_nodes}i", buf, pos))
+            pos += 4 * count_of_metadata_response_partition_replica_nodes
+            count_of_metadata_response_partition_isr_nodes, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_metadata_response_partition_isr_nodes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            metadata_response_partition_isr_nodes = list(unpack_from(f">{count_of_metadata_response_partition_isr_nodes}i", buf, pos))
+            pos += 4 * count_of_metadata_response_partition_isr_nodes
+            count_of_metadata_response_partition_offline_replicas, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_metadata_response_partition_offline_replicas
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            metadata_response_partition_offline_replicas = list(unpack_from(f">{count_of_metadata_response_partition_offline_replicas}i", buf, pos))
+            pos += 4 * count_of_metadata_response_partition_offline_replicas
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -1590,12 +1594,12 @@ def decode_v12(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 11)
-    memory += 249 * count
+    count_of_brokers, pos = read_compact_count(buf, pos, 11)
+    memory += 249 * count_of_brokers
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     brokers = []
-    for _ in range(count):
+    for _ in range(count_of_brokers):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
         pos += 4
         metadata_response_broker_host, pos = read_compact_string(buf, pos)
@@ -1615,23 +1619,23 @@ def decode_v12(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 26)
-    memory += 353 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 26)
+    memory += 353 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         metadata_response_topic_name, pos = read_compact_nullable_string(buf, pos)
         metadata_response_topic_topic_id, metadata_response_topic_is_internal = UNPACK_16st(buf, pos)
         pos += 17
-        count, pos = read_compact_count(buf, pos, 18)
-        memory += 441 * count
+        count_of_metadata_response_topic_partitions, pos = read_compact_count(buf, pos, 18)
+        memory += 441 * count_of_metadata_response_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_metadata_response_topic_partitions):
             (
                 metadata_response_partition_error_code,
                 metadata_response_partition_partition_index,
@@ -1639,24 +1643,24 @@ def decode_v12(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
                 metadata_response_partition_leader_epoch,
             ) = UNPACK_hiii(buf, pos)
             pos += 14
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_metadata_response_partition_replica_nodes, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_metadata_response_partition_replica_nodes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            metadata_response_partition_replica_nodes = list(unpack_from(f">{count_of_metadata_response_partition_replica_nodes}i", buf, pos))
+            pos += 4 * count_of_metadata_response_partition_replica_nodes
+            count_of_metadata_response_partition_isr_nodes, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_metadata_response_partition_isr_nodes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            metadata_response_partition_isr_nodes = list(unpack_from(f">{count_of_metadata_response_partition_isr_nodes}i", buf, pos))
+            pos += 4 * count_of_metadata_response_partition_isr_nodes
+            count_of_metadata_response_partition_offline_replicas, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_metadata_response_partition_offline_replicas
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            metadata_response_partition_offline_replicas = list(unpack_from(f">{count_of_metadata_response_partition_offline_replicas}i", buf, pos))
+            pos += 4 * count_of_metadata_response_partition_offline_replicas
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -1703,12 +1707,12 @@ def decode_v13(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 11)
-    memory += 249 * count
+    count_of_brokers, pos = read_compact_count(buf, pos, 11)
+    memory += 249 * count_of_brokers
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     brokers = []
-    for _ in range(count):
+    for _ in range(count_of_brokers):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
         pos += 4
         metadata_response_broker_host, pos = read_compact_string(buf, pos)
@@ -1728,23 +1732,23 @@ def decode_v13(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 26)
-    memory += 353 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 26)
+    memory += 353 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         metadata_response_topic_name, pos = read_compact_nullable_string(buf, pos)
         metadata_response_topic_topic_id, metadata_response_topic_is_internal = UNPACK_16st(buf, pos)
         pos += 17
-        count, pos = read_compact_count(buf, pos, 18)
-        memory += 441 * count
+        count_of_metadata_response_topic_partitions, pos = read_compact_count(buf, pos, 18)
+        memory += 441 * count_of_metadata_response_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_metadata_response_topic_partitions):
             (
                 metadata_response_partition_error_code,
                 metadata_response_partition_partition_index,
@@ -1752,24 +1756,24 @@ def decode_v13(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
                 metadata_response_partition_leader_epoch,
             ) = UNPACK_hiii(buf, pos)
             pos += 14
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_metadata_response_partition_replica_nodes, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_metadata_response_partition_replica_nodes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            metadata_response_partition_replica_nodes = list(unpack_from(f">{count_of_metadata_response_partition_replica_nodes}i", buf, pos))
+            pos += 4 * count_of_metadata_response_partition_replica_nodes
+            count_of_metadata_response_partition_isr_nodes, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_metadata_response_partition_isr_nodes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            metadata_response_partition_isr_nodes = list(unpack_from(f">{count_of_metadata_response_partition_isr_nodes}i", buf, pos))
+            pos += 4 * count_of_metadata_response_partition_isr_nodes
+            count_of_metadata_response_partition_offline_replicas, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_metadata_response_partition_offline_replicas
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            metadata_response_partition_offline_replicas = list(unpack_from(f">{count_of_metadata_response_partition_offline_replicas}i", buf, pos))
+            pos += 4 * count_of_metadata_response_partition_offline_replicas
             if buf[pos] == 0:
                 pos += 1
             else:

@@ -21,10 +21,11 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class OffsetDeleteRequestPartition(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # int32 0+.
         "partition_index",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -34,12 +35,13 @@ class OffsetDeleteRequestPartition(MessageStruct):
 
 
 class OffsetDeleteRequestTopic(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # string 0+.
         "name",
         # []OffsetDeleteRequestPartition 0+.
         "partitions",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -53,12 +55,13 @@ class OffsetDeleteRequestTopic(MessageStruct):
 class OffsetDeleteRequest(Message):
     """Deletes committed offsets of a group."""
 
-    __slots__ = (
+    FIELDS = (
         # string 0+. The group id.
         "group_id",
         # []OffsetDeleteRequestTopic 0+.
         "topics",
     )
+    __slots__ = FIELDS
     NAME = "OffsetDeleteRequest"
     API_KEY = 47
     MIN_VERSION = 0
@@ -87,19 +90,19 @@ def encode_v0(message: OffsetDeleteRequest, out: bytearray) -> None:
 def decode_v0(buf: bytes, pos: int) -> tuple[OffsetDeleteRequest, int]:
     memory = 0
     group_id, pos = read_string(buf, pos)
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_delete_request_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 4)
-        memory += 81 * count
+        count_of_offset_delete_request_topic_partitions, pos = read_count(buf, pos, 4)
+        memory += 81 * count_of_offset_delete_request_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         offset_delete_request_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_delete_request_topic_partitions):
             (offset_delete_request_partition_partition_index,) = UNPACK_i(buf, pos)
             pos += 4
             offset_delete_request_topic_partitions.append(OffsetDeleteRequestPartition(offset_delete_request_partition_partition_index))

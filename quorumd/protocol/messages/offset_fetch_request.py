@@ -38,12 +38,13 @@ UNPACK_i = Struct(">i").unpack_from
 class OffsetFetchRequestTopic(MessageStruct):
     """The partitions to read; null for all."""
 
-    __slots__ = (
+    FIELDS = (
         # string 1-7.
         "name",
         # []int32 1-7.
         "partition_indexes",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class OffsetFetchRequestTopic(MessageStruct):
 class OffsetFetchRequestTopics(MessageStruct):
     """The partitions to read; null for all."""
 
-    __slots__ = (
+    FIELDS = (
         # string 8-9, left out where a version lacks it.
         "name",
         # uuid 10+, left out where a version lacks it. The topic id.
@@ -65,6 +66,7 @@ class OffsetFetchRequestTopics(MessageStruct):
         # []int32 8+.
         "partition_indexes",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -78,7 +80,7 @@ class OffsetFetchRequestTopics(MessageStruct):
 
 
 class OffsetFetchRequestGroup(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # string 8+. The group id.
         "group_id",
         # string 9+, null 9+, left out where a version lacks it. The member id; null for a client that is no
@@ -89,6 +91,7 @@ class OffsetFetchRequestGroup(MessageStruct):
         # []OffsetFetchRequestTopics 8+, null 8+. The partitions to read; null for all.
         "topics",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -106,7 +109,7 @@ class OffsetFetchRequestGroup(MessageStruct):
 class OffsetFetchRequest(Message):
     """Reads committed offsets. Several groups from version 8, topics by id from version 10."""
 
-    __slots__ = (
+    FIELDS = (
         # string 1-7. The group id.
         "group_id",
         # []OffsetFetchRequestTopic 1-7, null 2-7. The partitions to read; null for all.
@@ -116,6 +119,7 @@ class OffsetFetchRequest(Message):
         # bool 7+. Whether offsets of open transactions are reported as unstable.
         "require_stable",
     )
+    __slots__ = FIELDS
     NAME = "OffsetFetchRequest"
     API_KEY = 9
     MIN_VERSION = 1
@@ -283,19 +287,19 @@ def encode_v10(message: OffsetFetchRequest, out: bytearray) -> None:
 def decode_v1(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
     memory = 0
     group_id, pos = read_string(buf, pos)
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_fetch_request_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 4)
-        memory += 41 * count
+        count_of_offset_fetch_request_topic_partition_indexes, pos = read_count(buf, pos, 4)
+        memory += 41 * count_of_offset_fetch_request_topic_partition_indexes
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        offset_fetch_request_topic_partition_indexes = list(unpack_from(f">{count}i", buf, pos))
-        pos += 4 * count
+        offset_fetch_request_topic_partition_indexes = list(unpack_from(f">{count_of_offset_fetch_request_topic_partition_indexes}i", buf, pos))
+        pos += 4 * count_of_offset_fetch_request_topic_partition_indexes
         topics.append(OffsetFetchRequestTopic(offset_fetch_request_topic_name, offset_fetch_request_topic_partition_indexes))
     return OffsetFetchRequest(
         group_id,
@@ -309,20 +313,20 @@ def decode_v2(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
     memory = 0
     topics: list[OffsetFetchRequestTopic] | None = None
     group_id, pos = read_string(buf, pos)
-    count, pos = read_nullable_count(buf, pos, 6)
-    if count >= 0:
-        memory += 185 * count
+    count_of_topics, pos = read_nullable_count(buf, pos, 6)
+    if count_of_topics >= 0:
+        memory += 185 * count_of_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count):
+        for _ in range(count_of_topics):
             offset_fetch_request_topic_name, pos = read_string(buf, pos)
-            count, pos = read_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_offset_fetch_request_topic_partition_indexes, pos = read_count(buf, pos, 4)
+            memory += 41 * count_of_offset_fetch_request_topic_partition_indexes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            offset_fetch_request_topic_partition_indexes = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            offset_fetch_request_topic_partition_indexes = list(unpack_from(f">{count_of_offset_fetch_request_topic_partition_indexes}i", buf, pos))
+            pos += 4 * count_of_offset_fetch_request_topic_partition_indexes
             topics.append(OffsetFetchRequestTopic(offset_fetch_request_topic_name, offset_fetch_request_topic_partition_indexes))
     return OffsetFetchRequest(
         group_id,
@@ -345,20 +349,20 @@ def decode_v6(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
     memory = 0
     topics: list[OffsetFetchRequestTopic] | None = None
     group_id, pos = read_compact_string(buf, pos)
-    count, pos = read_compact_nullable_count(buf, pos, 3)
-    if count >= 0:
-        memory += 185 * count
+    count_of_topics, pos = read_compact_nullable_count(buf, pos, 3)
+    if count_of_topics >= 0:
+        memory += 185 * count_of_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count):
+        for _ in range(count_of_topics):
             offset_fetch_request_topic_name, pos = read_compact_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_offset_fetch_request_topic_partition_indexes, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_offset_fetch_request_topic_partition_indexes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            offset_fetch_request_topic_partition_indexes = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            offset_fetch_request_topic_partition_indexes = list(unpack_from(f">{count_of_offset_fetch_request_topic_partition_indexes}i", buf, pos))
+            pos += 4 * count_of_offset_fetch_request_topic_partition_indexes
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -380,20 +384,20 @@ def decode_v7(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
     memory = 0
     topics: list[OffsetFetchRequestTopic] | None = None
     group_id, pos = read_compact_string(buf, pos)
-    count, pos = read_compact_nullable_count(buf, pos, 3)
-    if count >= 0:
-        memory += 185 * count
+    count_of_topics, pos = read_compact_nullable_count(buf, pos, 3)
+    if count_of_topics >= 0:
+        memory += 185 * count_of_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count):
+        for _ in range(count_of_topics):
             offset_fetch_request_topic_name, pos = read_compact_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_offset_fetch_request_topic_partition_indexes, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_offset_fetch_request_topic_partition_indexes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            offset_fetch_request_topic_partition_indexes = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            offset_fetch_request_topic_partition_indexes = list(unpack_from(f">{count_of_offset_fetch_request_topic_partition_indexes}i", buf, pos))
+            pos += 4 * count_of_offset_fetch_request_topic_partition_indexes
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -415,28 +419,28 @@ def decode_v7(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
 
 def decode_v8(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 201 * count
+    count_of_groups, pos = read_compact_count(buf, pos, 3)
+    memory += 201 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         offset_fetch_request_group_topics: list[OffsetFetchRequestTopics] | None = None
         offset_fetch_request_group_group_id, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_nullable_count(buf, pos, 3)
-        if count >= 0:
-            memory += 193 * count
+        count_of_offset_fetch_request_group_topics, pos = read_compact_nullable_count(buf, pos, 3)
+        if count_of_offset_fetch_request_group_topics >= 0:
+            memory += 193 * count_of_offset_fetch_request_group_topics
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             offset_fetch_request_group_topics = []
-            for _ in range(count):
+            for _ in range(count_of_offset_fetch_request_group_topics):
                 offset_fetch_request_topics_name, pos = read_compact_string(buf, pos)
-                count, pos = read_compact_count(buf, pos, 4)
-                memory += 41 * count
+                count_of_offset_fetch_request_topics_partition_indexes, pos = read_compact_count(buf, pos, 4)
+                memory += 41 * count_of_offset_fetch_request_topics_partition_indexes
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
-                offset_fetch_request_topics_partition_indexes = list(unpack_from(f">{count}i", buf, pos))
-                pos += 4 * count
+                offset_fetch_request_topics_partition_indexes = list(unpack_from(f">{count_of_offset_fetch_request_topics_partition_indexes}i", buf, pos))
+                pos += 4 * count_of_offset_fetch_request_topics_partition_indexes
                 if buf[pos] == 0:
                     pos += 1
                 else:
@@ -468,31 +472,31 @@ def decode_v8(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
 
 def decode_v9(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 8)
-    memory += 289 * count
+    count_of_groups, pos = read_compact_count(buf, pos, 8)
+    memory += 289 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         offset_fetch_request_group_topics: list[OffsetFetchRequestTopics] | None = None
         offset_fetch_request_group_group_id, pos = read_compact_string(buf, pos)
         offset_fetch_request_group_member_id, pos = read_compact_nullable_string(buf, pos)
         (offset_fetch_request_group_member_epoch,) = UNPACK_i(buf, pos)
         pos += 4
-        count, pos = read_compact_nullable_count(buf, pos, 3)
-        if count >= 0:
-            memory += 193 * count
+        count_of_offset_fetch_request_group_topics, pos = read_compact_nullable_count(buf, pos, 3)
+        if count_of_offset_fetch_request_group_topics >= 0:
+            memory += 193 * count_of_offset_fetch_request_group_topics
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             offset_fetch_request_group_topics = []
-            for _ in range(count):
+            for _ in range(count_of_offset_fetch_request_group_topics):
                 offset_fetch_request_topics_name, pos = read_compact_string(buf, pos)
-                count, pos = read_compact_count(buf, pos, 4)
-                memory += 41 * count
+                count_of_offset_fetch_request_topics_partition_indexes, pos = read_compact_count(buf, pos, 4)
+                memory += 41 * count_of_offset_fetch_request_topics_partition_indexes
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
-                offset_fetch_request_topics_partition_indexes = list(unpack_from(f">{count}i", buf, pos))
-                pos += 4 * count
+                offset_fetch_request_topics_partition_indexes = list(unpack_from(f">{count_of_offset_fetch_request_topics_partition_indexes}i", buf, pos))
+                pos += 4 * count_of_offset_fetch_request_topics_partition_indexes
                 if buf[pos] == 0:
                     pos += 1
                 else:
@@ -524,32 +528,32 @@ def decode_v9(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
 
 def decode_v10(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 8)
-    memory += 289 * count
+    count_of_groups, pos = read_compact_count(buf, pos, 8)
+    memory += 289 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         offset_fetch_request_group_topics: list[OffsetFetchRequestTopics] | None = None
         offset_fetch_request_group_group_id, pos = read_compact_string(buf, pos)
         offset_fetch_request_group_member_id, pos = read_compact_nullable_string(buf, pos)
         (offset_fetch_request_group_member_epoch,) = UNPACK_i(buf, pos)
         pos += 4
-        count, pos = read_compact_nullable_count(buf, pos, 18)
-        if count >= 0:
-            memory += 209 * count
+        count_of_offset_fetch_request_group_topics, pos = read_compact_nullable_count(buf, pos, 18)
+        if count_of_offset_fetch_request_group_topics >= 0:
+            memory += 209 * count_of_offset_fetch_request_group_topics
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             offset_fetch_request_group_topics = []
-            for _ in range(count):
+            for _ in range(count_of_offset_fetch_request_group_topics):
                 (offset_fetch_request_topics_topic_id,) = UNPACK_16s(buf, pos)
                 pos += 16
-                count, pos = read_compact_count(buf, pos, 4)
-                memory += 41 * count
+                count_of_offset_fetch_request_topics_partition_indexes, pos = read_compact_count(buf, pos, 4)
+                memory += 41 * count_of_offset_fetch_request_topics_partition_indexes
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
-                offset_fetch_request_topics_partition_indexes = list(unpack_from(f">{count}i", buf, pos))
-                pos += 4 * count
+                offset_fetch_request_topics_partition_indexes = list(unpack_from(f">{count_of_offset_fetch_request_topics_partition_indexes}i", buf, pos))
+                pos += 4 * count_of_offset_fetch_request_topics_partition_indexes
                 if buf[pos] == 0:
                     pos += 1
                 else:

@@ -28,7 +28,7 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class EpochEndOffset(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # int16 2+. The error code; 0 for none.
         "error_code",
         # int32 2+.
@@ -38,6 +38,7 @@ class EpochEndOffset(MessageStruct):
         # int64 2+. The end offset of that epoch; -1 if unknown.
         "end_offset",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -53,12 +54,13 @@ class EpochEndOffset(MessageStruct):
 
 
 class OffsetForLeaderTopicResult(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # string 2+.
         "topic",
         # []EpochEndOffset 2+.
         "partitions",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -72,12 +74,13 @@ class OffsetForLeaderTopicResult(MessageStruct):
 class OffsetForLeaderEpochResponse(Message):
     """The end offsets of the epochs."""
 
-    __slots__ = (
+    FIELDS = (
         # int32 2+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # []OffsetForLeaderTopicResult 2+.
         "topics",
     )
+    __slots__ = FIELDS
     NAME = "OffsetForLeaderEpochResponse"
     API_KEY = 23
     MIN_VERSION = 2
@@ -133,19 +136,19 @@ def decode_v2(buf: bytes, pos: int) -> tuple[OffsetForLeaderEpochResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_for_leader_topic_result_topic, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 18)
-        memory += 201 * count
+        count_of_offset_for_leader_topic_result_partitions, pos = read_count(buf, pos, 18)
+        memory += 201 * count_of_offset_for_leader_topic_result_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         offset_for_leader_topic_result_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_for_leader_topic_result_partitions):
             (
                 epoch_end_offset_error_code,
                 epoch_end_offset_partition,
@@ -170,19 +173,19 @@ def decode_v4(buf: bytes, pos: int) -> tuple[OffsetForLeaderEpochResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_for_leader_topic_result_topic, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 19)
-        memory += 201 * count
+        count_of_offset_for_leader_topic_result_partitions, pos = read_compact_count(buf, pos, 19)
+        memory += 201 * count_of_offset_for_leader_topic_result_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         offset_for_leader_topic_result_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_for_leader_topic_result_partitions):
             (
                 epoch_end_offset_error_code,
                 epoch_end_offset_partition,

@@ -43,7 +43,7 @@ UNPACK_it16sq = Struct(">i?16sq").unpack_from
 
 
 class BrokerEndpoint(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # string 0+.
         "name",
         # string 0+.
@@ -53,6 +53,7 @@ class BrokerEndpoint(MessageStruct):
         # int16 0+. 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL.
         "security_protocol",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -68,7 +69,7 @@ class BrokerEndpoint(MessageStruct):
 
 
 class BrokerFeature(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # string 0+.
         "name",
         # int16 0+.
@@ -76,6 +77,7 @@ class BrokerFeature(MessageStruct):
         # int16 0+.
         "max_supported_version",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -91,7 +93,7 @@ class BrokerFeature(MessageStruct):
 class RegisterBrokerRecord(Message):
     """The registration of a broker; replaces an earlier one."""
 
-    __slots__ = (
+    FIELDS = (
         # int32 0+.
         "broker_id",
         # bool 2+.
@@ -115,6 +117,7 @@ class RegisterBrokerRecord(Message):
         # []uuid 4+, null 4+, tag 1 in 4+. Directory ids of the log directories that accept no new replicas.
         "cordoned_log_dirs",
     )
+    __slots__ = FIELDS
     NAME = "RegisterBrokerRecord"
     API_KEY = 0
     MIN_VERSION = 0
@@ -353,12 +356,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
     memory = 0
     broker_id, incarnation_id, broker_epoch = UNPACK_i16sq(buf, pos)
     pos += 28
-    count, pos = read_compact_count(buf, pos, 7)
-    memory += 249 * count
+    count_of_end_points, pos = read_compact_count(buf, pos, 7)
+    memory += 249 * count_of_end_points
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     end_points = []
-    for _ in range(count):
+    for _ in range(count_of_end_points):
         broker_endpoint_name, pos = read_compact_string(buf, pos)
         broker_endpoint_host, pos = read_compact_string(buf, pos)
         broker_endpoint_port, broker_endpoint_security_protocol = UNPACK_Hh(buf, pos)
@@ -373,12 +376,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
             broker_endpoint_port,
             broker_endpoint_security_protocol,
         ))
-    count, pos = read_compact_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_features, pos = read_compact_count(buf, pos, 6)
+    memory += 185 * count_of_features
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     features = []
-    for _ in range(count):
+    for _ in range(count_of_features):
         broker_feature_name, pos = read_compact_string(buf, pos)
         broker_feature_min_supported_version, broker_feature_max_supported_version = UNPACK_hh(buf, pos)
         pos += 4
@@ -413,12 +416,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
     memory = 0
     broker_id, incarnation_id, broker_epoch = UNPACK_i16sq(buf, pos)
     pos += 28
-    count, pos = read_compact_count(buf, pos, 7)
-    memory += 249 * count
+    count_of_end_points, pos = read_compact_count(buf, pos, 7)
+    memory += 249 * count_of_end_points
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     end_points = []
-    for _ in range(count):
+    for _ in range(count_of_end_points):
         broker_endpoint_name, pos = read_compact_string(buf, pos)
         broker_endpoint_host, pos = read_compact_string(buf, pos)
         broker_endpoint_port, broker_endpoint_security_protocol = UNPACK_Hh(buf, pos)
@@ -433,12 +436,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
             broker_endpoint_port,
             broker_endpoint_security_protocol,
         ))
-    count, pos = read_compact_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_features, pos = read_compact_count(buf, pos, 6)
+    memory += 185 * count_of_features
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     features = []
-    for _ in range(count):
+    for _ in range(count_of_features):
         broker_feature_name, pos = read_compact_string(buf, pos)
         broker_feature_min_supported_version, broker_feature_max_supported_version = UNPACK_hh(buf, pos)
         pos += 4
@@ -478,12 +481,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
         broker_epoch,
     ) = UNPACK_it16sq(buf, pos)
     pos += 29
-    count, pos = read_compact_count(buf, pos, 7)
-    memory += 249 * count
+    count_of_end_points, pos = read_compact_count(buf, pos, 7)
+    memory += 249 * count_of_end_points
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     end_points = []
-    for _ in range(count):
+    for _ in range(count_of_end_points):
         broker_endpoint_name, pos = read_compact_string(buf, pos)
         broker_endpoint_host, pos = read_compact_string(buf, pos)
         broker_endpoint_port, broker_endpoint_security_protocol = UNPACK_Hh(buf, pos)
@@ -498,12 +501,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
             broker_endpoint_port,
             broker_endpoint_security_protocol,
         ))
-    count, pos = read_compact_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_features, pos = read_compact_count(buf, pos, 6)
+    memory += 185 * count_of_features
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     features = []
-    for _ in range(count):
+    for _ in range(count_of_features):
         broker_feature_name, pos = read_compact_string(buf, pos)
         broker_feature_min_supported_version, broker_feature_max_supported_version = UNPACK_hh(buf, pos)
         pos += 4
@@ -544,12 +547,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
         broker_epoch,
     ) = UNPACK_it16sq(buf, pos)
     pos += 29
-    count, pos = read_compact_count(buf, pos, 7)
-    memory += 249 * count
+    count_of_end_points, pos = read_compact_count(buf, pos, 7)
+    memory += 249 * count_of_end_points
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     end_points = []
-    for _ in range(count):
+    for _ in range(count_of_end_points):
         broker_endpoint_name, pos = read_compact_string(buf, pos)
         broker_endpoint_host, pos = read_compact_string(buf, pos)
         broker_endpoint_port, broker_endpoint_security_protocol = UNPACK_Hh(buf, pos)
@@ -564,12 +567,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
             broker_endpoint_port,
             broker_endpoint_security_protocol,
         ))
-    count, pos = read_compact_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_features, pos = read_compact_count(buf, pos, 6)
+    memory += 185 * count_of_features
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     features = []
-    for _ in range(count):
+    for _ in range(count_of_features):
         broker_feature_name, pos = read_compact_string(buf, pos)
         broker_feature_min_supported_version, broker_feature_max_supported_version = UNPACK_hh(buf, pos)
         pos += 4
@@ -588,12 +591,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
         for _ in range(tag_count):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
-                count, pos = read_compact_count(buf, pos, 16)
-                memory += 81 * count
+                count_of_log_dirs, pos = read_compact_count(buf, pos, 16)
+                memory += 81 * count_of_log_dirs
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
                 log_dirs = []
-                for _ in range(count):
+                for _ in range(count_of_log_dirs):
                     log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
                     pos += 16
             else:
@@ -626,12 +629,12 @@ def decode_v4(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
         broker_epoch,
     ) = UNPACK_it16sq(buf, pos)
     pos += 29
-    count, pos = read_compact_count(buf, pos, 7)
-    memory += 249 * count
+    count_of_end_points, pos = read_compact_count(buf, pos, 7)
+    memory += 249 * count_of_end_points
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     end_points = []
-    for _ in range(count):
+    for _ in range(count_of_end_points):
         broker_endpoint_name, pos = read_compact_string(buf, pos)
         broker_endpoint_host, pos = read_compact_string(buf, pos)
         broker_endpoint_port, broker_endpoint_security_protocol = UNPACK_Hh(buf, pos)
@@ -646,12 +649,12 @@ def decode_v4(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
             broker_endpoint_port,
             broker_endpoint_security_protocol,
         ))
-    count, pos = read_compact_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_features, pos = read_compact_count(buf, pos, 6)
+    memory += 185 * count_of_features
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     features = []
-    for _ in range(count):
+    for _ in range(count_of_features):
         broker_feature_name, pos = read_compact_string(buf, pos)
         broker_feature_min_supported_version, broker_feature_max_supported_version = UNPACK_hh(buf, pos)
         pos += 4
@@ -670,22 +673,22 @@ def decode_v4(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
         for _ in range(tag_count):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
-                count, pos = read_compact_count(buf, pos, 16)
-                memory += 81 * count
+                count_of_log_dirs, pos = read_compact_count(buf, pos, 16)
+                memory += 81 * count_of_log_dirs
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
                 log_dirs = []
-                for _ in range(count):
+                for _ in range(count_of_log_dirs):
                     log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
                     pos += 16
             elif tag == 1:
-                count, pos = read_compact_nullable_count(buf, pos, 16)
-                if count >= 0:
-                    memory += 81 * count
+                count_of_cordoned_log_dirs, pos = read_compact_nullable_count(buf, pos, 16)
+                if count_of_cordoned_log_dirs >= 0:
+                    memory += 81 * count_of_cordoned_log_dirs
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_memory(buf, memory)
                     cordoned_log_dirs = []
-                    for _ in range(count):
+                    for _ in range(count_of_cordoned_log_dirs):
                         cordoned_log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
                         pos += 16
             else:

@@ -28,7 +28,7 @@ UNPACK_i16st = Struct(">i16s?").unpack_from
 
 
 class ControllerEndpoint(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # string 0+.
         "name",
         # string 0+.
@@ -38,6 +38,7 @@ class ControllerEndpoint(MessageStruct):
         # int16 0+. 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL.
         "security_protocol",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class ControllerEndpoint(MessageStruct):
 
 
 class ControllerFeature(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # string 0+.
         "name",
         # int16 0+.
@@ -61,6 +62,7 @@ class ControllerFeature(MessageStruct):
         # int16 0+.
         "max_supported_version",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -76,7 +78,7 @@ class ControllerFeature(MessageStruct):
 class RegisterControllerRecord(Message):
     """The registration of a controller; replaces an earlier one (KIP-919)."""
 
-    __slots__ = (
+    FIELDS = (
         # int32 0+.
         "controller_id",
         # uuid 0+. A new id for each start of the process.
@@ -88,6 +90,7 @@ class RegisterControllerRecord(Message):
         # []ControllerFeature 0+.
         "features",
     )
+    __slots__ = FIELDS
     NAME = "RegisterControllerRecord"
     API_KEY = 27
     MIN_VERSION = 0
@@ -139,12 +142,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[RegisterControllerRecord, int]:
     memory = 0
     controller_id, incarnation_id, zk_migration_ready = UNPACK_i16st(buf, pos)
     pos += 21
-    count, pos = read_compact_count(buf, pos, 7)
-    memory += 249 * count
+    count_of_end_points, pos = read_compact_count(buf, pos, 7)
+    memory += 249 * count_of_end_points
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     end_points = []
-    for _ in range(count):
+    for _ in range(count_of_end_points):
         controller_endpoint_name, pos = read_compact_string(buf, pos)
         controller_endpoint_host, pos = read_compact_string(buf, pos)
         controller_endpoint_port, controller_endpoint_security_protocol = UNPACK_Hh(buf, pos)
@@ -159,12 +162,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[RegisterControllerRecord, int]:
             controller_endpoint_port,
             controller_endpoint_security_protocol,
         ))
-    count, pos = read_compact_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_features, pos = read_compact_count(buf, pos, 6)
+    memory += 185 * count_of_features
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     features = []
-    for _ in range(count):
+    for _ in range(count_of_features):
         controller_feature_name, pos = read_compact_string(buf, pos)
         controller_feature_min_supported_version, controller_feature_max_supported_version = UNPACK_hh(buf, pos)
         pos += 4

@@ -20,10 +20,11 @@ UNPACK_16s = Struct(">16s").unpack_from
 class RemoveAccessControlEntryRecord(Message):
     """Removes an ACL by its id."""
 
-    __slots__ = (
+    FIELDS = (
         # uuid 0+.
         "id",
     )
+    __slots__ = FIELDS
     NAME = "RemoveAccessControlEntryRecord"
     API_KEY = 19
     MIN_VERSION = 0

@@ -16,10 +16,11 @@ from quorumd.protocol.wire import Message
 class RemoveDelegationTokenRecord(Message):
     """Removes a delegation token."""
 
-    __slots__ = (
+    FIELDS = (
         # string 0+.
         "token_id",
     )
+    __slots__ = FIELDS
     NAME = "RemoveDelegationTokenRecord"
     API_KEY = 26
     MIN_VERSION = 0

@@ -20,10 +20,11 @@ UNPACK_16s = Struct(">16s").unpack_from
 class RemoveTopicRecord(Message):
     """Deletes a topic with its partitions and configs."""
 
-    __slots__ = (
+    FIELDS = (
         # uuid 0+.
         "topic_id",
     )
+    __slots__ = FIELDS
     NAME = "RemoveTopicRecord"
     API_KEY = 9
     MIN_VERSION = 0

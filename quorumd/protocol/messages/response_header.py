@@ -19,10 +19,11 @@ UNPACK_i = Struct(">i").unpack_from
 class ResponseHeader(Message):
     """The header of every response. Version 1 ends with tagged fields."""
 
-    __slots__ = (
+    FIELDS = (
         # int32 0+. The correlation id of the request.
         "correlation_id",
     )
+    __slots__ = FIELDS
     NAME = "ResponseHeader"
     API_KEY = None
     MIN_VERSION = 0

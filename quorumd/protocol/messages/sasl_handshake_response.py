@@ -24,12 +24,13 @@ PACK_i = Struct(">i").pack
 class SaslHandshakeResponse(Message):
     """Accepts or refuses the SASL mechanism."""
 
-    __slots__ = (
+    FIELDS = (
         # int16 0+. The error code, 0 if the mechanism is accepted.
         "error_code",
         # []string 0+. The mechanisms of the listener.
         "mechanisms",
     )
+    __slots__ = FIELDS
     NAME = "SaslHandshakeResponse"
     API_KEY = 17
     MIN_VERSION = 0
@@ -59,12 +60,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[SaslHandshakeResponse, int]:
     memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
-    count, pos = read_count(buf, pos, 2)
-    memory += 65 * count
+    count_of_mechanisms, pos = read_count(buf, pos, 2)
+    memory += 65 * count_of_mechanisms
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     mechanisms = []
-    for _ in range(count):
+    for _ in range(count_of_mechanisms):
         mechanisms_element, pos = read_string(buf, pos)
         mechanisms.append(mechanisms_element)
     return SaslHandshakeResponse(error_code, mechanisms), pos

@@ -19,10 +19,11 @@ UNPACK_h = Struct(">h").unpack_from
 class SnapshotFooterRecord(Message):
     """Control record 4: the last record of a snapshot; without it the snapshot is incomplete (KIP-630)."""
 
-    __slots__ = (
+    FIELDS = (
         # int16 0+. The version of this record; always 0.
         "version",
     )
+    __slots__ = FIELDS
     NAME = "SnapshotFooterRecord"
     API_KEY = None
     MIN_VERSION = 0

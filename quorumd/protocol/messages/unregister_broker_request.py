@@ -19,10 +19,11 @@ UNPACK_i = Struct(">i").unpack_from
 class UnregisterBrokerRequest(Message):
     """Removes the registration of a broker that will not return."""
 
-    __slots__ = (
+    FIELDS = (
         # int32 0+.
         "broker_id",
     )
+    __slots__ = FIELDS
     NAME = "UnregisterBrokerRequest"
     API_KEY = 64
     MIN_VERSION = 0

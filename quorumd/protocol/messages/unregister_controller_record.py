@@ -19,10 +19,11 @@ UNPACK_i = Struct(">i").unpack_from
 class UnregisterControllerRecord(Message):
     """Removes the registration of a controller (Kafka 4.4)."""
 
-    __slots__ = (
+    FIELDS = (
         # int32 0+.
         "controller_id",
     )
+    __slots__ = FIELDS
     NAME = "UnregisterControllerRecord"
     API_KEY = 29
     MIN_VERSION = 0

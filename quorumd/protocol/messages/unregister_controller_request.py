@@ -19,10 +19,11 @@ UNPACK_i = Struct(">i").unpack_from
 class UnregisterControllerRequest(Message):
     """Removes the registration of a controller that will not return (KIP-1312)."""
 
-    __slots__ = (
+    FIELDS = (
         # int32 0+.
         "controller_id",
     )
+    __slots__ = FIELDS
     NAME = "UnregisterControllerRequest"
     API_KEY = 94
     MIN_VERSION = 0

@@ -34,7 +34,7 @@ UNPACK_ihiit = Struct(">ihii?").unpack_from
 
 
 class PartitionData(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # int32 0+. Only 0 is supported.
         "partition_index",
         # int16 0+. The error code; 0 for none.
@@ -46,6 +46,7 @@ class PartitionData(MessageStruct):
         # bool 0+. Whether the vote is granted.
         "vote_granted",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -63,12 +64,13 @@ class PartitionData(MessageStruct):
 
 
 class TopicData(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # string 0+. Only __cluster_metadata is supported.
         "topic_name",
         # []PartitionData 0+.
         "partitions",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -82,7 +84,7 @@ class TopicData(MessageStruct):
 class NodeEndpoint(MessageStruct):
     """The endpoints of that leader."""
 
-    __slots__ = (
+    FIELDS = (
         # int32 1+.
         "node_id",
         # string 1+.
@@ -90,6 +92,7 @@ class NodeEndpoint(MessageStruct):
         # uint16 1+.
         "port",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -105,7 +108,7 @@ class NodeEndpoint(MessageStruct):
 class VoteResponse(Message):
     """The vote, with the leader and epoch known to the voter."""
 
-    __slots__ = (
+    FIELDS = (
         # int16 0+. The error code; 0 for none.
         "error_code",
         # []TopicData 0+.
@@ -113,6 +116,7 @@ class VoteResponse(Message):
         # []NodeEndpoint 1+, tag 0 in 1+. The endpoints of that leader.
         "node_endpoints",
     )
+    __slots__ = FIELDS
     NAME = "VoteResponse"
     API_KEY = 52
     MIN_VERSION = 0
@@ -188,19 +192,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[VoteResponse, int]:
     memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 16)
-        memory += 209 * count
+        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 16)
+        memory += 209 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             (
                 partition_data_partition_index,
                 partition_data_error_code,
@@ -237,19 +241,19 @@ def decode_v1(buf: bytes, pos: int) -> tuple[VoteResponse, int]:
     node_endpoints: list[NodeEndpoint] = []
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 16)
-        memory += 209 * count
+        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 16)
+        memory += 209 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             (
                 partition_data_partition_index,
                 partition_data_error_code,
@@ -281,12 +285,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[VoteResponse, int]:
         for _ in range(tag_count):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
-                count, pos = read_compact_count(buf, pos, 8)
-                memory += 185 * count
+                count_of_node_endpoints, pos = read_compact_count(buf, pos, 8)
+                memory += 185 * count_of_node_endpoints
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
                 node_endpoints = []
-                for _ in range(count):
+                for _ in range(count_of_node_endpoints):
                     (node_endpoint_node_id,) = UNPACK_i(buf, pos)
                     pos += 4
                     node_endpoint_host, pos = read_compact_string(buf, pos)

@@ -40,7 +40,7 @@ UNPACK_i16s = Struct(">i16s").unpack_from
 class Endpoint(MessageStruct):
     """One per listener; Apache Kafka brokers look up the upper-case name of their controller listener."""
 
-    __slots__ = (
+    FIELDS = (
         # string 0+.
         "name",
         # string 0+.
@@ -48,6 +48,7 @@ class Endpoint(MessageStruct):
         # uint16 0+.
         "port",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -63,12 +64,13 @@ class Endpoint(MessageStruct):
 class KRaftVersionFeature(MessageStruct):
     """The kraft.version levels that the voter supports."""
 
-    __slots__ = (
+    FIELDS = (
         # int16 0+.
         "min_supported_version",
         # int16 0+.
         "max_supported_version",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -80,7 +82,7 @@ class KRaftVersionFeature(MessageStruct):
 
 
 class Voter(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # int32 0+.
         "voter_id",
         # uuid 0+. The voter's directory id; zero if unknown.
@@ -91,6 +93,7 @@ class Voter(MessageStruct):
         # KRaftVersionFeature 0+. The kraft.version levels that the voter supports.
         "kraft_version_feature",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -108,10 +111,11 @@ class Voter(MessageStruct):
 class TargetVoter(MessageStruct):
     """The target voters of a change in progress; null if there is none."""
 
-    __slots__ = (
+    FIELDS = (
         # int32 0+.
         "voter_id",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -125,7 +129,7 @@ class VotersRecord(Message):
     VoterAssignment of the KIP-595 draft; other readers ignore them.
     """
 
-    __slots__ = (
+    FIELDS = (
         # int16 0+. The version of this record; always 0.
         "version",
         # []Voter 0+.
@@ -136,6 +140,7 @@ class VotersRecord(Message):
         # is none.
         "target_voters",
     )
+    __slots__ = FIELDS
     NAME = "VotersRecord"
     API_KEY = None
     MIN_VERSION = 0
@@ -201,20 +206,20 @@ def decode_v0(buf: bytes, pos: int) -> tuple[VotersRecord, int]:
     target_voters: list[TargetVoter] | None = None
     (version,) = UNPACK_h(buf, pos)
     pos += 2
-    count, pos = read_compact_count(buf, pos, 27)
-    memory += 361 * count
+    count_of_voters, pos = read_compact_count(buf, pos, 27)
+    memory += 361 * count_of_voters
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     voters = []
-    for _ in range(count):
+    for _ in range(count_of_voters):
         voter_voter_id, voter_voter_directory_id = UNPACK_i16s(buf, pos)
         pos += 20
-        count, pos = read_compact_count(buf, pos, 5)
-        memory += 209 * count
+        count_of_voter_endpoints, pos = read_compact_count(buf, pos, 5)
+        memory += 209 * count_of_voter_endpoints
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         voter_endpoints = []
-        for _ in range(count):
+        for _ in range(count_of_voter_endpoints):
             endpoint_name, pos = read_compact_string(buf, pos)
             endpoint_host, pos = read_compact_string(buf, pos)
             (endpoint_port,) = UNPACK_H(buf, pos)
@@ -250,13 +255,13 @@ def decode_v0(buf: bytes, pos: int) -> tuple[VotersRecord, int]:
             if tag == 10000:
                 cluster_id, pos = read_compact_nullable_string(buf, pos)
             elif tag == 10001:
-                count, pos = read_compact_nullable_count(buf, pos, 5)
-                if count >= 0:
-                    memory += 81 * count
+                count_of_target_voters, pos = read_compact_nullable_count(buf, pos, 5)
+                if count_of_target_voters >= 0:
+                    memory += 81 * count_of_target_voters
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_memory(buf, memory)
                     target_voters = []
-                    for _ in range(count):
+                    for _ in range(count_of_target_voters):
                         (target_voter_voter_id,) = UNPACK_i(buf, pos)
                         pos += 4
                         if buf[pos] == 0:

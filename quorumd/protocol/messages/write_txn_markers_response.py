@@ -25,12 +25,13 @@ UNPACK_q = Struct(">q").unpack_from
 
 
 class WritableTxnMarkerPartitionResult(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # int32 1+.
         "partition_index",
         # int16 1+. The error code; 0 for none.
         "error_code",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -42,12 +43,13 @@ class WritableTxnMarkerPartitionResult(MessageStruct):
 
 
 class WritableTxnMarkerTopicResult(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # string 1+.
         "name",
         # []WritableTxnMarkerPartitionResult 1+.
         "partitions",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -59,12 +61,13 @@ class WritableTxnMarkerTopicResult(MessageStruct):
 
 
 class WritableTxnMarkerResult(MessageStruct):
-    __slots__ = (
+    FIELDS = (
         # int64 1+. The producer id.
         "producer_id",
         # []WritableTxnMarkerTopicResult 1+.
         "topics",
     )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -78,10 +81,11 @@ class WritableTxnMarkerResult(MessageStruct):
 class WriteTxnMarkersResponse(Message):
     """Whether each marker was written."""
 
-    __slots__ = (
+    FIELDS = (
         # []WritableTxnMarkerResult 1+.
         "markers",
     )
+    __slots__ = FIELDS
     NAME = "WriteTxnMarkersResponse"
     API_KEY = 27
     MIN_VERSION = 1
@@ -119,27 +123,27 @@ encode_v2 = encode_v1
 
 def decode_v1(buf: bytes, pos: int) -> tuple[WriteTxnMarkersResponse, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 10)
-    memory += 161 * count
+    count_of_markers, pos = read_compact_count(buf, pos, 10)
+    memory += 161 * count_of_markers
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     markers = []
-    for _ in range(count):
+    for _ in range(count_of_markers):
         (writable_txn_marker_result_producer_id,) = UNPACK_q(buf, pos)
         pos += 8
-        count, pos = read_compact_count(buf, pos, 3)
-        memory += 185 * count
+        count_of_writable_txn_marker_result_topics, pos = read_compact_count(buf, pos, 3)
+        memory += 185 * count_of_writable_txn_marker_result_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         writable_txn_marker_result_topics = []
-        for _ in range(count):
+        for _ in range(count_of_writable_txn_marker_result_topics):
             writable_txn_marker_topic_result_name, pos = read_compact_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 7)
-            memory += 121 * count
+            count_of_writable_txn_marker_topic_result_partitions, pos = read_compact_count(buf, pos, 7)
+            memory += 121 * count_of_writable_txn_marker_topic_result_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             writable_txn_marker_topic_result_partitions = []
-            for _ in range(count):
+            for _ in range(count_of_writable_txn_marker_topic_result_partitions):
                 writable_txn_marker_partition_result_partition_index, writable_txn_marker_partition_result_error_code = UNPACK_ih(buf, pos)
                 pos += 6
                 if buf[pos] == 0:

@@ -21,10 +21,11 @@ class ZkMigrationStateRecord(Message):
     KRaft.
     """
 
-    __slots__ = (
+    FIELDS = (
         # int8 0+.
         "zk_migration_state",
     )
+    __slots__ = FIELDS
     NAME = "ZkMigrationStateRecord"
     API_KEY = 21
     MIN_VERSION = 0
