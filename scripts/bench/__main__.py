@@ -6,7 +6,9 @@
     replacement       cost of replacing all voters for writes
     snapshots         a snapshot of a million configs
     controller        changes of partitions
+    kafka-controllers the controller's work beside stock controllers of Kafka
     partitions        a million partitions on one node
+    million           a million partitions on three nodes, beside stock controllers of Kafka
     large-log         a restart of all nodes with 300,000 partitions
     brokers           producing and consuming, beside stock brokers of Kafka
     pipeline-decode   decoding of a log by the data pipeline
@@ -39,7 +41,9 @@ from rich.console import Console
 from scripts.bench import (
     brokers,
     etcd,
+    kafka_controllers,
     large_log,
+    million,
     partitions,
     pipeline_audit,
     pipeline_decode,
@@ -54,7 +58,9 @@ from scripts.bench.brokers import BrokerReport, measure_brokers
 from scripts.bench.controller import ControllerReport, measure_controller
 from scripts.bench.disk import measure_appends
 from scripts.bench.etcd import EtcdCluster
+from scripts.bench.kafka_controllers import KafkaControllersReport, measure_kafka_controllers
 from scripts.bench.large_log import LargeLogReport, measure_large_log
+from scripts.bench.million import MillionReport, measure_million
 from scripts.bench.partitions import PartitionReport, measure_partitions
 from scripts.bench.pipeline_audit import AuditReport, measure_audit
 from scripts.bench.pipeline_decode import DecodeReport, measure_decode
@@ -80,10 +86,12 @@ COLD_STARTS = 3
 COMMIT, TLS, SIMULATOR, REPLACEMENT = "commit", "tls", "simulator", "replacement"
 SNAPSHOTS = "snapshots"
 CONTROLLER, PARTITIONS, LARGE_LOG, BROKERS = "controller", "partitions", "large-log", "brokers"
+KAFKA_CONTROLLERS, MILLION = "kafka-controllers", "million"
 PIPELINE_DECODE, PIPELINE_AUDIT, PIPELINE_HISTORY = "pipeline-decode", "pipeline-audit", "pipeline-history"
 PIPELINE_PLAN, PIPELINE_SOURCE, PIPELINE_START = "pipeline-plan", "pipeline-source", "pipeline-start"
 PARTS = (
-    *(COMMIT, TLS, SIMULATOR, REPLACEMENT, SNAPSHOTS, CONTROLLER, PARTITIONS, LARGE_LOG, BROKERS),
+    *(COMMIT, TLS, SIMULATOR, REPLACEMENT, SNAPSHOTS, CONTROLLER, KAFKA_CONTROLLERS),
+    *(PARTITIONS, MILLION, LARGE_LOG, BROKERS),
     *(PIPELINE_DECODE, PIPELINE_SOURCE, PIPELINE_AUDIT, PIPELINE_HISTORY, PIPELINE_PLAN, PIPELINE_START),
 )
 RESULTS = BUILD / "commit.json"
@@ -95,7 +103,9 @@ AnyReport = (
     | ReplacementReport
     | SnapshotReport
     | ControllerReport
+    | KafkaControllersReport
     | PartitionReport
+    | MillionReport
     | LargeLogReport
     | BrokerReport
     | DecodeReport
@@ -114,8 +124,10 @@ class Sizes(NamedTuple):
     loads: Sequence[Load] = simulator.LOADS
     configs: int = snapshots.RECORDS
     topics: int = partitions.TOPICS
+    million: million.Case = million.Case()
     large_log: int = large_log.TOPICS
     brokers: Sequence[brokers.Case] = brokers.CASES
+    kafka_controllers: kafka_controllers.Case = kafka_controllers.Case()
     with_kafka: bool = True
     decoded: int = pipeline_decode.RECORDS
     dumped: int = pipeline_decode.DUMPED_RECORDS
@@ -131,8 +143,10 @@ SHORT = Sizes(
     loads=[replace(load, safety_ms=500.0, seeds=1) for load in simulator.LOADS[:2]],
     configs=2_000,
     topics=20,
+    million=million.SHORT_CASE,
     large_log=3,
     brokers=brokers.SHORT_CASES,
+    kafka_controllers=kafka_controllers.SHORT_CASE,
     with_kafka=False,
     decoded=4_000,
     dumped=1_000,
@@ -314,8 +328,20 @@ MEASURES: Mapping[str, Callable[[Plan, Callable[[str], None]], AnyReport]] = {
     CONTROLLER: lambda plan, echo: measure_controller(
         plan.folder / CONTROLLER, plan.package, plan.seconds, plan.rounds, echo
     ),
+    KAFKA_CONTROLLERS: lambda plan, echo: measure_kafka_controllers(
+        plan.folder / KAFKA_CONTROLLERS,
+        plan.package,
+        plan.seconds,
+        plan.rounds,
+        echo,
+        plan.sizes.kafka_controllers,
+        plan.sizes.with_kafka,
+    ),
     PARTITIONS: lambda plan, echo: measure_partitions(
         plan.folder / PARTITIONS, plan.package, echo, plan.sizes.topics
+    ),
+    MILLION: lambda plan, echo: measure_million(
+        plan.folder / MILLION, plan.package, echo, plan.sizes.million, plan.sizes.with_kafka
     ),
     LARGE_LOG: lambda plan, echo: measure_large_log(
         plan.folder / LARGE_LOG, plan.package, echo, plan.sizes.large_log

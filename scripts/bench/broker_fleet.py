@@ -74,9 +74,12 @@ class Fleet:
         self._beating = asyncio.create_task(self._beat())
 
     @classmethod
-    async def register(cls, host: str, port: int, cluster_id: str, count: int) -> Fleet:
-        """Register all brokers at the leader. Raises RequestFailed, or BenchError for a broker that stays fenced."""
-        ids = range(FIRST_BROKER, FIRST_BROKER + count)
+    async def register(
+        cls, host: str, port: int, cluster_id: str, count: int, first: int = FIRST_BROKER
+    ) -> Fleet:
+        """Register `count` brokers at the leader, with ids from `first` on. Raises RequestFailed, or BenchError for a
+        broker that stays fenced."""
+        ids = range(first, first + count)
         connections = [await NodeConnection.open(host, port, f"broker-{each}") for each in ids]
         brokers = [
             BrokerStub(each, connection.send) for each, connection in zip(ids, connections, strict=True)
@@ -85,6 +88,11 @@ class Fleet:
         if any(await asyncio.gather(*(broker.heartbeat() for broker in brokers))):
             raise BenchError("a broker stays fenced")
         return cls(brokers, connections)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """The node that they are connected to."""
+        return self._connections[0].host, self._connections[0].port
 
     def close(self) -> None:
         self._beating.cancel()

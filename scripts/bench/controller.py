@@ -31,7 +31,7 @@ from scripts.bench.members import Members
 from scripts.bench.processes import BenchError
 from scripts.bench.summary import Run, update_json
 
-IN_FLIGHT = (1, 64, 256)
+IN_FLIGHT = (1, 16, 64, 256)
 BATCH = 1000
 BATCHES_IN_FLIGHT = 4
 RECORD_BYTES = 60

@@ -74,9 +74,15 @@ class IsrLeader(asyncio.Protocol):
     """A broker on a connection of its own, which leads `count` partitions."""
 
     def __init__(
-        self, broker: BrokerStub, topic_id: KafkaUuid, count: int, followers: tuple[int, int]
+        self,
+        broker: BrokerStub,
+        topic_id: KafkaUuid,
+        count: int,
+        followers: tuple[int, int],
+        address: tuple[str, int],
     ) -> None:
         self.broker = broker
+        self._address = address
         self.count = count
         self._isrs = [Isr(broker, topic_id, count, [broker.id, *some]) for some in (followers[:1], followers)]
         self._epoch = 0
@@ -89,8 +95,7 @@ class IsrLeader(asyncio.Protocol):
         self._begin, self._end, self._took_ms = begin, end, list[float]()
         self._finished: asyncio.Future[None] = loop.create_future()
         if self._transport is None:
-            where = self.broker.connection
-            await loop.create_connection(lambda: self, where.host, where.port)
+            await loop.create_connection(lambda: self, *self._address)
         self._send()
         await self._finished
         return self._took_ms
@@ -161,7 +166,7 @@ async def create_leaders(fleet: Fleet, admin: AdminClient, count: int, partition
         if parsed.error_code:
             raise BenchError(f"the topic {parsed.name} was not created: {parsed.error_message}")
         followers = brokers[(number + 1) % len(brokers)].id, brokers[(number + 2) % len(brokers)].id
-        leaders.append(IsrLeader(brokers[number], parsed.topic_id, partitions, followers))
+        leaders.append(IsrLeader(brokers[number], parsed.topic_id, partitions, followers, fleet.address))
     return leaders
 
 
