@@ -183,9 +183,10 @@ class TlsStream:
 
     def _on_step_done(self, step: Future[None]) -> None:
         self._is_working = False
+        # The loop logs an exception that was not retrieved, also after the connection is gone.
+        error = None if step.cancelled() else step.exception()
         if self._is_over or step.cancelled():
             return
-        error = step.exception()
         if self._outgoing.pending:
             self._transport.write(self._outgoing.read())
         if error is not None and not isinstance(error, ssl.SSLWantReadError):
