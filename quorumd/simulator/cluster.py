@@ -21,9 +21,11 @@ from quorumd.log.quorum_state_file import Founder
 from quorumd.node.builder import NodePorts, start_node
 from quorumd.node.node import Node
 from quorumd.node.settings import NodeSettings
+from quorumd.ports import ANONYMOUS
 from quorumd.protocol.messages import voters_record
 from quorumd.raft.settings import RaftSettings
 from quorumd.raft.voters import VoterSet
+from quorumd.security.authorizer import AuthorizerSettings
 from quorumd.simulator import data_folders
 from quorumd.simulator.brokers.nodes.roles import (
     FIRST_BROKER,
@@ -52,6 +54,8 @@ if TYPE_CHECKING:
 DATA_FOLDER = data_folders.DATA_FOLDER
 PORT = 9092
 LISTENER_NAME = "CONTROLLER"
+AUTHORIZER = AuthorizerSettings(frozenset({ANONYMOUS}), early_start_listeners=frozenset({LISTENER_NAME}))
+"""Nodes prove no principal to each other, and clients with rights of their own prove one."""
 HEALTHY_LINKS = LinkConditions(slow_probability=0.0)
 HEALTHY_DISK = DiskLatency(slow_probability=0.0)
 """Conditions of the liveness phase: progress requires that messages and flushes are much faster than timeouts (Raft
@@ -461,13 +465,13 @@ class Cluster:
             log=LogSettings(segment_bytes=options.segment_bytes, allocate_bytes=options.allocate_bytes,
                             reserve_bytes=4096, snapshot_bytes=options.snapshot_bytes,
                             retention_bytes=options.retention_bytes, segment_ms=options.intervals.segment_ms,
-                            snapshot_ms=options.intervals.snapshot_ms,
-                            retention_ms=options.intervals.retention_ms),
+                            snapshot_ms=options.intervals.snapshot_ms, retention_ms=options.intervals.retention_ms),
             controller=ControllerSettings(broker_session_timeout_ms=options.brokers.session_timeout_ms,
                                           max_partitions_per_step=options.brokers.max_partitions_per_step,
                                           leader_imbalance_check_interval_ms=options.brokers.balance_ms,
                                           unclean_election_interval_ms=options.intervals.unclean_election_ms,
-                                          max_idle_interval_ms=options.idle_interval_ms),
+                                          max_idle_interval_ms=options.idle_interval_ms,
+                                          has_authorizer=bool(options.access_ms)),
             request_timeout_ms=2 * options.election_timeout_ms,
             maintenance_interval_ms=options.maintenance_interval_ms,
             private_apis=machine.node_id not in self.stock_voters,
@@ -477,6 +481,7 @@ class Cluster:
             slice_partitions=2,
             max_partitions_per_part=options.max_partitions_per_part,
             large_request_bytes=options.large_request_bytes,
+            authorizer=AUTHORIZER if options.access_ms else None,
             controllers_name=LISTENER_NAME if role is not None else "",
             broker=role,
         )  # fmt: skip

@@ -169,6 +169,9 @@ class SimulationOptions:
     """Mean time between two requests of the client that reads topics, brokers and the quorum; 0 for none."""
     consumer_ms: float = 0.0
     """Mean time between two fetches of a consumer of the metadata log; 0 for none."""
+    access_ms: float = 0.0
+    """Mean time between two requests of the administrator of access and of each client without rights of its own; 0
+    for nodes without an authorizer."""
     idle_interval_ms: float = 0.0
     """An idle leader writes a NoOpRecord after this time; 0 for never."""
     record_ms: float = 0.0

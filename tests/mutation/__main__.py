@@ -22,6 +22,8 @@ from tests.mutation.reached_seeds import ReachedSeeds
 from tests.mutation.results import Results, describe, load_equivalents, sample, summary
 
 MOST_SURVIVORS = 0.03
+SAMPLED = ("raft", "log", "node", "controller")
+"""The packages of a sample without --package."""
 
 
 @click.command()
@@ -44,7 +46,7 @@ def main(
     report: bool,
 ) -> None:
     """Judge a sample of mutations and print the survivors."""
-    chosen = sample(all_mutations(packages or PACKAGES, place), size, seed)
+    chosen = sample(all_mutations(packages or SAMPLED, place), size, seed)
     results = Results(FOLDER / "results.jsonl")
     if not report:
         number, count = map(int, part.split("/"))
@@ -69,7 +71,7 @@ def judge_missing(chosen: list[Mutation], results: Results, seeds: int, again: b
     due = [mutation for mutation in chosen if is_due(mutation)]
     if not due:
         return
-    prepare()
+    prepare(seeds > 0)
     begun, done, survived = time.monotonic(), 0, 0
 
     def progress(mutation: Mutation, verdict: Verdict) -> None:
@@ -82,13 +84,14 @@ def judge_missing(chosen: list[Mutation], results: Results, seeds: int, again: b
         if done % 20 == 0 or done == len(due):
             click.echo(f"{done} of {len(due)}, {survived} left, {time.monotonic() - begun:.0f} s", err=True)
 
-    judge_all(due, CoveredLines.load(), ReachedSeeds.load(seeds), progress, judging_files())
+    reached = ReachedSeeds.load(seeds) if seeds else ReachedSeeds(0)
+    judge_all(due, CoveredLines.load(), reached, progress, judging_files())
 
 
-def prepare() -> None:
+def prepare(with_seeds: bool) -> None:
     """Record what tests and seeds reach, in processes of their own: this one must not import quorumd yet."""
     subprocess.run([sys.executable, "-m", "tests.mutation.covered_lines"], check=True, cwd=ROOT)
-    if not REACHED.exists():
+    if with_seeds and not REACHED.exists():
         subprocess.run([sys.executable, "-m", "tests.simulation.reached_branches"], check=True, cwd=ROOT)
 
 

@@ -20,7 +20,7 @@ from coverage import Coverage
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "mutation"
 FILE = FOLDER / "tests.json"
-PACKAGES = ("raft", "log", "node", "controller")
+PACKAGES = ("raft", "log", "node", "controller", "broker", "security")
 TESTS = tuple(
     ROOT / "tests" / name
     for name in (*(f"unit/{package}" for package in PACKAGES), "paper", "scenarios", "property")

@@ -44,7 +44,6 @@ class Side:
 
     __slots__ = ("_network", "closing", "connection", "far", "host", "incoming", "open", "paused", "peer",
                  "process", "remembered", "stream")  # fmt: skip
-    principal = ANONYMOUS
 
     def __init__(
         self, network: SimulatedNetwork, host: str, peer: str, process: Process | None, connection: Connection
@@ -64,6 +63,10 @@ class Side:
         self.far: Side
 
     # ---- the Transport port
+
+    @property
+    def principal(self) -> str:
+        return self._network.principals.get(self.peer.rpartition(":")[0], ANONYMOUS)
 
     def write(self, data: bytes) -> None:
         if self.usable and data:

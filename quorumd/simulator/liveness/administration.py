@@ -13,17 +13,12 @@ from quorumd.protocol.messages.metadata_response import MetadataResponse
 from quorumd.protocol.response_errors import errors_in
 from quorumd.protocol.wire import Message
 from quorumd.simulator.checkers import InvariantViolation
-from quorumd.simulator.checkers.administration import AdministratorsAreObeyed
+from quorumd.simulator.checkers.administration import AdministratorsAreObeyed, Requested
 from quorumd.simulator.cluster import Cluster
-from quorumd.simulator.environment.event_heap import Process
+from quorumd.simulator.liveness.repeated_request import RepeatedRequests
 from quorumd.simulator.workload.config_administrator import DESCRIBE_VERSION, HOST, describe_request
-from quorumd.simulator.workload.request_connection import RequestConnection
 
 METADATA_VERSION: Final = 12
-WITHIN_MS: Final = 5000.0
-"""A node that follows a leader applies the last records, and forwards a request, within this time."""
-CHECK_INTERVAL_MS: Final = 20.0
-RETRY_MS: Final = 500.0
 EXPECTED: Final = (
     ErrorCode.NONE,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -58,10 +53,7 @@ class LastReads:
     ) -> None:
         self._cluster = cluster
         self._checker = checker
-        self._run_until = run_until
-        self._process = Process("last reads")
-        self._link: RequestConnection | None = None
-        self._missing = ""
+        self._requests = RepeatedRequests(cluster, self.unserved, run_until)
 
     def require(self) -> None:
         """Read through every node. Raises InvariantViolation."""
@@ -69,44 +61,24 @@ class LastReads:
         for machine in self._cluster.running():
             address = (machine.host, machine.port)
             if resources:
-                self._read(address, describe_request(resources), DESCRIBE_VERSION)
-            self._read(address, MetadataRequest(None), METADATA_VERSION)
+                self._requests.require(
+                    HOST, address, describe_request(resources), DESCRIBE_VERSION, self._undescribed
+                )
+            self._requests.require(HOST, address, MetadataRequest(None), METADATA_VERSION, self._unlisted)
 
-    def _read(self, address: tuple[str, int], request: Message, version: int) -> None:
-        heap = self._cluster.heap
-        deadline_ms, next_ms = heap.now_ms + WITHIN_MS, heap.now_ms
-        self._missing = "no response"
-        while self._missing:
-            if heap.now_ms >= deadline_ms:
-                name = type(request).__name__
-                raise InvariantViolation(self.unserved, f"{name} to {address[0]}: {self._missing}")
-            if heap.now_ms >= next_ms:
-                next_ms = heap.now_ms + RETRY_MS
-                self._send(address, request, version)
-            self._run_until(heap.now_ms + CHECK_INTERVAL_MS)
+    def _undescribed(self, message: Message, requested_ms: float) -> str:
+        if not isinstance(message, DescribeConfigsResponse):
+            return f"{list(errors_in(message))}"
+        now_ms = self._cluster.heap.now_ms
+        self._checker.responded(Requested(message, requested_ms, []), message, now_ms)
+        failed = [result.error_code for result in message.results if result.error_code not in EXPECTED]
+        return f"errors {failed}" if failed else ""
 
-    def _send(self, address: tuple[str, int], request: Message, version: int) -> None:
-        if self._link is not None:
-            self._link.abandon()
-        requested = self._checker.requested(request, self._cluster.heap.now_ms)
-
-        def on_response(message: Message | None) -> None:
-            now_ms = self._cluster.heap.now_ms
-            if isinstance(message, DescribeConfigsResponse):
-                failed = [r.error_code for r in message.results if r.error_code not in EXPECTED]
-                self._missing = f"errors {failed}" if failed else ""
-                self._checker.responded(requested, message, now_ms)
-            elif isinstance(message, MetadataResponse):
-                self._missing = self._unlisted(message, requested.requested_ms)
-            elif message is not None:
-                self._missing = f"{list(errors_in(message))}"
-
-        self._link = RequestConnection("last reads", request, version, on_response)
-        self._cluster.network.host(HOST, self._process).connect(*address, self._link)
-
-    def _unlisted(self, message: MetadataResponse, requested_ms: float) -> str:
+    def _unlisted(self, message: Message, requested_ms: float) -> str:
         """Describe a difference of a node's topics from the model, "" if there is none. The node may still apply the
         last committed records."""
+        if not isinstance(message, MetadataResponse):
+            return f"{list(errors_in(message))}"
         try:
             self._checker.listed(message, requested_ms, self._cluster.heap.now_ms)
         except InvariantViolation as difference:

@@ -73,6 +73,7 @@ def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
             drawn, _Sampler(streams.stream("features")).features(drawn, options.features)
         ),
         configs_ms=_Sampler(streams.stream("configs")).interval_ms(drawn.configs, drawn.configs_ms),
+        access_ms=_Sampler(streams.stream("access")).interval_ms(drawn.access, drawn.access_ms),
         reads_ms=_Sampler(streams.stream("cluster reads")).interval_ms(drawn.reads, drawn.reads_ms),
         consumer_ms=_Sampler(streams.stream("consumer")).interval_ms(drawn.consumers, drawn.consumer_ms),
         record_ms=_Sampler(streams.stream("processor")).record_ms(drawn),

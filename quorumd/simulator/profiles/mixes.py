@@ -38,6 +38,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("record_ms", "transfers", "transfer_load", "slowness"),
     ),
     "configs": ("configs", "configs_ms"),
+    "access": ("access", "access_ms"),
     "reads": ("reads", "reads_ms"),
     "consumers": ("consumers", "consumer_ms"),
     "credentials": ("credentials",),

@@ -60,6 +60,10 @@ class Profile:
     """Share of seeds with an administrator of configs."""
     configs_ms: Range = (20.0, 500.0)
     """Mean time between two of that administrator's requests."""
+    access: float = 0.0
+    """Share of seeds with an authorizer, an administrator of access and clients without rights of their own."""
+    access_ms: Range = (20.0, 500.0)
+    """Mean time between two requests of each."""
     reads: float = 0.0
     """Share of seeds with a client that reads topics, brokers, features and the quorum."""
     reads_ms: Range = (10.0, 300.0)

@@ -7,6 +7,7 @@ from quorumd.protocol.connection import LARGE_REQUEST
 from quorumd.simulator.brokers.options import OPERATOR_NAMES
 from quorumd.simulator.options import RARE_BROKER_FAULT_NAMES
 from quorumd.simulator.profiles.brokers import BROKER_PROFILES, NODE_PROFILES
+from quorumd.simulator.profiles.clients import CLIENT_PROFILES
 from quorumd.simulator.profiles.profile import Profile
 from quorumd.simulator.profiles.quorum import QUORUM_PROFILES
 
@@ -31,6 +32,7 @@ ALL = Profile(
     ),
     rare_share=0.12,
     brokers=(0,) * 38 + (3, 4),
+    access=0.25,
     reads=0.2,
     consumers=0.2,
     max_partitions_per_step=(10_000, 10_000, 1, 3),
@@ -54,5 +56,6 @@ ALL = Profile(
 )
 
 PROFILES: dict[str, Profile] = {
-    profile.name: profile for profile in (ALL, *QUORUM_PROFILES, *BROKER_PROFILES, *NODE_PROFILES)
+    profile.name: profile
+    for profile in (ALL, *QUORUM_PROFILES, *BROKER_PROFILES, *NODE_PROFILES, *CLIENT_PROFILES)
 }

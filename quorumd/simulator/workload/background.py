@@ -3,10 +3,12 @@ metadata."""
 
 from __future__ import annotations
 
+from quorumd.simulator.checkers.access import AccessIsAsGranted
 from quorumd.simulator.checkers.consumers import ConsumersReadCommitted
 from quorumd.simulator.cluster import Cluster
 from quorumd.simulator.environment.entropy import Streams
 from quorumd.simulator.inspection.inspector import Inspector
+from quorumd.simulator.workload.access_client import AccessWorkload
 from quorumd.simulator.workload.cluster_reader import ClusterReader
 from quorumd.simulator.workload.config_administrator import ConfigAdministrator
 from quorumd.simulator.workload.feature_operator import FeatureOperator
@@ -48,6 +50,8 @@ class BackgroundWorkload:
         self._consumer = LogConsumer(
             cluster, streams.stream("log consumer"), self._options.consumer_ms, self._consumed
         )
+        self.access = AccessIsAsGranted()
+        self._access = AccessWorkload(cluster, streams.stream("access"), self._options.access_ms, self.access)
 
     def start(self) -> None:
         options = self._options
@@ -57,6 +61,7 @@ class BackgroundWorkload:
             (self._configs, options.configs_ms),
             (self._reader, options.reads_ms),
             (self._consumer, options.consumer_ms),
+            (self._access, options.access_ms),
         ):
             if interval_ms:
                 client.start()
@@ -64,6 +69,7 @@ class BackgroundWorkload:
     def stop(self) -> None:
         self._kept_records.running = self._features.running = False
         self._configs.running = self._reader.running = self._consumer.running = False
+        self._access.running = False
 
     def counters(self) -> dict[str, int]:
         """Return what was requested, and what was compared."""
@@ -74,5 +80,7 @@ class BackgroundWorkload:
             "features changed": self._inspector.features.changes,
             **self._inspector.reads.counters,
             **self._consumer.counters,
+            **self._access.counters,
+            "rights checked": self.access.checked,
             "consumed batches checked": self._consumed.checked,
         }

@@ -26,6 +26,7 @@ from quorumd.protocol.primitives import write_tag
 from quorumd.protocol.wire import Message
 
 NAMES = ("alice", "bob", "")
+_PRINCIPALS = frozenset(f"User:{name}" for name in NAMES)
 UNKNOWN_TAG = 9
 """Tag of a field that a later version of Kafka may have."""
 
@@ -34,8 +35,11 @@ def draw_kept_record(random: Random, kept: Iterable[bytes]) -> bytes:
     """Draw the frame of a record that is valid after the records `kept`."""
     made = random.choice(_KINDS)(random)
     if isinstance(made, AccessControlEntryRecord) and random.random() < 0.5:
+        # Not those of the administrator of access.
         found = [
-            record for record in map(decode_record, kept) if isinstance(record, AccessControlEntryRecord)
+            record
+            for record in map(decode_record, kept)
+            if isinstance(record, AccessControlEntryRecord) and record.principal in _PRINCIPALS
         ]
         if found:
             made = RemoveAccessControlEntryRecord(random.choice(found).id)

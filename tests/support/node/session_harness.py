@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from quorumd.node.sessions.authentication import SessionAuthentication
 from quorumd.node.sessions.server_session import ServerSession
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.node.sessions.throttle import Throttle
@@ -17,7 +18,13 @@ from quorumd.quotas.client_quotas import NO_QUOTAS, ClientQuotas
 from tests.support.node.parts import NodeParts
 
 SLICE = 100
-SPOKEN = {int(ApiKey.API_VERSIONS): (0, 4), int(ApiKey.METADATA): (0, 13), int(ApiKey.PRODUCE): (3, 13)}
+SPOKEN = {
+    int(ApiKey.API_VERSIONS): (0, 4),
+    int(ApiKey.METADATA): (0, 13),
+    int(ApiKey.PRODUCE): (3, 13),
+    int(ApiKey.SASL_HANDSHAKE): (0, 1),
+    int(ApiKey.SASL_AUTHENTICATE): (0, 2),
+}
 
 
 class RecordingTransport:
@@ -53,7 +60,9 @@ class RecordingTransport:
 class SessionHarness(NodeParts):
     """A session on a recording transport, with a client that encodes requests and decodes responses."""
 
-    def __init__(self, quotas: ClientQuotas = NO_QUOTAS) -> None:
+    def __init__(
+        self, quotas: ClientQuotas = NO_QUOTAS, authentication: SessionAuthentication | None = None
+    ) -> None:
         super().__init__()
         self.client = ClientConnection("client")
         self.requests: list[Request] = []
@@ -69,6 +78,7 @@ class SessionHarness(NodeParts):
             SliceScheduler(self.time.clock.call_soon, SLICE),
             self.forgotten.append,
             1,
+            authentication=authentication,
             throttle=Throttle(quotas, self.time.clock),
         )
         self.transport = RecordingTransport()

@@ -1,0 +1,124 @@
+"""Sessions whose clients authenticate with SASL, with and without headers around tokens (KIP-43, KIP-152)."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from quorumd.errors import ErrorCode
+from quorumd.node.sessions.authentication import (
+    Authenticator,
+    SessionAuthentication,
+    versions_before_authentication,
+)
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.messages.metadata_response import MetadataResponse
+from quorumd.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
+from quorumd.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
+from quorumd.security.credentials import NoCredentials
+from quorumd.security.sasl.settings import ClientSasl, ListenerSasl, ServerSasl
+from quorumd.simulator.environment.entropy import SimulatedEntropy
+from tests.support.node.parts import NodeParts
+from tests.support.node.session_harness import SPOKEN, SessionHarness
+
+USERS = {"alice": "secret"}
+ALICE = b"\0alice\0secret"
+
+
+class Harness(NodeParts):
+    """The authentication of one connection."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        server = ServerSasl(("PLAIN", "SCRAM-SHA-256"), USERS)
+        self.authenticator = Authenticator(
+            {"SASL": ListenerSasl(server), "CLIENTS": ListenerSasl(None, ClientSasl("PLAIN"))},
+            NoCredentials(),
+            self.time.clock,
+            SimulatedEntropy(Random(1)),
+            self.statistics,
+        )
+        authentication = self.authenticator.for_connection("SASL")
+        assert authentication is not None
+        self.authentication: SessionAuthentication = authentication
+
+
+@pytest.fixture
+def harness() -> Harness:
+    return Harness()
+
+
+def test_only_listeners_with_mechanisms_authenticate(harness: Harness) -> None:
+    assert harness.authenticator.for_connection("PLAINTEXT") is None
+    assert harness.authenticator.for_connection("CLIENTS") is None
+
+
+def test_nonces_differ(harness: Harness) -> None:
+    assert harness.authenticator.new_nonce() != harness.authenticator.new_nonce()
+
+
+def test_clients_may_negotiate_versions_before_they_authenticate() -> None:
+    assert set(versions_before_authentication(SPOKEN)) == {
+        ApiKey.API_VERSIONS,
+        ApiKey.SASL_HANDSHAKE,
+        ApiKey.SASL_AUTHENTICATE,
+    }
+
+
+def session_with_sasl() -> SessionHarness:
+    return SessionHarness(authentication=Harness().authentication)
+
+
+def test_session_speaks_for_the_client_that_authenticated() -> None:
+    harness = session_with_sasl()
+    harness.session.received(harness.client.request(SaslHandshakeRequest("PLAIN"), 1)[1])
+    harness.session.received(harness.client.request(SaslAuthenticateRequest(ALICE), 2)[1])
+    assert harness.session.principal == "User:alice"
+    harness.send()
+    assert len(harness.requests) == 1
+    assert not harness.transport.is_closed
+
+
+def test_session_of_a_stranger_is_closed() -> None:
+    harness = session_with_sasl()
+    harness.send()
+    assert harness.requests == []
+    assert harness.transport.is_closed
+
+
+def test_session_is_closed_after_the_response_to_a_wrong_password() -> None:
+    harness = session_with_sasl()
+    harness.session.received(harness.client.request(SaslHandshakeRequest("PLAIN"), 1)[1])
+    harness.session.received(harness.client.request(SaslAuthenticateRequest(b"\0alice\0no"), 2)[1])
+    harness.time.end_turn()
+    responses: list[Any] = [each for _, each in harness.client.receive(b"".join(harness.transport.writes))]
+    assert responses[-1].error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert harness.transport.is_closed
+
+
+def frame(token: bytes) -> bytes:
+    return len(token).to_bytes(4, "big") + token
+
+
+def test_tokens_after_the_first_version_of_the_handshake_have_no_header() -> None:
+    harness = session_with_sasl()
+    harness.route = lambda session, request: session.respond(request, MetadataResponse(controller_id=9))
+    harness.session.received(harness.client.request(SaslHandshakeRequest("PLAIN"), 0)[1])
+    harness.client.receive(b"".join(harness.transport.writes))
+    harness.transport.writes.clear()
+    harness.session.received(frame(ALICE))
+    assert harness.transport.writes == [frame(b"")], "the response is a token too"
+    harness.transport.writes.clear()
+    harness.send()
+    assert harness.received() == [9], "then requests have headers again"
+
+
+def test_wrong_token_without_header_closes_without_a_response() -> None:
+    harness = session_with_sasl()
+    harness.session.received(harness.client.request(SaslHandshakeRequest("PLAIN"), 0)[1])
+    harness.transport.writes.clear()
+    harness.session.received(frame(b"\0alice\0no"))
+    assert harness.transport.writes == []
+    assert harness.transport.is_closed
