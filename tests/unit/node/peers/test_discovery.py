@@ -346,15 +346,6 @@ def test_address_announced_by_a_new_leader_is_recorded(
     )
 
 
-@pytest.mark.parametrize(("names", "port"), [(("OTHER", "CONTROLLER"), 9093), (("OTHER", "MORE"), 9092)])
-def test_leader_is_reached_at_the_listener_of_this_nodes_name(
-    harness: DiscoveryHarness, names: tuple[str, str], port: int
-) -> None:
-    endpoints = tuple(Endpoint(name, "moved", 9092 + number) for number, name in enumerate(names))
-    harness.discovery.learn_leader(BeginEpochRequest(3, 5, ReplicaKey(1), endpoints), 12)
-    assert harness.discovery.address_of(3) == Address("moved", port, 0, ZERO_UUID, 12)
-
-
 def test_announced_address_is_replaced_by_a_newer_one(harness: DiscoveryHarness) -> None:
     """That of a stock leader by a later voter record, that of a quorumd node by a later start."""
     host_port = (Endpoint("CONTROLLER", "moved", 9093),)
