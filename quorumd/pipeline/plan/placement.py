@@ -26,10 +26,9 @@ _BLOCK_CELLS = 8_000_000
 class Placement:
     """`rows` is changed in place by `put`, which updates everything else.
 
-    wanted      the target replication factor of each partition weights     the weight of a replica of each
-    partition: 1, or its bytes topics      the index of the topic of each partition, from 0 without gaps rack_of
-    the rack of each broker, NONE for a broker to drain limits      the maximum number of replicas of each topic on
-    one broker
+    `wanted` is the target replication factor of each partition, `weights` the weight of a replica of each (1, or its
+    bytes), `topics` the index of its topic, from 0 without gaps. `rack_of` is the rack of each broker, NONE for a
+    broker to drain; `limits` is the maximum number of replicas of each topic on one broker.
     """
 
     def __init__(
