@@ -35,6 +35,7 @@ NOT_RUN = {
     r"quorumd quorum (add|remove)-voter": "needs a voter of its own: tests/interop/test_reassign_voters.py",
     r"quorumd partitions reassign .* --wait$": "needs brokers that copy data: tests/shell/test_plans_executed.py",
     r"quorumd pipeline": "needs Java: tests/pipeline",
+    r"quorumd status .* --command-config": "needs nodes with TLS and SASL: tests/shell/test_secure_quorum.py",
 }
 """Commands that are not run, with the reason."""
 

@@ -73,7 +73,7 @@ def tiny_cluster(seed: int) -> tuple[ClusterState, Changes]:
     leaving = lots.randint(0, count - max(map(len, rows))) if kind == "remove" else 0
     remove = frozenset(lots.sample(range(count), leaving))
     coming = kind in ("remove", "add") and count < 6 and lots.random() < 0.7
-    add = {count: f"r{lots.randrange(racks)}"} if coming else {}
+    add = {count: f"r{lots.randrange(racks)}" if racks > 1 else None} if coming else {}
     factors = {"": lots.randint(1, min(3, count))} if kind == "factor" else {}
     names = [f"t{lots.randrange(3)}" for _ in rows]
     state = ClusterState.of(names, range(len(rows)), padded_rows(rows), [row[0] for row in rows], brokers)
