@@ -14,7 +14,6 @@ from typing import Any
 
 import aiokafka
 import aiokafka.errors
-import kafka.errors
 from confluent_kafka import KafkaException, Message, Producer
 from kafka import KafkaProducer
 
@@ -148,17 +147,6 @@ def by_kafka_python(job: Job) -> None:
         "delivery_timeout_ms": int(PATIENCE_S * 1000),
         "enable_idempotence": job.mode is not Mode.PLAIN,
     }
-    if job.mode is Mode.TRANSACTIONAL:
-        settings |= {"transactional_id": job.id, "transaction_timeout_ms": SESSION_MS}
-        while not job.over.is_set():
-            producer = KafkaProducer(**settings)
-            try:
-                _kafka_python_transactions(job, producer)
-            except kafka.errors.KafkaError as error:
-                job.failed(repr(error))
-            with suppress(kafka.errors.KafkaError):
-                producer.close(1)
-        return
     producer = KafkaProducer(**settings)
     while not job.over.is_set():
         for value in job.burst():
@@ -171,27 +159,6 @@ def by_kafka_python(job: Job) -> None:
 
 def _recorded(job: Job, value: bytes, metadata: Any) -> None:
     job.written.acknowledged[value] = Place(metadata.partition, metadata.offset)
-
-
-def _kafka_python_transactions(job: Job, producer: KafkaProducer) -> None:
-    """Write transactions until one fails. Raises KafkaError."""
-    producer.init_transactions()
-    while not job.over.is_set():
-        producer.begin_transaction()
-        values = job.burst()
-        sent = [producer.send(job.topic, value, headers=[("padding", PADDING)]) for value in values]
-        if int(values[0].rpartition(b":")[2]) // RECORDS % ABORTED_ONE_IN == 0:
-            job.written.aborted.update(values)
-            producer.abort_transaction()
-            continue
-        try:
-            places = [each.get(PATIENCE_S) for each in sent]
-            producer.commit_transaction()
-        except kafka.errors.KafkaError:
-            job.written.unknown.append(set(values))
-            raise
-        for value, place in zip(values, places, strict=True):
-            _recorded(job, value, place)
 
 
 # aiokafka
